@@ -22,8 +22,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from figures import Cluster, clusters, parser, show, spawn_seconds, wait_for
+from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.conf.quick import quick
-from pyslurm_ng.model.job import REQ_HOLD, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.client import QUICK_KEYS, run_directory
 from pyslurm_ng.wire.dbd_messages import ListJobRecords

@@ -24,6 +24,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from figures import Cluster as Commands, parser, show
@@ -31,7 +33,7 @@ from pyslurm_ng.base.hostlist import expand, fold
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -136,7 +138,7 @@ def request(state: State, nodes: int) -> JobRequest:
         nodes_min=state.nodes,
         nodes_max=state.nodes,
         ntasks=state.tasks or state.nodes,
-        flags=0 if state.tasks else mj.REQ_EXCLUSIVE,
+        flags=0 if state.tasks else REQ_EXCLUSIVE,
         exclude=fold(busy),
         node_list=f"p{state.required}" if state.required else "",
         segment=state.segment,

@@ -14,11 +14,11 @@ import time
 from pathlib import Path
 
 from figures import clusters, parser, show, wait_for
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.quick import quick
 from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.wire.client import QUICK_KEYS, socket_path
 from submit_rate import Pipe, body
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.base.units import (
-    INFINITE,
     UnitError,
     format_mem_mib,
     format_minutes_short,

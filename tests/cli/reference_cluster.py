@@ -16,6 +16,7 @@ import msgspec
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE, REQ_HOLD, REQ_NODES_SET, REQ_NTASKS_SET
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.routes import QUERIES, RULES
@@ -26,18 +27,8 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
-from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE,
-    REQ_HOLD,
-    REQ_NODES_SET,
-    REQ_NTASKS_SET,
-    Dependency,
-    GresAlloc,
-    JobRequest,
-    NodeAlloc,
-    Step,
-)
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import Dependency, GresAlloc, JobRequest, NodeAlloc, Step
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
 from pyslurm_ng.sched.frame.plan import PlannedNodes, Wait

@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_NODES_SET
 from pyslurm_ng.cli import sbatch
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.option_texts import OPERANDS, help_text, usage_text
@@ -25,7 +26,7 @@ from pyslurm_ng.cli.submit.said import COMMAND_LINE
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
-from pyslurm_ng.model.job import REQ_NODES_SET, Job
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from tests.cli.reference_cluster import GOLDEN, USERS, LocalClient, ReferenceCluster, caller
 

@@ -9,9 +9,9 @@ import pytest
 
 from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
 from pyslurm_ng.ctld.rules.nodes import _shortage
-from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.sizes import job_sizes
@@ -91,7 +91,7 @@ def test_priority_job_factor_is_a_share_of_the_largest() -> None:
 def test_priority_tier_goes_first() -> None:
     """PriorityTier=10 starts its job before an older one of another partition."""
     cluster = cluster_of()
-    old = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, flags=mj.REQ_EXCLUSIVE))
+    old = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE))
     young = submit(cluster, JobRequest(partition="debug", nodes_min=1, node_list="n4"))
     started = [one.job_id for one in plan(snapshot(cluster, START_US), policy(conf_of())).starts]
     assert young in started and old not in started

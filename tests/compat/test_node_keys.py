@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.numbers import REQ_OPEN_TRUNCATE
 from pyslurm_ng.d.__main__ import _open_log
 from pyslurm_ng.d.core import NodeCore, RunEpilog, RunProlog, TellUnkillable
 from pyslurm_ng.d.health import HealthCheck
@@ -23,7 +24,6 @@ from pyslurm_ng.d.setup import BadSetup, Options, load_setup
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import REQ_OPEN_TRUNCATE
 from pyslurm_ng.up.ports import free_row
 from tests.compat.node_room import CONF, CPUS, Log, Node
 from tests.d.stepd.hung_files import HungFiles, hung_files

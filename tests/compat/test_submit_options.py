@@ -9,10 +9,25 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.numbers import (
+    REQ_CONSOLIDATE_SEGMENTS,
+    REQ_CONTIGUOUS,
+    REQ_GET_USER_ENV,
+    REQ_GRES_ENFORCE_BIND,
+    REQ_HOLD,
+    REQ_KILL_INVALID_DEP,
+    REQ_NO_KILL,
+    REQ_NO_REQUEUE,
+    REQ_OPEN_APPEND,
+    REQ_OVERCOMMIT,
+    REQ_OVERSUBSCRIBE,
+    REQ_SPREAD,
+    REQ_SPREAD_SEGMENTS,
+    REQ_USE_MIN_NODES,
+)
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import options as op, submission
 from pyslurm_ng.cli.submit.said import COMMAND_LINE
-from pyslurm_ng.model import job as mj
 
 COMMANDS = ("sbatch", "salloc", "srun")
 YEAR_2030_US = 1_893_456_000_000_000
@@ -86,20 +101,20 @@ FIELDS: dict[str, tuple[list[str], dict[str, object]]] = {
     "wait-all-nodes": (["--wait-all-nodes=1"], {"wait_all_nodes": 1}),
 }
 FLAGS: dict[str, tuple[list[str], int]] = {
-    "consolidate-segments": (["--consolidate-segments"], mj.REQ_CONSOLIDATE_SEGMENTS),
-    "contiguous": (["--contiguous"], mj.REQ_CONTIGUOUS),
-    "get-user-env": (["--get-user-env"], mj.REQ_GET_USER_ENV),
-    "gres-flags": (["--gres-flags=enforce-binding"], mj.REQ_GRES_ENFORCE_BIND),
-    "hold": (["--hold"], mj.REQ_HOLD),
-    "kill-on-invalid-dep": (["--kill-on-invalid-dep=yes"], mj.REQ_KILL_INVALID_DEP),
-    "no-kill": (["--no-kill"], mj.REQ_NO_KILL),
-    "no-requeue": (["--no-requeue"], mj.REQ_NO_REQUEUE),
-    "open-mode": (["--open-mode=append"], mj.REQ_OPEN_APPEND),
-    "overcommit": (["--overcommit"], mj.REQ_OVERCOMMIT),
-    "oversubscribe": (["--oversubscribe"], mj.REQ_OVERSUBSCRIBE),
-    "spread-job": (["--spread-job"], mj.REQ_SPREAD),
-    "spread-segments": (["--spread-segments"], mj.REQ_SPREAD_SEGMENTS),
-    "use-min-nodes": (["--use-min-nodes"], mj.REQ_USE_MIN_NODES),
+    "consolidate-segments": (["--consolidate-segments"], REQ_CONSOLIDATE_SEGMENTS),
+    "contiguous": (["--contiguous"], REQ_CONTIGUOUS),
+    "get-user-env": (["--get-user-env"], REQ_GET_USER_ENV),
+    "gres-flags": (["--gres-flags=enforce-binding"], REQ_GRES_ENFORCE_BIND),
+    "hold": (["--hold"], REQ_HOLD),
+    "kill-on-invalid-dep": (["--kill-on-invalid-dep=yes"], REQ_KILL_INVALID_DEP),
+    "no-kill": (["--no-kill"], REQ_NO_KILL),
+    "no-requeue": (["--no-requeue"], REQ_NO_REQUEUE),
+    "open-mode": (["--open-mode=append"], REQ_OPEN_APPEND),
+    "overcommit": (["--overcommit"], REQ_OVERCOMMIT),
+    "oversubscribe": (["--oversubscribe"], REQ_OVERSUBSCRIBE),
+    "spread-job": (["--spread-job"], REQ_SPREAD),
+    "spread-segments": (["--spread-segments"], REQ_SPREAD_SEGMENTS),
+    "use-min-nodes": (["--use-min-nodes"], REQ_USE_MIN_NODES),
 }
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.schema import default_value
 from pyslurm_ng.conf.slurm_conf import (
     ConfErrors,
@@ -175,7 +175,7 @@ def test_partitions_resolve_nodes_and_inherit() -> None:
     )
     a, b, empty = conf.partitions
     assert a.node_names == ("n1", "n2", "n3", "m1", "m2")
-    assert (a.max_time, a.default, a.def_mem_per_cpu, a.default_time) == (60, True, 100, NO_VALUE)
+    assert (a.max_time, a.default, a.def_mem_per_cpu, a.default_time) == (60, True, 100, NO_VAL)
     assert a.preempt_mode == ("REQUEUE",)
     assert (b.def_mem_per_cpu, b.def_mem_per_node) == (0, 500)
     assert (b.exclusive, b.over_subscribe, b.max_time) == ("NODE", "NO", INFINITE)

@@ -6,6 +6,13 @@ import msgspec
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import (
+    END_CLEAN,
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_RESERVATION,
+    SIGNAL_STEPS_ONLY,
+    SIGNAL_TIME_LIMIT,
+)
 from pyslurm_ng.d.core import (
     Command,
     NodeCore,
@@ -17,17 +24,11 @@ from pyslurm_ng.d.core import (
     StepEnd,
     TellUnkillable,
 )
-from pyslurm_ng.model.duty import (
-    SIGNAL_BATCH_ONLY,
-    SIGNAL_RESERVATION,
-    SIGNAL_STEPS_ONLY,
-    SIGNAL_TIME_LIMIT,
-)
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import node_messages as nm
 
-OK = StepEnd(0, nm.END_CLEAN, 1, 2)
+OK = StepEnd(0, END_CLEAN, 1, 2)
 
 
 def core(**more: bool) -> NodeCore:
@@ -61,7 +62,7 @@ def test_a_short_script_is_one_report() -> None:
     node.step_started(1, 0, STEP_BATCH)
     assert node.reports == [nm.DutyDone(1, 0, 5)]
     assert node.step_ended(1, 0, STEP_BATCH, OK) == []
-    assert node.reports == [nm.BatchEnded(1, 0, 5, 0, 1, 2, nm.END_CLEAN)]
+    assert node.reports == [nm.BatchEnded(1, 0, 5, 0, 1, 2, END_CLEAN)]
     assert node.jobs == {}
 
 
@@ -290,7 +291,7 @@ def test_epilog_runs_when_nothing_is_left() -> None:
     started(node)
     assert node.step_ended(1, 0, STEP_BATCH, OK) == []
     (report,) = node.reports
-    assert isinstance(report, nm.BatchEnded) and not report.flags & nm.END_CLEAN
+    assert isinstance(report, nm.BatchEnded) and not report.flags & END_CLEAN
     assert [type(a) for a in node.obey(nm.TerminateJob(8, 1, 0), None)] == [RunEpilog]
     assert node.epilog_ended(1, 0, 256) == []
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 256)
@@ -338,7 +339,7 @@ def test_registration_says_how_long_jobs_have_been_here() -> None:
     node.arrived(1, 40)
     node.arrived(1, 99)  # an order that is heard again changes nothing
     started(node, 2, duty_id=6)
-    ended = StepEnd(0, nm.END_CLEAN, wall_us - 70, wall_us - 30)
+    ended = StepEnd(0, END_CLEAN, wall_us - 70, wall_us - 30)
     assert node.running(100, wall_us) == [
         nm.RunningJob(1, 0, [STEP_BATCH], 60),
         nm.RunningJob(2, 0, [STEP_BATCH], -1),

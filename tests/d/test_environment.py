@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_NTASKS_SET
 from pyslurm_ng.d import environment as env
-from pyslurm_ng.model.job import REQ_NTASKS_SET, GresAlloc, JobRequest, NodeAlloc
+from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.wire.node_messages import HetComponent, JobCredential
 
 GOLDEN = Path(__file__).parent / "golden"

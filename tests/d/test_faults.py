@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.d import daemon as module
 from pyslurm_ng.d.core import NodeCore, StepEnd
 from pyslurm_ng.d.daemon import Daemon
@@ -166,7 +167,7 @@ def test_an_epilog_that_cannot_be_run_ends_the_job(slurmd: Any) -> None:
     """The job is over; the node is drained as after an epilog that fails."""
     orders(slurmd, 1)
     slurmd.core.has_epilog = True
-    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
     slurmd._hook_variables = lambda *words: 1 // 0
     asyncio.run(slurmd._epilog(module.co.RunEpilog(1, 0, credential(1))))

@@ -7,6 +7,7 @@ from collections import Counter
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.rules import job_end, node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -16,7 +17,7 @@ from pyslurm_ng.model.assoc import Association, Qos
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster, Submitter, free_job_id, is_completing
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.first_fit import plan

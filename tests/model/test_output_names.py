@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model import output_names as names
-from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 
 BATCH = names.NameFields(82, 0, NO_VAL, STEP_BATCH, "alice", "nm", "n3")
 TASK = names.NameFields(77, 76, 13, 4, "alice", "nm", "n3", node_index=2, task_id=7)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli.control.explain import lines
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.queries.explained import explained
@@ -18,7 +19,6 @@ from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.explain.explain import outlook

@@ -8,17 +8,12 @@ from typing import Any
 
 import msgspec
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_TOPO, REQ_EXCLUSIVE_USER, REQ_SPREAD
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.conf.topology_yaml import topologies_of
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE_TOPO,
-    REQ_EXCLUSIVE_USER,
-    REQ_SPREAD,
-    Job,
-    JobRequest,
-)
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.request.sharing import TOPO, Units, sharing_of
 from pyslurm_ng.sim.checks import Violation

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
@@ -18,7 +19,7 @@ from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_pat
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_HOLD, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.backfill.planner import Planner

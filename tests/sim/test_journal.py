@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from msgspec import Struct
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.journal.checkpoint import write_checkpoint
@@ -25,7 +26,6 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.comparison import compare
 from pyslurm_ng.sim.journal_run import JournalRun

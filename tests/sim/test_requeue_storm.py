@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.ctld.rules.reports import judge
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.check import check
@@ -75,7 +76,7 @@ class Storm:
                     record(judge(cluster, node_id, done, self.conf, now_us))
                     continue
                 key = duty.job_id, duty.attempt, duty.duty_id
-                report: nm.Report = nm.BatchEnded(*key, 0, now_us, now_us, nm.END_CLEAN)
+                report: nm.Report = nm.BatchEnded(*key, 0, now_us, now_us, END_CLEAN)
                 if cluster.jobs[duty.job_id].uid == BAD:
                     report = nm.LaunchFailed(*key, 4027, "no such thing")
                 record(judge(cluster, node_id, report, self.conf, now_us))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 
-from pyslurm_ng.base.units import INFINITE
+from pyslurm_ng.base.numbers import INFINITE
 
 _NAMED_TIMES = {
     "midnight": 0,

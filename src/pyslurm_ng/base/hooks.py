@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyslurm_ng.base.numbers import NO_VAL16
 from pyslurm_ng.base.process_tree import descendants, signal_below
 
-_NO_LIMIT = 65_534  # Slurm's way to say that a timeout is not set
 _KEPT_BYTES = 4_096
 _READS_AT_END = 32  # more than a pipe holds; somebody may still be writing
 
@@ -65,7 +65,7 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
         said.end()
         return HookResult(1 << 8, f"{program}: {error.strerror}")
     said.begin()
-    timeout = None if limit_s >= _NO_LIMIT or limit_s <= 0 else float(limit_s)
+    timeout = None if limit_s >= NO_VAL16 or limit_s <= 0 else float(limit_s)
     try:
         await asyncio.wait_for(_dead(process.pid), timeout)
     except asyncio.TimeoutError:

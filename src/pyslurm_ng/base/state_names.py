@@ -1,7 +1,6 @@
-"""Names of job and node states as commands print and take them; plain tables, quick to import.
+"""Names of job and node states as commands print and take them; plain tables, quick to import."""
 
-The numbers are those of `model.states`; a test holds the two together.
-"""
+from pyslurm_ng.base import numbers as n
 
 JOB_STATES = (
     ("PENDING", "PD"),
@@ -19,19 +18,19 @@ JOB_STATES = (
 )
 # The first flag set, in this order, is shown instead of the base state.
 JOB_FLAGS = (
-    (1 << 15, "COMPLETING", "CG"),
-    (1 << 23, "STAGE_OUT", "SO"),
-    (1 << 14, "CONFIGURING", "CF"),
-    (1 << 24, "EXPEDITING", "EX"),
-    (1 << 13, "RESIZING", "RS"),
-    (1 << 10, "REQUEUED", "RQ"),
-    (1 << 20, "REQUEUE_FED", "RF"),
-    (1 << 11, "REQUEUE_HOLD", "RH"),
-    (1 << 12, "SPECIAL_EXIT", "SE"),
-    (1 << 16, "STOPPED", "ST"),
-    (1 << 19, "REVOKED", "RV"),
-    (1 << 21, "RESV_DEL_HOLD", "RD"),
-    (1 << 22, "SIGNALING", "SI"),
+    (n.JOB_FLAG_COMPLETING, "COMPLETING", "CG"),
+    (n.JOB_FLAG_STAGE_OUT, "STAGE_OUT", "SO"),
+    (n.JOB_FLAG_CONFIGURING, "CONFIGURING", "CF"),
+    (n.JOB_FLAG_EXPEDITING, "EXPEDITING", "EX"),
+    (n.JOB_FLAG_RESIZING, "RESIZING", "RS"),
+    (n.JOB_FLAG_REQUEUED, "REQUEUED", "RQ"),
+    (n.JOB_FLAG_REQUEUE_FED, "REQUEUE_FED", "RF"),
+    (n.JOB_FLAG_REQUEUE_HOLD, "REQUEUE_HOLD", "RH"),
+    (n.JOB_FLAG_SPECIAL_EXIT, "SPECIAL_EXIT", "SE"),
+    (n.JOB_FLAG_STOPPED, "STOPPED", "ST"),
+    (n.JOB_FLAG_REVOKED, "REVOKED", "RV"),
+    (n.JOB_FLAG_RESV_DEL_HOLD, "RESV_DEL_HOLD", "RD"),
+    (n.JOB_FLAG_SIGNALING, "SIGNALING", "SI"),
 )
 # The order of the list that squeue prints after a bad state.
 _LISTED_FLAGS = (
@@ -41,30 +40,30 @@ _LISTED_FLAGS = (
 
 NODE_STATES = ("UNKNOWN", "DOWN", "IDLE", "ALLOCATED", "ERROR", "MIXED", "FUTURE")
 NODE_FLAGS = (
-    (1 << 4, "EXTERNAL"),
-    (1 << 5, "RESERVED"),
-    (1 << 6, "UNDRAIN"),
-    (1 << 7, "CLOUD"),
-    (1 << 8, "RESUME"),
-    (1 << 9, "DRAIN"),
-    (1 << 10, "COMPLETING"),
-    (1 << 11, "NOT_RESPONDING"),
-    (1 << 12, "POWERED_DOWN"),
-    (1 << 13, "FAIL"),
-    (1 << 14, "POWERING_UP"),
-    (1 << 15, "MAINTENANCE"),
-    (1 << 16, "REBOOT_REQUESTED"),
-    (1 << 17, "REBOOT_CANCEL"),
-    (1 << 18, "POWERING_DOWN"),
-    (1 << 19, "DYNAMIC_FUTURE"),
-    (1 << 20, "REBOOT_ISSUED"),
-    (1 << 21, "PLANNED"),
-    (1 << 22, "INVALID_REG"),
-    (1 << 23, "POWER_DOWN"),
-    (1 << 24, "POWER_UP"),
-    (1 << 25, "POWER_DRAIN"),
-    (1 << 26, "DYNAMIC_NORM"),
-    (1 << 27, "BLOCKED"),
+    (n.NODE_FLAG_EXTERNAL, "EXTERNAL"),
+    (n.NODE_FLAG_RESERVED, "RESERVED"),
+    (n.NODE_FLAG_UNDRAIN, "UNDRAIN"),
+    (n.NODE_FLAG_CLOUD, "CLOUD"),
+    (n.NODE_FLAG_RESUME, "RESUME"),
+    (n.NODE_FLAG_DRAIN, "DRAIN"),
+    (n.NODE_FLAG_COMPLETING, "COMPLETING"),
+    (n.NODE_FLAG_NOT_RESPONDING, "NOT_RESPONDING"),
+    (n.NODE_FLAG_POWERED_DOWN, "POWERED_DOWN"),
+    (n.NODE_FLAG_FAIL, "FAIL"),
+    (n.NODE_FLAG_POWERING_UP, "POWERING_UP"),
+    (n.NODE_FLAG_MAINTENANCE, "MAINTENANCE"),
+    (n.NODE_FLAG_REBOOT_REQUESTED, "REBOOT_REQUESTED"),
+    (n.NODE_FLAG_REBOOT_CANCEL, "REBOOT_CANCEL"),
+    (n.NODE_FLAG_POWERING_DOWN, "POWERING_DOWN"),
+    (n.NODE_FLAG_DYNAMIC_FUTURE, "DYNAMIC_FUTURE"),
+    (n.NODE_FLAG_REBOOT_ISSUED, "REBOOT_ISSUED"),
+    (n.NODE_FLAG_PLANNED, "PLANNED"),
+    (n.NODE_FLAG_INVALID_REG, "INVALID_REG"),
+    (n.NODE_FLAG_POWER_DOWN, "POWER_DOWN"),
+    (n.NODE_FLAG_POWER_UP, "POWER_UP"),
+    (n.NODE_FLAG_POWER_DRAIN, "POWER_DRAIN"),
+    (n.NODE_FLAG_DYNAMIC_NORM, "DYNAMIC_NORM"),
+    (n.NODE_FLAG_BLOCKED, "BLOCKED"),
 )
 NODE_FLAG = {name: bit for bit, name in NODE_FLAGS}
 
@@ -107,8 +106,8 @@ def job_state_list() -> str:
 
 def shown_flags(flags: int, *, is_planned: bool, is_blocked: bool) -> int:
     """Return a node's flags with those that follow from what jobs do."""
-    planned = NODE_FLAG["PLANNED"] if is_planned else 0
-    return flags | planned | (NODE_FLAG["BLOCKED"] if is_blocked else 0)
+    planned = n.NODE_FLAG_PLANNED if is_planned else 0
+    return flags | planned | (n.NODE_FLAG_BLOCKED if is_blocked else 0)
 
 
 def node_state_full(state: int, flags: int) -> str:
@@ -133,31 +132,31 @@ def node_state_words(state: int, flags: int) -> tuple[str, str]:
 
 
 def _words(base: str, flags: int) -> tuple[str, str]:
-    is_busy = base in _DRAINING_STATES or flags & NODE_FLAG["COMPLETING"]
-    if flags & NODE_FLAG["INVALID_REG"]:
+    is_busy = base in _DRAINING_STATES or flags & n.NODE_FLAG_COMPLETING
+    if flags & n.NODE_FLAG_INVALID_REG:
         return "inval", "inval"
-    if flags & NODE_FLAG["FAIL"]:
+    if flags & n.NODE_FLAG_FAIL:
         if is_busy:
             return "failing", "failg"
         return "fail", "fail"
-    if flags & NODE_FLAG["DRAIN"] and base not in ("UNKNOWN",):
+    if flags & n.NODE_FLAG_DRAIN and base not in ("UNKNOWN",):
         if is_busy:
             return "draining", "drng"
         return "drained", "drain"
-    if flags & NODE_FLAG["DRAIN"]:
+    if flags & n.NODE_FLAG_DRAIN:
         return "drained", "drain"
     if base == "DOWN":
         return "down", "down"
-    if flags & NODE_FLAG["COMPLETING"] and base not in _DRAINING_STATES:
+    if flags & n.NODE_FLAG_COMPLETING and base not in _DRAINING_STATES:
         return "completing", "comp"
     if base == "IDLE":
-        if flags & NODE_FLAG["MAINTENANCE"]:
+        if flags & n.NODE_FLAG_MAINTENANCE:
             return "maint", "maint"
-        if flags & NODE_FLAG["RESERVED"]:
+        if flags & n.NODE_FLAG_RESERVED:
             return "reserved", "resv"
-        if flags & NODE_FLAG["PLANNED"]:
+        if flags & n.NODE_FLAG_PLANNED:
             return "planned", "plnd"
-        if flags & NODE_FLAG["BLOCKED"]:
+        if flags & n.NODE_FLAG_BLOCKED:
             return "blocked", "blocked"
     return {
         "UNKNOWN": ("unknown", "unk"),

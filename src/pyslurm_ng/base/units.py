@@ -4,9 +4,9 @@ Pure integer arithmetic without imports, for the core and for commands alike. Da
 clock and a time zone, are in `dates`.
 """
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+
 # Slurm's markers in 32-bit fields; the model uses the same numbers.
-INFINITE = 2**32 - 1
-NO_VALUE = 2**32 - 2
 
 _SUFFIXES = "KMGTP"
 # A count beyond this fits no field of Slurm's records.
@@ -125,7 +125,7 @@ def parse_time_limit_s(text: str) -> int:
     else:
         hours, minutes, seconds = numbers
     total_s = ((int(days_text) * 24 + hours) * 60 + minutes) * 60 + seconds
-    if total_s // 60 >= NO_VALUE:
+    if total_s // 60 >= NO_VAL:
         raise UnitError(f"time too large: {text}")
     return total_s
 
@@ -190,6 +190,6 @@ def format_seconds_short(seconds: int) -> str:
 
 def format_minutes_short(minutes: int) -> str:
     """Return a limit in minutes as squeue prints it: ``30:00``, ``1-00:00:00``, ``UNLIMITED``."""
-    if minutes == NO_VALUE:
+    if minutes == NO_VAL:
         return "NOT_SET"
     return format_seconds_short(minutes if minutes == INFINITE else minutes * 60)

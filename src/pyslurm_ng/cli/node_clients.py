@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.command import Table, fail
 from pyslurm_ng.wire.client import Client, SlurmError
 
@@ -16,7 +17,7 @@ def node_clients(
     Leaves with exit 1 when there is none.
     """
     try:
-        reply = controller.call("ShowNodes", {"nodes": names, "flags": 1})
+        reply = controller.call("ShowNodes", {"nodes": names, "flags": SHOW_ALL})
     except SlurmError as error:
         fail(f"slurm_load_node error: {error.text.rpartition(chr(10))[2]}")
     host = os.uname().nodename

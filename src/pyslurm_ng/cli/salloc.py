@@ -3,11 +3,12 @@
 import os
 import sys
 
+from pyslurm_ng.base.numbers import JOB_TIMEOUT, SIGHUP, SIGQUIT, SIGTERM
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.submit import option_values as ov, submission
-from pyslurm_ng.cli.submit.allocation import TIMEOUT, Allocation, NotAtOnce, Revoked
+from pyslurm_ng.cli.submit.allocation import Allocation, NotAtOnce, Revoked
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.wire.client import SlurmError
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     pass
 
 _LEAD = "Job submit/allocate failed"
-SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGCHLD = 1, 2, 3, 15, 17
 _NOT_FOUND = 127
 
 
@@ -232,7 +232,7 @@ class _Salloc:
     def _revoked(self, allocation: Allocation, child: int) -> None:
         assert allocation.over is not None
         job_id = allocation.job_id
-        if allocation.over["state"] == TIMEOUT:
+        if allocation.over["state"] == JOB_TIMEOUT:
             self._info(
                 f"Job {job_id} has exceeded its time limit and its allocation has been revoked."
             )

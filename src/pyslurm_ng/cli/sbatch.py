@@ -3,6 +3,12 @@
 import os
 import sys
 
+from pyslurm_ng.base.numbers import (
+    JOB_COMPLETED,
+    JOB_FLAG_COMPLETING,
+    JOB_FLAG_REQUEUED,
+    SHOW_DETAIL,
+)
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
@@ -26,10 +32,6 @@ MOST_TRIES = 15
 _LEAD = "Batch job submission failed"
 _TOO_LONG = "Pathname of a file, directory or other parameter too long"
 _OF_THE_WHOLE = ("wrap", "parsable", "quiet", "test-only", "wait", "ignore-pbs")
-_TERMINAL = 3
-"""States from COMPLETED on are final."""
-_COMPLETING = 1 << 15
-_REQUEUED = 1 << 10
 
 
 class ScriptError(Exception):
@@ -264,17 +266,17 @@ def _wait(client: "Client", job_id: int) -> int:
     from pyslurm_ng._records import project
 
     pause_s = 0.02
-    request = {"filter": {"jobs": [str(job_id)], "all_states": True}, "flags": 2}
+    request = {"filter": {"jobs": [str(job_id)], "all_states": True}, "flags": SHOW_DETAIL}
     while True:
         reply = client.call("ShowJobs", request)
         names = reply["fields"]
         wanted = [names.index(name) for name in ("state", "flags", "exit_code")]
         rows = project(reply["records"], wanted)
-        if all(state >= _TERMINAL and not flags & (_COMPLETING | _REQUEUED)
+        if all(state >= JOB_COMPLETED and not flags & (JOB_FLAG_COMPLETING | JOB_FLAG_REQUEUED)
                for state, flags, _ in rows):  # fmt: skip
             break
         sleep(pause_s)
         pause_s = min(pause_s * 1.5, 1.0)
     codes = [1 if status & 0x7F else status >> 8 & 0xFF for _, _, status in rows]
-    states_failed = [1 for state, _, status in rows if state > _TERMINAL and not status]
+    states_failed = [1 for state, _, status in rows if state > JOB_COMPLETED and not status]
     return max([0, *codes, *states_failed])

@@ -4,6 +4,7 @@ import os
 import sys
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.base.numbers import CANCEL_BATCH, CANCEL_FULL, CANCEL_HURRY, CANCEL_VERBOSE, SIGKILL
 from pyslurm_ng.base.state_names import parse_job_state
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, split_list, uid_of
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
@@ -80,8 +81,6 @@ PROGRAM = Program(
     environment=_ENVIRONMENT,
     refused=REFUSED,
 )
-CANCEL_BATCH, CANCEL_FULL, CANCEL_HURRY, CANCEL_VERBOSE = 1, 2, 4, 8
-SIGKILL = 9
 INVALID_JOB_ID, ACCESS_DENIED, ALREADY_DONE = 2017, 2002, 2021
 # Options that choose jobs, with the wire's filter fields and the words of "no match" messages.
 _FILTERS = (

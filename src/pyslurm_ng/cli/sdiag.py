@@ -1,7 +1,8 @@
 """sdiag: the controller's counters."""
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.listing.fmt import SECOND_US, date_line
+from pyslurm_ng.cli.listing.fmt import date_line
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError

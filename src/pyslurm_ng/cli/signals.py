@@ -5,9 +5,10 @@ import os
 # `signal` itself loads enum, which costs a start a millisecond.
 from _signal import SIG_DFL, SIG_IGN, set_wakeup_fd, signal  # type: ignore[import-not-found]
 
+from pyslurm_ng.base.numbers import SIGPIPE, SIGTTIN, SIGTTOU
+
 CAUGHT = (1, 2, 3, 10, 12, 14, 15, 18, 28)
 """HUP INT QUIT USR1 USR2 ALRM TERM CONT WINCH."""
-SIGTTIN, SIGTTOU, SIGPIPE = 21, 22, 13
 
 
 class Signals:

@@ -1,5 +1,15 @@
 """sinfo: partitions and nodes."""
 
+from pyslurm_ng.base.numbers import (
+    NODE_DOWN,
+    NODE_FLAG_COMPLETING,
+    NODE_FLAG_DRAIN,
+    NODE_FLAG_FAIL,
+    NODE_FLAG_NOT_RESPONDING,
+    NODE_FUTURE,
+    SHOW_ALL,
+    SHOW_FUTURE,
+)
 from pyslurm_ng.base.state_names import (
     NODE_FLAG,
     NODE_STATE_ALIASES,
@@ -22,7 +32,6 @@ from pyslurm_ng.cli.listing.node_columns import (
     ALL_LETTERS,
     ALWAYS,
     BY_LETTER,
-    DOWN,
     FIELDS,
     MERGED,
     OWN,
@@ -91,7 +100,6 @@ _ENVIRONMENT = (
 USAGE = """\
 Usage: sinfo [-abdelNRrsTv] [-i seconds] [-t states] [-p partition] [-n nodes] [-S fields]
              [-o format] [-O Format] [-M clusters] [--json[=data_parser]] [--usage]"""
-SHOW_ALL, SHOW_FUTURE = 1, 4
 
 NORMAL = "%#P %.5a %.10l %.6D %.6t %N"
 LONG = "%#P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %.11i %N"
@@ -160,11 +168,9 @@ def _state_test(text: str) -> "Callable[[Row], bool]":
         return lambda node: bool(node["state"] == number)
     if word in ("drained", "draining"):
         is_busy = word == "draining"
-        return lambda node: (
-            bool(node["flags"] & NODE_FLAG["DRAIN"]) and is_allocated(node) == is_busy
-        )
+        return lambda node: bool(node["flags"] & NODE_FLAG_DRAIN) and is_allocated(node) == is_busy
     if word in ("fail", "failing"):
-        return lambda node: bool(node["flags"] & NODE_FLAG["FAIL"])
+        return lambda node: bool(node["flags"] & NODE_FLAG_FAIL)
     bit = NODE_FLAG.get(name)
     if bit is None:
         fail(
@@ -186,9 +192,9 @@ def _node_filter(
             names = set(expand(given["nodes"]))
         except HostlistError as problem:
             fail(f"sinfo: error: Invalid node list: {given['nodes']}: {problem}")
-    silent = NODE_FLAG["NOT_RESPONDING"]
+    silent = NODE_FLAG_NOT_RESPONDING
     with_reason = "list-reasons" in given
-    trouble = NODE_FLAG["DRAIN"] | NODE_FLAG["FAIL"]
+    trouble = NODE_FLAG_DRAIN | NODE_FLAG_FAIL
 
     def passes(node: "Row") -> bool:
         flags = node["flags"]
@@ -198,7 +204,7 @@ def _node_filter(
             return False
         if "responding" in given and flags & silent:
             return False
-        if with_reason and not (node["reason"] and (node["state"] == DOWN or flags & trouble)):
+        if with_reason and not (node["reason"] and (node["state"] == NODE_DOWN or flags & trouble)):
             return False
         return not tests or any(all(test(node) for test in each) for each in tests)
 
@@ -271,7 +277,9 @@ def _show(
     nodes = node_rows(reply, _wanted_fields(chosen, given))
     if "future" not in given:
         tests_future = any(word in given.get("states", "").lower() for word in ("fut", "all"))
-        nodes = {key: row for key, row in nodes.items() if row["state"] != 6 or tests_future}
+        nodes = {
+            key: row for key, row in nodes.items() if row["state"] != NODE_FUTURE or tests_future
+        }
     groups = group_nodes(partitions, nodes, passes, chosen, given, context)
     out = b""
     if "long" in given and "iterate" not in given:
@@ -356,7 +364,7 @@ def group_nodes(
 
 # Sorting --------------------------------------------------------------------------------------
 
-_BELOW_PLANNED = NODE_FLAG["DRAIN"] | NODE_FLAG["FAIL"] | NODE_FLAG["COMPLETING"]
+_BELOW_PLANNED = NODE_FLAG_DRAIN | NODE_FLAG_FAIL | NODE_FLAG_COMPLETING
 
 
 def _state_rank(group: Group) -> int:

@@ -2,6 +2,16 @@
 
 import os
 
+from pyslurm_ng.base.numbers import (
+    JOB_FLAG_COMPLETING,
+    JOB_PENDING,
+    JOB_RUNNING,
+    JOB_SUSPENDED,
+    NO_UID,
+    NO_VAL,
+    SHOW_ALL,
+    SHOW_DETAIL,
+)
 from pyslurm_ng.base.state_names import job_state_list, parse_job_state
 from pyslurm_ng.cli.command import (
     Table,
@@ -13,14 +23,7 @@ from pyslurm_ng.cli.command import (
     uid_of,
     write_bytes,
 )
-from pyslurm_ng.cli.listing.fmt import (
-    NO_VALUE,
-    Format,
-    date_line,
-    lines_of,
-    parse_long,
-    parse_short,
-)
+from pyslurm_ng.cli.listing.fmt import Format, date_line, lines_of, parse_long, parse_short
 from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program, repeat
@@ -118,7 +121,6 @@ DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG_FORMAT = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 STATE_FORMAT = "%.18i %.2t"
-SHOW_ALL, SHOW_DETAIL = 1, 2
 # What the controller sends without SHOW_DETAIL; a test holds this against its list.
 BRIEF_FIELDS = frozenset(
     "job_id array_job_id array_task_id array_tasks array_limit het_job_id het_offset user_id "
@@ -204,16 +206,13 @@ def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
     return wanted
 
 
-_NOBODYS_UID = 2**32 - 1
-
-
 def _uids(text: str) -> "list[int]":
     uids = []
     for word in split_list(text):
         uid = uid_of(word)
         if uid < 0:
             say(f"squeue: error: Invalid user: {word}\n")
-            uid = _NOBODYS_UID  # an empty list would be everybody's jobs
+            uid = NO_UID  # an empty list would be everybody's jobs
         uids.append(uid)
     return uids
 
@@ -231,9 +230,12 @@ def _states(given: "dict[str, str]") -> "dict[str, Any]":
     text = given.get("states", "")
     if not text:
         if "start" in given:
-            return {"states": [0]}
+            return {"states": [JOB_PENDING]}
         # All that are not over; a job that is over but cleans up counts as completing.
-        return {"states": [0, 1, 2], "state_flags": 1 << 15}
+        return {
+            "states": [JOB_PENDING, JOB_RUNNING, JOB_SUSPENDED],
+            "state_flags": JOB_FLAG_COMPLETING,
+        }
     states: list[int] = []
     flags = 0
     for word in split_list(text):
@@ -389,7 +391,7 @@ def _sort(
             # A start nobody knows comes last.
             planned, started = places
             rows.sort(
-                key=lambda row: row[started] or row[planned] or NO_VALUE << 32,
+                key=lambda row: row[started] or row[planned] or NO_VAL << 32,
                 reverse=descending,
             )
         elif name == "jobarrayid":

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from pyslurm_ng.base.numbers import INFINITE, JOB_NODE_FAIL, STEP_EXACT, STEP_MEM_ZERO
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
@@ -32,7 +33,6 @@ CONF_KEYS = (
     *submission.CONF_KEYS,
 )  # fmt: skip
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
-_NODE_FAIL = 7
 
 
 class Failed(Exception):
@@ -291,8 +291,8 @@ class _Srun:
         if not fields.get("task_nodes"):
             fields["nodes_min"] = fields["nodes_max"] = granted["node_count"]
             fields.setdefault("ntasks", granted["ntasks"])
-        fields["flags"] &= ~(step_request.EXACT | step_request.MEM_ZERO)
-        fields["time_limit_min"] = step_request.INFINITE
+        fields["flags"] &= ~(STEP_EXACT | STEP_MEM_ZERO)
+        fields["time_limit_min"] = INFINITE
         if self._options.request.get("gpus_per_task"):
             fields["gpus_per_task"] = self._options.request["gpus_per_task"]
 
@@ -502,7 +502,7 @@ class _Srun:
                 client.forget(descriptor)
                 return
             if "job_state" in reply:
-                failed = reply["state"] == _NODE_FAIL or reply["job_state"] == _NODE_FAIL
+                failed = reply["state"] == JOB_NODE_FAIL or reply["job_state"] == JOB_NODE_FAIL
                 client.step_is_over("error: Node failure" if failed else "")
             elif self._allocation is not None:
                 self._allocation.take(reply, is_last)

@@ -1,6 +1,7 @@
 """sstat: what the tasks of running steps have used so far."""
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID, NO_VAL, SHOW_ALL
 from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, shown
 from pyslurm_ng.cli.accounting.sstat_fields import DEFAULT_FORMAT, FIELDS, OPTIONS, PID_FORMAT
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, write_bytes
@@ -16,10 +17,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
-
-_FIRST_SPECIAL = 4294967280
-"""Steps from here on are those that srun did not make: the batch script's and the like."""
-_NO_TASK = 4294967294
 
 
 NO_EFFECT = ("verbose",)
@@ -66,7 +63,7 @@ def main(argv: "list[str]") -> int:
 def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
     """Return the running steps meant: the one named, all of a job, or its lowest numbered."""
     try:
-        reply = client.call("ShowSteps", {"steps": [text], "flags": 1})
+        reply = client.call("ShowSteps", {"steps": [text], "flags": SHOW_ALL})
     except SlurmError as error:
         fail(f"sstat: error: couldn't get steps for job {text}: {error.text}")
     steps = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
@@ -94,12 +91,12 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
             daemon.close()
         usage = merge(usage, Usage(*answer["usage"]))
         pids += map(str, answer["pids"])
-    is_special = step["step_id"] >= _FIRST_SPECIAL
+    is_special = step["step_id"] >= MAX_NORMAL_STEP_ID
     return {
         **usage_columns(usage),
         "job_id": step["job_id"],
         "array_job_id": step["array_job_id"],
-        "array_task_id": -1 if step["array_task_id"] == _NO_TASK else step["array_task_id"],
+        "array_task_id": -1 if step["array_task_id"] == NO_VAL else step["array_task_id"],
         "array_tasks": "",
         "het_job_id": step["het_job_id"],
         "het_job_offset": step["het_offset"],

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pyslurm_ng.base.hostlist import HostlistError, expand
-from pyslurm_ng.base.units import NO_VALUE
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.schema import Table, read_line
@@ -166,7 +166,7 @@ def _line(
         text.fail(place, "allowed: only one of File and MultipleFiles")
     amount = values["count"]
     assert isinstance(amount, int)
-    if amount == NO_VALUE:
+    if amount == NO_VAL:
         amount = 1 if multiple else max(1, len(files))
     elif files and amount != len(files) and name not in _SHARING:
         text.fail(place, f"Count={amount} differs from the {len(files)} files of File")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import NodeGres
-from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import DOWNNODES, NODE, NODESET
@@ -229,17 +229,17 @@ def _shape(
     """
     boards = values["boards"]
     cpus, sockets = values["cpus"], values["sockets"]
-    cores = 1 if values["cores_per_socket"] == NO_VALUE else values["cores_per_socket"]
-    threads = 1 if values["threads_per_core"] == NO_VALUE else values["threads_per_core"]
-    if values["sockets_per_board"] != NO_VALUE:
+    cores = 1 if values["cores_per_socket"] == NO_VAL else values["cores_per_socket"]
+    threads = 1 if values["threads_per_core"] == NO_VAL else values["threads_per_core"]
+    if values["sockets_per_board"] != NO_VAL:
         product = boards * values["sockets_per_board"]
-        if sockets not in (NO_VALUE, product):
+        if sockets not in (NO_VAL, product):
             text.fail(place, f"Sockets={sockets} is not Boards x SocketsPerBoard = {product}")
             return None
         sockets = product
-    if sockets == NO_VALUE:
-        sockets = 1 if cpus == NO_VALUE else max(1, cpus // (cores * threads))
-    if cpus == NO_VALUE:
+    if sockets == NO_VAL:
+        sockets = 1 if cpus == NO_VAL else max(1, cpus // (cores * threads))
+    if cpus == NO_VAL:
         cpus = sockets * cores * threads
     allowed = (sockets, sockets * cores, sockets * cores * threads)
     if cpus not in allowed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.node_lines import NodeConf, NodeSetConf, resolve_nodes
 from pyslurm_ng.conf.schema import Table, read_line
@@ -111,11 +111,11 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     values = {**PARTITION_TABLE.defaults(), **given}
     # A partition that sets one kind of memory default or limit replaces the cluster's other kinds.
     for group in (_DEF_MEM, _MAX_MEM):
-        is_own = any(values[name] != NO_VALUE for name in group)
+        is_own = any(values[name] != NO_VAL for name in group)
         for name in group:
-            if values[name] == NO_VALUE:
+            if values[name] == NO_VAL:
                 values[name] = 0 if is_own else parameters[name]
-    if values["def_cpu_per_gpu"] == NO_VALUE:
+    if values["def_cpu_per_gpu"] == NO_VAL:
         values["def_cpu_per_gpu"] = parameters["def_cpu_per_gpu"]
     if "disable_root_jobs" not in given:
         values["disable_root_jobs"] = parameters["disable_root_jobs"]
@@ -171,7 +171,7 @@ def _check(
     if values["min_nodes"] > values["max_nodes"]:
         text.fail(place, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
     limit, default = values["max_time"], values["default_time"]
-    if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
+    if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
         text.fail(place, f"DefaultTime of {default} minutes exceeds MaxTime of {limit} minutes")
     for group, allowed in (
         (_DEF_MEM, "DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pyslurm_ng.base.units import INFINITE, NO_VALUE, format_seconds
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import PARAMETER_TABLE, SlurmConf
 from pyslurm_ng.conf.tables.key import Key
@@ -195,10 +196,10 @@ def _plain(key: Key, value: Any) -> str:
 
 def _number(key: Key, value: int) -> str:
     if key.kind in ("duration", "duration_s"):
-        return format_seconds(0 if value == NO_VALUE else value)
+        return format_seconds(0 if value == NO_VAL else value)
     if value == INFINITE:
         return "INFINITE" if key.name == "SuspendTime" else "UNLIMITED"
-    if value == NO_VALUE:
+    if value == NO_VAL:
         return "(null)"
     unit = {
         "seconds": " sec",
@@ -233,7 +234,7 @@ def _memory(conf: SlurmConf, which: str) -> str:
 
 def _job_defaults(conf: SlurmConf) -> str:
     words = []
-    if conf.def_cpu_per_gpu != NO_VALUE:
+    if conf.def_cpu_per_gpu != NO_VAL:
         words.append(f"DefCpuPerGPU={conf.def_cpu_per_gpu}")
     if conf.def_mem_per_gpu:
         words.append(f"DefMemPerGPU={conf.def_mem_per_gpu}")

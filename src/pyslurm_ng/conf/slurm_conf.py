@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
-from pyslurm_ng.base.units import NO_VALUE
 from pyslurm_ng.conf.effects.effect import gaps
 from pyslurm_ng.conf.effects.needs import lonely_words
 from pyslurm_ng.conf.lexer import (
@@ -352,14 +352,14 @@ def _power_actions(text: ConfText, lines: list[list[Entry]]) -> tuple[PowerActio
 def _derive(values: dict[str, Any], node_count: int) -> None:
     """Fill in the defaults that depend on other values."""
     for name in ("epilog_timeout", "prolog_timeout"):
-        if values[name] == NO_VALUE:
+        if values[name] == NO_VAL:
             values[name] = values["prolog_epilog_timeout"]
-    if values["max_dbd_msgs"] == NO_VALUE:
+    if values["max_dbd_msgs"] == NO_VAL:
         # Room for the beginning and end of every job, and a few events of every node.
         values["max_dbd_msgs"] = max(10000, 2 * values["max_job_count"] + 4 * node_count)
-    if values["max_node_count"] == NO_VALUE:
+    if values["max_node_count"] == NO_VAL:
         values["max_node_count"] = node_count
-    if values["unkillable_step_timeout"] == NO_VALUE:
+    if values["unkillable_step_timeout"] == NO_VAL:
         values["unkillable_step_timeout"] = max(60, 5 * values["message_timeout"])
     if values["enforce_part_limits"] == "YES":
         values["enforce_part_limits"] = "ANY"

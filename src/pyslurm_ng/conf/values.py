@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pyslurm_ng.base.hostlist import HostlistError, count
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.tres import TresError, parse_node_gres, parse_weights
-from pyslurm_ng.base.units import INFINITE, NO_VALUE, UnitError, parse_mem_mib, parse_time_limit_s
+from pyslurm_ng.base.units import UnitError, parse_mem_mib, parse_time_limit_s
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.options import OPTIONS
 
@@ -206,8 +207,8 @@ def _integer(key: Key, text: str, unit: str) -> int:
     if text.lower() in _INFINITE:
         if key.infinite:
             return INFINITE
-        if key.default in ("-1", str(NO_VALUE)) and text == "-1":
-            return NO_VALUE
+        if key.default in ("-1", str(NO_VAL)) and text == "-1":
+            return NO_VAL
     # Old habits: "10 sec" is what scontrol shows.
     word = text.partition(" ")[0]
     if not (word.isascii() and word.isdigit()) or len(word) > 19:
@@ -240,7 +241,7 @@ def _minutes(key: Key, text: str) -> int:
 
 def _duration(key: Key, text: str) -> int:
     if text == "-1" and key.default == "-1":
-        return NO_VALUE
+        return NO_VAL
     try:
         return parse_time_limit_s(text)
     except UnitError:
@@ -256,8 +257,8 @@ def _duration_s(key: Key, text: str) -> int:
 
 
 def _limit_min(key: Key, text: str) -> int:
-    if text == str(NO_VALUE) or text.lower() == "none":
-        return NO_VALUE
+    if text == str(NO_VAL) or text.lower() == "none":
+        return NO_VAL
     seconds = _duration(key, text)
     return seconds if seconds == INFINITE else -(-seconds // 60)
 

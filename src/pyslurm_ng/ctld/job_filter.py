@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model import task_ranges
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 
 if TYPE_CHECKING:

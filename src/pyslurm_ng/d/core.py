@@ -12,7 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.model.duty import (
+from pyslurm_ng.base.numbers import (
+    END_CLEAN,
+    SIGKILL,
     SIGNAL_BATCH_ONLY,
     SIGNAL_CANCELLED,
     SIGNAL_NODE_FAIL,
@@ -28,7 +30,6 @@ from pyslurm_ng.wire import node_messages as nm
 
 _REMEMBERED = 20_000
 _HALF_THE_IDS = 1 << 25  # of MaxJobId, 67108863
-_SIGKILL = 9
 KILL_TASK_FAILED = "Kill task failed"
 
 
@@ -380,17 +381,17 @@ class NodeCore:
                 self.reports.append(
                     nm.StepEnded(
                         job_id, attempt, step_id, end.status, end.start_us, end.end_us,
-                        end.flags & ~nm.END_CLEAN, end.usage, end.error,
+                        end.flags & ~END_CLEAN, end.usage, end.error,
                     )
                 )  # fmt: skip
             return actions + self._maybe_clean(job)
         is_clean = (
-            bool(end.flags & nm.END_CLEAN)
+            bool(end.flags & END_CLEAN)
             and not self.has_epilog
             and not job.steps
             and not job.is_ending
         )
-        flags = end.flags | nm.END_CLEAN if is_clean else end.flags & ~nm.END_CLEAN
+        flags = end.flags | END_CLEAN if is_clean else end.flags & ~END_CLEAN
         report = nm.BatchEnded(
             job_id, attempt, duty_id, end.status, end.start_us, end.end_us, flags, end.usage,
             end.error,
@@ -526,7 +527,7 @@ class NodeCore:
             return []
         words: dict[str, object] = {"do": "signal", "number": order.signal, "scope": "all"}
         if order.step_id >= 0:
-            if order.signal == _SIGKILL:
+            if order.signal == SIGKILL:
                 text = "DUE to SIGNAL Killed" if order.flags & SIGNAL_CANCELLED else ""
                 words = {"do": "terminate", "why": text, "wait_s": 0.0}
             return self._tell(order.job_id, order.attempt, [order.step_id], words)
@@ -586,7 +587,7 @@ class NodeCore:
         """Know again of a script that ended and was reported before a restart."""
         report = nm.BatchEnded(
             credential.job_id, credential.attempt, duty_id, end.status, end.start_us, end.end_us,
-            end.flags & ~nm.END_CLEAN, end.usage, end.error,
+            end.flags & ~END_CLEAN, end.usage, end.error,
         )  # fmt: skip
         self._remember((credential.job_id, credential.attempt), report)
 

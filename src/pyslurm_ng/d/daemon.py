@@ -22,6 +22,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.numbers import END_LOST
 from pyslurm_ng.conf import node_loss
 from pyslurm_ng.d import core as co, environment, step_record
 from pyslurm_ng.d.accounts import Accounts
@@ -689,7 +690,7 @@ class Daemon:
             )
         except Exception as error:  # noqa: BLE001 - the job's end is reported all the same
             self.faults.note("leftovers", f"{_step_name(key)} may have left processes", error)
-        end = {"status": _LOST_STATUS, "flags": nm.END_LOST, "error": "slurmstepd was lost",
+        end = {"status": _LOST_STATUS, "flags": END_LOST, "error": "slurmstepd was lost",
                "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
         self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
 

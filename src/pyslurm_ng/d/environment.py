@@ -13,15 +13,10 @@ import msgspec
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NTASKS_SET, REQ_OVERCOMMIT
 from pyslurm_ng.base.plain_text import program_variables
-from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
-from pyslurm_ng.model.job import (
-    REQ_MEM_SET,
-    REQ_NTASKS_SET,
-    REQ_OVERCOMMIT,
-    JobRequest,
-    NodeAlloc,
-)
+from pyslurm_ng.model.ids import STEP_BATCH
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
 from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution

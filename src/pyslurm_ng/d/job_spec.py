@@ -15,6 +15,7 @@ from typing import Any, get_args
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
+from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d import environment, task_binding
@@ -24,7 +25,7 @@ from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gp
 from pyslurm_ng.model import output_names
 from pyslurm_ng.model.bounds import RlimitName
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
-from pyslurm_ng.model.job import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, NodeAlloc
+from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeGres
 from pyslurm_ng.wire import node_messages as nm
 

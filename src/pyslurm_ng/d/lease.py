@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
+from pyslurm_ng.base.numbers import SIGNAL_NODE_FAIL
 from pyslurm_ng.wire import node_messages as nm
 
 _MISSED = 3.5  # heartbeats without an answer

@@ -10,18 +10,18 @@ import msgspec
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import INFINITE, SIGKILL
 from pyslurm_ng.d import core as co
 from pyslurm_ng.d.daemon import Daemon
 from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.usage import usage_of_tasks
-from pyslurm_ng.model.ids import INFINITE, STEP_INTERACTIVE
+from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.client import socket_file
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.stream import Call, StreamServer
 
-_SIGKILL = 9
 _INVALID = 22  # EINVAL
 _FIRST_USER_PORT = 1024
 _HERE = "127.0.0.1"
@@ -172,7 +172,7 @@ class NodeStreams:
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
         words: dict[str, object] = {"do": "signal", "number": request.signal, "scope": "all"}
-        if request.signal == _SIGKILL:
+        if request.signal == SIGKILL:
             words = {"do": "terminate", "why": "DUE to SIGNAL Killed", "wait_s": 0.0}
         self._daemon.act([co.Command(job.job_id, job.attempt, request.step_id, words)])
         call.reply(Done())

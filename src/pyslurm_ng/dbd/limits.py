@@ -8,8 +8,9 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.base.tres import TresError, format_tres, parse_tres, tres_name
-from pyslurm_ng.base.units import INFINITE, UnitError, format_seconds, parse_time_limit_min
+from pyslurm_ng.base.units import UnitError, format_seconds, parse_time_limit_min
 from pyslurm_ng.model.assoc import Limits
 
 Kind = Literal["count", "tres", "wall"]

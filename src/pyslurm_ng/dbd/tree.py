@@ -7,7 +7,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from pyslurm_ng.base.units import INFINITE
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 

@@ -13,11 +13,13 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
+from pyslurm_ng.base.numbers import NO_VAL
+
 from . import events as ev, task_ranges
 from .assoc import OwnerUsage
 from .cluster import RUNS_EPILOG, Cluster, NodeUse, is_completing
 from .duty import Duty, DutyKind
-from .ids import NO_VAL, STEP_BATCH, STEP_INTERACTIVE
+from .ids import STEP_BATCH, STEP_INTERACTIVE
 from .job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job, LostRun
 from .node import Node, NodeSpec
 from .states import JobFlag, JobState, NodeFlag, NodeState, Reason

@@ -3,7 +3,7 @@
 from msgspec import Struct
 from msgspec.structs import replace
 
-from .ids import INFINITE
+from pyslurm_ng.base.numbers import INFINITE
 
 
 class Limits(Struct, array_like=True, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from .ids import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 
 # Numbers --------------------------------------------------------------------------------------
 

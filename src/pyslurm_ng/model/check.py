@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pyslurm_ng.base.numbers import NO_VAL
+
 from .cluster import (
     Cluster,
     NodeUse,
@@ -13,7 +15,6 @@ from .cluster import (
     schedulable_mem_mib,
 )
 from .gres_parts import held_parts, hold
-from .ids import NO_VAL
 from .job import Job
 from .node import NodeGres, spec_as_found
 from .rows import Load

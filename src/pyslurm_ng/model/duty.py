@@ -33,14 +33,3 @@ class Duty(Struct, array_like=True, frozen=True, gc=False):
     step_id: int = -1  # SIGNAL and TERMINATE_STEP: -1 for all steps
     signal: int = 0
     flags: int = 0  # SIGNAL_* bits
-
-
-SIGNAL_BATCH_ONLY = 1
-SIGNAL_FULL = 2  # script, its children and steps
-SIGNAL_STEPS_ONLY = 4
-SIGNAL_TIME_LIMIT = 8  # say so in the job's stderr
-SIGNAL_PREEMPTED = 16
-SIGNAL_CANCELLED = 32
-SIGNAL_NODE_FAIL = 64
-SIGNAL_REQUEUED = 128
-SIGNAL_RESERVATION = 256  # with SIGNAL_TIME_LIMIT: it was that of the reservation

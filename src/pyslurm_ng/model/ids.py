@@ -8,8 +8,6 @@ NodeId = NewType("NodeId", int)
 AssocId = NewType("AssocId", int)
 
 # Slurm's numbers, used on every interface.
-NO_VAL = 4294967294
-INFINITE = 4294967295
 
 # Steps that are not made by srun have fixed ids above every normal one.
 MAX_NORMAL_STEP_ID = StepId(4294967280)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+
 from .bounds import (
     MOST_RLIMITS,
     MOST_WORDS_OF_ARGV,
@@ -44,44 +46,10 @@ from .bounds import (
     WordOfArgv,
     WordText,
 )
-from .ids import INFINITE, NO_VAL
 
 # Bits of JobRequest.flags: options that are only on or off.
-REQ_HOLD = 1 << 0
-REQ_REQUEUE = 1 << 1  # --requeue given
-REQ_NO_REQUEUE = 1 << 2  # --no-requeue given
-REQ_NO_KILL = 1 << 3
-REQ_OVERSUBSCRIBE = 1 << 4
-REQ_EXCLUSIVE = 1 << 5  # --exclusive: whole nodes
-REQ_EXCLUSIVE_USER = 1 << 6
-REQ_EXCLUSIVE_MCS = 1 << 7
-REQ_EXCLUSIVE_TOPO = 1 << 8
-REQ_OVERCOMMIT = 1 << 9
-REQ_CONTIGUOUS = 1 << 10
-REQ_SPREAD = 1 << 11
-REQ_USE_MIN_NODES = 1 << 12
-REQ_REBOOT = 1 << 13
-REQ_KILL_INVALID_DEP = 1 << 14  # --kill-on-invalid-dep=yes
-REQ_KEEP_INVALID_DEP = 1 << 15  # --kill-on-invalid-dep=no
-REQ_OPEN_APPEND = 1 << 16
-REQ_OPEN_TRUNCATE = 1 << 17
-REQ_GET_USER_ENV = 1 << 19
-REQ_GRES_DISABLE_BIND = 1 << 20
-REQ_GRES_ENFORCE_BIND = 1 << 21
-REQ_GRES_ONE_TASK_SHARING = 1 << 22
-REQ_NTASKS_SET = 1 << 27  # -n was given, so SLURM_NTASKS is shown
-REQ_MEM_SET = 1 << 28  # a memory option was given (0 then means all of the node)
-REQ_NODES_SET = 1 << 30  # -N was given
-REQ_SIGNAL_BATCH = 1 << 31  # --signal=B:
-REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
-REQ_CONSOLIDATE_SEGMENTS = 1 << 33
-REQ_SPREAD_SEGMENTS = 1 << 34
-REQ_GRES_MANY_TASKS_SHARING = 1 << 35
 
 # Bits of JobRequest.mail_type.
-MAIL_BEGIN, MAIL_END, MAIL_FAIL, MAIL_REQUEUE = 1, 2, 4, 8
-MAIL_TIME_LIMIT, MAIL_TIME_90, MAIL_TIME_80, MAIL_TIME_50 = 16, 32, 64, 128
-MAIL_STAGE_OUT, MAIL_ARRAY_TASKS, MAIL_INVALID_DEPEND = 256, 512, 1024
 
 
 class JobRequest(
@@ -304,13 +272,6 @@ class _NoSteps(dict[int, Step]):
 
 
 NO_STEPS: dict[int, Step] = _NoSteps()  # a dict of its own would take 64 bytes of each waiting job
-
-STEP_OVERLAP = 1
-STEP_EXACT = 2
-STEP_NO_KILL = 4
-STEP_KILL_ON_BAD_EXIT = 8
-STEP_PTY = 16
-STEP_MEM_ZERO = 32  # shares the job's memory
 
 
 class Dependency(Struct, array_like=True, gc=False):

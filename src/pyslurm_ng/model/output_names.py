@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH, step_text
+from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.model.ids import STEP_BATCH, step_text
 
 _WIDEST = 10
 _NULL = "/dev/null"

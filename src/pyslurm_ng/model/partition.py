@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+
 from .assoc import Qos
-from .ids import INFINITE, NO_VAL
 
 # What flags of a QOS take off a partition for its jobs, with the value that does not limit.
 _LIFTS = {

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from .job import (
+from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
     REQ_OVERSUBSCRIBE,
-    JobRequest,
 )
+
+from .job import JobRequest
 from .partition import Partition
 
 _EXCLUSIVE = REQ_EXCLUSIVE | REQ_EXCLUSIVE_USER | REQ_EXCLUSIVE_MCS | REQ_EXCLUSIVE_TOPO

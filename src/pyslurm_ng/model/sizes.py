@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
+from pyslurm_ng.base.numbers import INFINITE, REQ_MEM_SET
 from pyslurm_ng.base.tres import TresError, parse_gres
 
-from .ids import INFINITE
-from .job import REQ_MEM_SET, JobRequest
+from .job import JobRequest
 from .partition import Partition
 
 _MOST_SIZES = 65536  # node counts in a list of them

@@ -1,23 +1,25 @@
-"""State and reason names, their numbers and short forms, as Slurm shows them."""
+"""Names of states and reasons as Slurm shows them; states take their numbers from `base`."""
 
 from enum import IntEnum
+
+from pyslurm_ng.base import numbers as n
 
 
 class JobState(IntEnum):
     """Base state of a job; `JobFlag` adds what else is true of it."""
 
-    PENDING = 0
-    RUNNING = 1
-    SUSPENDED = 2
-    COMPLETED = 3
-    CANCELLED = 4
-    FAILED = 5
-    TIMEOUT = 6
-    NODE_FAIL = 7
-    PREEMPTED = 8
-    BOOT_FAIL = 9
-    DEADLINE = 10
-    OUT_OF_MEMORY = 11
+    PENDING = n.JOB_PENDING
+    RUNNING = n.JOB_RUNNING
+    SUSPENDED = n.JOB_SUSPENDED
+    COMPLETED = n.JOB_COMPLETED
+    CANCELLED = n.JOB_CANCELLED
+    FAILED = n.JOB_FAILED
+    TIMEOUT = n.JOB_TIMEOUT
+    NODE_FAIL = n.JOB_NODE_FAIL
+    PREEMPTED = n.JOB_PREEMPTED
+    BOOT_FAIL = n.JOB_BOOT_FAIL
+    DEADLINE = n.JOB_DEADLINE
+    OUT_OF_MEMORY = n.JOB_OUT_OF_MEMORY
 
 
 class JobFlag(IntEnum):
@@ -27,23 +29,23 @@ class JobFlag(IntEnum):
     """
 
     NONE = 0
-    LAUNCH_FAILED = 1 << 8
-    GETENV_FAILED = 1 << 9
-    REQUEUED = 1 << 10
-    REQUEUE_HOLD = 1 << 11
-    SPECIAL_EXIT = 1 << 12
-    RESIZING = 1 << 13
-    CONFIGURING = 1 << 14
-    COMPLETING = 1 << 15
-    STOPPED = 1 << 16
-    RECONFIG_FAIL = 1 << 17
-    POWER_UP_NODE = 1 << 18
-    REVOKED = 1 << 19
-    REQUEUE_FED = 1 << 20
-    RESV_DEL_HOLD = 1 << 21
-    SIGNALING = 1 << 22
-    STAGE_OUT = 1 << 23
-    EXPEDITING = 1 << 24
+    LAUNCH_FAILED = n.JOB_FLAG_LAUNCH_FAILED
+    GETENV_FAILED = n.JOB_FLAG_GETENV_FAILED
+    REQUEUED = n.JOB_FLAG_REQUEUED
+    REQUEUE_HOLD = n.JOB_FLAG_REQUEUE_HOLD
+    SPECIAL_EXIT = n.JOB_FLAG_SPECIAL_EXIT
+    RESIZING = n.JOB_FLAG_RESIZING
+    CONFIGURING = n.JOB_FLAG_CONFIGURING
+    COMPLETING = n.JOB_FLAG_COMPLETING
+    STOPPED = n.JOB_FLAG_STOPPED
+    RECONFIG_FAIL = n.JOB_FLAG_RECONFIG_FAIL
+    POWER_UP_NODE = n.JOB_FLAG_POWER_UP_NODE
+    REVOKED = n.JOB_FLAG_REVOKED
+    REQUEUE_FED = n.JOB_FLAG_REQUEUE_FED
+    RESV_DEL_HOLD = n.JOB_FLAG_RESV_DEL_HOLD
+    SIGNALING = n.JOB_FLAG_SIGNALING
+    STAGE_OUT = n.JOB_FLAG_STAGE_OUT
+    EXPEDITING = n.JOB_FLAG_EXPEDITING
 
 
 TERMINAL_STATES = frozenset(state for state in JobState if state >= JobState.COMPLETED)
@@ -52,43 +54,43 @@ TERMINAL_STATES = frozenset(state for state in JobState if state >= JobState.COM
 class NodeState(IntEnum):
     """Base state of a node. ALLOCATED and MIXED are derived from its allocations."""
 
-    UNKNOWN = 0
-    DOWN = 1
-    IDLE = 2
-    ALLOCATED = 3
-    ERROR = 4
-    MIXED = 5
-    FUTURE = 6
+    UNKNOWN = n.NODE_UNKNOWN
+    DOWN = n.NODE_DOWN
+    IDLE = n.NODE_IDLE
+    ALLOCATED = n.NODE_ALLOCATED
+    ERROR = n.NODE_ERROR
+    MIXED = n.NODE_MIXED
+    FUTURE = n.NODE_FUTURE
 
 
 class NodeFlag(IntEnum):
     """Flags beside a node's base state; bit values are Slurm's."""
 
     NONE = 0
-    EXTERNAL = 1 << 4
-    RESERVED = 1 << 5
-    UNDRAIN = 1 << 6
-    CLOUD = 1 << 7
-    RESUME = 1 << 8
-    DRAIN = 1 << 9
-    COMPLETING = 1 << 10
-    NOT_RESPONDING = 1 << 11
-    POWERED_DOWN = 1 << 12
-    FAIL = 1 << 13
-    POWERING_UP = 1 << 14
-    MAINTENANCE = 1 << 15
-    REBOOT_REQUESTED = 1 << 16
-    REBOOT_CANCEL = 1 << 17
-    POWERING_DOWN = 1 << 18
-    DYNAMIC_FUTURE = 1 << 19
-    REBOOT_ISSUED = 1 << 20
-    PLANNED = 1 << 21
-    INVALID_REG = 1 << 22
-    POWER_DOWN = 1 << 23
-    POWER_UP = 1 << 24
-    POWER_DRAIN = 1 << 25
-    DYNAMIC_NORM = 1 << 26
-    BLOCKED = 1 << 27
+    EXTERNAL = n.NODE_FLAG_EXTERNAL
+    RESERVED = n.NODE_FLAG_RESERVED
+    UNDRAIN = n.NODE_FLAG_UNDRAIN
+    CLOUD = n.NODE_FLAG_CLOUD
+    RESUME = n.NODE_FLAG_RESUME
+    DRAIN = n.NODE_FLAG_DRAIN
+    COMPLETING = n.NODE_FLAG_COMPLETING
+    NOT_RESPONDING = n.NODE_FLAG_NOT_RESPONDING
+    POWERED_DOWN = n.NODE_FLAG_POWERED_DOWN
+    FAIL = n.NODE_FLAG_FAIL
+    POWERING_UP = n.NODE_FLAG_POWERING_UP
+    MAINTENANCE = n.NODE_FLAG_MAINTENANCE
+    REBOOT_REQUESTED = n.NODE_FLAG_REBOOT_REQUESTED
+    REBOOT_CANCEL = n.NODE_FLAG_REBOOT_CANCEL
+    POWERING_DOWN = n.NODE_FLAG_POWERING_DOWN
+    DYNAMIC_FUTURE = n.NODE_FLAG_DYNAMIC_FUTURE
+    REBOOT_ISSUED = n.NODE_FLAG_REBOOT_ISSUED
+    PLANNED = n.NODE_FLAG_PLANNED
+    INVALID_REG = n.NODE_FLAG_INVALID_REG
+    POWER_DOWN = n.NODE_FLAG_POWER_DOWN
+    POWER_UP = n.NODE_FLAG_POWER_UP
+    POWER_DRAIN = n.NODE_FLAG_POWER_DRAIN
+    DYNAMIC_NORM = n.NODE_FLAG_DYNAMIC_NORM
+    BLOCKED = n.NODE_FLAG_BLOCKED
 
 
 class Reason(IntEnum):

@@ -11,6 +11,7 @@ from functools import partial
 from msgspec import Struct
 
 from pyslurm_ng.base.faults import Faults as SparedFaults
+from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.conf import node_loss
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
@@ -302,9 +303,7 @@ class Chaos:
         self.ledger.ends(*key, node.name, self.world.now_us)
         status = self.world.random.choice((0, 0, 0, 256, 9))
         now_us = self.world.now_us
-        node.reports.append(
-            nm.BatchEnded(*key, script.duty_id, status, now_us, now_us, nm.END_CLEAN)
-        )
+        node.reports.append(nm.BatchEnded(*key, script.duty_id, status, now_us, now_us, END_CLEAN))
         self._report(node)
 
     def _report(self, node: SimNode) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import NO_VAL, REQ_HOLD, REQ_REBOOT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.rules import job_end
@@ -25,8 +26,7 @@ from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import REQ_HOLD, REQ_REBOOT, Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.sim import actions as act

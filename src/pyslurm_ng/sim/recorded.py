@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.recover import cluster_of
 from pyslurm_ng.journal.checkpoint import Checkpoint, list_checkpoints, read_checkpoint
 from pyslurm_ng.journal.segment import (
@@ -24,7 +25,6 @@ from pyslurm_ng.journal.segment import (
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState

@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import free_job_id
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.nodes import PretendNodes

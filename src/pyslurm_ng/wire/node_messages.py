@@ -25,9 +25,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.model import bounds as b
 from pyslurm_ng.model.accepted import AcceptedDecoder
-from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc, Usage
 from pyslurm_ng.wire.table import message, reply
 
@@ -269,12 +270,6 @@ class NodeRegisterAgain(Struct, array_like=True, frozen=True):
 
 
 # Reports --------------------------------------------------------------------------------------
-
-END_OUT_OF_MEMORY = 1  # the kernel (or OverMemoryKill) killed a task for its memory
-END_CLEAN = 2  # nothing of the job is left on this node
-END_LOST = 4  # the supervisor vanished; the status is made up
-END_KILLED = 8  # by an order of ours: time limit, cancel
-END_OVER_MEMORY = 16  # OverMemoryKill ended it
 
 
 class _Report(Struct, array_like=True, frozen=True, gc=False):

@@ -21,15 +21,8 @@ Names = Annotated[list[b.JobNameText], msgspec.Meta(max_length=4096)]
 Numbers = Annotated[list[b.Number32], msgspec.Meta(max_length=4096)]
 Settings = Annotated[dict[b.NameText, Text], msgspec.Meta(max_length=256)]
 
-SHOW_ALL = 1  # hidden partitions and their jobs and nodes too
-SHOW_DETAIL = 2  # every field, not only those of the daily formats
-SHOW_FUTURE = 4  # FUTURE nodes too
 
 # Cancel flags: what a signal reaches.
-CANCEL_BATCH = 1  # only the batch script
-CANCEL_FULL = 2  # the script, its children and the steps
-CANCEL_HURRY = 4
-CANCEL_VERBOSE = 8  # the reply names every job
 
 
 class JobFilter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -13,8 +13,8 @@ from typing import Annotated
 
 import msgspec
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.model import bounds as b
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 MOST_STEP_NAMES = 65536

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.cli import scancel
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
 from tests.cli.run_command import Printed, run_command

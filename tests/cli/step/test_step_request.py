@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.numbers import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, STEP_PTY
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import step_request
 from pyslurm_ng.cli.step.launch import gpu_bind, is_per_node
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.cli.submit.said import COMMAND_LINE
-from pyslurm_ng.model import job as mj
 
 JOB = {
     "SLURM_JOB_ID": "5",
@@ -40,16 +40,10 @@ def fields_of(*words: str, variables: dict[str, str] | None = None) -> dict[str,
     return step_request.step_fields(options, [*words, "prog"], "/opt/prog")
 
 
-def test_flags_are_those_of_the_model() -> None:
-    """The command repeats them because importing the model would take too long."""
-    for name in ("OVERLAP", "EXACT", "NO_KILL", "KILL_ON_BAD_EXIT", "PTY", "MEM_ZERO"):
-        assert getattr(step_request, name) == getattr(mj, f"STEP_{name}")
-
-
 def test_a_launcher_of_somebody_elses_has_all_and_keeps_none() -> None:
     """--external-launcher: beside any other step, with all CPUs of its nodes."""
     fields = fields_of("--external-launcher", "-c2", "-N4", "-n4")
-    assert fields["flags"] == step_request.OVERLAP
+    assert fields["flags"] == STEP_OVERLAP
 
 
 def test_step_inherits_the_jobs_size() -> None:
@@ -67,12 +61,12 @@ def test_step_inherits_the_jobs_size() -> None:
         (["-w", "n3", "-n1"], {"node_list": "n3", "nodes_min": None}),
         (["-r", "1", "-n1"], {"relative": 1, "nodes_min": None}),
         (["-J", "mine"], {"name": "mine"}),
-        (["-c", "2"], {"cpus_per_task": 2, "flags": step_request.EXACT}),
+        (["-c", "2"], {"cpus_per_task": 2, "flags": STEP_EXACT}),
         (["-c", "2", "--whole"], {"flags": 0}),
-        (["--exclusive"], {"flags": step_request.EXACT}),
-        (["--exact", "--mem=0"], {"flags": step_request.EXACT | step_request.MEM_ZERO}),
-        (["--overlap"], {"flags": step_request.OVERLAP}),
-        (["--pty"], {"flags": step_request.PTY}),
+        (["--exclusive"], {"flags": STEP_EXACT}),
+        (["--exact", "--mem=0"], {"flags": STEP_EXACT | STEP_MEM_ZERO}),
+        (["--overlap"], {"flags": STEP_OVERLAP}),
+        (["--pty"], {"flags": STEP_PTY}),
         (["--gres=none"], {"gres": "none"}),
         (["--gpus=0"], {"gres": "none", "gpus": None}),
         (["-I"], {"no_wait": True}),

@@ -7,13 +7,25 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.numbers import (
+    REQ_EXCLUSIVE,
+    REQ_HOLD,
+    REQ_KILL_INVALID_DEP,
+    REQ_MEM_SET,
+    REQ_NO_KILL,
+    REQ_NO_REQUEUE,
+    REQ_NTASKS_SET,
+    REQ_OPEN_APPEND,
+    REQ_OVERCOMMIT,
+    REQ_OVERSUBSCRIBE,
+    REQ_SIGNAL_BATCH,
+)
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.submit import option_values as ov, options as op, submission
+from pyslurm_ng.cli.submit import options as op, submission
 from pyslurm_ng.cli.submit.directives import split_directive
 from pyslurm_ng.cli.submit.option_help import HELP
 from pyslurm_ng.cli.submit.option_table import OPTIONS
 from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
-from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.job import JobRequest
 
 COMMANDS = ("sbatch", "salloc", "srun")
@@ -119,19 +131,6 @@ def test_each_option_has_one_row_with_help() -> None:
         assert len(of_command) == len(set(of_command))
 
 
-def test_bits_are_those_of_the_model() -> None:
-    """Commands repeat the model's bits because importing them would take too long."""
-    renamed = {"HOLD": "REQ_HOLD"}
-    for name, value in vars(ov).items():
-        model_name = renamed.get(name, f"REQ_{name}")
-        if name.isupper() and isinstance(value, int) and hasattr(mj, model_name):
-            assert getattr(mj, model_name) == value, name
-    mail = {name: bit for name, bit in ov.MAIL_WORDS.items() if name in ("BEGIN", "END", "FAIL")}
-    assert mail == {"BEGIN": mj.MAIL_BEGIN, "END": mj.MAIL_END, "FAIL": mj.MAIL_FAIL}
-    assert ov.MAIL_WORDS["TIME_LIMIT_80"] == mj.MAIL_TIME_80
-    assert ov.MAIL_WORDS["INVALID_DEPEND"] == mj.MAIL_INVALID_DEPEND
-
-
 # getopt_long ------------------------------------------------------------------------------------
 
 
@@ -234,16 +233,16 @@ def test_values_become_fields(words: list[str], expected: dict[str, object]) -> 
 @pytest.mark.parametrize(
     ("words", "flags"),
     [
-        (["-H"], mj.REQ_HOLD),
-        (["--exclusive"], mj.REQ_EXCLUSIVE),
-        (["--exclusive", "-s"], mj.REQ_OVERSUBSCRIBE),
-        (["--requeue", "--no-requeue"], mj.REQ_NO_REQUEUE),
-        (["--open-mode=append"], mj.REQ_OPEN_APPEND),
-        (["--kill-on-invalid-dep=yes"], mj.REQ_KILL_INVALID_DEP),
-        (["--signal=B:15"], mj.REQ_SIGNAL_BATCH),
-        (["-n1"], mj.REQ_NTASKS_SET),
-        (["--mem-per-cpu=1"], mj.REQ_MEM_SET),
-        (["-k"], mj.REQ_NO_KILL),
+        (["-H"], REQ_HOLD),
+        (["--exclusive"], REQ_EXCLUSIVE),
+        (["--exclusive", "-s"], REQ_OVERSUBSCRIBE),
+        (["--requeue", "--no-requeue"], REQ_NO_REQUEUE),
+        (["--open-mode=append"], REQ_OPEN_APPEND),
+        (["--kill-on-invalid-dep=yes"], REQ_KILL_INVALID_DEP),
+        (["--signal=B:15"], REQ_SIGNAL_BATCH),
+        (["-n1"], REQ_NTASKS_SET),
+        (["--mem-per-cpu=1"], REQ_MEM_SET),
+        (["-k"], REQ_NO_KILL),
     ],
 )
 def test_switches_become_flags(words: list[str], flags: int) -> None:
@@ -362,7 +361,7 @@ def test_hint_excludes_what_it_decides() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "flags"), [("1", mj.REQ_OVERCOMMIT), ("yes", mj.REQ_OVERCOMMIT), ("no", 0)]
+    ("value", "flags"), [("1", REQ_OVERCOMMIT), ("yes", REQ_OVERCOMMIT), ("no", 0)]
 )
 def test_switches_of_the_environment_can_say_no(value: str, flags: int) -> None:
     options = op.Options("sbatch")

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import END_CLEAN, SIGNAL_NODE_FAIL
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import TRUSTED_IDS, History
 from pyslurm_ng.ctld.nodes.credentials import Credentials
@@ -22,7 +23,6 @@ from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
@@ -233,7 +233,7 @@ def test_a_report_is_confirmed_when_durable(room: Room) -> None:
     job_id = room.start_job()
     room.sync()
     ((name, order),) = room.orders()
-    report = nm.BatchEnded(job_id, 0, order.duty_id, 0, START_US, START_US, nm.END_CLEAN)
+    report = nm.BatchEnded(job_id, 0, order.duty_id, 0, START_US, START_US, END_CLEAN)
     answers = room.say(name, nm.NodeReports([report]))
     room.turn()
     assert answers == []

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from pyslurm_ng.base.hooks import HookResult
+from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.ctld.programs.job_programs import Done, JobPrograms
 from pyslurm_ng.ctld.rules import job_end, reports
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
@@ -136,7 +137,7 @@ class Scene:
     def script_ends(self, job: Job, status: int = 0) -> None:
         """Have the batch node say that the script is over and the node clean."""
         report = nm.BatchEnded(
-            job.job_id, job.attempt, 0, status, START_US, self.world.now_us, nm.END_CLEAN
+            job.job_id, job.attempt, 0, status, START_US, self.world.now_us, END_CLEAN
         )
         self.record(
             reports.judge(self.cluster, job.batch_node_id, report, self.conf, self.world.now_us)

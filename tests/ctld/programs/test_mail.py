@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.ctld.programs.mailer import Mailer
-from pyslurm_ng.ctld.programs.runner import Programs
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
     MAIL_ARRAY_TASKS,
     MAIL_BEGIN,
     MAIL_END,
@@ -23,6 +20,9 @@ from pyslurm_ng.model.job import (
     MAIL_TIME_90,
     MAIL_TIME_LIMIT,
 )
+from pyslurm_ng.ctld.programs.mailer import Mailer
+from pyslurm_ng.ctld.programs.runner import Programs
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
 from tests.cli.reference_cluster import ReferenceCluster, at
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_HOLD
 from pyslurm_ng.cli.control.explain import lines
 from pyslurm_ng.ctld.queries.explained import explained, limit_holders
 from pyslurm_ng.ctld.queries.job_fields import dependency_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Limits
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.explain.explain import outlook

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from pyslurm_ng._records import project
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_TOPO, REQ_EXCLUSIVE_USER
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -62,7 +63,7 @@ class Shown:
 def test_a_node_that_a_user_alone_may_have_tells_its_owner() -> None:
     shown = Shown()
     assert {row["owner_uid"] for row in shown.nodes()} == {-1}
-    job_id = shown.start(nodes_min=1, flags=mj.REQ_EXCLUSIVE_USER)
+    job_id = shown.start(nodes_min=1, flags=REQ_EXCLUSIVE_USER)
     assert sorted(row["owner_uid"] for row in shown.nodes()) == [-1] * 7 + [1001]
     shown.end(job_id)
     assert {row["owner_uid"] for row in shown.nodes()} == {-1}
@@ -70,14 +71,14 @@ def test_a_node_that_a_user_alone_may_have_tells_its_owner() -> None:
 
 def test_a_node_for_jobs_of_one_label_tells_it() -> None:
     shown = Shown()
-    shown.start(nodes_min=1, flags=mj.REQ_EXCLUSIVE_MCS, mcs_label="secret")
+    shown.start(nodes_min=1, flags=REQ_EXCLUSIVE_MCS, mcs_label="secret")
     assert sorted(row["mcs_label"] for row in shown.nodes()) == [""] * 7 + ["secret"]
 
 
 def test_the_rest_of_a_block_that_a_job_has_alone_is_blocked() -> None:
     shown = Shown()
     assert shown.blocked() == []
-    topo = shown.start(nodes_min=2, nodes_max=2, ntasks=2, flags=mj.REQ_EXCLUSIVE_TOPO)
+    topo = shown.start(nodes_min=2, nodes_max=2, ntasks=2, flags=REQ_EXCLUSIVE_TOPO)
     own = {shown.cluster.node(alloc.node_id).spec.name for alloc in shown.cluster.jobs[topo].nodes}
     blocked = shown.blocked()
     assert len(own) == len(blocked) == 2

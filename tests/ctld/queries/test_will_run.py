@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.queries.will_run import test_job as would_run
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, Room

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, Job, JobRequest
+from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy

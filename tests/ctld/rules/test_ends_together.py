@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.base.numbers import REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules import node_loss, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DependencyChanged, JobEligible
-from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, JobRequest
+from pyslurm_ng.model.job import Dependency, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy

@@ -10,11 +10,12 @@ from itertools import count
 import pytest
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.job_count import TRY_AGAIN, jobs_of, jobs_of_all
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.job import REQ_HOLD, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import END_CLEAN, REQ_EXCLUSIVE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import lost_runs, timers
 from pyslurm_ng.ctld.rules.configure import configure
@@ -21,7 +22,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire import node_messages as nm
@@ -176,7 +177,7 @@ def _answers(loss: Loss) -> None:
 
 def _ends_clean(loss: Loss) -> None:
     now_us = loss.now_us
-    loss.report(nm.BatchEnded(loss.job.job_id, 0, 0, 0, now_us, now_us, nm.END_CLEAN))
+    loss.report(nm.BatchEnded(loss.job.job_id, 0, 0, 0, now_us, now_us, END_CLEAN))
 
 
 def _reboots(loss: Loss) -> None:

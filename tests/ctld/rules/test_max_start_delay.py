@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.preempt import grace_over, preempt
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_HOLD, REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs
-from pyslurm_ng.model.job import REQ_HOLD, REQ_KILL_INVALID_DEP, Job
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs, SuspendJobs
 from tests.ctld.rules.reservation_room import ALICE, ROOT, Room

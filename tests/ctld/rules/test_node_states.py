@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.base.state_names import job_state, node_state_words
 from pyslurm_ng.ctld.queries.nodes import node_state
 from pyslurm_ng.ctld.rules.context import Caller, Context
@@ -190,7 +191,7 @@ def let_end(cluster: Cluster, job: Job) -> None:
         duties = cluster.duties.get(N1, {}).values()
         launches = [duty.duty_id for duty in duties if duty.kind == DutyKind.LAUNCH]
         report = nm.BatchEnded(
-            job.job_id, 0, launches[0] if launches else 0, 0, START_US, LATER_US, nm.END_CLEAN
+            job.job_id, 0, launches[0] if launches else 0, 0, START_US, LATER_US, END_CLEAN
         )
         tell(cluster, N1, report)
     for duty in [*cluster.duties.get(N1, {}).values()]:

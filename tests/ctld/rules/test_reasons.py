@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pyslurm_ng
+from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, REQ_EXCLUSIVE, REQ_HOLD
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.explained import explained
@@ -29,7 +30,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.cluster import RUNS_PROLOG
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, Job
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Plan
@@ -126,7 +127,7 @@ class Scene(Room):
             if duty.kind == DutyKind.LAUNCH and duty.job_id == job.job_id
         )
         report = nm.BatchEnded(job.job_id, job.attempt, duty, status, self.now_us, self.now_us,
-                               flags | nm.END_CLEAN)  # fmt: skip
+                               flags | END_CLEAN)  # fmt: skip
         self.apply(reports.judge(self.cluster, job.batch_node_id, report, self.conf, self.now_us))
         return job
 
@@ -393,7 +394,7 @@ def lost(scene: Scene) -> Job:
     """Its node was restarted and knows nothing of it."""
     job = scene.running()
     job.requeue = False
-    return scene.ended(job, 0, nm.END_LOST)
+    return scene.ended(job, 0, END_LOST)
 
 
 # Limits ---------------------------------------------------------------------------------------
@@ -575,7 +576,7 @@ ARISE: dict[Reason, Callable[[Scene], Job]] = {
     Reason.JobLaunchFailure: lost,
     Reason.NonZeroExitCode: with_status(1 << 8),
     Reason.RaisedSignal: with_status(11),
-    Reason.OutOfMemory: with_status(125, nm.END_OUT_OF_MEMORY),
+    Reason.OutOfMemory: with_status(125, END_OUT_OF_MEMORY),
     Reason.TimeLimit: time_limit,
     Reason.InactiveLimit: inactive,
     Reason.DeadLine: deadline,

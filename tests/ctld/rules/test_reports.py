@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.numbers import END_CLEAN, END_OUT_OF_MEMORY, END_OVER_MEMORY
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.preparation import Preparation
@@ -55,7 +56,7 @@ def launch_duty(cluster: Cluster, job: Job) -> int:
     return duty.duty_id
 
 
-def ended(cluster: Cluster, job: Job, status: int, flags: int = nm.END_CLEAN) -> nm.BatchEnded:
+def ended(cluster: Cluster, job: Job, status: int, flags: int = END_CLEAN) -> nm.BatchEnded:
     return nm.BatchEnded(
         job.job_id, job.attempt, launch_duty(cluster, job), status, START_US, LATER_US, flags,
         Usage(user_us=5),
@@ -70,7 +71,7 @@ def ended(cluster: Cluster, job: Job, status: int, flags: int = nm.END_CLEAN) ->
         (3 << 8, 0, JobState.FAILED, JobState.FAILED, Reason.NonZeroExitCode),
         (11, 0, JobState.FAILED, JobState.CANCELLED, Reason.RaisedSignal),
         (53, 0, JobState.FAILED, JobState.CANCELLED, Reason.RaisedSignal),
-        (125, nm.END_OUT_OF_MEMORY, JobState.OUT_OF_MEMORY, JobState.OUT_OF_MEMORY,
+        (125, END_OUT_OF_MEMORY, JobState.OUT_OF_MEMORY, JobState.OUT_OF_MEMORY,
          Reason.OutOfMemory),
     ],
 )  # fmt: skip
@@ -80,7 +81,7 @@ def test_end_of_a_script(
     """One report of a clean node ends job and batch step, and frees the node."""
     cluster = cluster_of()
     job = running(cluster)
-    events = tell(cluster, job.batch_node_id, ended(cluster, job, status, flags | nm.END_CLEAN))
+    events = tell(cluster, job.batch_node_id, ended(cluster, job, status, flags | END_CLEAN))
     assert (job.state, job.exit_code, job.reason) == (state, status, reason)
     (step,) = (event for event in events if isinstance(event, ev.StepEnded))
     assert (step.step_id, step.state, step.exit_code) == (STEP_BATCH, step_state, status)
@@ -93,7 +94,7 @@ def test_who_ends_a_step_for_its_memory_is_root() -> None:
     """OverMemoryKill: sacct shows `CANCELLED by 0`, as recorded in reference/cli/jobend."""
     cluster = cluster_of()
     job = running(cluster)
-    flags = nm.END_OVER_MEMORY | nm.END_CLEAN
+    flags = END_OVER_MEMORY | END_CLEAN
     events = tell(cluster, job.batch_node_id, ended(cluster, job, 9, flags))
     (step,) = (event for event in events if isinstance(event, ev.StepEnded))
     assert (step.state, step.cancelled_by) == (JobState.CANCELLED, 0)
@@ -113,7 +114,7 @@ def test_end_is_when_it_was_not_when_it_was_heard_of(reported_us: int, end_us: i
     cluster = cluster_of()
     job = running(cluster)
     report = nm.BatchEnded(
-        job.job_id, job.attempt, launch_duty(cluster, job), 0, START_US, reported_us, nm.END_CLEAN
+        job.job_id, job.attempt, launch_duty(cluster, job), 0, START_US, reported_us, END_CLEAN
     )
     tell(cluster, job.batch_node_id, report)
     assert job.end_us == end_us
@@ -147,7 +148,7 @@ def test_old_attempt_cannot_end_the_new_one() -> None:
     cluster = cluster_of()
     job = running(cluster)
     job.attempt = 2
-    stale = nm.BatchEnded(job.job_id, 1, 0, 0, START_US, LATER_US, nm.END_CLEAN)
+    stale = nm.BatchEnded(job.job_id, 1, 0, 0, START_US, LATER_US, END_CLEAN)
     assert tell(cluster, job.batch_node_id, stale) == []
     assert job.state == JobState.RUNNING
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.base.numbers import REQ_HOLD, REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules import dependency, node_loss, timers
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -11,7 +12,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DependencyChanged, JobEnded, StepEnded
-from pyslurm_ng.model.job import REQ_HOLD, REQ_KILL_INVALID_DEP, Dependency, Job, JobRequest
+from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy

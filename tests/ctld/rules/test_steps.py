@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import queue_room, steps
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -16,15 +17,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE,
-    STEP_EXACT,
-    STEP_MEM_ZERO,
-    STEP_OVERLAP,
-    Job,
-    JobRequest,
-    Step,
-)
+from pyslurm_ng.model.job import Job, JobRequest, Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec import to_builtins
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.timers import begin_times, end_limit_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Dependency, JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyslurm_ng.base.dates import format_date
+from pyslurm_ng.base.numbers import REQ_CONTIGUOUS, REQ_EXCLUSIVE, REQ_NO_REQUEUE
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.scheduling.job_history import read_history
@@ -14,13 +15,7 @@ from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import (
-    REQ_CONTIGUOUS,
-    REQ_EXCLUSIVE,
-    REQ_NO_REQUEUE,
-    Dependency,
-    JobRequest,
-)
+from pyslurm_ng.model.job import Dependency, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.scheduling import scheduler
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit, queue, walk

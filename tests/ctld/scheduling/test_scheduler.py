@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.preparation import NONE
 from pyslurm_ng.ctld.scheduling import scheduler
@@ -17,7 +18,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner

@@ -9,10 +9,11 @@ from typing import cast
 import pytest
 from msgspec import structs
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates, Work
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.probe import Probe

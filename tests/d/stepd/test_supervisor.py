@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.numbers import END_OVER_MEMORY
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.host.binding import cpu_mask
 from pyslurm_ng.d.stepd.step_files import remove_script, write_script
 from pyslurm_ng.wire import step_io
-from pyslurm_ng.wire.node_messages import END_OVER_MEMORY
 from tests.d.stepd.supervised import (
     Srun,
     Supervised,

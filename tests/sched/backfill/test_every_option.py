@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.model import job as mj
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
@@ -79,9 +79,7 @@ REQUESTS = st.builds(
     gpus_per_task=st.sampled_from(["", "", "", "1"]),
     gpus_per_node=st.sampled_from(["", "", "", "2"]),
     distribution=st.sampled_from(["", "block:block", "block:cyclic", "block:fcyclic"]),
-    flags=st.sampled_from(
-        [0, 0, mj.REQ_EXCLUSIVE, mj.REQ_GRES_ENFORCE_BIND, mj.REQ_GRES_DISABLE_BIND]
-    ),
+    flags=st.sampled_from([0, 0, REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND, REQ_GRES_DISABLE_BIND]),
 )
 BOUNDS = st.builds(
     JobRequest,

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
@@ -57,7 +58,7 @@ class Asked:
             nodes_min=self.nodes,
             nodes_max=self.nodes,
             ntasks=self.nodes or self.tasks,
-            flags=mj.REQ_EXCLUSIVE if self.nodes else 0,
+            flags=REQ_EXCLUSIVE if self.nodes else 0,
             licenses=f"matlab:{self.matlab}" if self.matlab else "",
             switches=self.switches,
             switches_wait_s=600 if self.switches else 0,

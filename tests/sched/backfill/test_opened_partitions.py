@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit

@@ -9,14 +9,20 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_USER,
+    REQ_GRES_ENFORCE_BIND,
+)
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import JobState, NodeState, Reason
@@ -230,7 +236,7 @@ WHOLE = {
     "ntasks": (0, 0, 1, 2),
     "nodes_min": (0, 1, 2, 3),
     "cpus_per_task": (0, 0, 2, 3),
-    "flags": (0, 0, mj.REQ_EXCLUSIVE),
+    "flags": (0, 0, REQ_EXCLUSIVE),
 }
 LICENSED = {"nodes_min": (1, 2), "ntasks": (0, 4), "licenses": ("", "matlab:1", "matlab:2")}
 NEAR = {"nodes_min": (1, 1, 2, 3), "cpus_per_task": (1, 2, 4)}
@@ -258,7 +264,7 @@ PATIENT = {
 OWN_NODES = {
     "nodes_min": (1, 1, 2, 3),
     "cpus_per_task": (1, 2, 4),
-    "flags": (0, mj.REQ_EXCLUSIVE_USER),
+    "flags": (0, REQ_EXCLUSIVE_USER),
     "uid": (1001, 1002, 1003),
 }
 OWN_TASKS = {
@@ -266,14 +272,14 @@ OWN_TASKS = {
     "nodes_min": (0, 0, 1, 2),
     "cpus_per_task": (0, 1, 2),
     "mem_per_node_mib": (0, 0, 300),
-    "flags": (0, mj.REQ_EXCLUSIVE_USER),
+    "flags": (0, REQ_EXCLUSIVE_USER),
     "uid": (1001, 1002),
 }
 OWN_LABELS = {
     "nodes_min": (1, 1, 2),
     "cpus_per_task": (1, 2, 3),
     "licenses": ("", "", "matlab:2"),
-    "flags": (0, mj.REQ_EXCLUSIVE_MCS),
+    "flags": (0, REQ_EXCLUSIVE_MCS),
     "mcs_label": ("", "red", "blue"),
 }
 SEGMENTS = {"nodes_min": (1, 1, 2, 4), "cpus_per_task": (1, 2, 4), "segment": (0, 0, 1)}
@@ -299,7 +305,7 @@ BESIDE_GPUS = {
     "cpus_per_task": (1, 2, 4),
     "gpus_per_node": ("", "1", "2", "3"),
     "": ({}, {}, {"gpus_per_node": "", "sockets_per_node": 2, "gpus_per_socket": "1"}),
-    "flags": (0, 0, mj.REQ_GRES_ENFORCE_BIND),
+    "flags": (0, 0, REQ_GRES_ENFORCE_BIND),
 }
 KINDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "tasks over any nodes": (PLAIN, "", OPEN),
@@ -396,7 +402,7 @@ def test_what_is_left_of_nodes_counts_though_all_that_wait_would_take_whole_ones
     run(
         Site(PLAIN),
         [
-            Asked(7, JobRequest(nodes_min=2, cpus_per_task=3, flags=mj.REQ_EXCLUSIVE)),
+            Asked(7, JobRequest(nodes_min=2, cpus_per_task=3, flags=REQ_EXCLUSIVE)),
             Asked(6, JobRequest(nodes_min=3, cpus_per_task=2)),
             Asked(1, JobRequest(nodes_min=3, ntasks=2)),
             Asked(6, JobRequest(ntasks=2, cpus_per_task=2)),

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_OVERCOMMIT
 from pyslurm_ng.ctld.queries.job_fields import job_counts
-from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.amounts import allocated_tres
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
@@ -59,12 +59,12 @@ def _started(select: str, **fields: Any) -> tuple[Cluster, Job]:
         ({"ntasks_per_node": 3, "nodes_min": 2, "nodes_max": 2}, [3, 3], [2, 2]),
         ({"ntasks": 3, "ntasks_per_socket": 2}, [3], [2]),
         ({"mincpus": 5, "nodes_min": 1, "nodes_max": 1}, [5], [3]),
-        ({"ntasks": 3, "flags": mj.REQ_OVERCOMMIT}, [1], [1]),
+        ({"ntasks": 3, "flags": REQ_OVERCOMMIT}, [1], [1]),
         ({"ntasks": 1, "gpus": "1"}, [1], [1]),
         ({"ntasks": 1, "gpus": "2", "cpus_per_gpu": 3}, [6], [3]),
         ({"ntasks": 17}, [16, 1], [8, 1]),
         ({"ntasks": 5, "partition": "capped", "nodes_min": 1, "nodes_max": 1}, [5], [3]),
-        ({"ntasks": 1, "flags": mj.REQ_EXCLUSIVE}, [16], [8]),
+        ({"ntasks": 1, "flags": REQ_EXCLUSIVE}, [16], [8]),
         ({"ntasks": 1, "partition": "cores"}, [2], [1]),
     ],
 )

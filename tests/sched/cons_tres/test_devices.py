@@ -8,7 +8,8 @@ from math import comb
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.model.job import REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND, JobRequest
+from pyslurm_ng.base.numbers import REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import Node, NodeFacts, NodeGres, NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from pyslurm_ng.model.job import REQ_GRES_ENFORCE_BIND, JobRequest
+from pyslurm_ng.base.numbers import REQ_GRES_ENFORCE_BIND
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeGres, NodeSpec, restricted_cores
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.model import job as mj
+from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.frame.policy import policy
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
@@ -35,7 +35,7 @@ def test_one_node_holds_all_tasks(
     """Memory comes with the one CPU, not with tasks; figures of Slurm 22.05."""
     conf = conf_of(CONF.format(select=select, scheduler=scheduler))
     cluster = cluster_of(conf)
-    request = JobRequest(ntasks=tasks, node_list=node_list, flags=mj.REQ_OVERCOMMIT)
+    request = JobRequest(ntasks=tasks, node_list=node_list, flags=REQ_OVERCOMMIT)
     job_id = submit(cluster, request)
     run_pass(cluster, START_US, policy(conf))
     (alloc,) = cluster.jobs[job_id].nodes

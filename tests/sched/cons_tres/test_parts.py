@@ -5,10 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import (
+    REQ_EXCLUSIVE,
+    REQ_GRES_MANY_TASKS_SHARING,
+    REQ_GRES_ONE_TASK_SHARING,
+)
 from pyslurm_ng.ctld.queries.nodes import gres_used_text
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.place import check_names
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
@@ -143,9 +148,9 @@ def test_tasks_share_a_gpu_or_have_one_each() -> None:
     many = ",MULTIPLE_SHARING_GRES_PJ"
     for select, flags, expected in (
         (many, 0, {0: 2}),
-        (many, mj.REQ_GRES_ONE_TASK_SHARING, {0: 1, 1: 1}),
+        (many, REQ_GRES_ONE_TASK_SHARING, {0: 1, 1: 1}),
         (many + ",ONE_TASK_PER_SHARING_GRES", 0, {0: 1, 1: 1}),
-        (many + ",ONE_TASK_PER_SHARING_GRES", mj.REQ_GRES_MANY_TASKS_SHARING, {0: 2}),
+        (many + ",ONE_TASK_PER_SHARING_GRES", REQ_GRES_MANY_TASKS_SHARING, {0: 2}),
     ):
         site = Site(select=select)
         job_id = site.submit(ntasks=2, tres_per_task="gres/shard=1", flags=flags)
@@ -281,7 +286,7 @@ WANTS = st.sampled_from(
         {"gres": "gpu:2"},
         {"gpus": "3"},
         {"gres": "gpu:1", "nodes_min": 2, "nodes_max": 2},
-        {"gres": "shard:2", "flags": mj.REQ_EXCLUSIVE},
+        {"gres": "shard:2", "flags": REQ_EXCLUSIVE},
     ]
 )
 ARRIVALS = st.lists(

@@ -8,9 +8,10 @@ import random
 import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -95,7 +96,7 @@ def test_a_pass_uses_no_leaf_too_many(kind: str) -> None:
         free = fragment(source)
         nodes = source.randint(1, len(free))
         held = None
-        request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=mj.REQ_EXCLUSIVE)
+        request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=REQ_EXCLUSIVE)
         if kind == "tasks":
             tasks = source.randint(1, CPUS * len(free))
             nodes = -(-tasks // CPUS)
@@ -119,7 +120,7 @@ def test_a_pass_splits_no_segment() -> None:
         count = source.randint(1, 5)
         nodes = segment * count
         request = JobRequest(
-            nodes_min=nodes, nodes_max=nodes, ntasks=nodes, segment=segment, flags=mj.REQ_EXCLUSIVE
+            nodes_min=nodes, nodes_max=nodes, ntasks=nodes, segment=segment, flags=REQ_EXCLUSIVE
         )
         chosen = place(BLOCKS, free, request)
         room = sum(sum(node // 4 == block for node in free) // segment for block in range(6))
@@ -132,7 +133,7 @@ def test_more_names_than_nodes_are_a_choice() -> None:
     """`-N2 -w n[0-9]` takes two of those named, on one leaf; as many as named are all taken."""
     everything = list(range(24))
     request = JobRequest(
-        nodes_min=2, nodes_max=2, ntasks=2, flags=mj.REQ_EXCLUSIVE, node_list="n[3,7-8,12,16]"
+        nodes_min=2, nodes_max=2, ntasks=2, flags=REQ_EXCLUSIVE, node_list="n[3,7-8,12,16]"
     )
     assert place(TREE, everything, request) == [7, 8]
     assert place(TREE, [node for node in everything if node not in (7, 16)], request) != []
@@ -145,7 +146,7 @@ def test_jobs_with_other_names_have_other_nodes() -> None:
     cluster = cluster_with(TREE)
     for names in ("n[0-3]", "n[12-15]"):
         request = JobRequest(
-            nodes_min=2, nodes_max=2, ntasks=2, flags=mj.REQ_EXCLUSIVE, node_list=names
+            nodes_min=2, nodes_max=2, ntasks=2, flags=REQ_EXCLUSIVE, node_list=names
         )
         submit(cluster, msgspec.structs.replace(request, partition="main"))
     plan = Planner()(snapshot(cluster, START_US), Policy())
@@ -160,7 +161,7 @@ def test_segments_are_chosen_among_named_nodes() -> None:
         nodes_max=4,
         ntasks=4,
         segment=2,
-        flags=mj.REQ_EXCLUSIVE,
+        flags=REQ_EXCLUSIVE,
         node_list="n[0,4-5,8-9,12]",
     )
     assert place(BLOCKS, list(range(24)), request) == [4, 5, 8, 9]

@@ -7,8 +7,9 @@ from itertools import pairwise
 import msgspec
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE
 from pyslurm_ng.ctld.rules import gang, job_end
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE, SUSPENDED_BY_GANG
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG
 from pyslurm_ng.model.rows import Load, row_count
 from pyslurm_ng.model.states import JobState
 from tests.sched.preemption.test_preempt import BASE, MINUTE_US, SECOND_US, START_US, Site

@@ -7,6 +7,7 @@ from itertools import groupby
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
@@ -14,8 +15,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Plan, Start

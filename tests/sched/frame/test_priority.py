@@ -8,11 +8,12 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import Policy, policy
 from pyslurm_ng.sched.frame.priority import Factors, Ranking

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.assoc import Limits, Qos
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.measures import Ask

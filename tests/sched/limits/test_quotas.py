@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given as given_by, settings, strategies as st
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.assoc import Association, Limits, Qos
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason

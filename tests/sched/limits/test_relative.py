@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.sched.limits.relative import absolute_qos
 from tests.model.clusters import START_US, cluster_of, conf_of
 

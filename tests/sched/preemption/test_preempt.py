@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, SIGNAL_PREEMPTED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import preempt, timers
 from pyslurm_ng.ctld.rules.dispatch import dispatch
@@ -16,8 +17,8 @@ from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.duty import SIGNAL_PREEMPTED, DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, JobRequest
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_views import Views

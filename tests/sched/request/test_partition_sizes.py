@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.model import job as mj
+from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame.policy import policy
@@ -65,7 +64,7 @@ def test_who_may_not_have_as_many_nodes_waits() -> None:
 
 
 @pytest.mark.parametrize("select", ["CR_Core", "CR_Core_Memory"])
-@pytest.mark.parametrize("fields", [{"mem_per_node_mib": 700}, {"flags": mj.REQ_MEM_SET}])
+@pytest.mark.parametrize("fields", [{"mem_per_node_mib": 700}, {"flags": REQ_MEM_SET}])
 def test_memory_over_the_partitions_waits_even_if_it_is_not_consumed(
     select: str, fields: dict[str, int]
 ) -> None:

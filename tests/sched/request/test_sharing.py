@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER
 from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -36,7 +36,7 @@ PartitionName=capped Nodes=n[1-4] MaxTime=INFINITE MaxCPUsPerNode=3
 """
 BUILTIN = CONF + "SchedulerType=sched/builtin\n"
 ALICE, BOB = 1001, 1002
-USERS = {"user": mj.REQ_EXCLUSIVE_USER, "": 0}
+USERS = {"user": REQ_EXCLUSIVE_USER, "": 0}
 
 
 @pytest.fixture(params=["backfill", "builtin"])
@@ -77,7 +77,7 @@ def test_exclusive_user_shares_with_the_same_user_only(conf: str, how: str) -> N
     cluster = cluster_of(conf_of(conf))
     fields: dict[str, Any] = {"partition": "own"}
     if how == "option":
-        fields = {"flags": mj.REQ_EXCLUSIVE_USER}
+        fields = {"flags": REQ_EXCLUSIVE_USER}
     first = _job(cluster, ALICE, **fields)
     second = _job(cluster, ALICE, **fields)
     other = _job(cluster, BOB)
@@ -93,7 +93,7 @@ def test_exclusive_user_shares_with_the_same_user_only(conf: str, how: str) -> N
 def test_any_job_joins_its_users_exclusive_one(conf: str, node_list: str) -> None:
     """It need not keep others away itself; those of other users stay out as before."""
     cluster = cluster_of(conf_of(conf))
-    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER)
+    _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER)
     for _ in range(3):
         _job(cluster, BOB, cpus_per_task=4)
     _plan(cluster, conf)
@@ -107,7 +107,7 @@ def test_any_job_joins_its_users_exclusive_one(conf: str, node_list: str) -> Non
 def test_what_is_known_of_others_outlives_hosts() -> None:
     """One planner: another user's demand stays, the host's own finds its way and back."""
     cluster, rules, planner = cluster_of(conf_of(CONF)), policy(conf_of(CONF)), Planner()
-    first = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, node_list="n1")
+    first = _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER, node_list="n1")
     others = [_job(cluster, BOB, 20, nodes_min=1, ntasks=4) for _ in range(3)]
     for start in planner(snapshot(cluster, START_US), rules).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
@@ -138,7 +138,7 @@ def test_what_is_known_of_others_outlives_hosts() -> None:
 def test_a_label_joins_its_exclusive_job(conf: str) -> None:
     """Jobs of a label that do not insist on it go beside one that does."""
     cluster = cluster_of(conf_of(conf))
-    first = _job(cluster, ALICE, mcs_label="red", flags=mj.REQ_EXCLUSIVE_MCS)
+    first = _job(cluster, ALICE, mcs_label="red", flags=REQ_EXCLUSIVE_MCS)
     _plan(cluster, conf)
     same = _job(cluster, BOB, mcs_label="red", node_list="n1")
     other = _job(cluster, ALICE, mcs_label="blue", node_list="n1")
@@ -149,10 +149,10 @@ def test_a_label_joins_its_exclusive_job(conf: str) -> None:
 def test_exclusive_user_joins_across_nodes(conf: str) -> None:
     """A job of several nodes takes its user's node and empty ones."""
     cluster = cluster_of(conf_of(conf))
-    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER)
+    _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER)
     _job(cluster, BOB, cpus_per_task=4)
     _plan(cluster, conf)
-    wide = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, nodes_min=3)
+    wide = _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER, nodes_min=3)
     _plan(cluster, conf)
     assert _nodes(cluster, wide) == [1, 3, 4]
 
@@ -160,9 +160,9 @@ def test_exclusive_user_joins_across_nodes(conf: str) -> None:
 def test_a_job_too_large_for_its_nodes_waits_beside_its_users() -> None:
     """Though it is the only one of the queue, and no node could ever have its tasks."""
     cluster = cluster_of(conf_of(CONF))
-    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER)
+    _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER)
     _plan(cluster)
-    large = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, nodes_min=1, ntasks=6)
+    large = _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER, nodes_min=1, ntasks=6)
     plan = _plan(cluster)
     assert plan.waits[large].reason == Reason.BadConstraints
 
@@ -170,9 +170,9 @@ def test_a_job_too_large_for_its_nodes_waits_beside_its_users() -> None:
 def test_a_node_asked_for_by_name_is_not_that_of_the_same_user(conf: str) -> None:
     """Alone, and beside one of the user's own."""
     cluster = cluster_of(conf_of(conf))
-    _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, node_list="n1")
+    _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER, node_list="n1")
     _plan(cluster, conf)
-    named = _job(cluster, ALICE, flags=mj.REQ_EXCLUSIVE_USER, node_list="n3")
+    named = _job(cluster, ALICE, flags=REQ_EXCLUSIVE_USER, node_list="n3")
     both = _job(cluster, ALICE, nodes_min=2, node_list="n4")
     _plan(cluster, conf)
     assert _nodes(cluster, named) == [3]
@@ -182,11 +182,11 @@ def test_a_node_asked_for_by_name_is_not_that_of_the_same_user(conf: str) -> Non
 def test_exclusive_user_does_not_take_what_was_promised() -> None:
     """A node of its own that another job has been promised later is not kept beyond that."""
     cluster = cluster_of(conf_of(CONF))
-    _job(cluster, ALICE, 10, flags=mj.REQ_EXCLUSIVE_USER)
+    _job(cluster, ALICE, 10, flags=REQ_EXCLUSIVE_USER)
     _plan(cluster)
     wide = _job(cluster, BOB, 10, nodes_min=4, cpus_per_task=4)
-    short = _job(cluster, ALICE, 10, flags=mj.REQ_EXCLUSIVE_USER)
-    long = _job(cluster, ALICE, 60, flags=mj.REQ_EXCLUSIVE_USER)
+    short = _job(cluster, ALICE, 10, flags=REQ_EXCLUSIVE_USER)
+    long = _job(cluster, ALICE, 60, flags=REQ_EXCLUSIVE_USER)
     plan = _plan(cluster)
     assert wide in plan.expected_start_us
     assert _nodes(cluster, short) == [1]
@@ -198,11 +198,11 @@ def test_a_start_beside_the_same_users_jobs_is_planned_ahead() -> None:
     """On CPUs that one of them leaves, and beside one that has been promised a node itself."""
     cluster = cluster_of(conf_of(CONF.replace("n[1-4]", "n1")))
     for minutes, cpus in ((10, 2), (30, 2)):
-        _job(cluster, ALICE, minutes, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=cpus)
+        _job(cluster, ALICE, minutes, flags=REQ_EXCLUSIVE_USER, cpus_per_task=cpus)
     _plan(cluster)
-    soon = _job(cluster, ALICE, 10, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=2)
-    theirs = _job(cluster, BOB, 20, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=3)
-    long = _job(cluster, ALICE, 60, flags=mj.REQ_EXCLUSIVE_USER, cpus_per_task=1)
+    soon = _job(cluster, ALICE, 10, flags=REQ_EXCLUSIVE_USER, cpus_per_task=2)
+    theirs = _job(cluster, BOB, 20, flags=REQ_EXCLUSIVE_USER, cpus_per_task=3)
+    long = _job(cluster, ALICE, 60, flags=REQ_EXCLUSIVE_USER, cpus_per_task=1)
     beside = _job(cluster, BOB, 15, cpus_per_task=1)
     plan = _plan(cluster)
     starts_min = {
@@ -214,7 +214,7 @@ def test_a_start_beside_the_same_users_jobs_is_planned_ahead() -> None:
 def test_mcs_shares_with_the_same_label(conf: str) -> None:
     """Users do not matter then."""
     cluster = cluster_of(conf_of(conf))
-    fields: dict[str, Any] = {"flags": mj.REQ_EXCLUSIVE_MCS}
+    fields: dict[str, Any] = {"flags": REQ_EXCLUSIVE_MCS}
     first = _job(cluster, ALICE, mcs_label="red", **fields)
     second = _job(cluster, BOB, mcs_label="red", **fields)
     third = _job(cluster, ALICE, mcs_label="blue", **fields)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.ctld.rules.reservation_room import BOB, Room

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 from hypothesis import example, given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.model.assoc import Association, Limits, Qos
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
-from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner

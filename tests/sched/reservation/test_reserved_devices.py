@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.model.job import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.model.reservation import Reservation, part_of
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import first_fit

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.model import job as mj
+from pyslurm_ng.base.numbers import REQ_CONTIGUOUS, REQ_SPREAD, REQ_USE_MIN_NODES
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.sched.frame.plan import Plan
@@ -114,9 +114,9 @@ def test_contiguous_nodes(conf: str) -> None:
     """Only neighbours will do; the smallest gap that is large enough is used."""
     cluster = cluster_of(conf_of(conf))
     _job(cluster, cpus_per_task=4, node_list="n3")
-    first = _job(cluster, nodes_min=2, cpus_per_task=4, flags=mj.REQ_CONTIGUOUS)
-    second = _job(cluster, nodes_min=3, cpus_per_task=4, flags=mj.REQ_CONTIGUOUS)
-    third = _job(cluster, nodes_min=2, cpus_per_task=4, flags=mj.REQ_CONTIGUOUS)
+    first = _job(cluster, nodes_min=2, cpus_per_task=4, flags=REQ_CONTIGUOUS)
+    second = _job(cluster, nodes_min=3, cpus_per_task=4, flags=REQ_CONTIGUOUS)
+    third = _job(cluster, nodes_min=2, cpus_per_task=4, flags=REQ_CONTIGUOUS)
     _plan(cluster, conf)
     assert _nodes(cluster, first) == [1, 2]
     assert _nodes(cluster, second) == [4, 5, 6]
@@ -126,7 +126,7 @@ def test_contiguous_nodes(conf: str) -> None:
 def test_a_range_of_nodes_aims_high(conf: str) -> None:
     """As many as there are; with --use-min-nodes as few as do."""
     cluster = cluster_of(conf_of(conf))
-    few = _job(cluster, nodes_min=2, nodes_max=4, cpus_per_task=4, flags=mj.REQ_USE_MIN_NODES)
+    few = _job(cluster, nodes_min=2, nodes_max=4, cpus_per_task=4, flags=REQ_USE_MIN_NODES)
     most = _job(cluster, nodes_min=2, nodes_max=4, cpus_per_task=4)
     rest = _job(cluster, nodes_min=2, nodes_max=4, cpus_per_task=4)
     _plan(cluster, conf)
@@ -160,10 +160,10 @@ def test_only_listed_sizes_are_used(conf: str) -> None:
 def test_a_spread_job_gets_many_nodes_and_even_tasks(conf: str) -> None:
     """One task goes to each node first, then another."""
     cluster = cluster_of(conf_of(conf))
-    wide = _job(cluster, ntasks=12, flags=mj.REQ_SPREAD)
+    wide = _job(cluster, ntasks=12, flags=REQ_SPREAD)
     _plan(cluster, conf)
     assert [alloc.tasks for alloc in cluster.jobs[wide].nodes] == [2, 2, 2, 2, 1, 1, 1, 1]
-    narrow = _job(cluster, ntasks=4, nodes_min=2, flags=mj.REQ_SPREAD)
+    narrow = _job(cluster, ntasks=4, nodes_min=2, flags=REQ_SPREAD)
     _plan(cluster, conf)
     assert [alloc.tasks for alloc in cluster.jobs[narrow].nodes] == [2, 2]
 
@@ -171,7 +171,7 @@ def test_a_spread_job_gets_many_nodes_and_even_tasks(conf: str) -> None:
 def test_fewest_nodes_count_more_than_a_spread(conf: str) -> None:
     """--use-min-nodes --spread-job, as in Slurm."""
     cluster = cluster_of(conf_of(conf))
-    flags = mj.REQ_SPREAD | mj.REQ_USE_MIN_NODES
+    flags = REQ_SPREAD | REQ_USE_MIN_NODES
     job = _job(cluster, ntasks=8, nodes_min=2, nodes_max=6, flags=flags)
     _plan(cluster, conf)
     assert len(cluster.jobs[job].nodes) == 2
@@ -205,7 +205,7 @@ _REQUESTS = st.builds(
         ["", "rack1", "ib|gpu", "[rack1|rack2]", "rack2*2", "[rack1*1&rack2*2]", "[ib|gpu]&rack2"]
     ),
     prefer=st.sampled_from(["", "", "rack2"]),
-    flags=st.sampled_from([0, mj.REQ_CONTIGUOUS, mj.REQ_SPREAD, mj.REQ_USE_MIN_NODES]),
+    flags=st.sampled_from([0, REQ_CONTIGUOUS, REQ_SPREAD, REQ_USE_MIN_NODES]),
     exclude=st.sampled_from(["", "n3"]),
 )
 
@@ -263,7 +263,7 @@ def _judge(cluster: Cluster, job: Job) -> None:
         for way in ways
     )
     assert 2 not in ids or not request.exclude
-    if request.flags & mj.REQ_CONTIGUOUS:
+    if request.flags & REQ_CONTIGUOUS:
         assert ids == list(range(ids[0], ids[0] + len(ids)))
     if request.node_sizes:
         assert len(ids) in (request.nodes_min, request.nodes_max)

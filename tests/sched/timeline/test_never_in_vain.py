@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import (
+    REQ_CONTIGUOUS,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_USER,
+    REQ_OVERCOMMIT,
+)
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -78,10 +84,10 @@ def _outcome(
         # Required nodes heavier than those that would do, and lighter ones too few.
         ({"ntasks": 17, "cpus_per_task": 4, "node_list": "n1,n6", "threads_per_core": 1}, True),
         # Whole nodes that hold different numbers of tasks.
-        ({"ntasks": 6, "cpus_per_task": 3, "node_list": "n9,n10", "flags": mj.REQ_EXCLUSIVE},
+        ({"ntasks": 6, "cpus_per_task": 3, "node_list": "n9,n10", "flags": REQ_EXCLUSIVE},
          False),
         ({"ntasks": 9, "cpus_per_task": 4, "exclude": "n[5-8]", "threads_per_core": 1,
-          "flags": mj.REQ_EXCLUSIVE}, False),
+          "flags": REQ_EXCLUSIVE}, False),
         ({"ntasks": 11, "cpus_per_task": 2, "nodes_min": 2, "nodes_max": 3, "partition": "own",
           "node_list": "n9,n10"}, False),
         # More tasks than its GPUs have by --ntasks-per-gpu: Slurm 22.05 gives them more.
@@ -123,8 +129,8 @@ def _requests(draw: st.DrawFn) -> dict[str, Any]:
         "node_list": draw(st.sampled_from(["", "", "", "n5", "n1,n6", "n9"])),
         "exclude": draw(st.sampled_from(["", "", "", "n[5-8]"])),
         "partition": draw(st.sampled_from(["", "", "own", "capped", "wide"])),
-        "flags": draw(st.sampled_from([0, 0, 0, mj.REQ_EXCLUSIVE, mj.REQ_OVERCOMMIT,
-                                       mj.REQ_EXCLUSIVE_USER, mj.REQ_CONTIGUOUS])),
+        "flags": draw(st.sampled_from([0, 0, 0, REQ_EXCLUSIVE, REQ_OVERCOMMIT,
+                                       REQ_EXCLUSIVE_USER, REQ_CONTIGUOUS])),
     }  # fmt: skip
     if fields["ntasks"] and low > fields["ntasks"]:
         fields["ntasks"] = low

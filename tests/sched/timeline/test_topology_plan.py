@@ -8,13 +8,19 @@ import msgspec
 import pytest
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import (
+    REQ_CONTIGUOUS,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+)
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.conf.topology_yaml import topologies_of
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.feasible import feasible
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
@@ -55,7 +61,7 @@ def cluster_with(topology: str, text: str = CONF) -> Cluster:
 def whole(nodes: int, **more: object) -> JobRequest:
     """Return a request for whole nodes."""
     request = JobRequest(
-        nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=mj.REQ_EXCLUSIVE, partition="main"
+        nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=REQ_EXCLUSIVE, partition="main"
     )
     return msgspec.structs.replace(request, **more)
 
@@ -201,7 +207,7 @@ def test_exclusive_topo_has_units_for_itself(plan: Pass, topology: str) -> None:
     """Nobody else comes into its leaf switch or block, and it goes into none with others."""
     cluster = cluster_with(topology)
     small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
-    alone = msgspec.structs.replace(small, flags=mj.REQ_EXCLUSIVE_TOPO)
+    alone = msgspec.structs.replace(small, flags=REQ_EXCLUSIVE_TOPO)
     first = submit(cluster, alone)
     other = submit(cluster, small)
     again = submit(cluster, alone)
@@ -225,7 +231,7 @@ def test_exclusive_topo_is_planned_in_time() -> None:
     for node, minutes in (("n1", 10), ("n5", 20)):
         submit(cluster, msgspec.structs.replace(small, node_list=node), time_limit_min=minutes)
     run(cluster, Planner())
-    alone = submit(cluster, msgspec.structs.replace(small, flags=mj.REQ_EXCLUSIVE_TOPO))
+    alone = submit(cluster, msgspec.structs.replace(small, flags=REQ_EXCLUSIVE_TOPO))
     wide = submit(cluster, whole(3))
     outcome = run(cluster, Planner())
     start_us = outcome.expected_start_us[alone]
@@ -250,9 +256,7 @@ def test_exclusive_topo_with_shares_that_differ(plan: Pass, topology: str, tasks
     """No equal share of its tasks fits enough nodes of unlike sizes: each is filled instead."""
     cluster = cluster_with(topology, CONF[: CONF.index("NodeName")] + UNLIKE)
     one = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
-    wide = JobRequest(
-        ntasks=tasks, partition="main", flags=mj.REQ_EXCLUSIVE_TOPO, node_list="n1,n3"
-    )
+    wide = JobRequest(ntasks=tasks, partition="main", flags=REQ_EXCLUSIVE_TOPO, node_list="n1,n3")
     busy = submit(cluster, msgspec.structs.replace(one, node_list="n2"), time_limit_min=10)
     run(cluster, plan)
     alone = submit(cluster, wide, time_limit_min=10)
@@ -355,7 +359,7 @@ def test_a_reservation_may_leave_units_without_nodes(
 def test_nodes_that_never_lie_as_a_job_wants_are_the_reason(plan: Pass) -> None:
     """Whatever else it asks for: the partition has a node of each block only."""
     cluster = cluster_with(BLOCKS, CONF + "PartitionName=apart Nodes=n[1,5]\n")
-    for flags in (0, mj.REQ_EXCLUSIVE_USER, mj.REQ_EXCLUSIVE_TOPO):
+    for flags in (0, REQ_EXCLUSIVE_USER, REQ_EXCLUSIVE_TOPO):
         job_id = submit(cluster, whole(2, partition="apart", flags=flags), time_limit_min=10)
         wait = run(cluster, plan).waits[job_id]
         assert wait.reason == Reason.No_suitable_topology_unit_found
@@ -370,7 +374,7 @@ def test_nodes_side_by_side_lie_as_the_network_wants(plan: Pass) -> None:
         (0, ["n5", "n6", "n7"]),
     ):
         cluster = cluster_with(BLOCKS)
-        flags = mj.REQ_EXCLUSIVE | mj.REQ_CONTIGUOUS
+        flags = REQ_EXCLUSIVE | REQ_CONTIGUOUS
         wants = whole(
             len(own), flags=flags, segment=segment, exclude="n[1-2]" if not segment else "n1"
         )
@@ -378,7 +382,7 @@ def test_nodes_side_by_side_lie_as_the_network_wants(plan: Pass) -> None:
         run(cluster, plan)
         assert names(cluster, job_id) == own
     cluster = cluster_with(BLOCKS)
-    odd = whole(3, flags=mj.REQ_CONTIGUOUS, segment=2)
+    odd = whole(3, flags=REQ_CONTIGUOUS, segment=2)
     refusal = feasible(cluster, odd, cluster.partitions["main"], Selection())
     assert refusal is not None
     assert refusal.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE

@@ -6,18 +6,13 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_SPREAD, REQ_USE_MIN_NODES
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE,
-    REQ_SPREAD,
-    REQ_USE_MIN_NODES,
-    JobRequest,
-    NodeAlloc,
-)
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.frame.policy import policy

@@ -3,8 +3,9 @@
 `job` and `step` are dicts of stored columns (`dbd.schema`); for a step `job` is its job's.
 """
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.sluid import sluid_text
-from pyslurm_ng.cli.listing.fmt import INFINITE, NO_VALUE, Dates, exit_text, long_time
+from pyslurm_ng.cli.listing.fmt import Dates, exit_text, long_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,12 +189,12 @@ def _limit(job: "Row", _: Context) -> str:
     minutes = job["time_limit_min"]
     if minutes == INFINITE:
         return "UNLIMITED"
-    return "Partition_Limit" if minutes == NO_VALUE else long_time(minutes * 60)
+    return "Partition_Limit" if minutes == NO_VAL else long_time(minutes * 60)
 
 
 def _limit_raw(job: "Row", _: Context) -> str:
     minutes = job["time_limit_min"]
-    if minutes in (INFINITE, NO_VALUE):
+    if minutes in (INFINITE, NO_VAL):
         return "UNLIMITED" if minutes == INFINITE else "Partition_Limit"
     return str(minutes)
 

@@ -3,6 +3,7 @@
 import os
 
 from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.accounting.sacct_columns import (
     Context,
@@ -13,7 +14,6 @@ from pyslurm_ng.cli.accounting.sacct_columns import (
     step_name,
 )
 from pyslurm_ng.cli.command import DATA_PARSER, user_name
-from pyslurm_ng.cli.listing.fmt import INFINITE, NO_VALUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def exit_code(status: int) -> "dict[str, Any]":
 
 def limit(minutes: int) -> "dict[str, Any]":
     """Return a time limit in minutes."""
-    return number(None if minutes == NO_VALUE else minutes, minutes == INFINITE)
+    return number(None if minutes == NO_VAL else minutes, minutes == INFINITE)
 
 
 def seconds(us: int) -> int:
@@ -306,7 +306,7 @@ def expand_pattern(text: str, job: "Row") -> str:
         "j": str(job["job_id"]),
         "J": str(job["job_id"]),
         "A": str(job["array_job_id"] or job["job_id"]),
-        "a": str(task if task >= 0 else NO_VALUE),
+        "a": str(task if task >= 0 else NO_VAL),
         "x": job["name"],
         "u": job["user"],
         "%": "%",

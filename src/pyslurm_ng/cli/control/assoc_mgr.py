@@ -1,5 +1,6 @@
 """scontrol show assoc_mgr: limits and what counts against them, as LIMIT(USED), N for no limit."""
 
+from pyslurm_ng.base.numbers import NO_UID
 from pyslurm_ng.cli.command import fail, say, split_list, uid_of
 from pyslurm_ng.cli.control.session import null
 from pyslurm_ng.wire.client import SlurmError
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 PARTS = ("users", "assoc", "qos")
 _FILTERS = {"user": "users", "users": "users", "account": "accounts", "accounts": "accounts",
             "qos": "qos", "flag": "parts", "flags": "parts"}  # fmt: skip
-_NO_UID = 4294967295
 
 
 def show_assoc_mgr(session: "Session", words: "list[str]") -> int:
@@ -183,7 +183,7 @@ def _preempt_mode(mode: str) -> str:
 
 def _user(name: str) -> str:
     uid = uid_of(name)
-    return f"{name}({uid if uid >= 0 else _NO_UID})"
+    return f"{name}({uid if uid >= 0 else NO_UID})"
 
 
 def _part(used_s: float, of_s: float, is_all: bool) -> float:

@@ -3,8 +3,9 @@
 import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, step_text
+from pyslurm_ng.base.numbers import INFINITE, SECOND_US, SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.cli.command import Table, fail, say
-from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, date_line
+from pyslurm_ng.cli.listing.fmt import Dates, date_line
 from pyslurm_ng.cli.node_clients import node_clients
 from pyslurm_ng.wire.client import SlurmError, controller_hosts
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.control.session import Action, Session
     from pyslurm_ng.wire.client import Client
 
-INFINITE = 0xFFFFFFFF
 NO_TASK = -1
 
 
@@ -64,7 +64,7 @@ def list_pids(session: "Session", words: "list[str]") -> int:
 def _record_id(session: "Session", text: str) -> int:
     """Return the number of an array's task or a heterogeneous job's component."""
     try:
-        wanted = {"filter": {"jobs": [text], "all_states": True}, "flags": 1}
+        wanted = {"filter": {"jobs": [text], "all_states": True}, "flags": SHOW_ALL}
         reply = session.client.call("ShowJobs", wanted)
     except SlurmError as error:
         fail(f"slurm_load_jobs error: {error.text}")
@@ -89,7 +89,10 @@ def pid_info(session: "Session", words: "list[str]") -> int:
     if not job_id:
         fail(f"scontrol: error: process {pid} belongs to no job on this host")
     try:
-        wanted = {"filter": {"jobs": [str(job_id)], "all_states": True}, "flags": 3}
+        wanted = {
+            "filter": {"jobs": [str(job_id)], "all_states": True},
+            "flags": SHOW_ALL | SHOW_DETAIL,
+        }
         reply = session.client.call("ShowJobs", wanted)
     except SlurmError as error:
         fail(f"slurm_load_jobs error: {error.text}")
@@ -210,7 +213,7 @@ def show_daemons(session: "Session", arguments: "list[str]") -> int:
             daemons.append("slurmctld")
             break
     try:
-        reply = session.client.call("ShowNodes", {"flags": 1})
+        reply = session.client.call("ShowNodes", {"flags": SHOW_ALL})
         rows = Table(reply["fields"], reply["records"], ["hostname", "address"]).rows
         own = names | _own_addresses(host)
         if any(not own.isdisjoint(row) for row in rows):

@@ -1,8 +1,9 @@
 """scontrol explain job: why a job waits and until when, or why it runs where it runs."""
 
 from pyslurm_ng.base.job_ids import split_job_ids
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import fail, say
-from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, short_time
+from pyslurm_ng.cli.listing.fmt import Dates, short_time
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

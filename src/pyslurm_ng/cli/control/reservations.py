@@ -1,9 +1,10 @@
 """scontrol create, update, delete and show reservation; `sinfo -T`."""
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.keys import find_key
 from pyslurm_ng.cli.control.session import null, print_record
-from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, long_time
+from pyslurm_ng.cli.listing.fmt import Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

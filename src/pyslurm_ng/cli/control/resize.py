@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.cli.command import Table, say
 from pyslurm_ng.wire.client import SlurmError
 
@@ -18,7 +19,9 @@ def write_scripts(session: "Session", job_id: str) -> None:
     from pyslurm_ng.sched.cons_tres.layout import counts_text
 
     try:
-        reply = session.client.call("ShowJobs", {"filter": {"jobs": [job_id]}, "flags": 3})
+        reply = session.client.call(
+            "ShowJobs", {"filter": {"jobs": [job_id]}, "flags": SHOW_ALL | SHOW_DETAIL}
+        )
     except SlurmError as error:
         say(f"scontrol: error: Could not load state information for job {job_id}: {error.text}")
         return

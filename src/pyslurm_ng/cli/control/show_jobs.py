@@ -1,13 +1,27 @@
 """scontrol show job and show step."""
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    JOB_PENDING,
+    JOB_RUNNING,
+    JOB_SUSPENDED,
+    NO_VAL,
+    REQ_CONTIGUOUS,
+    REQ_HOLD,
+    REQ_KILL_INVALID_DEP,
+    REQ_NODES_SET,
+    REQ_NTASKS_SET,
+    REQ_REBOOT,
+    REQ_SPREAD,
+    SECOND_US,
+    SHOW_ALL,
+    SHOW_DETAIL,
+)
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.session import null, print_record, star
 from pyslurm_ng.cli.listing.fmt import (
-    INFINITE,
-    NO_VALUE,
-    SECOND_US,
     STEP_ID,
     Dates,
     exit_text,
@@ -28,11 +42,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-PENDING, RUNNING, SUSPENDED = 0, 1, 2
-SHOW_ALL, SHOW_DETAIL = 1, 2
-REQ_REBOOT, REQ_CONTIGUOUS = 1 << 13, 1 << 10
-REQ_HOLD, REQ_NTASKS_SET, REQ_NODES_SET = 1 << 0, 1 << 27, 1 << 30
-REQ_SPREAD, REQ_KILL_INVALID_DEP = 1 << 11, 1 << 14
 _MAIL = (
     (1, "BEGIN"),
     (2, "END"),
@@ -113,7 +122,7 @@ def job_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
     )
     failed = f" FailedNode={row['failed_node']}" if row["failed_node"] else ""
     reason = row["reason"]
-    if row["reason_text"] and (row["state"] == PENDING or reason == "None"):
+    if row["reason_text"] and (row["state"] == JOB_PENDING or reason == "None"):
         reason = row["reason_text"].replace(" ", "_")
     if reason == "RaisedSignal":
         number = row["exit_code"] & 0x7F
@@ -152,7 +161,7 @@ def _job_head(row: "Row") -> str:
 
 def job_start_us(row: "Row") -> int:
     """Return when a job started or is expected to; one that never ran started as it ended."""
-    if row["state"] == PENDING:
+    if row["state"] == JOB_PENDING:
         return int(row["expected_start_us"])
     return int(row["start_us"] or row["end_us"])
 
@@ -162,7 +171,7 @@ def job_end_us(row: "Row") -> int:
     if row["end_us"]:  # of a running job too, when it has been preempted
         return int(row["end_us"])
     start_us, limit = job_start_us(row), row["time_limit_min"]
-    if not start_us or limit >= NO_VALUE:
+    if not start_us or limit >= NO_VAL:
         return 0
     return int(start_us + row["suspended_us"] + limit * 60 * SECOND_US)
 
@@ -175,7 +184,7 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
     eligible_us = row["eligible_us"]
     if not eligible_us and row["begin_us"] > dates.now_us and not row["dependency"]:
         eligible_us = row["begin_us"]
-    is_held = row["state"] == PENDING and not row["priority"]
+    is_held = row["state"] == JOB_PENDING and not row["priority"]
     accrue_us = 0 if is_held else row["accrue_us"]
     lines = [
         f"RunTime={run_time} TimeLimit={long_limit(row['time_limit_min'])}"
@@ -187,7 +196,7 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
     if row["resize_us"]:
         lines.append(f"ResizeTime={text(row['resize_us'])}")
     end = text(job_end_us(row), "Unknown")
-    if row["state"] in (RUNNING, SUSPENDED) and row["time_limit_min"] == INFINITE:
+    if row["state"] in (JOB_RUNNING, JOB_SUSPENDED) and row["time_limit_min"] == INFINITE:
         end = "Unlimited"
     lines.append(
         f"StartTime={text(job_start_us(row), 'Unknown')} EndTime={end}"
@@ -199,9 +208,9 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
             f" PreemptTime={text(row['preempt_us'], 'None')}"
         )
     # A star: planned, not started.
-    waits = row["state"] == PENDING and row["reason"] in ("Priority", "Resources")
+    waits = row["state"] == JOB_PENDING and row["reason"] in ("Priority", "Resources")
     scheduler = "Backfill:*" if waits else row["scheduler"] or "Main"
-    before_s = row["elapsed_before_us"] // SECOND_US if row["state"] == SUSPENDED else 0
+    before_s = row["elapsed_before_us"] // SECOND_US if row["state"] == JOB_SUSPENDED else 0
     lines.append(
         f"SuspendTime={text(row['suspend_us'], 'None')} SecsPreSuspend={before_s}"
         f" LastSchedEval={text(row['last_eval_us'] or row['submit_us'], 'Unknown')}"
@@ -230,7 +239,7 @@ def _job_place(row: "Row", detail: int) -> "list[str]":
     ]
     if row["batch_host"]:
         lines.append(f"BatchHost={row['batch_host']}")
-    never_ran = row["state"] > SUSPENDED and not row["nodes"] and not row["attempt"]
+    never_ran = row["state"] > JOB_SUSPENDED and not row["nodes"] and not row["attempt"]
     tasks = "N/A" if never_ran else row["tasks"]
     lines.append(
         f"NumNodes={node_count_text(row)} NumCPUs={row['cpus']} NumTasks={tasks}"

@@ -1,9 +1,10 @@
 """scontrol show node and show partition."""
 
+from pyslurm_ng.base.numbers import NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.state_names import node_state_full, shown_flags
 from pyslurm_ng.cli.command import Table, say, split_list
 from pyslurm_ng.cli.control.session import null, print_record
-from pyslurm_ng.cli.listing.fmt import NO_VALUE, Dates, long_limit
+from pyslurm_ng.cli.listing.fmt import Dates, long_limit
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -13,8 +14,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.control.session import Session
 
     Row = dict[str, Any]
-
-SHOW_ALL, SHOW_FUTURE = 1, 4
 
 
 # Nodes ----------------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def _everybody(words: "list[str]") -> str:
 
 
 def _unlimited(count: int) -> "str | int":
-    return "UNLIMITED" if count >= NO_VALUE else count
+    return "UNLIMITED" if count >= NO_VAL else count
 
 
 def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
@@ -171,7 +170,7 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
         qos = f"DenyQos={','.join(row['deny_qos'])}"
     bind = f" CpuBind={row['cpu_bind']}" if row["cpu_bind"] else ""
     over = row["over_time_limit_min"]
-    over_text = "NONE" if over == NO_VALUE else _unlimited(over)
+    over_text = "NONE" if over == NO_VAL else _unlimited(over)
     if row["def_mem_per_cpu_mib"]:
         memory = f"DefMemPerCPU={row['def_mem_per_cpu_mib']}"
     else:

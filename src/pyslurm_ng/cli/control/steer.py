@@ -2,10 +2,18 @@
 
 from time import sleep
 
+from pyslurm_ng.base.numbers import (
+    JOB_FLAG_COMPLETING,
+    JOB_FLAG_CONFIGURING,
+    JOB_RUNNING,
+    JOB_SUSPENDED,
+    SECOND_US,
+    SHOW_ALL,
+)
 from pyslurm_ng.cli.command import Table, fail, say, uid_of
 from pyslurm_ng.cli.control.session import need
 from pyslurm_ng.cli.control.update import change_jobs, job_ids
-from pyslurm_ng.cli.listing.fmt import SECOND_US, Dates, long_time
+from pyslurm_ng.cli.listing.fmt import Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -79,7 +87,7 @@ def _steer(kind: str, keyword: str, **more: bool) -> "Action":
 def _completing(session: "Session", arguments: "list[str]") -> int:
     """Print jobs whose nodes still clean up."""
     try:
-        wanted = {"filter": {"state_flags": 1 << 15}, "flags": 1}
+        wanted = {"filter": {"state_flags": JOB_FLAG_COMPLETING}, "flags": SHOW_ALL}
         reply = session.client.call("ShowJobs", wanted)
     except SlurmError as error:
         say(f"slurm_load_jobs error: {error.text}")
@@ -101,17 +109,17 @@ def _wait_job(session: "Session", arguments: "list[str]") -> int:
     need(arguments, "wait_job")
     while True:
         try:
-            wanted = {"filter": {"jobs": arguments[:1], "all_states": True}, "flags": 1}
+            wanted = {"filter": {"jobs": arguments[:1], "all_states": True}, "flags": SHOW_ALL}
             reply = session.client.call("ShowJobs", wanted)
         except SlurmError as error:
             say(f"slurm_load_jobs error: {error.text}")
             return 1
         rows = Table(reply["fields"], reply["records"], ["job_id", "state", "flags"]).rows
         job_id, state, flags = rows[0]
-        if state > 2:
+        if state > JOB_SUSPENDED:
             say(f"Job {job_id} no longer running")
             return 1
-        if state == 1 and not flags & 1 << 14:
+        if state == JOB_RUNNING and not flags & JOB_FLAG_CONFIGURING:
             print(f"Job {job_id} is ready")
             return 0
         sleep(1)

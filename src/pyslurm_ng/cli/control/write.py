@@ -3,6 +3,7 @@
 import os
 import sys
 
+from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.session import need
 from pyslurm_ng.cli.control.show import config_lines
@@ -79,8 +80,8 @@ def write_config(session: "Session", words: "list[str]") -> int:
     if isinstance(lines, int):
         return lines
     try:
-        nodes = session.client.call("ShowNodes", {"flags": 5})
-        partitions = session.client.call("ShowPartitions", {"flags": 1})
+        nodes = session.client.call("ShowNodes", {"flags": SHOW_ALL | SHOW_FUTURE})
+        partitions = session.client.call("ShowPartitions", {"flags": SHOW_ALL})
     except SlurmError as error:
         say(f"slurm_load_node error: {error.text}")
         return 1

@@ -4,6 +4,7 @@ import os
 from time import localtime, strftime
 
 from pyslurm_ng._records import RIGHT, render
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.command import Table
 
-INFINITE = 4294967295
-NO_VALUE = 4294967294
-SECOND_US = 1_000_000
 DEFAULT_WIDTH = 20
 STEP_ID = ("job_id", "array_job_id", "array_task_id", "het_job_id", "het_offset", "step_id")
 """The fields that `step_id_text` takes."""
@@ -210,7 +208,7 @@ def short_limit(minutes: int) -> str:
     """Return a limit in minutes as squeue prints it."""
     if minutes == INFINITE:
         return "UNLIMITED"
-    if minutes == NO_VALUE:
+    if minutes == NO_VAL:
         return "NOT_SET"
     return short_time(minutes * 60)
 
@@ -219,7 +217,7 @@ def long_limit(minutes: int, unset: str = "Partition_Limit") -> str:
     """Return a limit in minutes as scontrol prints it."""
     if minutes == INFINITE:
         return "UNLIMITED"
-    if minutes == NO_VALUE:
+    if minutes == NO_VAL:
         return unset
     return long_time(minutes * 60)
 
@@ -278,7 +276,7 @@ def job_id_text(
         return f"{array_job_id}_[{cut_tasks(array_tasks)}{limit}]"
     if het_job_id:
         return f"{het_job_id}+{het_offset}"
-    if array_job_id and array_task_id < NO_VALUE:
+    if array_job_id and array_task_id < NO_VAL:
         return f"{array_job_id}_{array_task_id}"
     return str(job_id)
 
@@ -294,7 +292,7 @@ def step_id_text(
 
     if het_job_id:
         job = f"{het_job_id}+{het_offset}"
-    elif array_job_id and task_id < NO_VALUE:
+    elif array_job_id and task_id < NO_VAL:
         job = f"{array_job_id}_{task_id}"
     else:
         job = str(job_id)

@@ -4,11 +4,17 @@ A column function takes the table and the needed columns and returns the cells, 
 that is shown as it is costs no Python per row.
 """
 
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    JOB_PENDING,
+    JOB_RUNNING,
+    JOB_SUSPENDED,
+    NO_VAL,
+    REQ_CONTIGUOUS,
+    SECOND_US,
+)
 from pyslurm_ng.base.state_names import job_state, job_state_compact
 from pyslurm_ng.cli.listing.fmt import (
-    INFINITE,
-    NO_VALUE,
-    SECOND_US,
     Dates,
     exit_text,
     job_id_text,
@@ -25,9 +31,6 @@ if TYPE_CHECKING:
 
     Cells = Sequence[Any]
     Maker = Callable[..., Cells]
-
-PENDING, RUNNING, SUSPENDED = 0, 1, 2
-REQ_CONTIGUOUS = 1 << 10
 
 
 class Context:
@@ -83,7 +86,7 @@ def _array_task(context: Context, tasks: "Cells", limits: "Cells", ids: "Cells")
         if text:
             cells.append(f"{text}%{limit}" if limit else text)
         else:
-            cells.append(task_id if task_id < NO_VALUE else "N/A")
+            cells.append(task_id if task_id < NO_VAL else "N/A")
     return cells
 
 
@@ -106,11 +109,11 @@ def elapsed_s(
     now_us: int, state: int, start_us: int, end_us: int, suspend_us: int, suspended_us: int
 ) -> int:
     """Return for how many seconds a job has run, suspensions left out."""
-    if state == PENDING or not start_us:
+    if state == JOB_PENDING or not start_us:
         return 0
-    if state == SUSPENDED:
+    if state == JOB_SUSPENDED:
         last_us = suspend_us
-    elif state == RUNNING or not end_us:
+    elif state == JOB_RUNNING or not end_us:
         last_us = now_us
     else:
         last_us = end_us
@@ -141,7 +144,7 @@ def _time_limit(context: Context, column: "Cells") -> "Cells":
 def _time_left(context: Context, limits: "Cells", *columns: "Cells") -> "Cells":
     cells = []
     for limit, row in zip(limits, zip(*columns, strict=False), strict=False):
-        if limit in (INFINITE, NO_VALUE):
+        if limit in (INFINITE, NO_VAL):
             cells.append(short_limit(limit))
         else:
             cells.append(short_time(limit * 60 - elapsed_s(context.now_us, *row)))
@@ -162,7 +165,7 @@ def end_of(start_us: int, end_us: int, limit_min: int, suspended_us: int) -> int
     """Return when a job ended or its limit will end it; 0 for never or unknown."""
     if end_us:  # of a running job too, when it has been preempted
         return end_us
-    if not start_us or limit_min in (INFINITE, NO_VALUE):
+    if not start_us or limit_min in (INFINITE, NO_VAL):
         return 0
     return start_us + suspended_us + limit_min * 60 * SECOND_US
 
@@ -177,7 +180,7 @@ def _end(context: Context, *columns: "Cells") -> "Cells":
 
 def _described(state: int, reason: str, text: str) -> str:
     """Return Slurm's words for why a job waits, where there are any, or the reason's name."""
-    return text if text and (state == PENDING or reason == "None") else reason
+    return text if text and (state == JOB_PENDING or reason == "None") else reason
 
 
 def _reason(context: Context, *columns: "Cells") -> "Cells":
@@ -189,7 +192,7 @@ def _reason_list(
 ) -> "Cells":
     cells = []
     for state, names, reason, text in zip(states, nodes, reasons, texts, strict=False):
-        if state == PENDING or (state > SUSPENDED and not names):
+        if state == JOB_PENDING or (state > JOB_SUSPENDED and not names):
             cells.append(f"({_described(state, reason, text)})")
         else:
             cells.append(names)
@@ -261,7 +264,7 @@ def _cluster(context: Context, ids: "Cells") -> "Cells":
 def _pending_time(context: Context, states: "Cells", starts: "Cells", submits: "Cells") -> "Cells":
     cells = []
     for state, start, submit in zip(states, starts, submits, strict=False):
-        until = context.now_us if state == PENDING or not start else start
+        until = context.now_us if state == JOB_PENDING or not start else start
         cells.append(max(0, (until - submit) // SECOND_US))
     return cells
 
@@ -283,7 +286,7 @@ def _zero(context: Context, ids: "Cells") -> "Cells":
 
 
 def _limit_or_na(context: Context, column: "Cells") -> "Cells":
-    return [short_limit(cell) if cell < NO_VALUE else "N/A" for cell in column]
+    return [short_limit(cell) if cell < NO_VAL else "N/A" for cell in column]
 
 
 def _path(context: Context, names: "Cells", *columns: "Cells") -> "Cells":

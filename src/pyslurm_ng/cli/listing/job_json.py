@@ -2,12 +2,27 @@
 
 from operator import itemgetter
 
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    REQ_CONTIGUOUS,
+    REQ_CPUS_SET,
+    REQ_DEFAULT_PARTITION,
+    REQ_KILL_INVALID_DEP,
+    REQ_LOOKED_AT,
+    REQ_MEM_SET,
+    REQ_NODES_SET,
+    REQ_NTASKS_SET,
+    REQ_REBOOT,
+    REQ_SPREAD,
+    SECOND_US,
+    SHOW_ALL,
+    SHOW_DETAIL,
+)
 from pyslurm_ng.base.sluid import sluid_number as _sluid_number, sluid_text as _sluid
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
 from pyslurm_ng.cli.command import Table, fail, write_bytes
 from pyslurm_ng.cli.file_names import default_stdout, expand
-from pyslurm_ng.cli.listing.fmt import SECOND_US
-from pyslurm_ng.cli.listing.job_columns import REQ_CONTIGUOUS, end_of, tres_list
+from pyslurm_ng.cli.listing.job_columns import end_of, tres_list
 from pyslurm_ng.cli.listing.json_text import (
     document_parts,
     encode,
@@ -26,14 +41,7 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.wire.client import Client
 
-NO_VALUE, INFINITE = 4294967294, 4294967295
-PENDING = 0
-REQ_REBOOT, REQ_NTASKS_SET = 1 << 13, 1 << 27
-REQ_SPREAD, REQ_KILL_INVALID_DEP = 1 << 11, 1 << 14
-REQ_MEM_SET, REQ_NODES_SET = 1 << 28, 1 << 30
 # Above the request's own: what the controller adds, from bit 40 the names left to a default.
-DEFAULT_PARTITION, CPUS_SET, LOOKED_AT = 1 << 41, 1 << 44, 1 << 45
-SHOW_ALL, SHOW_DETAIL = 1, 2
 _NO_THREAD_SPEC = 32766
 _MAIL = ("BEGIN", "END", "FAIL", "REQUEUE", "TIME=100%", "TIME=90%", "TIME=80%", "TIME=50%",
          "STAGE_OUT", "ARRAY_TASKS", "INVALID_DEPENDENCY")  # fmt: skip
@@ -64,7 +72,7 @@ _NOTHING = encode([], 3)
 
 
 def _task_id_text(task_id: int) -> str:
-    return _number_text(task_id) if task_id < NO_VALUE else _NO_NUMBER
+    return _number_text(task_id) if task_id < NO_VAL else _NO_NUMBER
 
 
 def _task_list_text(text: str, limit_count: int) -> str:
@@ -106,7 +114,7 @@ def _flags(flags: int, dependency: str, state: int) -> "list[str]":
     words = []
     if flags & REQ_NTASKS_SET:
         words.append("EXACT_TASK_COUNT_REQUESTED")
-    if flags & CPUS_SET:
+    if flags & REQ_CPUS_SET:
         words.append("EXACT_CPU_COUNT_REQUESTED")
     if flags & REQ_MEM_SET:
         words.append("EXACT_MEMORY_REQUESTED")
@@ -123,9 +131,9 @@ def _flags(flags: int, dependency: str, state: int) -> "list[str]":
     ]
     if dependency:
         words.append("DEPENDENT")
-    if flags & DEFAULT_PARTITION:
+    if flags & REQ_DEFAULT_PARTITION:
         words.append("PARTITION_ASSIGNED")
-    if flags & LOOKED_AT:
+    if flags & REQ_LOOKED_AT:
         words += ["BACKFILL_ATTEMPTED", "SCHEDULING_ATTEMPTED"]
     if flags & REQ_NTASKS_SET and not flags & REQ_NODES_SET:
         words.append("JOB_IMPLICIT_MAX_NODES")
@@ -395,7 +403,7 @@ KEYS: "tuple[Key, ...]" = (
     ("suspend_time", OWN, ("suspend_us",), _seconds_text),
     ("system_comment", SHARED, ("system_comment",), _same),
     ("time_limit", SHARED, ("time_limit_min",), limit),
-    ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VALUE else n)),
+    ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VAL else n)),
     ("threads_per_core", SHARED, ("threads_per_core",), _wish),
     ("tres_bind", SHARED, ("tres_bind",), _same),
     ("tres_freq", SHARED, ("tres_freq",), _same),

@@ -1,8 +1,18 @@
 """The fields of sinfo: heading, what tells groups of nodes apart, and how a group is shown."""
 
 from pyslurm_ng.base.hostlist import fold, sort_key
-from pyslurm_ng.base.state_names import NODE_FLAG, node_state_full, node_state_words
-from pyslurm_ng.cli.listing.fmt import NO_VALUE, Dates, count_text, short_limit
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    NODE_ALLOCATED,
+    NODE_FLAG_COMPLETING,
+    NODE_FLAG_DRAIN,
+    NODE_FLAG_FAIL,
+    NODE_FLAG_POWERED_DOWN,
+    NODE_IDLE,
+    NODE_MIXED,
+)
+from pyslurm_ng.base.state_names import node_state_full, node_state_words
+from pyslurm_ng.cli.listing.fmt import Dates, count_text, short_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +21,7 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-DOWN, IDLE, ALLOCATED, MIXED = 1, 2, 3, 5
-_OUT = NODE_FLAG["DRAIN"] | NODE_FLAG["FAIL"] | NODE_FLAG["POWERED_DOWN"]
+_OUT = NODE_FLAG_DRAIN | NODE_FLAG_FAIL | NODE_FLAG_POWERED_DOWN
 
 
 class Group:
@@ -105,12 +114,13 @@ def _state_complete(group: Group) -> str:
 
 def is_allocated(node: "Row") -> bool:
     """Return whether a node counts as allocated: jobs run or clean up there."""
-    return node["state"] in (ALLOCATED, MIXED) or bool(node["flags"] & NODE_FLAG["COMPLETING"])
+    is_busy = node["state"] in (NODE_ALLOCATED, NODE_MIXED)
+    return is_busy or bool(node["flags"] & NODE_FLAG_COMPLETING)
 
 
 def is_idle(node: "Row") -> bool:
     """Return whether a node counts as idle: free and in service."""
-    return node["state"] == IDLE and not node["flags"] & _OUT and not is_allocated(node)
+    return node["state"] == NODE_IDLE and not node["flags"] & _OUT and not is_allocated(node)
 
 
 def node_counts(group: Group) -> "tuple[int, int, int, int]":
@@ -127,7 +137,7 @@ def cpu_counts(group: Group) -> "tuple[int, int, int, int]":
     for node in group.nodes:
         allocated += node["cpus_alloc"]
         total += node["cpus"]
-        if node["state"] in (IDLE, ALLOCATED, MIXED) and not node["flags"] & _OUT:
+        if node["state"] in (NODE_IDLE, NODE_ALLOCATED, NODE_MIXED) and not node["flags"] & _OUT:
             idle += node["cpus_effective"] - node["cpus_alloc"]
     return allocated, idle, total - allocated - idle, total
 
@@ -198,15 +208,15 @@ _AVAILABLE = {"UP": "up", "DOWN": "down", "DRAIN": "drain", "INACTIVE": "inact"}
 
 def limit_text(minutes: int) -> str:
     """Return a limit as sinfo prints it: `infinite` for none, `n/a` when not set."""
-    if minutes == NO_VALUE:
+    if minutes == NO_VAL:
         return "n/a"
-    return "infinite" if minutes > NO_VALUE else short_limit(minutes)
+    return "infinite" if minutes > NO_VAL else short_limit(minutes)
 
 
 def size_text(partition: "Row") -> str:
     """Return the nodes a job may have: `1-infinite`, `2-4`, `1`."""
     low, high = max(partition["min_nodes"], 1), partition["max_nodes"]
-    if high >= NO_VALUE:
+    if high >= NO_VAL:
         return f"{low}-infinite"
     return str(low) if low == high else f"{low}-{high}"
 
@@ -259,7 +269,7 @@ FIELDS: "dict[str, Field]" = {
                _of_partition(lambda row: ",".join(row["allow_groups"]) or "all")),
     "maxcpuspernode": ("B", "MAX_CPUS_PER_NODE", PARTITION, ("max_cpus_per_node",),
                        _of_partition(lambda row: "UNLIMITED"
-                                     if row["max_cpus_per_node"] >= NO_VALUE
+                                     if row["max_cpus_per_node"] >= NO_VAL
                                      else row["max_cpus_per_node"])),
     "memory": ("m", "MEMORY", MERGED, ("memory_mib",), _least("memory_mib")),
     "nodeaddr": ("o", "NODE_ADDR", OWN, ("address", "name"), _folded("address")),

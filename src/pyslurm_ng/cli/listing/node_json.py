@@ -1,5 +1,6 @@
 """Nodes, partitions and licences as JSON."""
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.state_names import NODE_FLAGS, NODE_STATES
 from pyslurm_ng.cli.command import user_name, write_bytes
 from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
@@ -9,8 +10,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Row = dict[str, Any]
-
-NO_VALUE = 4294967294
 
 
 def state_words(row: "Row") -> "list[str]":
@@ -103,7 +102,7 @@ def print_nodes(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -
 
 
 def _bound(count: int) -> "dict[str, Any]":
-    return number(count, is_set=count < NO_VALUE, is_infinite=count >= NO_VALUE)
+    return number(count, is_set=count < NO_VAL, is_infinite=count >= NO_VAL)
 
 
 def _wish(count: int) -> "dict[str, Any]":

@@ -1,5 +1,6 @@
 """sinfo as JSON: one object for each group of nodes that agree in all of its fields."""
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.cli.command import user_name, write_bytes
 from pyslurm_ng.cli.listing.json_text import document, encode, number, tail
 from pyslurm_ng.cli.listing.node_columns import Context, Group, cpu_counts, node_counts
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-NO_VALUE = 4294967294
 # Nodes that differ in one of these are different objects.
 _APART = ("state", "flags", "features", "active_features", "gres", "gres_used", "comment",
           "extra", "reason", "reason_us", "reason_uid", "reservation", "cpu_spec_list",
@@ -57,7 +57,7 @@ def _object(group: Group) -> "dict[str, Any]":
     free = [node["free_mem_mib"] for node in group.nodes]
     loads = [max(0, node["cpu_load_hundredths"]) for node in group.nodes]
     per_node = group.partition["max_cpus_per_node"]
-    has_cap = per_node < NO_VALUE
+    has_cap = per_node < NO_VAL
     return {
         "port": first["port"],
         "node": {"state": state_words(first)},

@@ -1,11 +1,10 @@
 """squeue --steps."""
 
 from pyslurm_ng.base.job_ids import split_job_ids
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
 from pyslurm_ng.cli.listing.fmt import (
-    NO_VALUE,
-    SECOND_US,
     STEP_ID,
     date_line,
     lines_of,
@@ -47,7 +46,7 @@ def _array_job(context: Context, array_ids: "Cells", job_ids: "Cells") -> "Cells
 
 
 def _array_task(context: Context, ids: "Cells") -> "Cells":
-    return [task_id if task_id < NO_VALUE else "N/A" for task_id in ids]
+    return [task_id if task_id < NO_VAL else "N/A" for task_id in ids]
 
 
 def _unknown(context: Context, ids: "Cells") -> "Cells":

@@ -1,16 +1,10 @@
 """Running steps as JSON, for squeue --steps and scontrol show step."""
 
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import JOB_STATES
 from pyslurm_ng.cli.command import Table, write_bytes
 from pyslurm_ng.cli.file_names import expand
-from pyslurm_ng.cli.listing.fmt import (
-    NO_VALUE,
-    SECOND_US,
-    STEP_ID,
-    long_time,
-    sluid_text,
-    step_id_text,
-)
+from pyslurm_ng.cli.listing.fmt import STEP_ID, long_time, sluid_text, step_id_text
 from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
 
 TYPE_CHECKING = False
@@ -38,7 +32,7 @@ def _object(row: "Row", cluster: str, now_us: int) -> "dict[str, Any]":
     return {
         "array": {
             "job_id": row["array_job_id"] or row["job_id"],
-            "task_id": task_id if task_id < NO_VALUE else NO_VALUE,
+            "task_id": task_id if task_id < NO_VAL else NO_VAL,
         },
         "cluster": cluster,
         "container": row["container"],

@@ -10,6 +10,16 @@ from _socket import IPPROTO_TCP, TCP_NODELAY, socket
 from time import monotonic
 
 from pyslurm_ng._records import unpack
+from pyslurm_ng.base.numbers import (
+    SIGCONT,
+    SIGHUP,
+    SIGINT,
+    SIGKILL,
+    SIGPIPE,
+    SIGQUIT,
+    SIGTERM,
+    SIGWINCH,
+)
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.step.link import Link, listen, same_key
@@ -22,8 +32,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-SIGINT, SIGQUIT, SIGKILL, SIGUSR1, SIGUSR2 = 2, 3, 9, 10, 12
-SIGPIPE, SIGTERM, SIGCONT, SIGWINCH, SIGHUP = 13, 15, 18, 28, 1
 KEY_BYTES = 32
 _CONNECT_S = 60.0
 _FOLD_S = 0.05

@@ -2,9 +2,10 @@
 
 import os
 
+from pyslurm_ng.base.numbers import REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, REQ_OVERCOMMIT
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.step.step_request import is_on
-from pyslurm_ng.cli.submit import binding_options, option_values as ov, submission
+from pyslurm_ng.cli.submit import binding_options, submission
 from pyslurm_ng.wire.client import Client, SlurmError
 
 TYPE_CHECKING = False
@@ -87,10 +88,10 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
         texts["SLURM_UNBUFFEREDIO"] = 1
     if is_on(options, "kill-on-bad-exit"):
         texts["SLURM_KILL_BAD_EXIT"] = 1
-    if options.has_flag(ov.OVERCOMMIT):
+    if options.has_flag(REQ_OVERCOMMIT):
         texts["SLURM_OVERCOMMIT"] = 1
-    if options.has_flag(ov.OPEN_APPEND | ov.OPEN_TRUNCATE):
-        texts["SLURM_OPEN_MODE"] = "a" if options.has_flag(ov.OPEN_APPEND) else "t"
+    if options.has_flag(REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
+        texts["SLURM_OPEN_MODE"] = "a" if options.has_flag(REQ_OPEN_APPEND) else "t"
     if "job-name" in options.given:
         texts["SLURM_JOB_NAME"] = request["name"]
     if "cpu-bind" in settings:
@@ -142,7 +143,7 @@ def launch_fields(
         "programs": programs,
         "environment": task_environment(options, os.environb, granted),
         "cwd": request.get("work_dir") or current_directory(),
-        "append": options.has_flag(ov.OPEN_APPEND),
+        "append": options.has_flag(REQ_OPEN_APPEND),
         "label": "label" in settings,
         "pty": "pty" in settings,
         "umask": mask,

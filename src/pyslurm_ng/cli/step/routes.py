@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import REQ_OPEN_APPEND
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.step.streams import Labels, Sink, open_input, open_local
 
@@ -11,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.step.streams import StepIo
     from pyslurm_ng.cli.submit.options import Options
-
-_APPEND = 1 << 16  # of the request's flags
 
 
 class Routes:
@@ -87,7 +86,7 @@ class Routes:
             self._std[field] = self._absolute(text)
             return -1, sink
         path = self._expanded(text, self._granted)
-        append = bool(self._options.request.get("flags", 0) & _APPEND)
+        append = bool(self._options.request.get("flags", 0) & REQ_OPEN_APPEND)
         return -1, Sink(open_local(path, append=append))
 
     def _absolute(self, pattern: str) -> str:

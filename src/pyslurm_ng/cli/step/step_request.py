@@ -2,6 +2,17 @@
 
 import os
 
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    REQ_MEM_SET,
+    REQ_NO_KILL,
+    REQ_OVERCOMMIT,
+    STEP_EXACT,
+    STEP_MEM_ZERO,
+    STEP_NO_KILL,
+    STEP_OVERLAP,
+    STEP_PTY,
+)
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_values import NO_HOSTS
@@ -14,8 +25,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
 
 # Bits of model.job.STEP_*; a test compares the two.
-OVERLAP, EXACT, NO_KILL, KILL_ON_BAD_EXIT, PTY, MEM_ZERO = 1, 2, 4, 8, 16, 32
-INFINITE = 4294967295
 
 MPI_TYPES = ("none",)
 REFUSED = ("preserve-env", "slurmd-debug")
@@ -83,19 +92,19 @@ def step_flags(options: "Options") -> int:
     # A launcher of somebody else's starts the real tasks: its step has all and keeps none.
     is_external = "external-launcher" in options.settings
     if "overlap" in options.settings or is_external:
-        flags |= OVERLAP
+        flags |= STEP_OVERLAP
     cpus_given = _came_from(options, "cpus-per-task") == COMMAND_LINE
     is_whole = "whole" in options.settings or is_external
     if not is_whole and ("exact" in options.settings or "exclusive" in options.given or cpus_given):
-        flags |= EXACT
-    if options.has_flag(ov.NO_KILL):
-        flags |= NO_KILL
+        flags |= STEP_EXACT
+    if options.has_flag(REQ_NO_KILL):
+        flags |= STEP_NO_KILL
     if "pty" in options.settings:
-        flags |= PTY
+        flags |= STEP_PTY
     request = options.request
     memory = ("mem_per_node_mib", "mem_per_cpu_mib", "mem_per_gpu_mib")
-    if options.has_flag(ov.MEM_SET) and not any(request.get(name) for name in memory):
-        flags |= MEM_ZERO
+    if options.has_flag(REQ_MEM_SET) and not any(request.get(name) for name in memory):
+        flags |= STEP_MEM_ZERO
     return flags
 
 
@@ -105,7 +114,7 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
     fields: dict[str, Any] = {
         "name": step_name(options, program),
         "flags": step_flags(options),
-        "overcommit": options.has_flag(ov.OVERCOMMIT),
+        "overcommit": options.has_flag(REQ_OVERCOMMIT),
         "submit_line": " ".join(["srun", *argv])[:65535],
         "srun_host": os.uname().nodename.partition(".")[0],
         "srun_pid": os.getpid(),

@@ -5,6 +5,17 @@ import select
 from errno import ETIMEDOUT
 from time import monotonic
 
+from pyslurm_ng.base.numbers import (
+    JOB_DEADLINE,
+    REQ_INTERACTIVE,
+    REQ_OVERCOMMIT,
+    SHOW_ALL,
+    SHOW_DETAIL,
+    SIGHUP,
+    SIGINT,
+    SIGQUIT,
+    SIGTERM,
+)
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.submit import option_values as ov
@@ -19,9 +30,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
     from pyslurm_ng.wire.client import Client
 
-TIMEOUT, DEADLINE, CANCELLED = 6, 10, 4
-"""JobState values."""
-SIGINT, SIGTERM, SIGHUP, SIGQUIT = 2, 15, 1, 3
 ALREADY_DONE, NODES_BUSY = 2021, 2016
 _OF_THE_WHOLE = frozenset(
     "SLURM_CLUSTER_NAME SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_SUBMIT_DIR "
@@ -99,7 +107,7 @@ class Allocation:
             Revoked: a signal came, or the job ended while it waited.
         """
         request = self._options.request
-        self._options.flag(ov.INTERACTIVE)
+        self._options.flag(REQ_INTERACTIVE)
         self._fields = {
             "request": request,
             "environment": b"",
@@ -107,7 +115,7 @@ class Allocation:
             "request_id": os.urandom(16),
         }
         for component in self._further:
-            component.flag(ov.INTERACTIVE)
+            component.flag(REQ_INTERACTIVE)
         if self._further:
             self._fields["components"] = [component.request for component in self._further]
         self._sequence = self._client.begin("AllocateJob", self._fields)
@@ -145,7 +153,7 @@ class Allocation:
         code = NODES_BUSY
         if waited_s == 1:
             try:
-                asked = {"filter": {"jobs": [str(self.job_id)]}, "flags": 3}
+                asked = {"filter": {"jobs": [str(self.job_id)]}, "flags": SHOW_ALL | SHOW_DETAIL}
                 reply = self._client.call("ShowJobs", asked)
                 rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
                 code = _WHY.get(rows[0]["reason"], code) if rows else code
@@ -205,7 +213,7 @@ class Allocation:
 
     def _ended_while_waiting(self) -> None:
         assert self.over is not None
-        if self.over["state"] == DEADLINE:
+        if self.over["state"] == JOB_DEADLINE:
             say(f"{self._command}: Force Terminated job {self.job_id}")
         say(f"{self._command}: Job allocation {self.job_id} has been revoked")
         raise Revoked
@@ -308,7 +316,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         from pyslurm_ng.sched.cons_tres.layout import shown_distribution
 
         found["SLURM_DISTRIBUTION"] = shown_distribution(request["distribution"])
-    if options.has_flag(ov.OVERCOMMIT):
+    if options.has_flag(REQ_OVERCOMMIT):
         found["SLURM_OVERCOMMIT"] = 1
     if request.get("hint"):
         # It has set them, and srun takes only one of them from its variables.

@@ -5,6 +5,29 @@ settings that only the command itself needs.
 """
 
 from pyslurm_ng.base import units
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    REQ_GRES_DISABLE_BIND,
+    REQ_GRES_ENFORCE_BIND,
+    REQ_GRES_MANY_TASKS_SHARING,
+    REQ_GRES_ONE_TASK_SHARING,
+    REQ_KEEP_INVALID_DEP,
+    REQ_KILL_INVALID_DEP,
+    REQ_NICE_SET,
+    REQ_NO_KILL,
+    REQ_NO_REQUEUE,
+    REQ_NODES_SET,
+    REQ_NTASKS_SET,
+    REQ_OPEN_APPEND,
+    REQ_OPEN_TRUNCATE,
+    REQ_OVERSUBSCRIBE,
+    REQ_REQUEUE,
+    REQ_SIGNAL_BATCH,
+    REQ_SIGNAL_RESV,
+)
 from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
@@ -13,19 +36,6 @@ if TYPE_CHECKING:
 
 # Bits of JobRequest.flags and mail_type; `model.job` has them too, but imports msgspec. A test
 # compares the two.
-HOLD, REQUEUE, NO_REQUEUE, NO_KILL = 1 << 0, 1 << 1, 1 << 2, 1 << 3
-OVERSUBSCRIBE, EXCLUSIVE = 1 << 4, 1 << 5
-EXCLUSIVE_USER, EXCLUSIVE_TOPO = 1 << 6, 1 << 8
-OVERCOMMIT, CONTIGUOUS, SPREAD, USE_MIN_NODES = 1 << 9, 1 << 10, 1 << 11, 1 << 12
-KILL_INVALID_DEP, KEEP_INVALID_DEP = 1 << 14, 1 << 15
-OPEN_APPEND, OPEN_TRUNCATE = 1 << 16, 1 << 17
-WAIT_ALL_NODES, GET_USER_ENV = 1 << 18, 1 << 19
-GRES_DISABLE_BIND, GRES_ENFORCE_BIND = 1 << 20, 1 << 21
-GRES_ONE_TASK_SHARING, GRES_MANY_TASKS_SHARING = 1 << 22, 1 << 35
-NICE_SET, IMMEDIATE, INTERACTIVE = 1 << 23, 1 << 24, 1 << 25
-EXPORT_NONE, NTASKS_SET, MEM_SET = 1 << 26, 1 << 27, 1 << 28
-NODES_SET, SIGNAL_BATCH, SIGNAL_RESV = 1 << 30, 1 << 31, 1 << 32
-CONSOLIDATE_SEGMENTS, SPREAD_SEGMENTS = 1 << 33, 1 << 34
 
 MAIL_WORDS = {
     "NONE": 0, "BEGIN": 1, "END": 2, "FAIL": 4, "REQUEUE": 8, "TIME_LIMIT": 16,
@@ -79,7 +89,7 @@ def nodes(options: "Said", name: str, value: str) -> None:
         low, high = _node_sizes(value)
         options.request["node_sizes"] = value
         options.request["nodes_min"], options.request["nodes_max"] = low, high
-        options.flag(NODES_SET)
+        options.flag(REQ_NODES_SET)
         return
     low_text, dash, high_text = value.partition("-")
     try:
@@ -92,7 +102,7 @@ def nodes(options: "Said", name: str, value: str) -> None:
     if high < low:
         raise OptionError(f"Maximum node count {high} is less than minimum node count {low}")
     options.request["nodes_min"], options.request["nodes_max"] = low, high
-    options.flag(NODES_SET)
+    options.flag(REQ_NODES_SET)
 
 
 def _node_sizes(value: str) -> tuple[int, int]:
@@ -114,7 +124,7 @@ def _node_sizes(value: str) -> tuple[int, int]:
 def ntasks(options: "Said", name: str, value: str) -> None:
     """`-n 8`."""
     options.request["ntasks"] = number(name, value)
-    options.flag(NTASKS_SET)
+    options.flag(REQ_NTASKS_SET)
 
 
 def memory(options: "Said", name: str, value: str) -> None:
@@ -151,13 +161,13 @@ def gres_flags(options: "Said", name: str, value: str) -> None:
     """How devices and cores belong together."""
     for word in value.lower().split(","):
         if word == "enforce-binding":
-            options.flag(GRES_ENFORCE_BIND, GRES_DISABLE_BIND)
+            options.flag(REQ_GRES_ENFORCE_BIND, REQ_GRES_DISABLE_BIND)
         elif word == "disable-binding":
-            options.flag(GRES_DISABLE_BIND, GRES_ENFORCE_BIND)
+            options.flag(REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND)
         elif word == "one-task-per-sharing":
-            options.flag(GRES_ONE_TASK_SHARING, GRES_MANY_TASKS_SHARING)
+            options.flag(REQ_GRES_ONE_TASK_SHARING, REQ_GRES_MANY_TASKS_SHARING)
         elif word == "multiple-tasks-per-sharing":
-            options.flag(GRES_MANY_TASKS_SHARING, GRES_ONE_TASK_SHARING)
+            options.flag(REQ_GRES_MANY_TASKS_SHARING, REQ_GRES_ONE_TASK_SHARING)
         elif word == "allow-task-sharing" and options.command == "srun":
             options.request.setdefault("gpu_bind", "none")
         else:
@@ -224,7 +234,7 @@ def time_limit(options: "Said", name: str, value: str) -> None:
     except units.UnitError:
         raise invalid(name) from None
     field = "time_limit_min" if name == "time" else "time_min_min"
-    options.request[field] = minutes or units.INFINITE
+    options.request[field] = minutes or INFINITE
 
 
 def moment(options: "Said", name: str, value: str) -> None:
@@ -251,7 +261,7 @@ def nice(options: "Said", name: str, value: "str | None") -> None:
     if abs(found) > _NICE_LIMIT:
         raise OptionError(f"Nice value out of range (+/- {_NICE_LIMIT})", 1)
     options.request["nice"] = found
-    options.flag(NICE_SET)
+    options.flag(REQ_NICE_SET)
 
 
 def priority(options: "Said", name: str, value: str) -> None:
@@ -271,7 +281,7 @@ def signal(options: "Said", name: str, value: str) -> None:
     if colon:
         if not head or head.strip("RBrb"):
             raise invalid(name)
-        bits = SIGNAL_BATCH * ("B" in head.upper()) | SIGNAL_RESV * ("R" in head.upper())
+        bits = REQ_SIGNAL_BATCH * ("B" in head.upper()) | REQ_SIGNAL_RESV * ("R" in head.upper())
     else:
         rest = head
     word, at, seconds = rest.partition("@")
@@ -280,7 +290,7 @@ def signal(options: "Said", name: str, value: str) -> None:
     found = signal_number(word)
     if not found:
         raise invalid(name)
-    options.flag(bits, SIGNAL_BATCH | SIGNAL_RESV)
+    options.flag(bits, REQ_SIGNAL_BATCH | REQ_SIGNAL_RESV)
     options.request["signal"] = found
     options.request["signal_before_s"] = int(seconds) if at else 60
 
@@ -300,9 +310,7 @@ def switches(options: "Said", name: str, value: str) -> None:
     count, at, wait = value.partition("@")
     if count or not at:
         options.request["switches"] = number(name, count, 1)
-        options.request.setdefault(
-            "switches_wait_s", units.INFINITE
-        )  # SchedulerParameters bound it
+        options.request.setdefault("switches_wait_s", INFINITE)  # SchedulerParameters bound it
     if at:
         try:
             wait_s = units.parse_time_limit_s(wait)
@@ -313,21 +321,21 @@ def switches(options: "Said", name: str, value: str) -> None:
 
 def exclusive(options: "Said", name: str, value: "str | None") -> None:
     """Whole nodes, or nodes shared with some only."""
-    kinds = {"user": EXCLUSIVE_USER, "topo": EXCLUSIVE_TOPO}
+    kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
-        options.flag(EXCLUSIVE, OVERSUBSCRIBE)
+        options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
     elif value.lower() == "mcs":
         # Without labels it would be a promise of separation that nobody keeps.
         raise OptionError("--exclusive=mcs is not supported yet", 1)
     elif value.lower() in kinds:
-        options.flag(kinds[value.lower()], OVERSUBSCRIBE)
+        options.flag(kinds[value.lower()], REQ_OVERSUBSCRIBE)
     else:
         raise invalid(name)
 
 
 def oversubscribe(options: "Said", name: str, value: "str | None") -> None:
     """Shared nodes where the partition lets the job choose."""
-    options.flag(OVERSUBSCRIBE, EXCLUSIVE)
+    options.flag(REQ_OVERSUBSCRIBE, REQ_EXCLUSIVE)
 
 
 def requeue(options: "Said", name: str, value: "str | None") -> None:
@@ -336,20 +344,20 @@ def requeue(options: "Said", name: str, value: "str | None") -> None:
         if value.lower() == "expedite":
             raise OptionError("--requeue=expedite is not implemented yet", 1)
         raise invalid(name)
-    options.flag(REQUEUE, NO_REQUEUE)
+    options.flag(REQ_REQUEUE, REQ_NO_REQUEUE)
 
 
 def no_requeue(options: "Said", name: str, value: "str | None") -> None:
     """`--no-requeue`."""
-    options.flag(NO_REQUEUE, REQUEUE)
+    options.flag(REQ_NO_REQUEUE, REQ_REQUEUE)
 
 
 def no_kill(options: "Said", name: str, value: "str | None") -> None:
     """`--no-kill[=off]`."""
     if value is None or value == "set":
-        options.flag(NO_KILL)
+        options.flag(REQ_NO_KILL)
     elif value.lower() in ("off", "no"):
-        options.flag(0, NO_KILL)
+        options.flag(0, REQ_NO_KILL)
     else:
         raise invalid(name)
 
@@ -359,7 +367,10 @@ def open_mode(options: "Said", name: str, value: str) -> None:
     if value[:1].lower() not in ("a", "t"):
         raise invalid(name)
     append = value[0].lower() == "a"
-    options.flag(OPEN_APPEND if append else OPEN_TRUNCATE, OPEN_TRUNCATE if append else OPEN_APPEND)
+    options.flag(
+        REQ_OPEN_APPEND if append else REQ_OPEN_TRUNCATE,
+        REQ_OPEN_TRUNCATE if append else REQ_OPEN_APPEND,
+    )
 
 
 def kill_on_invalid_dep(options: "Said", name: str, value: str) -> None:
@@ -368,7 +379,8 @@ def kill_on_invalid_dep(options: "Said", name: str, value: str) -> None:
         raise invalid(name)
     yes = value.lower() == "yes"
     options.flag(
-        KILL_INVALID_DEP if yes else KEEP_INVALID_DEP, KEEP_INVALID_DEP if yes else KILL_INVALID_DEP
+        REQ_KILL_INVALID_DEP if yes else REQ_KEEP_INVALID_DEP,
+        REQ_KEEP_INVALID_DEP if yes else REQ_KILL_INVALID_DEP,
     )
 
 

@@ -5,6 +5,17 @@ What comes of it is the map of a `model.job.JobRequest` and, apart from it, the 
 the command needs.
 """
 
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    REQ_CONSOLIDATE_SEGMENTS,
+    REQ_CONTIGUOUS,
+    REQ_GET_USER_ENV,
+    REQ_HOLD,
+    REQ_OVERCOMMIT,
+    REQ_SPREAD,
+    REQ_SPREAD_SEGMENTS,
+    REQ_USE_MIN_NODES,
+)
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_table import OPTIONS
@@ -43,9 +54,9 @@ NUMBERS = {
 """Options that are a count: field and least value."""
 
 FLAGS = {
-    "hold": ov.HOLD, "overcommit": ov.OVERCOMMIT, "get-user-env": ov.GET_USER_ENV,
-    "contiguous": ov.CONTIGUOUS, "spread-job": ov.SPREAD, "use-min-nodes": ov.USE_MIN_NODES,
-    "consolidate-segments": ov.CONSOLIDATE_SEGMENTS, "spread-segments": ov.SPREAD_SEGMENTS,
+    "hold": REQ_HOLD, "overcommit": REQ_OVERCOMMIT, "get-user-env": REQ_GET_USER_ENV,
+    "contiguous": REQ_CONTIGUOUS, "spread-job": REQ_SPREAD, "use-min-nodes": REQ_USE_MIN_NODES,
+    "consolidate-segments": REQ_CONSOLIDATE_SEGMENTS, "spread-segments": REQ_SPREAD_SEGMENTS,
 }  # fmt: skip
 """Options that set a bit."""
 
@@ -224,7 +235,7 @@ def _shown(name: str, value: "str | None") -> str:
         from pyslurm_ng.cli.listing.fmt import long_time
 
         seconds = units.parse_time_limit_s(value)
-        return "UNLIMITED" if seconds == units.INFINITE else long_time(seconds)
+        return "UNLIMITED" if seconds == INFINITE else long_time(seconds)
     if name == "mem" or name.startswith("mem-per-"):
         return units.format_mem_mib(units.parse_mem_mib(value))
     return value

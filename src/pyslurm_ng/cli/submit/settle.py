@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_NTASKS_SET
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.said import SCRIPT, Said
@@ -127,7 +128,7 @@ def _settle_memory(said: Said) -> None:
         raise OptionError(text, 1, "fatal: ")
     fields = {"mem": "mem_per_node_mib", "mem-per-cpu": "mem_per_cpu_mib"}
     said.request[fields.get(names[0], "mem_per_gpu_mib")] = said.memory[names[0]]
-    said.flag(ov.MEM_SET)
+    said.flag(REQ_MEM_SET)
 
 
 def _check_hint(said: Said) -> None:
@@ -189,7 +190,7 @@ def _settle_tasks(said: Said) -> None:
     for name in ("sockets_per_node", "cores_per_socket", "threads_per_core"):
         tasks *= request.get(name, 1)
     request["ntasks"] = tasks
-    said.flag(ov.NTASKS_SET)
+    said.flag(REQ_NTASKS_SET)
 
 
 def _is_step(said: Said) -> bool:

@@ -3,6 +3,12 @@
 import os
 import sys
 
+from pyslurm_ng.base.numbers import (
+    REQ_EXPORT_NONE,
+    REQ_GET_USER_ENV,
+    REQ_OPEN_APPEND,
+    REQ_OPEN_TRUNCATE,
+)
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError, suggestions
@@ -145,13 +151,13 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
     if export is not None:
         found[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
         if export.upper() != "ALL":
-            options.flag(ov.GET_USER_ENV)
+            options.flag(REQ_GET_USER_ENV)
         if mode in ("NONE", "NIL"):
-            options.flag(ov.EXPORT_NONE)
-    if options.has_flag(ov.GET_USER_ENV):
+            options.flag(REQ_EXPORT_NONE)
+    if options.has_flag(REQ_GET_USER_ENV):
         found[b"SLURM_GET_USER_ENV"] = b"1"
-    if options.has_flag(ov.OPEN_APPEND | ov.OPEN_TRUNCATE):
-        found[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(ov.OPEN_APPEND) else b"t"
+    if options.has_flag(REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
+        found[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(REQ_OPEN_APPEND) else b"t"
     if "mem-bind" in options.settings:
         from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.effects.other_files import FILES
 from pyslurm_ng.conf.effects.slurm_conf import (
     CLUSTER,
@@ -150,7 +150,7 @@ def _refusal(entry: Entry, text: str, why: str) -> ConfError:
 
 
 def _asks_nothing(value: Any) -> bool:
-    return not value or value in (NO_VALUE, INFINITE)
+    return not value or value in (NO_VAL, INFINITE)
 
 
 def _words(key: Key, entry: Entry) -> Iterable[str]:

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import usage_reset
 from pyslurm_ng.ctld.rules.calendar import Calendar
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import OwnerUsage, Qos
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.model.touched import touched_jobs

@@ -15,13 +15,14 @@ from typing import Protocol
 from msgspec import Struct
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import SIGNAL_NODE_FAIL
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import needs_credential, order_of
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.duty import SIGNAL_NODE_FAIL, Duty, DutyKind
+from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.node_messages import (
     ORDER_BYTES,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing, license_counts
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, limit_end_us
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.demand.reason import minutes, plural

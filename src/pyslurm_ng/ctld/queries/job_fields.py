@@ -12,12 +12,20 @@ from operator import itemgetter
 import msgspec
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    REQ_OVERSUBSCRIBE,
+)
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.model import amounts, job as model_job, task_ranges
+from pyslurm_ng.model import amounts, task_ranges
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.ids import NO_VAL, STEP_INTERACTIVE
+from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
@@ -386,16 +394,16 @@ def _is_array(cluster: Cluster, job_id: int) -> bool:
 
 def oversubscribe_text(flags: int) -> str:
     """Return OverSubscribe= of a job."""
-    return "YES" if flags & model_job.REQ_OVERSUBSCRIBE else "NO"
+    return "YES" if flags & REQ_OVERSUBSCRIBE else "NO"
 
 
 def exclusive_text(flags: int, partition_exclusive: str) -> str:
     """Return Exclusive= of a job: its own wish, else its partition's rule."""
     for bit, word in (
-        (model_job.REQ_EXCLUSIVE_TOPO, "TOPO"),
-        (model_job.REQ_EXCLUSIVE_MCS, "MCS"),
-        (model_job.REQ_EXCLUSIVE_USER, "USER"),
-        (model_job.REQ_EXCLUSIVE, "NODE"),
+        (REQ_EXCLUSIVE_TOPO, "TOPO"),
+        (REQ_EXCLUSIVE_MCS, "MCS"),
+        (REQ_EXCLUSIVE_USER, "USER"),
+        (REQ_EXCLUSIVE, "NODE"),
     ):
         if flags & bit:
             return word

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.queries.audience import Audience
@@ -29,15 +30,7 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobFlag
 from pyslurm_ng.sched.frame.policy import exempt_s
-from pyslurm_ng.wire.query_messages import (
-    SHOW_ALL,
-    SHOW_DETAIL,
-    GetBatchScript,
-    JobFilter,
-    Records,
-    ShowJobs,
-    ShowSteps,
-)
+from pyslurm_ng.wire.query_messages import GetBatchScript, JobFilter, Records, ShowJobs, ShowSteps
 
 if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.audience import Audience
@@ -25,13 +26,7 @@ from pyslurm_ng.model.node import (
 )
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
-from pyslurm_ng.wire.query_messages import (
-    SHOW_ALL,
-    SHOW_FUTURE,
-    Records,
-    ShowNodes,
-    ShowPartitions,
-)
+from pyslurm_ng.wire.query_messages import Records, ShowNodes, ShowPartitions
 
 if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf

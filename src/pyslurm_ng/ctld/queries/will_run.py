@@ -13,6 +13,7 @@ from heapq import merge
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import submit
@@ -20,7 +21,6 @@ from pyslurm_ng.ctld.rules.submission.feasible import layouts_in
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import Cluster, free_job_id
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc, limit_end_us
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.partition import Partition

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import Job
 
 _Place = tuple[object, ...]

@@ -8,6 +8,19 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
+from pyslurm_ng.base.numbers import (
+    CANCEL_BATCH,
+    CANCEL_FULL,
+    CANCEL_VERBOSE,
+    SIGCONT,
+    SIGKILL,
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_CANCELLED,
+    SIGNAL_FULL,
+    SIGNAL_STEPS_ONLY,
+    SIGSTOP,
+    SIGTERM,
+)
 from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.rules import dependency, job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
@@ -15,24 +28,11 @@ from pyslurm_ng.ctld.rules.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.duty import (
-    SIGNAL_BATCH_ONLY,
-    SIGNAL_CANCELLED,
-    SIGNAL_FULL,
-    SIGNAL_STEPS_ONLY,
-)
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
-from pyslurm_ng.wire.query_messages import (
-    CANCEL_BATCH,
-    CANCEL_FULL,
-    CANCEL_VERBOSE,
-    CancelJobs,
-    Cancelled,
-)
+from pyslurm_ng.wire.query_messages import CancelJobs, Cancelled
 
 # Linux's numbers; the core imports no signal module.
-SIGKILL, SIGTERM, SIGCONT, SIGSTOP = 9, 15, 18, 19
 
 
 def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Decision | Reject:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyslurm_ng.base.units import NO_VALUE
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
@@ -149,7 +149,7 @@ def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
 
 
 def _mib(value: int) -> int:
-    return 0 if value == NO_VALUE else value
+    return 0 if value == NO_VAL else value
 
 
 def _partition(item: PartitionConf, node_ids: dict[str, int], rule: str) -> Partition:

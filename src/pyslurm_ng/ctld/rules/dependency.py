@@ -15,10 +15,10 @@ from msgspec import structs
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
+from pyslurm_ng.base.numbers import NO_VAL, REQ_KILL_INVALID_DEP
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import REQ_KILL_INVALID_DEP, Dependency, Job
+from pyslurm_ng.model.job import Dependency, Job
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 
 OPEN, MET, NEVER = 0, 1, 2

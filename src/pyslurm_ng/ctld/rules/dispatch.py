@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 import msgspec
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.rules import dependency, lost_runs
 from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
 from pyslurm_ng.model import events as ev, gres_parts, task_ranges
@@ -19,7 +20,7 @@ from pyslurm_ng.model.cluster import (
     license_counts,
 )
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, NodeAlloc, Step
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyslurm_ng.ctld.rules import dependency, job_end
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.duty import (
+from pyslurm_ng.base.numbers import (
     SIGNAL_CANCELLED,
     SIGNAL_NODE_FAIL,
     SIGNAL_REQUEUED,
     SIGNAL_TIME_LIMIT,
 )
+from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from operator import attrgetter
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.requeue import USUAL, Again, requeued
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
 

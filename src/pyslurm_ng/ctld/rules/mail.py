@@ -8,12 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pyslurm_ng.base.plain_text import printable, program_variables
-from pyslurm_ng.base.units import format_seconds
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
+    INFINITE,
     MAIL_ARRAY_TASKS,
     MAIL_BEGIN,
     MAIL_END,
@@ -24,8 +20,13 @@ from pyslurm_ng.model.job import (
     MAIL_TIME_80,
     MAIL_TIME_90,
     MAIL_TIME_LIMIT,
-    Job,
+    NO_VAL,
 )
+from pyslurm_ng.base.plain_text import printable, program_variables
+from pyslurm_ng.base.units import format_seconds
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 
 TIME_MARKS = (

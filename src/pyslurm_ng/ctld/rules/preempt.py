@@ -8,6 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from pyslurm_ng.base.numbers import (
+    REQ_SIGNAL_BATCH,
+    SIGCONT,
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_FULL,
+    SIGNAL_PREEMPTED,
+    SIGNAL_STEPS_ONLY,
+    SIGTERM,
+)
 from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
 from pyslurm_ng.ctld.rules.dispatch import collide, may_start_in, reservation_of
 from pyslurm_ng.model import events as ev, task_ranges
@@ -18,13 +27,7 @@ from pyslurm_ng.model.cluster import (
     license_counts,
     schedulable_mem_mib,
 )
-from pyslurm_ng.model.duty import (
-    SIGNAL_BATCH_ONLY,
-    SIGNAL_FULL,
-    SIGNAL_PREEMPTED,
-    SIGNAL_STEPS_ONLY,
-)
-from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, SUSPENDED_BY_GANG, Job, NodeAlloc
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.frame.plan import Preemption, Start
 from pyslurm_ng.sched.frame.policy import Policy
@@ -32,7 +35,6 @@ from pyslurm_ng.sched.frame.reserved import gives_way
 from pyslurm_ng.sched.preemption.modes import grace_s
 
 SECOND_US = 1_000_000
-SIGTERM, SIGCONT = 15, 18  # Linux's numbers; the core imports no signal module
 _GONE = (JobState.RUNNING, JobState.SUSPENDED)
 
 

@@ -6,11 +6,12 @@ No PATH and nothing of the user's environment, as for the programs that nodes ru
 from __future__ import annotations
 
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.ctld.rules.sharing_words import exclusive, oversubscribe
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.output_names import NameFields, batch_names
 from pyslurm_ng.model.task_counts import usable_cpus

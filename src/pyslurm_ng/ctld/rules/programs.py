@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyslurm_ng.base.numbers import SIGNAL_REQUEUED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.dispatch import batch_step
@@ -16,7 +17,7 @@ from pyslurm_ng.ctld.rules.preparation import Preparation
 from pyslurm_ng.ctld.rules.requeue import Again, again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components
-from pyslurm_ng.model.duty import SIGNAL_REQUEUED, DutyKind
+from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState

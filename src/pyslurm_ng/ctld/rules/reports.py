@@ -9,6 +9,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, END_OVER_MEMORY, NO_VAL
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules import job_end, lost_runs, node_loss, programs
@@ -16,7 +17,7 @@ from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.ids import NO_VAL, STEP_BATCH
+from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
 from pyslurm_ng.model.usage import merge
@@ -42,7 +43,7 @@ def judge(
 def _is_clean(report: nm.Report) -> bool:
     """Return whether a node says that nothing of an attempt is left there."""
     if isinstance(report, nm.BatchEnded):
-        return bool(report.flags & nm.END_CLEAN)
+        return bool(report.flags & END_CLEAN)
     return isinstance(report, nm.JobTerminated)
 
 
@@ -120,16 +121,16 @@ def _duty_done(
 
 def end_state(status: int, flags: int) -> JobState:
     """Return the state of a batch job whose script ended with a wait status and END_* flags."""
-    if flags & nm.END_OUT_OF_MEMORY:
+    if flags & END_OUT_OF_MEMORY:
         return JobState.OUT_OF_MEMORY
-    if flags & nm.END_LOST:
+    if flags & END_LOST:
         return JobState.NODE_FAIL
     return JobState.FAILED if status else JobState.COMPLETED
 
 
 def step_end_state(status: int, flags: int) -> JobState:
     """Return the state of a step: one killed by a signal counts as cancelled, as in Slurm."""
-    if flags & nm.END_OUT_OF_MEMORY:
+    if flags & END_OUT_OF_MEMORY:
         return JobState.OUT_OF_MEMORY
     if status & 0x7F:
         return JobState.CANCELLED
@@ -167,7 +168,7 @@ def _batch_ended(
     if is_completing(job):
         return events
     state = end_state(report.status, report.flags)
-    clean = frozenset({node_id}) if report.flags & nm.END_CLEAN else frozenset()
+    clean = frozenset({node_id}) if report.flags & END_CLEAN else frozenset()
     events += job_end.complete(
         cluster,
         job,
@@ -257,7 +258,7 @@ def _step_end_us(step: Step, reported_us: int, now_us: int) -> int:
 
 def _killer(flags: int) -> int:
     """Return who ended a step: root, for the node, when it used more memory than it had."""
-    return 0 if flags & nm.END_OVER_MEMORY else NO_VAL
+    return 0 if flags & END_OVER_MEMORY else NO_VAL
 
 
 def _terminated(

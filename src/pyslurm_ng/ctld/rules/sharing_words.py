@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
     REQ_OVERSUBSCRIBE,
-    Job,
-    JobRequest,
 )
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest
 
 _EXCLUSIVE = (
     (REQ_EXCLUSIVE_TOPO, "TOPO"),

@@ -11,6 +11,16 @@ from dataclasses import replace
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import REPEATS, HostlistError, expand
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    NO_VAL,
+    SIGKILL,
+    SIGNAL_CANCELLED,
+    SIGNAL_TIME_LIMIT,
+    STEP_EXACT,
+    STEP_MEM_ZERO,
+    STEP_OVERLAP,
+)
 from pyslurm_ng.base.tres import TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, job_end, queue_room
@@ -19,9 +29,8 @@ from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.step_ports import reserve_ports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.duty import SIGNAL_CANCELLED, SIGNAL_TIME_LIMIT
-from pyslurm_ng.model.ids import INFINITE, NO_VAL, STEP_INTERACTIVE
-from pyslurm_ng.model.job import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, Job, Step
+from pyslurm_ng.model.ids import STEP_INTERACTIVE
+from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
@@ -45,7 +54,6 @@ WAIT_CODES = frozenset(
         Errno.ESLURM_DISABLED,
     )
 )
-_SIGKILL = 9
 _MINUTE_US = 60_000_000
 _NEVER = {
     Lack.NODES: Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE,
@@ -442,7 +450,7 @@ def kill_step(
         ev.JobSignalled(
             time_us=now_us,
             job_id=job.job_id,
-            signal=_SIGKILL,
+            signal=SIGKILL,
             flags=flags,
             step_id=step.step_id,
             first_duty_id=first_duty_id or cluster.next_duty_id,
@@ -489,7 +497,7 @@ def step_time_limits(
                 ev.JobSignalled(
                     time_us=now_us,
                     job_id=job_id,
-                    signal=_SIGKILL,
+                    signal=SIGKILL,
                     flags=SIGNAL_TIME_LIMIT,
                     step_id=step.step_id,
                     first_duty_id=duty_id,

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    NO_VAL,
+    REQ_SIGNAL_BATCH,
+    SIGNAL_BATCH_ONLY,
+    SIGNAL_STEPS_ONLY,
+    SIGNAL_TIME_LIMIT,
+)
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency, gang, job_end, preempt, silence
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it, sparing
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.duty import (
-    SIGNAL_BATCH_ONLY,
-    SIGNAL_STEPS_ONLY,
-    SIGNAL_TIME_LIMIT,
-)
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import REQ_SIGNAL_BATCH, Job, limit_end_us
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.policy import over_run_us

@@ -8,12 +8,12 @@ first, so that nobody else gains or loses by it.
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import is_privileged
 from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.model.task_ranges import TaskRanges

@@ -11,11 +11,9 @@ import msgspec
 
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
-from pyslurm_ng.base.units import format_minutes_short
-from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    NO_VAL,
     REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
@@ -28,8 +26,11 @@ from pyslurm_ng.model.job import (
     REQ_REQUEUE,
     REQ_SPREAD,
     REQ_USE_MIN_NODES,
-    JobRequest,
 )
+from pyslurm_ng.base.units import format_minutes_short
+from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.demand.reason import plural
 

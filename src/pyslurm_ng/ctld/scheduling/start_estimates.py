@@ -15,6 +15,7 @@ import msgspec
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import submit
@@ -22,7 +23,6 @@ from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.obstacle import empty_nodes

@@ -32,6 +32,7 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from _socket import socket
 
+from pyslurm_ng.base.numbers import END_CLEAN, END_KILLED, END_OUT_OF_MEMORY, END_OVER_MEMORY
 from pyslurm_ng.base.process_tree import (
     descendants,
     is_zombie,
@@ -60,10 +61,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FLAG_OUT_OF_MEMORY = 1
-FLAG_CLEAN = 2
-FLAG_KILLED = 8
-FLAG_OVER_MEMORY = 16
 OOM_STATUS = 125
 _CONNECT_S = 30.0
 _LAST_WORDS_S = 1.0
@@ -453,7 +450,7 @@ class Step:
             self._turn(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
         if not self._is_unkillable:
-            self._flags |= FLAG_CLEAN
+            self._flags |= END_CLEAN
 
     def _is_hopeless(self) -> bool:
         return bool(time.monotonic() - self._kill_began > self._spec["unkillable_s"])
@@ -468,7 +465,7 @@ class Step:
         Args:
             why: why in the job's stderr; a second line has more of it.
         """
-        self._flags |= FLAG_KILLED
+        self._flags |= END_KILLED
         if not self._is_dying:
             self._is_dying = True
             pids = self._processes()
@@ -664,7 +661,7 @@ class Step:
                 "being killed"
             )
             self._say("Exceeded job memory limit")
-            self._flags |= FLAG_OVER_MEMORY
+            self._flags |= END_OVER_MEMORY
             self._terminate("DUE to SIGNAL Killed", 0.0)
 
     def _count(self, task: Task, used: "Any") -> None:
@@ -710,7 +707,7 @@ class Step:
     def _check_memory(self) -> None:
         kills = self._cgroup.oom_kills() if self._cgroup is not None else 0
         if kills > 0:
-            self._flags |= FLAG_OUT_OF_MEMORY
+            self._flags |= END_OUT_OF_MEMORY
             plural = "event" if kills == 1 else "events"
             self._say(
                 f"Detected {kills} oom_kill {plural} in StepId={self._spec['name']}. "
@@ -722,7 +719,7 @@ class Step:
         for task in self._tasks:
             # As in Slurm the highest counts, and any signal more than any exit code.
             status = max(status, task.status, key=lambda one: (one & 0x7F, one))
-        if self._flags & FLAG_OUT_OF_MEMORY:
+        if self._flags & END_OUT_OF_MEMORY:
             status = OOM_STATUS
         if self._cgroup is not None:
             self._try(self._cgroup.leave)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from pyslurm_ng.base.units import INFINITE, UnitError, parse_time_limit_s, whole_number
+from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.units import UnitError, parse_time_limit_s, whole_number
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
 from pyslurm_ng.dbd.admin.settings import qos_id_list

@@ -5,13 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    REQ_OVERSUBSCRIBE,
+)
 from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.dbd.ingest import amounts
 from pyslurm_ng.dbd.ingest.session import Row, Session
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.amounts import allocated_tres
-from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID, NO_VAL
+from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.model.usage import usage_columns
@@ -136,16 +144,16 @@ def _set_request(row: Row, request: model_job.JobRequest) -> None:
     flags = request.flags
     exclusive = "NO"
     for bit, word in (
-        (model_job.REQ_EXCLUSIVE, "NODE"),
-        (model_job.REQ_EXCLUSIVE_USER, "USER"),
-        (model_job.REQ_EXCLUSIVE_MCS, "MCS"),
-        (model_job.REQ_EXCLUSIVE_TOPO, "TOPO"),
+        (REQ_EXCLUSIVE, "NODE"),
+        (REQ_EXCLUSIVE_USER, "USER"),
+        (REQ_EXCLUSIVE_MCS, "MCS"),
+        (REQ_EXCLUSIVE_TOPO, "TOPO"),
     ):
         if flags & bit:
             exclusive = word
     row.update(
         exclusive=exclusive,
-        oversubscribe="YES" if flags & model_job.REQ_OVERSUBSCRIBE else "NO",
+        oversubscribe="YES" if flags & REQ_OVERSUBSCRIBE else "NO",
         mem_mib=request.mem_per_cpu_mib or request.mem_per_node_mib,
         mem_is_per_cpu=int(request.mem_per_cpu_mib > 0),
         constraints=request.constraint,

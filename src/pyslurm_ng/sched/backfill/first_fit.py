@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from operator import itemgetter
 
 from pyslurm_ng._select import rank, taken_over, untracked
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand import het

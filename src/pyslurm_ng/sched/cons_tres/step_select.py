@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
+from pyslurm_ng.base.numbers import STEP_OVERLAP
 from pyslurm_ng.model.gres_parts import held_parts, mask_bytes, part_alloc
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
-from pyslurm_ng.model.job import STEP_OVERLAP, GresAlloc, Job, NodeAlloc, Step
+from pyslurm_ng.model.job import GresAlloc, Job, NodeAlloc, Step
 from pyslurm_ng.model.node import NodeGres, NodeSpec, is_part
 from pyslurm_ng.sched.cons_tres.cores import by_socket, lowest_bits
 from pyslurm_ng.sched.cons_tres.devices import choose_devices, near_cores

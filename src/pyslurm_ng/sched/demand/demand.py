@@ -11,15 +11,10 @@ from dataclasses import replace
 from operator import attrgetter
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, REQ_MEM_SET
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import (
-    REQ_EXCLUSIVE_MCS,
-    REQ_EXCLUSIVE_USER,
-    REQ_MEM_SET,
-    JobRequest,
-)
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition, opened, opens
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import Reason

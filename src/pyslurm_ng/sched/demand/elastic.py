@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.demand.demand import MINUTE_US, Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US

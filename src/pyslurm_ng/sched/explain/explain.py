@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pyslurm_ng.base.units import format_minutes_short, whole_number
-from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.model.ids import NO_VAL
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
     REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
-    JobRequest,
 )
+from pyslurm_ng.base.units import format_minutes_short, whole_number
+from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner

@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections import deque
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job
 
 _FADING = 0.5 ** (1 / 50)  # a job counts half of one fifty jobs later

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.model.amounts import billing
 from pyslurm_ng.model.cluster import license_counts
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.frame.job_records import Waiting

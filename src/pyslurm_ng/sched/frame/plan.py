@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from pyslurm_ng._select import first_of_each, places_used
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame.numbers_by_job import NumbersByJob

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.tres import parse_weights
-from pyslurm_ng.base.units import INFINITE, NO_VALUE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.request.need import DEFAULTS, Selection
@@ -193,7 +193,7 @@ def over_run_us(conf: SlurmConf) -> int:
 
 def exempt_s(conf: SlurmConf) -> int:
     """Return PreemptExemptTime, 0 where nothing is said."""
-    return conf.preempt_exempt_time if 0 <= conf.preempt_exempt_time < NO_VALUE else 0
+    return conf.preempt_exempt_time if 0 <= conf.preempt_exempt_time < NO_VAL else 0
 
 
 def _word(options: tuple[str, ...], name: str) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_EXCLUSIVE
 from pyslurm_ng.model.amounts import billing, requested_tres
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.sched.frame.job_records import Waiting

@@ -12,8 +12,9 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from pyslurm_ng.base.numbers import REQ_SIGNAL_RESV
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import REQ_SIGNAL_RESV, Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.reservation import WHOLE, NodePart, Reservation
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 

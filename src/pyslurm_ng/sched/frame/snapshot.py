@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, license_counts
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.node import NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import assoc
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.sched.frame.measures import Amounts, Ask
 
 _MILLION = 1_000_000

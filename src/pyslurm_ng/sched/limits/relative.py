@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.amounts import billing
 from pyslurm_ng.model.assoc import Qos, with_limits
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 
 _PERCENTAGES = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.assoc import Qos
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.frame.job_records import Victim
 from pyslurm_ng.sched.frame.policy import Policy

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from pyslurm_ng.base.hostlist import expand
-from pyslurm_ng.base.tres import parse_gres
-from pyslurm_ng.model.ids import INFINITE
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
+    INFINITE,
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
@@ -22,8 +21,9 @@ from pyslurm_ng.model.job import (
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
     REQ_USE_MIN_NODES,
-    JobRequest,
 )
+from pyslurm_ng.base.tres import parse_gres
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes, total

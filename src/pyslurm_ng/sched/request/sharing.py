@@ -13,14 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from pyslurm_ng.model.job import (
+from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
-    JobRequest,
-    NodeAlloc,
 )
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
 

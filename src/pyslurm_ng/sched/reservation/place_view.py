@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import NodeSpec

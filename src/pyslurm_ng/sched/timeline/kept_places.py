@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from pyslurm_ng.model.ids import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.plan import Places

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import gres_parts
-from pyslurm_ng.model.ids import INFINITE
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import WHOLE
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node

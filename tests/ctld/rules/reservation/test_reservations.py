@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import pytest
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.reservation.times import meet, with_times
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.job import REQ_EXCLUSIVE
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
 from tests.ctld.rules.reservation_room import (

@@ -6,6 +6,13 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    REQ_KEEP_INVALID_DEP,
+    REQ_KILL_INVALID_DEP,
+    REQ_MEM_SET,
+    REQ_NO_REQUEUE,
+)
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import dependency
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -14,12 +21,11 @@ from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_partition import update_partition
-from pyslurm_ng.model import events as ev, job as mj, task_ranges
+from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.job_messages import SubmitJob
@@ -79,7 +85,7 @@ def test_defaults_come_from_the_partition() -> None:
     job = Room().job()
     assert (job.partition, job.time_limit_min, job.requeue) == ("main", 60, True)
     assert Room("JobRequeue=0").job().requeue is False
-    assert Room().job(flags=mj.REQ_NO_REQUEUE).requeue is False
+    assert Room().job(flags=REQ_NO_REQUEUE).requeue is False
 
 
 def test_time_limit_without_default_is_the_largest() -> None:
@@ -121,7 +127,7 @@ def test_memory_per_cpu_beyond_the_limit_takes_more_cpus() -> None:
         ({"mem_per_node_mib": 5000}, 3),
         ({"mem_per_node_mib": 5000, "mincpus": 4}, 4),
         ({"mem_per_node_mib": 2000}, 1),
-        ({"flags": mj.REQ_MEM_SET}, 16),
+        ({"flags": REQ_MEM_SET}, 16),
     ],
 )
 def test_memory_per_node_beyond_the_limit_takes_more_cpus(
@@ -135,7 +141,7 @@ def test_memory_per_node_beyond_the_limit_takes_more_cpus(
     ("fields", "code"),
     [
         ({}, Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE),
-        ({"flags": mj.REQ_MEM_SET}, Errno.ESLURM_INVALID_TASK_MEMORY),
+        ({"flags": REQ_MEM_SET}, Errno.ESLURM_INVALID_TASK_MEMORY),
         ({"mem_per_node_mib": 3000}, Errno.ESLURM_INVALID_TASK_MEMORY),
         ({"mem_per_cpu_mib": 1500, "cpus_per_task": 2}, Errno.ESLURM_INVALID_TASK_MEMORY),
     ],
@@ -572,7 +578,7 @@ def test_failure_of_the_first_is_final() -> None:
     room = Room()
     first = room.job()
     waits = room.job(dependency=f"afterok:{first.job_id}")
-    ends = room.job(dependency=f"afterok:{first.job_id}", flags=mj.REQ_KILL_INVALID_DEP)
+    ends = room.job(dependency=f"afterok:{first.job_id}", flags=REQ_KILL_INVALID_DEP)
     behind = room.job(dependency=f"afternotok:{ends.job_id}")
     room.end(first, JobState.FAILED)
     assert (waits.state, waits.reason) == (JobState.PENDING, Reason.DependencyNeverSatisfied)
@@ -587,7 +593,7 @@ def test_site_can_have_hopeless_jobs_cancelled_at_once() -> None:
     room.end(first, JobState.FAILED)
     late = room.job(dependency=f"afterok:{first.job_id}")
     assert late.state == JobState.CANCELLED
-    kept = room.job(dependency=f"afterok:{first.job_id}", flags=mj.REQ_KEEP_INVALID_DEP)
+    kept = room.job(dependency=f"afterok:{first.job_id}", flags=REQ_KEEP_INVALID_DEP)
     assert (kept.state, kept.reason) == (JobState.PENDING, Reason.DependencyNeverSatisfied)
 
 
@@ -644,7 +650,7 @@ def test_each_task_follows_the_one_of_its_index(is_late: bool) -> None:
     def followers() -> list[Job]:
         return [
             room.job(array="1-4", dependency=text),
-            room.job(array="1-4", dependency=text, flags=mj.REQ_KILL_INVALID_DEP),
+            room.job(array="1-4", dependency=text, flags=REQ_KILL_INVALID_DEP),
         ]
 
     jobs = [] if is_late else followers()
@@ -661,7 +667,7 @@ def test_a_chain_of_arrays_ends_task_by_task() -> None:
     room = Room()
     first = room.job(array="1-3")
     second, third = (
-        room.job(array="1-3", dependency=f"aftercorr:{job_id}", flags=mj.REQ_KILL_INVALID_DEP)
+        room.job(array="1-3", dependency=f"aftercorr:{job_id}", flags=REQ_KILL_INVALID_DEP)
         for job_id in (first.job_id, first.job_id + 1)
     )
     _follow_task(room, first, 2, JobState.FAILED)

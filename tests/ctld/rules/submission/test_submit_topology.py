@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND
 from pyslurm_ng.ctld.rules.submission.feasible import feasible
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
@@ -22,7 +23,7 @@ def judge(topology: str, nodes: int, **more: object) -> Reject | None:
     """Return how a request for whole nodes is judged."""
     cluster = cluster_with(topology)
     request = JobRequest(
-        nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=mj.REQ_EXCLUSIVE, partition="main"
+        nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=REQ_EXCLUSIVE, partition="main"
     )
     request = msgspec.structs.replace(request, **more)
     return feasible(cluster, request, cluster.partitions["main"], Selection(with_memory=False))
@@ -81,5 +82,5 @@ def test_cores_near_its_gpus_may_be_too_few_for_ever() -> None:
         return feasible(cluster, request, partition, plain) is not None
 
     assert not refused(5, 0)
-    assert not refused(4, mj.REQ_GRES_ENFORCE_BIND)
-    assert refused(5, mj.REQ_GRES_ENFORCE_BIND)
+    assert not refused(4, REQ_GRES_ENFORCE_BIND)
+    assert refused(5, REQ_GRES_ENFORCE_BIND)

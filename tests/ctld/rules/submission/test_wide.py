@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.model.job import REQ_OVERCOMMIT, Job
+from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from tests.ctld.rules.test_reasons import Scene
 

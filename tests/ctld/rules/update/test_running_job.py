@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules import reports
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
@@ -12,7 +13,7 @@ from pyslurm_ng.ctld.rules.steer import requeue_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import REQ_EXCLUSIVE, Job, limit_end_us
+from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pyslurm_ng.base.numbers import SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.calendar import Calendar
@@ -12,7 +13,6 @@ from pyslurm_ng.ctld.rules.reservation.reservations import deletion, running_job
 from pyslurm_ng.ctld.rules.reservation.times import moved_to, next_occurrence
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.duty import SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.frame import reserved

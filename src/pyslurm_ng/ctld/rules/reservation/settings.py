@@ -7,6 +7,7 @@ from typing import Any
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.calendar import DAY_US
 from pyslurm_ng.ctld.rules.context import Context
@@ -140,7 +141,7 @@ def _duration(draft: Draft, value: str, sign: str) -> Reject | None:
         seconds = units.parse_time_limit_s(value)
     except units.UnitError:
         return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
-    length_us = _UNLIMITED_US if seconds == units.INFINITE else seconds * _SECOND_US
+    length_us = _UNLIMITED_US if seconds == INFINITE else seconds * _SECOND_US
     now_us = draft.current.end_us - draft.current.start_us
     draft.duration_us = {"": length_us, "+": now_us + length_us, "-": now_us - length_us}[sign]
     return None if draft.duration_us > 0 else Reject(Errno.ESLURM_INVALID_TIME_VALUE)
@@ -152,7 +153,7 @@ def _max_start_delay(draft: Draft, value: str, sign: str) -> Reject | None:
         seconds = units.parse_time_limit_s(value) if value else 0
     except units.UnitError:
         return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
-    if seconds == units.INFINITE:
+    if seconds == INFINITE:
         return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
     draft.fields["max_start_delay_s"] = -(-seconds // 60) * 60
     return None

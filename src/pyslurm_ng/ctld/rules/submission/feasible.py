@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
-from pyslurm_ng.model.job import REQ_OVERCOMMIT, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import Node, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submission.account import Standing, enforced, lineage
 from pyslurm_ng.model.amounts import requested_tres
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster, Submitter
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.limits.relative import absolute_qos

@@ -8,6 +8,7 @@ import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NODES_SET, REQ_OVERCOMMIT
 from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
@@ -19,9 +20,7 @@ from pyslurm_ng.ctld.rules.submission.feasible import (
     least_mem_mib,
     size_of,
 )
-from pyslurm_ng.model import job as mj
 from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
@@ -76,7 +75,7 @@ def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] 
 
 
 def _check_counts(request: JobRequest) -> Reject | None:
-    if request.flags & mj.REQ_NODES_SET and not request.nodes_min:
+    if request.flags & REQ_NODES_SET and not request.nodes_min:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if request.nodes_max and request.nodes_max < request.nodes_min:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
@@ -346,7 +345,7 @@ def _check_limits(
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if request.nodes_max and request.nodes_max < partition.min_nodes:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
-    if sizes.cpus > cpus and not request.flags & mj.REQ_OVERCOMMIT:
+    if sizes.cpus > cpus and not request.flags & REQ_OVERCOMMIT:
         return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
     if limit_in(request, time_limit_min, partition) > partition.max_time_min:
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
@@ -368,6 +367,6 @@ def _check_memory(
         return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
     if not sizes.mem_whole_node or least_mem_mib(cluster, partition) <= most:
         return None
-    if request.flags & mj.REQ_MEM_SET:
+    if request.flags & REQ_MEM_SET:
         return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
     return Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE) if chosen.with_memory else None

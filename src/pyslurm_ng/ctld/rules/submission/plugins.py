@@ -10,8 +10,8 @@ from collections.abc import Iterable
 import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.job import JobRequest
 
 

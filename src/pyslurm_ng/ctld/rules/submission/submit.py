@@ -13,6 +13,18 @@ from sys import intern
 import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    NO_VAL,
+    REQ_EXCLUSIVE_MCS,
+    REQ_HOLD,
+    REQ_KEEP_INVALID_DEP,
+    REQ_KILL_INVALID_DEP,
+    REQ_MEM_SET,
+    REQ_NO_REQUEUE,
+    REQ_REBOOT,
+    REQ_REQUEUE,
+)
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules import dependency, job_count, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
@@ -23,9 +35,8 @@ from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.submission.license_names import full_names
 from pyslurm_ng.ctld.rules.submission.place import check_names, check_partitions, node_extra
-from pyslurm_ng.model import events as ev, job as mj
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, free_job_id
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes
@@ -129,7 +140,7 @@ def _enter_het(
     if refusal is not None:
         return refusal
     # What keeps one component from starting keeps all.
-    holds = max(request.flags & mj.REQ_HOLD for request in requests)
+    holds = max(request.flags & REQ_HOLD for request in requests)
     begin_us = max(request.begin_us for request in requests)
     leader = _free_run(cluster, len(requests))
     script_hash, env_hash = digest_of(script), digest_of(environment)
@@ -244,7 +255,7 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_NICE)
     if request.priority not in (NO_VAL, 0) and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
-    if request.flags & mj.REQ_EXCLUSIVE_MCS:
+    if request.flags & REQ_EXCLUSIVE_MCS:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
     if request.admin_comment and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
@@ -255,7 +266,7 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
     if request.burst_buffer and context.conf.burst_buffer_type:
         detail = f"--bb: BurstBufferType={context.conf.burst_buffer_type} is not supported yet"
         return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
-    if request.flags & mj.REQ_REBOOT and not caller.is_admin:
+    if request.flags & REQ_REBOOT and not caller.is_admin:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     return None
 
@@ -265,9 +276,9 @@ def _with_defaults(
 ) -> JobRequest:
     """Fill in what to do with a hopeless dependency, and apply bounds of the configuration."""
     kills = "kill_invalid_depend" in context.conf.dependency_parameters
-    either = mj.REQ_KILL_INVALID_DEP | mj.REQ_KEEP_INVALID_DEP
+    either = REQ_KILL_INVALID_DEP | REQ_KEEP_INVALID_DEP
     if kills and not request.flags & either:
-        request = msgspec.structs.replace(request, flags=request.flags | mj.REQ_KILL_INVALID_DEP)
+        request = msgspec.structs.replace(request, flags=request.flags | REQ_KILL_INVALID_DEP)
     request = _with_cpus_for_memory(
         cluster, request, partition, with_memory=selection(context.conf).with_memory
     )
@@ -306,7 +317,7 @@ def _with_cpus_for_memory(
         )
     sizes = job_sizes(request, partition)
     cpus = -(-sizes.mem_per_node_mib // most)
-    if sizes.mem_whole_node and (with_memory or request.flags & mj.REQ_MEM_SET):
+    if sizes.mem_whole_node and (with_memory or request.flags & REQ_MEM_SET):
         cpus = cpus_for_all_memory(cluster, partition, most)
     return msgspec.structs.replace(request, mincpus=max(request.mincpus, cpus))
 
@@ -378,7 +389,7 @@ def _decide(
     begin_us = request.begin_us if request.begin_us > now_us else 0
     probe = _probe(found, context, job_id, begin_us)
     terms, is_never = dependency.judge(cluster, probe, dependency.Ends(), now_us)
-    is_held = bool(request.flags & mj.REQ_HOLD) or request.priority == 0
+    is_held = bool(request.flags & REQ_HOLD) or request.priority == 0
     if is_held:
         reason = Reason.JobHeldUser
     elif is_never:
@@ -417,7 +428,7 @@ def _decide(
         het_offset=het[1],
     )
     events: list[ev.AnyEvent] = [submitted]
-    if is_never and request.flags & mj.REQ_KILL_INVALID_DEP:
+    if is_never and request.flags & REQ_KILL_INVALID_DEP:
         events.append(dependency.never(job_id, now_us))
     elif terms and probe.array_pending:
         # Of an array that this one follows task by task, some may be over already.
@@ -428,8 +439,8 @@ def _decide(
 
 
 def _may_requeue(request: JobRequest, context: Context) -> bool:
-    if request.flags & (mj.REQ_REQUEUE | mj.REQ_NO_REQUEUE):
-        return bool(request.flags & mj.REQ_REQUEUE)
+    if request.flags & (REQ_REQUEUE | REQ_NO_REQUEUE):
+        return bool(request.flags & REQ_REQUEUE)
     return context.conf.job_requeue
 
 

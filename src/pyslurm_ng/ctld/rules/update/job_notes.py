@@ -3,29 +3,36 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import (
+    MAIL_ARRAY_TASKS,
+    MAIL_BEGIN,
+    MAIL_END,
+    MAIL_FAIL,
+    MAIL_INVALID_DEPEND,
+    MAIL_REQUEUE,
+    MAIL_STAGE_OUT,
+    MAIL_TIME_50,
+    MAIL_TIME_80,
+    MAIL_TIME_90,
+    MAIL_TIME_LIMIT,
+)
 from pyslurm_ng.ctld.rules.submission.place import node_extra
 from pyslurm_ng.ctld.rules.update.job_change import Change
-from pyslurm_ng.model import job as model_job
 
 _MAIL_WORDS = {
     "NONE": 0,
-    "BEGIN": model_job.MAIL_BEGIN,
-    "END": model_job.MAIL_END,
-    "FAIL": model_job.MAIL_FAIL,
-    "REQUEUE": model_job.MAIL_REQUEUE,
-    "ALL": model_job.MAIL_BEGIN
-    | model_job.MAIL_END
-    | model_job.MAIL_FAIL
-    | model_job.MAIL_REQUEUE
-    | model_job.MAIL_STAGE_OUT
-    | model_job.MAIL_INVALID_DEPEND,
-    "STAGE_OUT": model_job.MAIL_STAGE_OUT,
-    "TIME_LIMIT": model_job.MAIL_TIME_LIMIT,
-    "TIME_LIMIT_90": model_job.MAIL_TIME_90,
-    "TIME_LIMIT_80": model_job.MAIL_TIME_80,
-    "TIME_LIMIT_50": model_job.MAIL_TIME_50,
-    "ARRAY_TASKS": model_job.MAIL_ARRAY_TASKS,
-    "INVALID_DEPEND": model_job.MAIL_INVALID_DEPEND,
+    "BEGIN": MAIL_BEGIN,
+    "END": MAIL_END,
+    "FAIL": MAIL_FAIL,
+    "REQUEUE": MAIL_REQUEUE,
+    "ALL": MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE | MAIL_STAGE_OUT | MAIL_INVALID_DEPEND,
+    "STAGE_OUT": MAIL_STAGE_OUT,
+    "TIME_LIMIT": MAIL_TIME_LIMIT,
+    "TIME_LIMIT_90": MAIL_TIME_90,
+    "TIME_LIMIT_80": MAIL_TIME_80,
+    "TIME_LIMIT_50": MAIL_TIME_50,
+    "ARRAY_TASKS": MAIL_ARRAY_TASKS,
+    "INVALID_DEPEND": MAIL_INVALID_DEPEND,
 }
 
 

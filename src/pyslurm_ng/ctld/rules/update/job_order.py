@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_NO_REQUEUE, REQ_REQUEUE
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.steer import hold_fields, release_fields, waiting_reason
 from pyslurm_ng.ctld.rules.update.job_change import Change, yes_or_no
-from pyslurm_ng.model import job as model_job
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 
 _NICE_MAX = 2147483645
 _SITE_FACTOR_MAX = 2147483645
@@ -90,6 +89,6 @@ def requeue(change: Change, value: str) -> int:
     if wanted is None:
         return Errno.ESLURM_NOT_SUPPORTED
     change.fields["requeue"] = wanted
-    both = model_job.REQ_REQUEUE | model_job.REQ_NO_REQUEUE
-    change.flag(model_job.REQ_REQUEUE if wanted else model_job.REQ_NO_REQUEUE, both)
+    both = REQ_REQUEUE | REQ_NO_REQUEUE
+    change.flag(REQ_REQUEUE if wanted else REQ_NO_REQUEUE, both)
     return 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part
+from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_NODES_SET, REQ_NTASKS_SET
 from pyslurm_ng.base.tres import TresError, TresPerTask, parse_gres, parse_tres_per_task
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, count, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_count
-from pyslurm_ng.model import job as model_job
 from pyslurm_ng.sched.frame.policy import selection
 
 
@@ -33,7 +33,7 @@ def nodes(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     change.request["nodes_min"], change.request["nodes_max"] = found[0], found[1]
     change.request["node_sizes"] = ""
-    change.flag(model_job.REQ_NODES_SET, 0)
+    change.flag(REQ_NODES_SET, 0)
     return 0
 
 
@@ -45,7 +45,7 @@ def cpus(change: Change, value: str) -> int:
         return Errno.ESLURM_INVALID_CPU_COUNT
     per_task = change.job.request.cpus_per_task or 1
     change.request["ntasks"] = (found[0] + per_task - 1) // per_task
-    change.flag(model_job.REQ_NTASKS_SET, 0)
+    change.flag(REQ_NTASKS_SET, 0)
     return 0
 
 
@@ -53,7 +53,7 @@ def tasks(change: Change, value: str) -> int:
     """Set the number of tasks."""
     if units.whole_number(value) == 0:
         return Errno.ESLURM_BAD_TASK_COUNT
-    return count("ntasks", flag=model_job.REQ_NTASKS_SET)(change, value)
+    return count("ntasks", flag=REQ_NTASKS_SET)(change, value)
 
 
 def memory(name: str) -> Setter:
@@ -68,7 +68,7 @@ def memory(name: str) -> Setter:
             return Errno.ESLURM_NOT_SUPPORTED
         for other in ("mem_per_node_mib", "mem_per_cpu_mib", "mem_per_gpu_mib"):
             change.request[other] = mib if other == name else 0
-        change.flag(model_job.REQ_MEM_SET, 0)
+        change.flag(REQ_MEM_SET, 0)
         return 0
 
     return set_memory

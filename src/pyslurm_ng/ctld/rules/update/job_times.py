@@ -6,10 +6,10 @@ import msgspec
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules import dependency as dependencies
 from pyslurm_ng.ctld.rules.steer import comes_back
 from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
-from pyslurm_ng.model.ids import NO_VAL
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.states import Reason
 

@@ -5,6 +5,13 @@ from __future__ import annotations
 import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import (
+    REQ_CONSOLIDATE_SEGMENTS,
+    REQ_CONTIGUOUS,
+    REQ_OVERSUBSCRIBE,
+    REQ_REBOOT,
+    REQ_SPREAD_SEGMENTS,
+)
 from pyslurm_ng.ctld.rules import queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
@@ -28,7 +35,7 @@ from pyslurm_ng.ctld.rules.update import (
     job_times,
 )
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter
-from pyslurm_ng.model import job as model_job, task_ranges
+from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
@@ -85,17 +92,17 @@ SETTERS: dict[str, Setter] = {
     "wait-for-switch": job_place.wait_for_switch,
     "corespec": job_size.special("core_spec", "thread_spec"),
     "threadspec": job_size.special("thread_spec", "core_spec"),
-    "contiguous": job_change.yes_no(model_job.REQ_CONTIGUOUS, yes_needs_operator=True),
-    "oversubscribe": job_change.yes_no(model_job.REQ_OVERSUBSCRIBE, yes_needs_operator=True),
-    "reboot": job_change.yes_no(model_job.REQ_REBOOT, yes_needs_operator=True),
+    "contiguous": job_change.yes_no(REQ_CONTIGUOUS, yes_needs_operator=True),
+    "oversubscribe": job_change.yes_no(REQ_OVERSUBSCRIBE, yes_needs_operator=True),
+    "reboot": job_change.yes_no(REQ_REBOOT, yes_needs_operator=True),
     "requeue": job_order.requeue,
     "stdin": job_change.text("std_in"),
     "stdout": job_change.text("std_out"),
     "stderr": job_change.text("std_err"),
     "workdir": job_change.text("work_dir"),
     "burstbuffer": job_change.no_plugin,
-    "consolidatesegments": job_change.yes_no(model_job.REQ_CONSOLIDATE_SEGMENTS),
-    "spreadsegments": job_change.yes_no(model_job.REQ_SPREAD_SEGMENTS),
+    "consolidatesegments": job_change.yes_no(REQ_CONSOLIDATE_SEGMENTS),
+    "spreadsegments": job_change.yes_no(REQ_SPREAD_SEGMENTS),
     "segmentsize": job_change.count("segment"),
     "trespernode": job_size.gres,
     "tresperjob": job_size.gpus("gpus"),

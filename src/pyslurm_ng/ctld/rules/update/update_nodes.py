@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.ctld.rules import lost_runs, node_loss
@@ -11,7 +12,6 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.ids import INFINITE, NO_VAL
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.wire.query_messages import UpdateNodes

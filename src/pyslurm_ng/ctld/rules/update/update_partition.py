@@ -8,7 +8,7 @@ import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.units import INFINITE, NO_VALUE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.tables.keys import PARTITION
 from pyslurm_ng.conf.values import BadValue, convert
 from pyslurm_ng.ctld.rules.configure import billing_rule
@@ -96,7 +96,7 @@ def changed_partition(
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     limit = fields.get("max_time_min", current.max_time_min)
     default = fields.get("default_time_min", current.default_time_min)
-    if INFINITE != limit < default and default not in (NO_VALUE, INFINITE):
+    if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
     network = fields.get("topology", "")
     if network and network not in {topology.name for topology in cluster.topologies}:
@@ -126,7 +126,7 @@ def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
     for group in _MEM_GROUPS:
         if name in group:
             fields |= dict.fromkeys(group, 0)
-            value = 0 if value in (NO_VALUE, INFINITE) else value
+            value = 0 if value in (NO_VAL, INFINITE) else value
     fields[name] = value
 
 

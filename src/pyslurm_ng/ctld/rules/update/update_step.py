@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
+from pyslurm_ng.base.numbers import INFINITE, SIGNAL_TIME_LIMIT
 from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.steps import kill_step
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.duty import SIGNAL_TIME_LIMIT
-from pyslurm_ng.model.ids import INFINITE, STEP_INTERACTIVE
+from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.query_messages import JobsChanged, UpdateStep
