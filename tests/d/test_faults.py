@@ -181,3 +181,57 @@ def test_errors_on_the_loop_are_counted_and_told_once_a_minute(slurmd: Any) -> N
         slurmd._loop_error(None, {"message": "timer", "exception": ValueError("x")})
     assert slurmd.faults.counts == {"loop": 100}
     assert sum("fault (loop)" in line for line in slurmd.log.lines) == 1
+
+
+class Call:
+    """A request of srun's; keeps the answers."""
+
+    def __init__(self) -> None:
+        self.errors: list[tuple[int, str]] = []
+
+    def error(self, code: int, text: str) -> None:
+        self.errors.append((code, text))
+
+    def reply(self, answer: object) -> None:
+        """Take the answer of a step that runs."""
+
+
+def started_before(*words: object) -> None:
+    raise FileExistsError
+
+
+def is_clean(slurmd: Any) -> bool:
+    """End the job and return whether the node says that nothing of it is left."""
+    slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
+    return any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
+
+
+def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Any) -> None:
+    """It is refused and forgotten: a job waits for the end of all that was begun."""
+    orders(slurmd, 1)
+    request, known, call = SimpleNamespace(environment=b""), credential(1, step_id=0), Call()
+    slurmd.launch_step(known, request, call)
+    slurmd.core.step_ended(1, 0, 0, StepEnd(0, nm.END_CLEAN, 1, 2))
+    slurmd.runner.started.clear()
+    slurmd.runner.start = started_before
+    slurmd.launch_step(known, request, call)
+    assert call.errors == [(4001, "StepId=1.0 was started before")]
+    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    assert is_clean(slurmd)
+
+
+def test_old_mail_keeps_no_job_on_its_node(slurmd: Any) -> None:
+    """An order for a script that ran, was reported and is forgotten but for its file's name."""
+    slurmd.runner.start = started_before
+    orders(slurmd, 1)
+    assert is_clean(slurmd)
+
+
+def test_a_launch_again_of_what_runs_leaves_it_running(slurmd: Any) -> None:
+    """A predecessor began it and it was taken up: its end is still to come."""
+    orders(slurmd, 1)
+    slurmd.runner.start = started_before
+    order = nm.LaunchBatch(5, b"1", b"#!/bin/sh\n")
+    slurmd._start_batch(module.co.StartBatch(credential(1), order), None)
+    assert STEP_BATCH in slurmd.core.jobs[1].steps
+    assert failed(slurmd) == []

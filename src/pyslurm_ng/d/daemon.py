@@ -602,13 +602,24 @@ class Daemon:
             self.runner.start((job_id, STEP_BATCH, attempt), path, spec)
         except FileExistsError:
             # Begun by a predecessor and adopted or reported already: nothing to start twice.
-            self.log.error(f"batch job {job_id} was started before on this node")
-            self.runner.release(_key_of(action))
+            text = "it was started before on this node"
+            self.log.error(f"batch job {job_id}: {text}")
+            self._not_started_again(action, text)
         except (OSError, SpecError, SpoolFull) as error:
             text, drain = _why_not_started(error)
             self.log.error(f"batch job {job_id}: {text}")
             self.runner.release(_key_of(action))
             self.act(self.core.step_failed(job_id, attempt, STEP_BATCH, text, drain=drain))
+
+    def _not_started_again(self, action: co.StartBatch | co.StartStep, text: str) -> None:
+        """Forget a start of what has run before, or its job would wait for an end of it for ever.
+
+        A credential that is used a second time asks for that, too.
+        """
+        job_id, step_id, attempt = key = _key_of(action)
+        self.runner.release(key)
+        if not self.runner.has(key):
+            self.act(self.core.step_failed(job_id, attempt, step_id, text))
 
     def _check_user(self, credential: nm.JobCredential) -> None:
         if os.geteuid() not in (0, credential.uid):
@@ -639,8 +650,9 @@ class Daemon:
             path = self.spool.step_path(job_id, step_id, attempt)
             self.runner.start((job_id, step_id, attempt), path, spec)
         except FileExistsError:
-            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, f"{name} was started before")
-            self.runner.release(_key_of(action))
+            text = f"{name} was started before"
+            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, text)
+            self._not_started_again(action, text)
         except (OSError, SpecError, SpoolFull) as error:
             text, drain = _why_not_started(error)
             self.log.error(f"{name}: {text}")
