@@ -218,6 +218,22 @@ def test_nothing_starts_in_a_job_that_is_over() -> None:
     assert node.obey(launch(), credential()) == []
 
 
+def test_a_job_that_ends_or_has_ended_is_over() -> None:
+    """Its credentials are still good by their time and their signature."""
+    node = core()
+    assert not node.is_over(credential())
+    started(node)
+    assert not node.is_over(credential())
+    node.obey(nm.TerminateJob(9, 1, 0, 0), None)
+    assert node.is_over(credential())
+    node.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    assert node.is_over(credential())
+    assert not node.is_over(credential(attempt=1))
+    started(node, 2, 6)
+    node.step_ended(2, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    assert node.is_over(credential(2))
+
+
 def test_unknown_job_is_terminated_at_once() -> None:
     node = core()
     assert node.obey(nm.TerminateJob(8, 7, 0), None) == []

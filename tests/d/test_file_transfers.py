@@ -42,7 +42,8 @@ class Node:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.children: list[int] = []
-        self.files = FileTransfers(self._fork)
+        self.ended: set[int] = set()
+        self.files = FileTransfers(self._fork, lambda known: known.uid in self.ended)
 
     def _fork(self, theirs: socket.socket) -> None:
         child = os.fork()
@@ -135,5 +136,20 @@ def test_two_blocks_of_a_file_do_not_mix(tmp_path: Path) -> None:
         answers = await asyncio.gather(node.more(ALICE, 1), node.more(ALICE, 1))
         assert [isinstance(answer, int) for answer in answers] == [False, True]
         assert (tmp_path / "1").read_bytes() == b"xy"
+
+    on_node(test, tmp_path)
+
+
+def test_a_credential_opens_nothing_after_its_job(tmp_path: Path) -> None:
+    """Neither a new file nor the next block of one that was begun, which goes."""
+
+    async def test(node: Node) -> None:
+        assert not isinstance(await node.begin(ALICE, 1), int)
+        assert not isinstance(await node.begin(BOB, 2), int)
+        node.ended.add(ALICE)
+        assert await node.more(ALICE, 1) == await node.begin(ALICE, 3) == 4001
+        await asyncio.to_thread(os.waitid, os.P_PID, node.children[0], os.WEXITED | os.WNOWAIT)
+        assert not isinstance(await node.more(BOB, 2), int)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["2"]
 
     on_node(test, tmp_path)

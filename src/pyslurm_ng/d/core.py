@@ -229,6 +229,13 @@ class NodeCore:
         job.prepares.append(order.duty_id)
         return actions + self._go_on(job)
 
+    def is_over(self, credential: nm.JobCredential) -> bool:
+        """Return whether an attempt has ended here or is ending: its credential opens nothing."""
+        job = self.jobs.get(credential.job_id)
+        is_ending = job is not None and job.attempt == credential.attempt and job.is_ending
+        key = (credential.job_id, credential.attempt)
+        return key in self._ended or is_ending or self._is_outdated(credential)
+
     def _is_outdated(self, credential: nm.JobCredential) -> bool:
         """Return whether a later attempt of the job is here: the order is old mail."""
         job = self.jobs.get(credential.job_id)

@@ -1,7 +1,8 @@
 """Files that users send to this node with sbcast and srun --bcast, block by block.
 
 Each is written by a process that has become its user, who may stop that process: a transfer that
-does not answer in time is given up and its process killed. Of all places a user has a share; who
+does not answer in time is given up and its process killed; one whose job is over ends with its
+next block. Of all places a user has a share; who
 finds none is told to come back, and when all are taken the user with most makes room.
 """
 
@@ -36,11 +37,12 @@ _KILL_AFTER_S = 5.0
 """Time for a writer that was let go to remove its unfinished file."""
 _BUSY = 16  # EBUSY
 _NO_SUCH_TRANSFER = 9  # EBADF
+_REVOKED = 4001, "Job credential revoked"
 
 
 @dataclass(eq=False, slots=True)
 class _Transfer:
-    uid: int
+    credential: nm.JobCredential
     channel: socket.socket
     idle: asyncio.TimerHandle | None = None
     is_busy: bool = False
@@ -52,10 +54,16 @@ class FileTransfers:
 
     Args:
         fork_receiver: starts such a process with its end of a channel.
+        is_over: whether the job of a credential has ended on this node.
     """
 
-    def __init__(self, fork_receiver: Callable[[socket.socket], None]) -> None:
+    def __init__(
+        self,
+        fork_receiver: Callable[[socket.socket], None],
+        is_over: Callable[[nm.JobCredential], bool],
+    ) -> None:
         self._fork_receiver = fork_receiver
+        self._is_over = is_over
         self._loop = asyncio.get_running_loop()
         self._open: dict[bytes, _Transfer] = {}
 
@@ -63,6 +71,9 @@ class FileTransfers:
         self, call: Call, request: nm.SendFile, credential: nm.JobCredential, account: Account
     ) -> None:
         """Take a file's first block, whose credential has been checked."""
+        if self._is_over(credential):
+            call.error(*_REVOKED)
+            return
         if request.key in self._open:
             call.error(_BUSY, "this file is under way already")
             return
@@ -73,7 +84,7 @@ class FileTransfers:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         self._fork_receiver(theirs)
-        self._open[request.key] = transfer = _Transfer(credential.uid, ours)
+        self._open[request.key] = transfer = _Transfer(credential, ours)
         spec = {
             "uid": credential.uid,
             "gid": credential.gid,
@@ -96,24 +107,28 @@ class FileTransfers:
 
     def _refusal(self, uid: int) -> str:
         """Return why a user may not send one more file now, "" if he may; make room for him."""
-        held = Counter(transfer.uid for transfer in self._open.values())
+        held = Counter(transfer.credential.uid for transfer in self._open.values())
         if held[uid] >= _MOST_OF_USER:
             return f"{_MOST_OF_USER} files of uid {uid} are under way to this node"
         if len(self._open) >= _MOST_OPEN:
             most, count = held.most_common(1)[0]
             if count <= held[uid] + 1:
                 return f"{_MOST_OPEN} files are under way to this node"
-            self._drop(next(key for key, one in self._open.items() if one.uid == most))
+            self._drop(next(key for key, one in self._open.items() if one.credential.uid == most))
         return ""
 
     async def go_on(self, call: Call, request: nm.SendFile) -> None:
         """Take a further block."""
         transfer = self._open.get(request.key)
-        if transfer is None or call.peer.uid not in (0, transfer.uid):
+        if transfer is None or call.peer.uid not in (0, transfer.credential.uid):
             call.error(_NO_SUCH_TRANSFER, "no such file is under way")
             return
         if transfer.is_busy:
             call.error(_BUSY, "a block of this file is being written")
+            return
+        if self._is_over(transfer.credential):
+            self._drop(request.key)
+            call.error(*_REVOKED)
             return
         await self._pass_on(call, request, transfer, [])
 

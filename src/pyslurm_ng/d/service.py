@@ -33,7 +33,7 @@ class NodeStreams:
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
         self._tasks: set[asyncio.Task[None]] = set()
-        self._files = FileTransfers(daemon.runner.fork_receiver)
+        self._files = FileTransfers(daemon.runner.fork_receiver, daemon.core.is_over)
         self._server = StreamServer(
             self._handle,
             audience=f"slurmd:{daemon.node.node_name}",
