@@ -40,13 +40,11 @@ class Node:
 
     def __init__(self, room: StepRoom, index: int, tasks: list[int], key: bytes = b"") -> None:
         self.tasks = tasks
-        self.connection = socket.create_connection(("127.0.0.1", room.port), LIMIT_S)
-        self.connection.settimeout(LIMIT_S)
-        room.connections.append(self.connection)
+        self.connection = room.connect()
         self._frames = step_io.Frames()
         self._waiting: list[tuple[int, int, bytes]] = []
-        hello = {"key": key or room.key, "node": room.nodes[index], "node_index": index,
-                 "tasks": tasks, "pid": 1}  # fmt: skip
+        shown, _ = step_io.halves(key or room.key)
+        hello = {"key": shown, "node": room.nodes[index], "node_index": index, "pid": 1}
         self.send(step_io.pack(step_io.HELLO, 0, pack(hello)))
 
     def send(self, frame: bytes) -> None:
@@ -124,6 +122,13 @@ class StepRoom:
         with os.fdopen(read) as stream:
             port, key = stream.readline().split()
         self.port, self.key = int(port), bytes.fromhex(key)
+
+    def connect(self) -> socket.socket:
+        """Connect to srun's port and say nothing."""
+        connection = socket.create_connection(("127.0.0.1", self.port), LIMIT_S)
+        connection.settimeout(LIMIT_S)
+        self.connections.append(connection)
+        return connection
 
     def node(self, index: int = 0) -> Node:
         """Connect as one of the nodes."""

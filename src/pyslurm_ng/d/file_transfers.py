@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.stepd.file_receiver import DATA, END, PIECE_BYTES
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.messages import Done
@@ -37,7 +38,7 @@ _KILL_AFTER_S = 5.0
 """Time for a writer that was let go to remove its unfinished file."""
 _BUSY = 16  # EBUSY
 _NO_SUCH_TRANSFER = 9  # EBADF
-_REVOKED = 4001, "Job credential revoked"
+_REVOKED = Errno.ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked"
 
 
 @dataclass(eq=False, slots=True)

@@ -41,6 +41,7 @@ CREDENTIAL_LIFE_US = 120_000_000
 _Text = b.LineText
 _Blob = Annotated[bytes, Meta(max_length=ORDER_BYTES)]
 _Key = Annotated[bytes, Meta(min_length=16, max_length=64)]
+_StepKey = Annotated[bytes, Meta(min_length=32, max_length=64)]
 _Argv = Annotated[list[b.WordOfArgv], Meta(max_length=b.MOST_WORDS_OF_ARGV)]
 _TaskIds = Annotated[list[b.Count], Meta(max_length=1 << 20)]
 
@@ -461,7 +462,7 @@ class RouteToSrun(Struct, frozen=True, forbid_unknown_fields=True):
 
     host: b.HostText
     port: b.Number16
-    key: _Key
+    key: _StepKey
 
 
 @message(kind="LaunchStep", roles="user", owner_rule="owner", rate="change")

@@ -1,7 +1,9 @@
 """Frames between srun and the step supervisors: streams, signals, exits on one connection.
 
-Each node's stepd connects to srun's port and says HELLO with the key from LaunchStep; then both
-send frames. Nothing here is heavy to import: srun and stepd both start fast.
+Each node's stepd connects to srun's port and says HELLO with the first half of the key from
+LaunchStep, srun answers WELCOME with the second, then both send frames. Anybody can connect to
+srun's port, and anybody can have it when srun has died: neither side takes or gives anything
+before it has seen the other's half. Nothing here is heavy to import: srun and stepd start fast.
 
 Frame: 12 bytes of head, big-endian: type (u8), flags (u8, 0), reserved (u16), task (u32, global
 task id or ALL), length (u32); then the body.
@@ -15,7 +17,8 @@ Who speaks what:
 
 | type | from | body |
 | --- | --- | --- |
-| HELLO | stepd | msgpack map: key, node, node_index, tasks (global ids), pid |
+| HELLO | stepd | msgpack map: key (its first half), node, node_index, pid |
+| WELCOME | srun | the second half of the key; its first frame |
 | STARTED | stepd | msgpack map: `pids`, a map by global task id; once, when every task here runs |
 | FAILED | stepd | msgpack map: code, text; a task or the step could not start (EXIT follows) |
 | STDOUT, STDERR | stepd | bytes; empty at the end of that task's stream |
@@ -54,13 +57,16 @@ PING = 12
 PONG = 13
 TERMINATE = 14
 FAILED = 15
+WELCOME = 16
 
 SRUN, STEPD, BOTH = "srun", "stepd", "both"
 
 _TEXT_BYTES = 65536
+_HELLO_BYTES = 4096
+_MOST_KEY_BYTES = 64
 _U32 = (0, 0xFFFFFFFF)
 FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
-    HELLO: ("HELLO", STEPD, 1, MAX_BODY_BYTES, ()),
+    HELLO: ("HELLO", STEPD, 1, _HELLO_BYTES, ()),
     STARTED: ("STARTED", STEPD, 1, MAX_BODY_BYTES, ()),
     FAILED: ("FAILED", STEPD, 1, _TEXT_BYTES, ()),
     STDOUT: ("STDOUT", STEPD, 0, MAX_BODY_BYTES, ()),
@@ -73,6 +79,7 @@ FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
     SIGNAL: ("SIGNAL", SRUN, 4, 4, ((1, 64),)),
     TERMINATE: ("TERMINATE", SRUN, 0, 4096, ()),
     WINDOW: ("WINDOW", SRUN, 4, 4, ()),
+    WELCOME: ("WELCOME", SRUN, 1, _MOST_KEY_BYTES, ()),
     PING: ("PING", BOTH, 0, 0, ()),
     PONG: ("PONG", BOTH, 0, 0, ()),
 }
@@ -87,6 +94,21 @@ EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
 
 class BadStepFrame(Exception):
     """What came is not a frame of ours; the connection is of no use any more."""
+
+
+def halves(key: bytes) -> "tuple[bytes, bytes]":
+    """Return what stepd shows of a step's key, and what srun does."""
+    return key[: len(key) // 2], key[len(key) // 2 :]
+
+
+def same_key(left: object, right: bytes) -> bool:
+    """Compare keys in constant time."""
+    if not isinstance(left, bytes) or len(left) != len(right):
+        return False
+    difference = 0
+    for one, other in zip(left, right, strict=True):
+        difference |= one ^ other
+    return not difference
 
 
 def pack(kind: int, task: int = ALL, body: bytes = b"") -> bytes:

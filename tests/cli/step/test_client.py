@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -13,6 +15,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
 from pyslurm_ng.cli.step.streams import Labels
 from pyslurm_ng.cli.step.tasks import StepTasks, exit_code, exit_text
@@ -349,6 +352,56 @@ def test_strangers_are_hung_up_on(make: Any) -> None:
         pass
     room.node().finish()
     assert room.end()[2] == 0
+
+
+def test_strangers_keep_no_node_out(make: Any) -> None:
+    """More of them than srun may have files: the oldest go, and nothing they send is kept."""
+    room = make(["n1", "n2"], [[0], [1]])
+    resource.prlimit(room.process.pid, resource.RLIMIT_NOFILE, (40, 40))
+    first = room.node(0)
+    strangers = [room.connect() for _ in range(3 * MOST_STRANGERS)]
+    long = step_io.HEAD.pack(step_io.HELLO, 0, 0, 0, step_io.MAX_BODY_BYTES)
+    strangers[-1].sendall(long)
+    assert hung_up(strangers[-1])
+    assert hung_up(strangers[0])
+    second = room.node(1)
+    for node in (first, second):
+        node.started()
+        node.finish()
+    assert room.end()[2] == 0
+
+
+def test_the_port_is_closed_once_all_nodes_are_there(make: Any) -> None:
+    """Who waited there without a word is hung up on, and nobody else comes in."""
+    room = make(["n1"], [[0]])
+    stranger = room.connect()
+    node = room.node()
+    node.started()
+    assert hung_up(stranger)
+    with pytest.raises(ConnectionError):
+        room.connect()
+    node.finish()
+    assert room.end()[2] == 0
+
+
+def test_nodes_are_shown_that_it_is_srun(make: Any) -> None:
+    """Before anything else; the half that nodes show is not the one that srun shows."""
+    room = make(["n1"], [[0]])
+    node = room.node()
+    shown, other = step_io.halves(room.key)
+    kind, _, body = node.receive()
+    assert (kind, body) == (step_io.WELCOME, other)
+    assert shown != other
+    node.finish()
+    assert room.end()[2] == 0
+
+
+def hung_up(connection: socket.socket) -> bool:
+    """Return whether srun ends a connection, without a word."""
+    try:
+        return not connection.recv(1)
+    except ConnectionError:
+        return True
 
 
 # Pure parts -------------------------------------------------------------------------------------

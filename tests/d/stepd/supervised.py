@@ -19,6 +19,7 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
 
 LIMIT_S = 30.0
+KEY = b"k" * 16 + b"w" * 16
 PLAIN = {
     "in": "/dev/null", "cpus": b"", "memory_mode": -1, "memory_nodes": b"", "report": "",
     "problem": "", "env": [],
@@ -109,10 +110,18 @@ class Template:
 class Srun:
     """The other end of a step's connection."""
 
-    def __init__(self, template: Template, argv: list[str], count: int = 2, **more: object) -> None:
+    def __init__(
+        self,
+        template: Template,
+        argv: list[str],
+        count: int = 2,
+        *,
+        is_srun: bool = True,
+        **more: object,
+    ) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(30)
-        route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": b"k" * 16}
+        route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": KEY}
         tasks = [
             {**PLAIN, "in": None, "task": task, "local": task, "argv": argv, "out": None,
              "err": None, "env": [f"SLURM_PROCID={task}"]}
@@ -123,6 +132,8 @@ class Srun:
         self.step = template.start(spec)
         self.connection, _ = self.listener.accept()
         self.connection.settimeout(30)
+        if is_srun:
+            self.send(step_io.WELCOME, body=step_io.halves(KEY)[1])
         self.frames = step_io.Frames()
         self.out: dict[tuple[int, int], bytearray] = {}
         self.exits: dict[int, int] = {}

@@ -20,6 +20,7 @@ from pyslurm_ng.d.host.binding import cpu_mask
 from pyslurm_ng.d.stepd.step_files import remove_script, write_script
 from pyslurm_ng.wire import step_io
 from tests.d.stepd.supervised import (
+    KEY,
     Srun,
     Supervised,
     Template,
@@ -407,13 +408,32 @@ class TestAsAnotherUser:
 # Steps of srun ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    "first", [step_io.pack(step_io.STDIN, step_io.ALL, b"touch stolen\n"),
+              step_io.pack(step_io.WELCOME, step_io.ALL, KEY[:16])],
+)  # fmt: skip
+def test_who_took_the_port_of_srun_gets_nothing(template: Template, first: bytes) -> None:
+    """srun has died and another user listens there: the step ends, unheard and untold."""
+    srun = Srun(template, ["sh", "-c", "echo secret; exec sh"], 1, is_srun=False)
+    srun.connection.sendall(first)
+    srun.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL, b"touch stolen\n"))
+    try:
+        srun.finish()
+    except ConnectionError:
+        srun.step.end()
+    assert set(srun.hello) == {"key", "node", "node_index", "pid"}
+    assert srun.hello["key"] != KEY[16:]
+    assert srun.out == {}
+    assert not (template.directory / "stolen").exists()
+
+
 def test_streams_of_each_task(template: Template) -> None:
     srun = Srun(
         template, ["sh", "-c", "echo o$SLURM_PROCID; echo e$SLURM_PROCID >&2; exit $SLURM_PROCID"]
     )
     srun.finish()
     assert srun.hello["key"] == b"k" * 16
-    assert srun.hello["tasks"] == [0, 1]
+    assert srun.hello["node_index"] == 0
     assert srun.out[1, step_io.STDOUT] == b"o1\n"
     assert srun.out[0, step_io.STDERR] == b"e0\n"
     assert srun.exits == {0: 0, 1: 256}

@@ -6,7 +6,7 @@ in the loop waits for one of them alone.
 
 import os
 import select
-from _socket import IPPROTO_TCP, TCP_NODELAY, socket
+from _socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic
 
 from pyslurm_ng._records import unpack
@@ -22,7 +22,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.signals import Signals
-from pyslurm_ng.cli.step.link import Link, listen, same_key
+from pyslurm_ng.cli.step.link import STRANGER_LIMIT_S, Door, Link
 from pyslurm_ng.cli.step.streams import HIGH_BYTES, LOW_BYTES, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks
 from pyslurm_ng.cli.step.terminal import window_size
@@ -38,6 +38,7 @@ _FOLD_S = 0.05
 """So long ends of tasks are gathered, so that those alike share a line."""
 _TTY_RETRY_S = 1.0
 _FINISH_GRACE_S = 2.0
+_FULL_PAUSE_S = 0.1
 _EIO = 5
 
 
@@ -78,8 +79,8 @@ class StepClient:
         self._show_status = show_status
         self._quit_on_interrupt = quit_on_interrupt
         self._abort_window_s = abort_window_s
-        self._listener = listen(ports)
-        self.port: int = self._listener.getsockname()[1]
+        self._door = Door(ports)
+        self.port: int = self._door.listener.getsockname()[1]
         self._poll = select.poll()
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._links: list[Link | None] = [None] * len(tasks.nodes)
@@ -98,7 +99,7 @@ class StepClient:
         self._interrupts = 0
         self._terms = 0
         self._first_exit_s = 0.0
-        self._watch(self._listener.fileno(), select.POLLIN, self._accept)
+        self._open_door()
         self._watch(signals.descriptor, select.POLLIN, self._on_signal)
 
     # Set-up -------------------------------------------------------------------------------------
@@ -211,20 +212,40 @@ class StepClient:
         for link in self._links:
             if link is not None and link.socket is not None:
                 link.socket.close()
-        self._listener.close()
+        self._close_door()
 
     # Nodes --------------------------------------------------------------------------------------
 
+    def _open_door(self) -> None:
+        self._watch(self._door.listener.fileno(), select.POLLIN, self._accept)
+
+    def _close_door(self) -> None:
+        """Listen no longer: everybody is there."""
+        if self._door.listener.fileno() >= 0:
+            self._drop(self._door.listener.fileno())
+        for link in self._door.close():
+            self._hang_up(link)
+
     def _accept(self, events: int) -> None:
-        try:
-            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
-        except OSError:
+        link, gone = self._door.accept(monotonic())
+        if gone is not None:
+            self._hang_up(gone)
+        if link is None or link.socket is None:
+            if gone is None:
+                self._drop(self._door.listener.fileno())
+                self._set_timer("door", _FULL_PAUSE_S, self._open_door)
             return
-        connection = socket(fileno=descriptor)
-        os.set_inheritable(descriptor, False)
-        connection.setblocking(False)
-        connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-        self._watch_link(Link(connection))
+        os.set_inheritable(link.socket.fileno(), False)
+        link.socket.setblocking(False)
+        link.socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        self._watch_link(link)
+        self._set_timer("strangers", STRANGER_LIMIT_S, self._end_strangers)
+
+    def _end_strangers(self) -> None:
+        for link in self._door.overdue(monotonic()):
+            self._hang_up(link)
+        if not self._all_connected:
+            self._set_timer("strangers", 1.0, self._end_strangers)
 
     def _watch_link(self, link: Link) -> None:
         assert link.socket is not None
@@ -258,10 +279,12 @@ class StepClient:
             self._lost(link)
 
     def _hello(self, link: Link, kind: int, body: bytes) -> None:
-        """Admit a connection that knows the key; the place it says is its own."""
+        """Admit a connection that knows its half of the key; the place it says is its own."""
+        theirs, ours = step_io.halves(self.key)
+        self._door.known(link)
         try:
             fields = unpack(body) if kind == step_io.HELLO else {}
-            node = fields["node_index"] if same_key(fields["key"], self.key) else -1
+            node = fields["node_index"] if step_io.same_key(fields["key"], theirs) else -1
         except (ValueError, KeyError, TypeError):
             node = -1
         known = isinstance(node, int) and 0 <= node < len(self._links)
@@ -271,12 +294,14 @@ class StepClient:
             return
         link.node = node
         self._links[node] = link
+        self._send(link, step_io.pack(step_io.WELCOME, step_io.ALL, ours))
         for frame in self._orders:
             self._send(link, frame)
         if all(self._links[index] or index in self._left_out for index in range(len(self._links))):
             self._timers.pop("connect", None)
             self._all_connected = True
             self._orders.clear()
+            self._close_door()
             self._read_stdin()
 
     def _on_frame(self, link: Link, kind: int, task: int, body: bytes) -> None:
@@ -339,6 +364,7 @@ class StepClient:
     def _lost(self, link: Link) -> None:
         """A connection ended before the step did on that node."""
         node = link.node
+        self._door.known(link)
         self._hang_up(link)
         if node < 0 or link.is_done:
             return

@@ -1,8 +1,12 @@
-"""Connections of a step's nodes to srun."""
+"""Connections of a step's nodes to srun, and of strangers to its port."""
 
 from _socket import SOCK_CLOEXEC, SOCK_STREAM, socket
 
 from pyslurm_ng.wire import step_io
+
+MOST_STRANGERS = 64
+"""Connections without a HELLO at a time; a node's comes with its connection."""
+STRANGER_LIMIT_S = 10.0
 
 
 class Link:
@@ -41,11 +45,50 @@ def listen(ports: "tuple[int, int]") -> socket:
     raise failure or OSError(98, "no port is free")
 
 
-def same_key(left: object, right: bytes) -> bool:
-    """Compare keys in constant time."""
-    if not isinstance(left, bytes) or len(left) != len(right):
-        return False
-    difference = 0
-    for one, other in zip(left, right, strict=True):
-        difference |= one ^ other
-    return not difference
+class Door:
+    """The port that a step's nodes connect to, and who has come in without saying who he is.
+
+    Anybody on the network may: there are few of those, the oldest goes first, and none stays.
+
+    Raises:
+        OSError: no port is free.
+    """
+
+    def __init__(self, ports: "tuple[int, int]") -> None:
+        self.listener = listen(ports)
+        self._strangers: dict[Link, float] = {}  # until when, the oldest first
+
+    def accept(self, now_s: float) -> "tuple[Link | None, Link | None]":
+        """Return a new connection if there is one, and one that has to go for it."""
+        try:
+            descriptor, _ = self.listener._accept()  # type: ignore[attr-defined]
+        except BlockingIOError:
+            return None, None
+        except OSError:
+            return None, self._oldest()  # no descriptor is left
+        link = Link(socket(fileno=descriptor))
+        gone = self._oldest() if len(self._strangers) >= MOST_STRANGERS else None
+        self._strangers[link] = now_s + STRANGER_LIMIT_S
+        return link, gone
+
+    def _oldest(self) -> "Link | None":
+        link = next(iter(self._strangers), None)
+        if link is not None:
+            del self._strangers[link]
+        return link
+
+    def known(self, link: Link) -> None:
+        """Count a connection no longer: it has said who it is, or is gone."""
+        self._strangers.pop(link, None)
+
+    def overdue(self, now_s: float) -> "list[Link]":
+        """Return connections that have had their time, which are counted no longer."""
+        found = [link for link, until_s in self._strangers.items() if until_s <= now_s]
+        for link in found:
+            del self._strangers[link]
+        return found
+
+    def close(self) -> "list[Link]":
+        """Listen no longer; return the connections that have to go."""
+        self.listener.close()
+        return self.overdue(float("inf"))

@@ -45,9 +45,11 @@ class SrunLink:
     """The connection to srun: frames out with a bounded buffer, frames in.
 
     It begins without waiting: `is_connecting` is true until it is known whether somebody listens.
+    It may not be srun that does: until the other side has shown its half of the key it is told no
+    more than who we are, and nothing that it says is obeyed.
 
     Args:
-        route: `host`, an address in numbers, and `port`.
+        route: `host`, an address in numbers, `port`, and the step's `key`.
         on_frame: called with each frame; BadStepFrame ends the connection.
         on_bad: called with what was wrong with a frame, before the connection ends.
     """
@@ -66,7 +68,10 @@ class SrunLink:
         self._on_bad = on_bad
         self._on_lost = on_lost
         self._frames = step_io.Frames(step_io.SRUN)
-        self._unsent = bytearray()
+        self._own_key, self._srun_key = step_io.halves(route["key"])
+        self._is_srun = False
+        self._hello = bytearray()
+        self._unsent = bytearray()  # behind it, once srun is known to be there
         self._waiting: list[Callable[[], None]] = []
         self.problem = ""
         """Why there is no connection, for the user."""
@@ -111,7 +116,10 @@ class SrunLink:
 
     def hello(self, fields: "dict[str, Any]") -> None:
         """Say who we are; the first frame."""
-        self.send(step_io.pack(step_io.HELLO, 0, pack_map(fields)))
+        body = pack_map({"key": self._own_key, **fields})
+        self._hello += step_io.pack(step_io.HELLO, 0, body)
+        if not self.is_connecting:
+            self._write()
 
     def tell(self, kind: int, fields: "dict[str, Any]", task: int = step_io.ALL) -> None:
         """Send a frame with a map."""
@@ -150,7 +158,8 @@ class SrunLink:
 
     def _watch(self) -> None:
         assert self._socket is not None
-        events = select.POLLIN | (select.POLLOUT if self._unsent else 0)
+        queue = self._unsent if self._is_srun else self._hello
+        events = select.POLLIN | (select.POLLOUT if queue else 0)
         self._poller.watch(self._socket.fileno(), events, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
@@ -171,13 +180,23 @@ class SrunLink:
         is_good = False
         try:
             for kind, task, body in self._frames.feed(data):
-                self._on_frame(kind, task, body)
+                if self._is_srun:
+                    self._on_frame(kind, task, body)
+                else:
+                    self._welcomed(kind, body)
             is_good = bool(data)
         except step_io.BadStepFrame as error:
             self._on_bad(str(error))
         finally:
             if not is_good:
                 self._lose()
+
+    def _welcomed(self, kind: int, body: bytes) -> None:
+        """Take the first frame. Raises BadStepFrame."""
+        if kind != step_io.WELCOME or not step_io.same_key(body, self._srun_key):
+            raise step_io.BadStepFrame("it does not know the key of its step")
+        self._is_srun = True
+        self._write()
 
     def _lose(self) -> None:
         if self._socket is not None:
@@ -188,11 +207,12 @@ class SrunLink:
         connection = self._socket
         if connection is None:
             return
+        queue = self._unsent if self._is_srun else self._hello
         try:
-            while self._unsent:
-                with memoryview(self._unsent) as view:
+            while queue:
+                with memoryview(queue) as view:
                     sent = connection.send(view[:262144])
-                del self._unsent[:sent]
+                del queue[:sent]
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:

@@ -235,10 +235,8 @@ class Step:
             raise CannotStart(SIGKILL, f"cannot connect to srun: {error}") from None
         link.hello(
             {
-                "key": spec["route"]["key"],
                 "node": spec["node"],
                 "node_index": spec["node_index"],
-                "tasks": [task.task for task in self._tasks],
                 "pid": os.getpid(),
             }
         )
