@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.d import daemon as module
@@ -74,8 +75,8 @@ def slurmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     daemon._last_order_us = 0
     daemon.open_credential = lambda blob: credential(int(blob))
     daemon._check_launch = lambda order, credential: None
-    daemon._check_user = lambda credential: None
     monkeypatch.setattr(module, "batch_spec", lambda *words: {})
+    monkeypatch.setattr(module, "_check_user", lambda credential: None)
     monkeypatch.setattr(module, "step_spec", lambda *words: {})
     yield daemon
     loop.close()
@@ -215,7 +216,8 @@ def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Any) -
     slurmd.runner.started.clear()
     slurmd.runner.start = started_before
     slurmd.launch_step(known, request, call)
-    assert call.errors == [(4001, "StepId=1.0 was started before")]
+    revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
+    assert call.errors == [(revoked, "it was started before on this node")]
     slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
     assert is_clean(slurmd)
 

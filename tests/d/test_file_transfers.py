@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d import file_transfers
 from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.stepd import file_receiver
@@ -147,7 +148,8 @@ def test_a_credential_opens_nothing_after_its_job(tmp_path: Path) -> None:
         assert not isinstance(await node.begin(ALICE, 1), int)
         assert not isinstance(await node.begin(BOB, 2), int)
         node.ended.add(ALICE)
-        assert await node.more(ALICE, 1) == await node.begin(ALICE, 3) == 4001
+        revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
+        assert await node.more(ALICE, 1) == await node.begin(ALICE, 3) == revoked
         await asyncio.to_thread(os.waitid, os.P_PID, node.children[0], os.WEXITED | os.WNOWAIT)
         assert not isinstance(await node.more(BOB, 2), int)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["2"]

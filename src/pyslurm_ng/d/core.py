@@ -211,7 +211,7 @@ class NodeCore:
             if known is not None:
                 self.reports.append(known)
             return []
-        if self._is_outdated(credential):
+        if self.is_over(credential):
             return []
         actions, job = self._know(credential)
         if STEP_BATCH in job.steps or job.batch_waits is not None or job.is_ending:
@@ -222,24 +222,23 @@ class NodeCore:
         return actions + self._go_on(job)
 
     def _prepare(self, order: nm.PrepareJob, credential: nm.JobCredential) -> list[Action]:
-        key = (credential.job_id, credential.attempt)
-        if key in self._ended or self._is_outdated(credential):
+        if self.is_over(credential):
             return []
         actions, job = self._know(credential)
         job.prepares.append(order.duty_id)
         return actions + self._go_on(job)
 
     def is_over(self, credential: nm.JobCredential) -> bool:
-        """Return whether an attempt has ended here or is ending: its credential opens nothing."""
-        job = self.jobs.get(credential.job_id)
-        is_ending = job is not None and job.attempt == credential.attempt and job.is_ending
-        key = (credential.job_id, credential.attempt)
-        return key in self._ended or is_ending or self._is_outdated(credential)
+        """Return whether an attempt has ended here, or is to end: its credential opens nothing.
 
-    def _is_outdated(self, credential: nm.JobCredential) -> bool:
-        """Return whether a later attempt of the job is here: the order is old mail."""
+        So does that of one whose successor is here; an order for it is old mail.
+        """
+        if (credential.job_id, credential.attempt) in self._ended:
+            return True
         job = self.jobs.get(credential.job_id)
-        return job is not None and (job.later or job).attempt > credential.attempt
+        if job is None or job.attempt < credential.attempt:
+            return False
+        return job.is_ending or job.later is not None or job.attempt > credential.attempt
 
     def _know(self, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
         """Return this attempt's record; whatever runs of an older attempt is ended first.
@@ -329,11 +328,9 @@ class NodeCore:
 
     def launch_step(self, credential: nm.JobCredential, ticket: int) -> list[Action]:
         """Return what a verified request of srun asks for."""
-        key = (credential.job_id, credential.attempt)
         job = self.jobs.get(credential.job_id)
         is_later = job is not None and job.attempt < credential.attempt
-        is_over = job is not None and (job.is_ending or job.attempt != credential.attempt)
-        if key in self._ended or self._is_outdated(credential) or (is_over and not is_later):
+        if self.is_over(credential):
             return [RefuseStep(ticket, Errno.ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked")]
         if job is not None and not is_later and credential.step_id in job.steps:
             text = f"step {credential.step_id} of job {job.job_id} is running already"

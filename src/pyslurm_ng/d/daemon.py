@@ -80,12 +80,22 @@ def _key_of(action: co.StartBatch | co.StartStep) -> StepKey:
     return credential.job_id, step_id, credential.attempt
 
 
-def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[str, str]:
-    """Return what a launch failed of, and why the node is to be drained, if it is."""
+def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[int, str, str]:
+    """Return number and text of why a step does not run, and why the node drains, if it does."""
+    if isinstance(error, FileExistsError):
+        return Errno.ESLURMD_CREDENTIAL_REVOKED, "it was started before on this node", ""
     if isinstance(error, OSError):
-        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-        return f"spool: {error.strerror}", SPOOL_FULL if is_full else ""
-    return str(error), SPOOL_FULL if isinstance(error, SpoolFull) else ""
+        drain = SPOOL_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else ""
+        return Errno.ESLURMD_JOB_NOTRUNNING, f"spool: {error.strerror}", drain
+    drain = SPOOL_FULL if isinstance(error, SpoolFull) else ""
+    return Errno.ESLURMD_JOB_NOTRUNNING, str(error), drain
+
+
+def _check_user(credential: nm.JobCredential) -> None:
+    """Raise SpecError unless this process may start processes of a job's user."""
+    if os.geteuid() not in (0, credential.uid):
+        whose = f"cannot start processes of uid {credential.uid}"
+        raise SpecError(f"slurmd runs as uid {os.geteuid()}, not as root, and {whose}")
 
 
 def _step_name(key: StepKey) -> str:
@@ -593,40 +603,34 @@ class Daemon:
         job_id, attempt = credential.job_id, credential.attempt
         self.log.info(f"Launching batch job {job_id} for UID {credential.uid}")
         try:
-            self._check_user(credential)
+            _check_user(credential)
             # The script is written twice: into the step's file and, by the supervisor, as it is.
             self.spool.check_room(2 * len(action.order.script) + len(action.order.environment))
             spec = batch_spec(self.node, credential, action.order, account)
             spec["since_us"] = self.core.since_us(job_id)
             path = self.spool.step_path(job_id, STEP_BATCH, attempt)
             self.runner.start((job_id, STEP_BATCH, attempt), path, spec)
-        except FileExistsError:
-            # Begun by a predecessor and adopted or reported already: nothing to start twice.
-            text = "it was started before on this node"
-            self.log.error(f"batch job {job_id}: {text}")
-            self._not_started_again(action, text)
         except (OSError, SpecError, SpoolFull) as error:
-            text, drain = _why_not_started(error)
-            self.log.error(f"batch job {job_id}: {text}")
-            self.runner.release(_key_of(action))
-            self.act(self.core.step_failed(job_id, attempt, STEP_BATCH, text, drain=drain))
+            self._not_started(action, f"batch job {job_id}", error)
 
-    def _not_started_again(self, action: co.StartBatch | co.StartStep, text: str) -> None:
-        """Forget a start of what has run before, or its job would wait for an end of it for ever.
+    def _not_started(
+        self,
+        action: co.StartBatch | co.StartStep,
+        name: str,
+        error: OSError | SpecError | SpoolFull,
+    ) -> tuple[int, str]:
+        """Tell the core that a step does not run; return what its caller is told.
 
-        A credential that is used a second time asks for that, too.
+        That holds for one that ran before, too, and was asked for again: its job would wait for
+        ever for an end of it. Only what a predecessor began and still runs goes on.
         """
         job_id, step_id, attempt = key = _key_of(action)
+        code, text, drain = _why_not_started(error)
+        self.log.error(f"{name}: {text}")
         self.runner.release(key)
         if not self.runner.has(key):
-            self.act(self.core.step_failed(job_id, attempt, step_id, text))
-
-    def _check_user(self, credential: nm.JobCredential) -> None:
-        if os.geteuid() not in (0, credential.uid):
-            raise SpecError(
-                f"slurmd runs as uid {os.geteuid()}, not as root, and cannot start processes of "
-                f"uid {credential.uid}"
-            )
+            self.act(self.core.step_failed(job_id, attempt, step_id, text, drain=drain))
+        return code, text
 
     def launch_step(self, credential: nm.JobCredential, request: nm.LaunchStep, call: Any) -> None:
         """Take srun's request, whose sender has been checked."""
@@ -643,22 +647,14 @@ class Daemon:
         name = f"StepId={job_id}.{step_text(step_id)}"
         self.log.info(f"launch task {name} request from UID:{credential.uid}")
         try:
-            self._check_user(credential)
+            _check_user(credential)
             self.spool.check_room(len(request.environment))
             spec = step_spec(self.node, credential, request, account)
             spec["since_us"] = self.core.since_us(job_id)
             path = self.spool.step_path(job_id, step_id, attempt)
             self.runner.start((job_id, step_id, attempt), path, spec)
-        except FileExistsError:
-            text = f"{name} was started before"
-            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, text)
-            self._not_started_again(action, text)
         except (OSError, SpecError, SpoolFull) as error:
-            text, drain = _why_not_started(error)
-            self.log.error(f"{name}: {text}")
-            call.error(Errno.ESLURMD_JOB_NOTRUNNING, text)
-            self.runner.release(_key_of(action))
-            self.act(self.core.step_failed(job_id, attempt, step_id, text, drain=drain))
+            call.error(*self._not_started(action, name, error))
         else:
             call.reply(nm.StepLaunched(self.node.node_name, 0))
         self._tickets.pop(action.ticket, None)

@@ -6,7 +6,6 @@ in the loop waits for one of them alone.
 
 import os
 import select
-from _socket import IPPROTO_TCP, TCP_NODELAY
 from time import monotonic
 
 from pyslurm_ng._records import unpack
@@ -22,7 +21,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.signals import Signals
-from pyslurm_ng.cli.step.link import STRANGER_LIMIT_S, Door, Link
+from pyslurm_ng.cli.step.link import Door, Link
 from pyslurm_ng.cli.step.streams import HIGH_BYTES, LOW_BYTES, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks
 from pyslurm_ng.cli.step.terminal import window_size
@@ -38,7 +37,6 @@ _FOLD_S = 0.05
 """So long ends of tasks are gathered, so that those alike share a line."""
 _TTY_RETRY_S = 1.0
 _FINISH_GRACE_S = 2.0
-_FULL_PAUSE_S = 0.1
 _EIO = 5
 
 
@@ -79,8 +77,6 @@ class StepClient:
         self._show_status = show_status
         self._quit_on_interrupt = quit_on_interrupt
         self._abort_window_s = abort_window_s
-        self._door = Door(ports)
-        self.port: int = self._door.listener.getsockname()[1]
         self._poll = select.poll()
         self._callbacks: dict[int, Callable[[int], None]] = {}
         self._links: list[Link | None] = [None] * len(tasks.nodes)
@@ -99,7 +95,10 @@ class StepClient:
         self._interrupts = 0
         self._terms = 0
         self._first_exit_s = 0.0
-        self._open_door()
+        self._door = Door(
+            ports, self._watch, self._drop, self._set_timer, self._watch_link, self._hang_up
+        )
+        self.port = self._door.port
         self._watch(signals.descriptor, select.POLLIN, self._on_signal)
 
     # Set-up -------------------------------------------------------------------------------------
@@ -212,40 +211,9 @@ class StepClient:
         for link in self._links:
             if link is not None and link.socket is not None:
                 link.socket.close()
-        self._close_door()
+        self._door.close()
 
     # Nodes --------------------------------------------------------------------------------------
-
-    def _open_door(self) -> None:
-        self._watch(self._door.listener.fileno(), select.POLLIN, self._accept)
-
-    def _close_door(self) -> None:
-        """Listen no longer: everybody is there."""
-        if self._door.listener.fileno() >= 0:
-            self._drop(self._door.listener.fileno())
-        for link in self._door.close():
-            self._hang_up(link)
-
-    def _accept(self, events: int) -> None:
-        link, gone = self._door.accept(monotonic())
-        if gone is not None:
-            self._hang_up(gone)
-        if link is None or link.socket is None:
-            if gone is None:
-                self._drop(self._door.listener.fileno())
-                self._set_timer("door", _FULL_PAUSE_S, self._open_door)
-            return
-        os.set_inheritable(link.socket.fileno(), False)
-        link.socket.setblocking(False)
-        link.socket.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
-        self._watch_link(link)
-        self._set_timer("strangers", STRANGER_LIMIT_S, self._end_strangers)
-
-    def _end_strangers(self) -> None:
-        for link in self._door.overdue(monotonic()):
-            self._hang_up(link)
-        if not self._all_connected:
-            self._set_timer("strangers", 1.0, self._end_strangers)
 
     def _watch_link(self, link: Link) -> None:
         assert link.socket is not None
@@ -301,7 +269,7 @@ class StepClient:
             self._timers.pop("connect", None)
             self._all_connected = True
             self._orders.clear()
-            self._close_door()
+            self._door.close()
             self._read_stdin()
 
     def _on_frame(self, link: Link, kind: int, task: int, body: bytes) -> None:

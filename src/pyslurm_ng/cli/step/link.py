@@ -1,12 +1,20 @@
 """Connections of a step's nodes to srun, and of strangers to its port."""
 
-from _socket import SOCK_CLOEXEC, SOCK_STREAM, socket
+from _socket import IPPROTO_TCP, SOCK_CLOEXEC, SOCK_STREAM, TCP_NODELAY, socket
+from os import set_inheritable
+from select import POLLIN
+from time import monotonic
 
 from pyslurm_ng.wire import step_io
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 MOST_STRANGERS = 64
 """Connections without a HELLO at a time; a node's comes with its connection."""
-STRANGER_LIMIT_S = 10.0
+_STRANGER_LIMIT_S = 10.0
+_FULL_PAUSE_S = 0.1
 
 
 class Link:
@@ -50,45 +58,78 @@ class Door:
 
     Anybody on the network may: there are few of those, the oldest goes first, and none stays.
 
+    Args:
+        watch, drop: begin and cease to call back when a descriptor can be read.
+        later: calls back after so many seconds, once for each name.
+        begin, end: take a new connection, and end one.
+
     Raises:
         OSError: no port is free.
     """
 
-    def __init__(self, ports: "tuple[int, int]") -> None:
-        self.listener = listen(ports)
+    def __init__(
+        self,
+        ports: "tuple[int, int]",
+        watch: "Callable[[int, int, Callable[[int], None]], None]",
+        drop: "Callable[[int], None]",
+        later: "Callable[[str, float, Callable[[], None]], None]",
+        begin: "Callable[[Link], None]",
+        end: "Callable[[Link], None]",
+    ) -> None:
+        self._watch, self._drop, self._later = watch, drop, later
+        self._begin, self._end = begin, end
         self._strangers: dict[Link, float] = {}  # until when, the oldest first
+        self._listener = listen(ports)
+        self.port: int = self._listener.getsockname()[1]
+        self._listen()
 
-    def accept(self, now_s: float) -> "tuple[Link | None, Link | None]":
-        """Return a new connection if there is one, and one that has to go for it."""
+    def _listen(self) -> None:
+        if self._listener.fileno() >= 0:
+            self._watch(self._listener.fileno(), POLLIN, self._accept)
+
+    def _accept(self, events: int) -> None:
         try:
-            descriptor, _ = self.listener._accept()  # type: ignore[attr-defined]
+            descriptor, _ = self._listener._accept()  # type: ignore[attr-defined]
         except BlockingIOError:
-            return None, None
+            return
         except OSError:
-            return None, self._oldest()  # no descriptor is left
-        link = Link(socket(fileno=descriptor))
-        gone = self._oldest() if len(self._strangers) >= MOST_STRANGERS else None
-        self._strangers[link] = now_s + STRANGER_LIMIT_S
-        return link, gone
-
-    def _oldest(self) -> "Link | None":
-        link = next(iter(self._strangers), None)
-        if link is not None:
-            del self._strangers[link]
-        return link
+            # No descriptor is left: one comes back with the oldest stranger, or from elsewhere.
+            if not self._end_oldest():
+                self._drop(self._listener.fileno())
+                self._later("door", _FULL_PAUSE_S, self._listen)
+            return
+        connection = socket(fileno=descriptor)
+        set_inheritable(descriptor, False)
+        connection.setblocking(False)
+        connection.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
+        if len(self._strangers) >= MOST_STRANGERS:
+            self._end_oldest()
+        link = Link(connection)
+        self._strangers[link] = monotonic() + _STRANGER_LIMIT_S
+        self._later("strangers", _STRANGER_LIMIT_S, self._end_overdue)
+        self._begin(link)
 
     def known(self, link: Link) -> None:
         """Count a connection no longer: it has said who it is, or is gone."""
         self._strangers.pop(link, None)
 
-    def overdue(self, now_s: float) -> "list[Link]":
-        """Return connections that have had their time, which are counted no longer."""
-        found = [link for link, until_s in self._strangers.items() if until_s <= now_s]
-        for link in found:
+    def _end_oldest(self) -> bool:
+        for link in self._strangers:
             del self._strangers[link]
-        return found
+            self._end(link)
+            return True
+        return False
 
-    def close(self) -> "list[Link]":
-        """Listen no longer; return the connections that have to go."""
-        self.listener.close()
-        return self.overdue(float("inf"))
+    def _end_overdue(self) -> None:
+        while self._strangers and next(iter(self._strangers.values())) <= monotonic():
+            self._end_oldest()
+        if self._strangers:
+            self._later("strangers", 1.0, self._end_overdue)
+
+    def close(self) -> None:
+        """Listen no longer, and end all who have not said who they are."""
+        if self._listener.fileno() >= 0:
+            self._drop(self._listener.fileno())
+            self._listener.close()
+        while self._end_oldest():
+            pass
