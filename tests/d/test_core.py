@@ -226,11 +226,11 @@ def test_a_job_that_ends_or_has_ended_is_over() -> None:
     assert not node.is_over(credential())
     node.obey(nm.TerminateJob(9, 1, 0, 0), None)
     assert node.is_over(credential())
-    node.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    node.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert node.is_over(credential())
     assert not node.is_over(credential(attempt=1))
     started(node, 2, 6)
-    node.step_ended(2, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    node.step_ended(2, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert node.is_over(credential(2))
 
 

@@ -212,13 +212,13 @@ def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Any) -
     orders(slurmd, 1)
     request, known, call = SimpleNamespace(environment=b""), credential(1, step_id=0), Call()
     slurmd.launch_step(known, request, call)
-    slurmd.core.step_ended(1, 0, 0, StepEnd(0, nm.END_CLEAN, 1, 2))
+    slurmd.core.step_ended(1, 0, 0, StepEnd(0, END_CLEAN, 1, 2))
     slurmd.runner.started.clear()
     slurmd.runner.start = started_before
     slurmd.launch_step(known, request, call)
     revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
     assert call.errors == [(revoked, "it was started before on this node")]
-    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, nm.END_CLEAN, 1, 2))
+    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert is_clean(slurmd)
 
 
