@@ -33,7 +33,11 @@ class Printed:
 
 
 def run_command(
-    patch: pytest.MonkeyPatch, reference: ReferenceCluster, user: str, words: list[str]
+    patch: pytest.MonkeyPatch,
+    reference: ReferenceCluster,
+    user: str,
+    words: list[str],
+    stdin: str = "",
 ) -> Printed:
     """Run `words` as `user` against the reference cluster, in UTC."""
     name, argv = words[0], words[1:]
@@ -56,7 +60,7 @@ def run_command(
         inner.setattr(os, "getuid", lambda: uid)
         inner.setattr(sys, "stdout", out)
         inner.setattr(sys, "stderr", err)
-        inner.setattr(sys, "stdin", io.StringIO())
+        inner.setattr(sys, "stdin", io.StringIO(stdin))
         try:
             code = module.main(argv)
         except SystemExit as stop:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.cli import sacctmgr
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, load_configuration, parse_options
 from pyslurm_ng.up.ports import free_row
@@ -125,6 +126,23 @@ def test_shutdown_by_command(place: Place) -> None:
     client.change("Shutdown", {})
     client.close()
     place.wait_gone(pid)
+
+
+def test_reconfigure_by_command(
+    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """sacctmgr reconfigure: LogFile and its level are read anew, without a restart."""
+    place.write_dbd_conf()
+    assert place.run().returncode == 0
+    pid, moved = place.pid(), place.path / "moved.log"
+    text = place.dbd_conf.read_text().replace("slurmdbd.log", moved.name)
+    place.dbd_conf.write_text(text)
+    storage = "AccountingStorageType=accounting_storage/slurmdbd\n"
+    place.slurm_conf.write_text(place.slurm_conf.read_text() + storage)
+    monkeypatch.setenv("SLURM_CONF", str(place.slurm_conf))
+    assert (sacctmgr.main(["reconfigure"]), capfd.readouterr().err) == (0, "")
+    assert "Reconfigure signal (SIGHUP) received" in moved.read_text()
+    assert place.pid() == pid
 
 
 def test_a_second_daemon_is_refused(place: Place) -> None:

@@ -167,8 +167,7 @@ SHOW_FUTURE = 1 << 2  # FUTURE nodes too
 # Bits of a cancellation: what a signal reaches.
 CANCEL_BATCH = 1 << 0  # only the batch script
 CANCEL_FULL = 1 << 1  # the script, its children and the steps
-CANCEL_HURRY = 1 << 2
-CANCEL_VERBOSE = 1 << 3  # the reply names every job
+CANCEL_VERBOSE = 1 << 3  # the reply names every job; the bit before was --hurry
 
 # Bits of an order to signal or end a job on a node.
 SIGNAL_BATCH_ONLY = 1 << 0

@@ -14,12 +14,14 @@ OPTIONS: dict[str, str] = {
     "allclusters": "this cluster only",
     "cluster": _CLUSTERS,
     "clusters": _CLUSTERS,
+    "ctld": "every request goes to slurmctld",
     "exclusive": "mcs is refused",
     "federation": _FEDERATION,
     "json": _PARSER,
     "local": _FEDERATION,
     "mcs-label": "refused: MCSPlugin is none",
     "mpi": "none and list; others are refused",
+    "no-trunc": "nothing is cut without it either",
     "qos": "one QOS; a list is refused",
     "requeue": "expedite is refused",
     "sib": _FEDERATION,
@@ -38,6 +40,7 @@ SCONTROL: dict[str, str] = {
 """Commands of scontrol."""
 
 SACCTMGR: dict[str, str] = {
+    "list stats": "kinds of messages are ours; there are no rollups",
     "list runawayjobs": "always none: records follow the controller's journal",
     "list wckey": "there are none",
 }

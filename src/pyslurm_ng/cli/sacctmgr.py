@@ -225,4 +225,7 @@ def _help() -> str:
     )
 
 
-PROGRAM = Program("sacctmgr", OPTIONS, "", tells={"help": _help, "usage": _help})
+NO_EFFECT = ("oneliner", "verbose")  # records are one a line anyway
+PROGRAM = Program(
+    "sacctmgr", OPTIONS, "", no_effect=NO_EFFECT, tells={"help": _help, "usage": _help}
+)

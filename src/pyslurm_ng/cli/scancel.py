@@ -4,7 +4,7 @@ import os
 import sys
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-from pyslurm_ng.base.numbers import CANCEL_BATCH, CANCEL_FULL, CANCEL_HURRY, CANCEL_VERBOSE, SIGKILL
+from pyslurm_ng.base.numbers import CANCEL_BATCH, CANCEL_FULL, CANCEL_VERBOSE, SIGKILL
 from pyslurm_ng.base.state_names import parse_job_state
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, split_list, uid_of
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
@@ -51,6 +51,7 @@ OPTIONS = (
     ("wckey", "", REQUIRED),
 )
 REFUSED = ("cron", "sibling", "admin-comment")
+NO_EFFECT = ("hurry",)  # there are no burst buffers whose stage-out it could leave out
 _ENVIRONMENT = (
     ("SCANCEL_ACCOUNT", "account"),
     ("SCANCEL_BATCH", "batch"),
@@ -80,6 +81,7 @@ PROGRAM = Program(
     same={"cluster": "clusters", "jobname": "name"},
     environment=_ENVIRONMENT,
     refused=REFUSED,
+    no_effect=NO_EFFECT,
 )
 INVALID_JOB_ID, ACCESS_DENIED, ALREADY_DONE = 2017, 2002, 2021
 # Options that choose jobs, with the wire's filter fields and the words of "no match" messages.
@@ -152,7 +154,6 @@ def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
             fail(f"scancel: error: Unknown job signal: {given['signal']}")
     flags = CANCEL_BATCH if "batch" in given else 0
     flags |= CANCEL_FULL if "full" in given else 0
-    flags |= CANCEL_HURRY if "hurry" in given else 0
     verbose = "verbose" in given and "quiet" not in given
     flags |= CANCEL_VERBOSE if verbose else 0
     conf = read_conf("scancel")

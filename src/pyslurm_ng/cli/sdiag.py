@@ -9,7 +9,10 @@ from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Callable
+    from typing import Any, TypeAlias
+
+    Row: TypeAlias = tuple[int, str, int, int]
 
 OPTIONS = (
     ("all", "a", NONE),
@@ -174,27 +177,34 @@ def _backfill(reply: "dict[str, Any]") -> "list[str]":
     return lines
 
 
+# Rows are (number of a message or user, name, calls, microseconds in all).
+
+
+def _by_count(row: "Row") -> int:
+    return -row[2]
+
+
+_ORDERS: "dict[str, Callable[[Row], int]]" = {
+    "sort-by-id": lambda row: row[0],
+    "sort-by-time": lambda row: -row[3],
+    "sort-by-time2": lambda row: -(row[3] // max(1, row[2])),
+}
+
+
 def _remote_calls(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str]":
     messages = [
-        (kind, number, calls, total)
+        (number, kind, calls, total)
         for number, (kind, calls, total) in enumerate(reply["messages"])
     ]
-    if "sort-by-id" in given:
-        messages.sort(key=lambda row: row[0])
-    elif "sort-by-time" in given:
-        messages.sort(key=lambda row: -row[3])
-    elif "sort-by-time2" in given:
-        messages.sort(key=lambda row: -(row[3] // max(1, row[2])))
-    else:
-        messages.sort(key=lambda row: -row[2])
+    order = next((sort for name, sort in _ORDERS.items() if name in given), _by_count)
     lines = ["Remote Procedure Call statistics by message type"]
-    for kind, number, calls, total in messages:
+    for number, kind, calls, total in sorted(messages, key=order):
         average = total // max(1, calls)
         lines.append(
             f"\t{kind:<40}({number:5d}) count:{calls:<6d} ave_time:{average:<6d} total_time:{total}"
         )
     lines += ["", "Remote Procedure Call statistics by user"]
-    for uid, name, calls, total in sorted(reply["users"], key=lambda row: -row[2]):
+    for uid, name, calls, total in sorted(reply["users"], key=order):
         average = total // max(1, calls)
         lines.append(
             f"\t{name or uid:<16}({uid:8d}) count:{calls:<6d} ave_time:{average:<6d}"

@@ -34,8 +34,8 @@ ACCOUNTS = (
 )  # fmt: skip
 SHOWN = (
     "account", "account_withassoc", "assoc", "assoc_p", "assoc_tree", "bad_entity", "cluster",
-    "cluster_p", "coordinator_none", "problem", "qos", "qos_p", "resource", "runawayjobs", "user",
-    "user_s", "user_withassoc", "wckey",
+    "cluster_p", "coordinator_none", "event", "problem", "qos", "qos_p", "resource", "runawayjobs",
+    "user", "user_s", "user_withassoc", "wckey",
 )  # fmt: skip
 CHANGED = (
     "add_account_new", "add_account_dup", "add_user_multi", "add_user_noacct", "modify_user",
@@ -219,6 +219,111 @@ def test_ping_and_statistics(commands: Commands) -> None:
     assert commands.run("sacctmgr", "clear", "stats").code == 0
     assert "ChangeEntities" not in commands.run("sacctmgr", "show", "stats").stdout
     assert commands.run("sacctmgr", "show", "configuration").code == 0
+
+
+Life = list[tuple[str, str, str]]
+LIVES: dict[str, Life] = {
+    "cluster": [
+        ("add cluster peer fairshare=7", "list cluster format=cluster,share", "demo|1\npeer|7\n"),
+        ("modify cluster peer set fairshare=9", "list cluster peer format=share", "9\n"),
+        ("delete cluster peer", "list cluster format=cluster", "demo\n"),
+    ],
+    "coordinator": [
+        (
+            "add coordinator account=chem names=carol",
+            "list account chem withcoordinators format=coordinators",
+            "carol\n",
+        ),
+        (
+            "delete coordinator account=chem names=carol",
+            "list account chem withcoordinators format=coordinators",
+            "\n",
+        ),
+    ],
+    "qos": [
+        ("add qos gold priority=7", "list qos gold format=name,priority", "gold|7\n"),
+        ("delete qos gold", "list qos gold format=name", ""),
+    ],
+    "account": [
+        (
+            "modify account chem set description=x fairshare=3",
+            "list account chem format=account,description",
+            "chem|x\n",
+        ),
+        (
+            "modify account chem set grpjobs=4",
+            "list assoc account=chem format=user,grpjobs",
+            "|4\nbob|\ncarol|\n",
+        ),
+    ],
+    "resource": [
+        (
+            "add resource name=mat server=flex count=50 type=license cluster=demo allowed=40",
+            "list resource format=name,count,allocated",
+            "mat|50|40\n",
+        ),
+        (
+            "modify resource where name=mat server=flex set count=60",
+            "list resource format=name,count",
+            "mat|60\n",
+        ),
+        ("delete resource name=mat", "list resource", ""),
+    ],
+}
+
+
+@pytest.mark.parametrize("entity", LIVES)
+def test_what_was_changed_is_listed_so(commands: Commands, entity: str) -> None:
+    """Each change of it, one after the other, and what is there then."""
+    for change, look, found in LIVES[entity]:
+        changed = commands.run("sacctmgr", "-i", *change.split())
+        assert (changed.code, changed.stderr) == (0, ""), change
+        assert commands.run("sacctmgr", "-nP", *look.split()).stdout == found, change
+
+
+def test_quiet_prints_only_what_is_wrong(commands: Commands) -> None:
+    """--quiet; the change is made all the same."""
+    assert commands.run("sacctmgr", "-i", "add", "qos", "one").stdout != ""
+    assert commands.run("sacctmgr", "-i", "--quiet", "add", "qos", "two").stdout == ""
+    found = commands.run("sacctmgr", "-nP", "list", "qos", "one,two", "format=name").stdout
+    assert found == "one\ntwo\n"
+    assert commands.run("sacctmgr", "-i", "--quiet", "add", "qos", "two").code == 1
+
+
+def test_every_change_is_in_the_log(commands: Commands) -> None:
+    """list transaction: what was done, by whom, to what, as Slurm's columns have it."""
+    commands.run("sacctmgr", "-i", "modify", "account", "chem", "set", "description=dye")
+    shown = commands.run("sacctmgr", "-P", "list", "transaction").stdout.splitlines()
+    assert shown[0] == "Time|Action|Actor|Where|Info"
+    log = [line.split("|")[1:] for line in shown[1:]]
+    assert ["Add Users", "root", "alice", "admin_level=1"] in log
+    assert log[-1] == ["Modify Accounts", "root", "chem", "description='dye'"]
+
+
+def test_tracked_resources_are_numbered(commands: Commands) -> None:
+    """list tres: the recorded lines of what this cluster tracks; two of Slurm's are not."""
+    recorded_lines = recorded("sacctmgr/tres").printed.stdout.splitlines()
+    shown = commands.run("sacctmgr", "show", "tres").stdout.splitlines()
+    assert shown == [line for line in recorded_lines if "gpumem" not in line and "util" not in line]
+
+
+def test_the_configuration_names_what_slurm_names(
+    commands: Commands, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """list configuration: keys and their order as recorded, values of the file that is in force."""
+    with room.conf_path.open("a") as stream:
+        stream.write("TCPTimeout=7\n")
+    shown = commands.run("sacctmgr", "list", "configuration").stdout.splitlines()
+    pairs = dict(line.split("=", 1) for line in shown if " = " in line)
+    assert [name.strip() for name in pairs] == [
+        "AccountingStorageBackupHost", "AccountingStorageHost", "AccountingStorageParameters",
+        "AccountingStoragePass", "AccountingStoragePort", "AccountingStorageType", "AuthType",
+        "MessageTimeout", "PluginDir", "PrivateData", "SlurmUserId", "SLURM_CONF",
+        "SLURM_VERSION", "TCPTimeout", "TrackWCKey",
+    ]  # fmt: skip
+    found = {name.strip(): value.strip() for name, value in pairs.items()}
+    assert (found["TCPTimeout"], found["SLURM_CONF"]) == ("7 sec", str(room.conf_path))
+    assert found["AccountingStoragePort"] == "16819"
 
 
 def test_without_slurmdbd(

@@ -158,7 +158,8 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         )
         change.lines += [" Modified accounts...", *(f"  {name}" for name in names)]
         change.changed += len(names)
-        change.log("Modify Accounts", "", ",".join(names), str(own))
+        said = ", ".join(f"{column}='{value}'" for column, value in own.items())
+        change.log("Modify Accounts", "", ",".join(names), said)
     parent = settings_words.last("Parents")
     lines = []
     for cluster_id, cluster in change.clusters(where):
