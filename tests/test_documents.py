@@ -61,7 +61,7 @@ def test_nothing_points_outside_the_repository(pattern: str) -> None:
 
 @pytest.mark.parametrize("name", PROSE)
 def test_each_path_that_a_document_names_is_there(name: str) -> None:
-    """Who moves a file corrects where it is said to be."""
+    """A file that is moved is named anew in the documents."""
     named = set(re.findall(r"`([\w.-]+(?:/[\w.-]+)+/?)`", texts()[name]))
     roots = (REPOSITORY, SOURCE, SOURCE.parent, REPOSITORY / "docs")
     ours = {path for path in named if any((root / path.split("/")[0]).exists() for root in roots)}
@@ -150,7 +150,7 @@ def _words_of_names() -> dict[str, str]:
 
 
 def test_each_unusual_word_in_a_files_name_is_in_the_glossary() -> None:
-    """Who looks for a behaviour reads names of files first."""
+    """Readers that look for a behaviour read the names of files first."""
     glossary = texts()["docs/architecture.md"].split("## Glossary")[1]
     explained = set(" ".join(re.findall(r"\*\*([a-z ]+)\*\*", glossary)).split())
     assert len(explained) >= 60

@@ -12,7 +12,7 @@ import generate_adr_index  # noqa: E402  (a tool, not a package)
 
 
 def test_records_have_the_form_and_their_number_in_the_name() -> None:
-    """Who looks for what would change a decision finds it at the same place in each record."""
+    """Readers find what would change a decision at the same place in each record."""
     records = generate_adr_index.records()
     assert len(records) > 30
     assert [record.path.name for record in records if record.path.name[:4] != record.number] == []
