@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,16 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.hostlist import (
     MAX_HOSTS,
+    SPARE_BRACKETS,
     HostlistError,
     count,
     expand,
+    expand_of_user,
     expand_unique,
     fold,
     fold_sorted,
 )
+from tests.operations import lines_run
 
 # text, names, folded, folded after sorting; recorded from Slurm 22.05
 RECORDED = [
@@ -128,3 +132,37 @@ def test_commands_can_afford_it() -> None:
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
     )
     assert set(ran.stdout.split()) <= {"__future__"}
+
+
+def test_a_users_list_has_no_more_brackets_than_there_is_to_name() -> None:
+    """RELIABILITY 46: eighteen thousand brackets took slurmctld a tenth of a second."""
+    few = ",".join(f"r{rack}n[1-2]" for rack in range(SPARE_BRACKETS + 4))
+    assert len(expand_of_user(few, 4)) == 2 * (SPARE_BRACKETS + 4)
+    with pytest.raises(HostlistError, match="more than 1028 brackets"):
+        expand_of_user(f"{few},x[1]", 4)
+    with pytest.raises(HostlistError, match="more than 65540 hosts"):
+        expand_of_user("n[1-65541]", 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        (",".join(f"n{n}" for n in range(20_000)), 100),
+        ("n[" + ",".join(map(str, range(20_000))) + "]", 400_000),
+        (",".join(f"r{n}[1-2]" for n in range(5_000)), 600_000),
+        ("a[1-2]" * 16 + ",", 1_000_000),
+        ("[" * 60_000, 100),
+        ("]" * 60_000, 100),
+        ("n[1]," * 100 + "[" * 60_000, 10_000),
+        ("," * 130_000, 100),
+    ],
+    ids=lambda value: str(value)[:8],
+)
+def test_the_work_grows_with_the_text(text: str, bound: int) -> None:
+    """Each name and bracket is looked at a few times, a list without brackets only by C."""
+
+    def read() -> None:
+        with suppress(HostlistError):
+            expand_of_user(text, 10_000)
+
+    assert lines_run(read) < bound

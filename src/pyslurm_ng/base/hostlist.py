@@ -16,8 +16,12 @@ MAX_HOSTS = 65536 * 16
 MAX_BRACKETS = 16
 REPEATS = 65536
 """How many names a user's list may have beyond the nodes there are: one for each task, at most."""
+SPARE_BRACKETS = 1024
+"""How many brackets a user's list may have beyond the nodes there are."""
 # Beyond 18 digits a number no longer fits 64 bits, and no host is called like that.
 _MAX_DIGITS = 18
+
+_SEPARATORS = ", \t\n\r\v\f"
 
 _Ranges = list[tuple[int, int, int]]
 
@@ -33,17 +37,36 @@ def expand(text: str, most: int = MAX_HOSTS) -> list[str]:
         HostlistError: bad bracket or range, or more than `most` names. The size is computed
             first, so a hostile list is refused without building it.
     """
-    parsed = [_parse(word) for word in _split(text)]
+    words = _split(text)
+    if "[" not in text:
+        _check_size(len(words), most)
+        return words
+    parsed = [_parse(word) if "[" in word else word for word in words]
     _check_total(parsed, most)
     names: list[str] = []
     for parts in parsed:
-        names.extend(_names(parts))
+        if isinstance(parts, str):
+            names.append(parts)
+        else:
+            names += _names(parts)
     return names
+
+
+def expand_of_user(text: str, nodes: int) -> list[str]:
+    """Return the names of a list that a user wrote, on a cluster of so many nodes.
+
+    Raises:
+        HostlistError: as `expand` does; or more brackets than there are nodes to name in them,
+            each of which takes some microseconds.
+    """
+    if text.count("[") > nodes + SPARE_BRACKETS:
+        raise HostlistError(f"Invalid hostlist: more than {nodes + SPARE_BRACKETS} brackets")
+    return expand(text, nodes + REPEATS)
 
 
 def count(text: str) -> int:
     """Return how many names `expand` would return, without building them."""
-    return _check_total([_parse(word) for word in _split(text)])
+    return _check_total([_parse(word) if "[" in word else word for word in _split(text)])
 
 
 def expand_unique(text: str) -> list[str]:
@@ -124,24 +147,33 @@ def _split(text: str) -> list[str]:
     if "[" not in text and "]" not in text:
         return text.replace(",", " ").split()
     words: list[str] = []
-    start = 0
-    inside = False
-    for position, character in enumerate(text):
-        if character == "[":
-            if inside:
-                raise HostlistError(f"Invalid hostlist: {text}: bracket inside a bracket")
-            inside = True
-        elif character == "]":
-            if not inside:
-                raise HostlistError(f"Invalid hostlist: {text}: ']' without '['")
-            inside = False
-        elif not inside and character in ", \t\n":
-            words.append(text[start:position])
-            start = position + 1
-    if inside:
-        raise HostlistError(f"Invalid hostlist: {text}: '[' without ']'")
-    words.append(text[start:])
-    return [word for word in words if word]
+    begun = ""  # of a word whose end was not seen yet
+    pieces = text.split("[")
+    for number, piece in enumerate(pieces):
+        inner, closed, rest = piece.partition("]") if number else ("", "]", piece)
+        if not closed:
+            more = number + 1 < len(pieces)
+            what = "bracket inside a bracket" if more else "'[' without ']'"
+            raise HostlistError(f"Invalid hostlist: {text}: {what}")
+        if "]" in rest:
+            raise HostlistError(f"Invalid hostlist: {text}: ']' without '['")
+        if number:
+            begun = f"{begun}[{inner}]"
+        if not rest:
+            continue
+        if rest[0] in _SEPARATORS and begun:
+            words.append(begun)
+            begun = ""
+        found = rest.replace(",", " ").split()
+        if begun and found:
+            found[0] = begun + found[0]
+            begun = ""
+        if found and rest[-1] not in _SEPARATORS:
+            begun = found.pop()
+        words += found
+    if begun:
+        words.append(begun)
+    return words
 
 
 def _parse(word: str) -> list[str | _Ranges]:
@@ -176,17 +208,23 @@ def _parse_range(piece: str, word: str) -> tuple[int, int, int]:
     return low, high, len(first)
 
 
-def _check_total(parsed: list[list[str | _Ranges]], most: int = MAX_HOSTS) -> int:
+def _check_total(parsed: list[str | list[str | _Ranges]], most: int = MAX_HOSTS) -> int:
     total = 0
     for parts in parsed:
         size = 1
-        for part in parts:
-            if not isinstance(part, str):
-                size *= sum(high - low + 1 for low, high, _ in part)
+        if not isinstance(parts, str):
+            for part in parts:
+                if not isinstance(part, str):
+                    size *= sum([high - low + 1 for low, high, _ in part])
         total += size
         if total > most:
-            raise HostlistError(f"Invalid hostlist: more than {most} hosts")
+            _check_size(total, most)
     return total
+
+
+def _check_size(total: int, most: int) -> None:
+    if total > most:
+        raise HostlistError(f"Invalid hostlist: more than {most} hosts")
 
 
 def _names(parts: list[str | _Ranges]) -> list[str]:

@@ -277,7 +277,7 @@ def _elapsed_test(wanted: JobFilter, now_us: int) -> JobTest:
 
 def _node_test(cluster: Cluster, text: str) -> JobTest | Reject:
     try:
-        names = hostlist.expand(text, len(cluster.node_by_name) + hostlist.REPEATS)
+        names = hostlist.expand_of_user(text, len(cluster.node_by_name))
     except hostlist.HostlistError:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
     ids = set()

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.hostlist import REPEATS, HostlistError, expand
+from pyslurm_ng.base.hostlist import HostlistError, expand, expand_of_user
 from pyslurm_ng.base.numbers import (
     INFINITE,
     NO_VAL,
@@ -130,9 +130,9 @@ def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | 
         if (node := cluster.nodes[alloc.node_id]) is not None
     }
     try:
-        most = len(cluster.node_by_name) + REPEATS
-        wanted = expand(message.node_list, most)
-        unwanted = set(expand(message.exclude, most))
+        most = len(cluster.node_by_name)
+        wanted = expand_of_user(message.node_list, most)
+        unwanted = set(expand_of_user(message.exclude, most))
     except HostlistError:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     if any(name not in position_of for name in (*wanted, *message.task_nodes)):

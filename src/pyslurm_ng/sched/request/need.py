@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import attrgetter
 
-from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.base.hostlist import expand, expand_unique
 from pyslurm_ng.base.numbers import (
     INFINITE,
     REQ_CONSOLIDATE_SEGMENTS,
@@ -293,8 +294,8 @@ def _named_nodes(
     extras: Sequence[str],
 ) -> tuple[frozenset[int], frozenset[int]]:
     """Return the nodes that a job must have, and those that it must not."""
-    required = frozenset(_node_ids(request.node_list, node_by_name))
-    excluded = frozenset(_node_ids(request.exclude, node_by_name))
+    required = node_ids(request.node_list, node_by_name)
+    excluded = node_ids(request.exclude, node_by_name)
     if 0 < request.nodes_max < len(required):
         # More names than it may have nodes: any of those named.
         excluded |= frozenset(partition.node_ids) - required
@@ -387,20 +388,28 @@ def _listed_tasks(
     """Return the tasks of each node where --nodelist names the node of every task."""
     if not request.distribution.lower().startswith("arbitrary"):
         return ()
-    listed = Counter(_node_ids(request.node_list, node_by_name))
+    listed = Counter(
+        node_by_name[name] for name in expand(request.node_list) if name in node_by_name
+    )
     return tuple(sorted(listed.items())) if listed.total() == request.ntasks else ()
 
 
-def _node_ids(text: str, node_by_name: Mapping[str, int]) -> list[int]:
+def node_ids(text: str, node_by_name: Mapping[str, int]) -> frozenset[int]:
+    """Return the nodes of a list that exist."""
     if not text:
-        return []
-    return [node_by_name[name] for name in expand(text) if name in node_by_name]
+        return frozenset()
+    return frozenset([node_by_name[name] for name in _names(text) if name in node_by_name])
+
+
+# The same list is asked for again for each partition of a job.
+_names = lru_cache(maxsize=4)(expand_unique)
 
 
 def _gres(text: str) -> tuple[GresNeed, ...]:
     if not text or text.lower() == "none":
         return ()
-    return tuple((item.name, item.type_name, item.amount) for item in parse_gres(text))
+    found = parse_gres(text)
+    return tuple((item.name, item.type_name, item.amount) for item in found if item.amount)
 
 
 def _tasks_of_gpus(request: JobRequest) -> int:
@@ -440,7 +449,7 @@ def _gpus(text: str, times: int = 1) -> tuple[GresNeed, ...]:
         if part:
             kind, _, count = part.rpartition(":")
             needs.append(("gpu", kind, int(count) * times))
-    return tuple(needs)
+    return tuple(need for need in needs if need[2])
 
 
 def placing(request: JobRequest) -> tuple[object, ...]:

@@ -28,8 +28,10 @@ from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
 from pyslurm_ng.sched.demand.demand import limit_in
 from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import extra, features
-from pyslurm_ng.sched.request.need import Selection
+from pyslurm_ng.sched.request.need import Selection, node_ids
 
+_MOST_KINDS = 64
+"""Of generic resources and their types that one job names; each is looked at on each node."""
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
 
 
@@ -103,10 +105,10 @@ def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
         if not text:
             continue
         try:
-            names = hostlist.expand(text, len(cluster.node_by_name) + hostlist.REPEATS)
+            names = hostlist.expand_of_user(text, len(cluster.node_by_name))
         except hostlist.HostlistError:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-        if any(name not in cluster.node_by_name for name in names):
+        if not cluster.node_by_name.keys() >= set(names):
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     return None
 
@@ -186,6 +188,8 @@ def requested_resources(request: JobRequest) -> list[Gres]:
             if not (count.isascii() and count.isdigit() and len(count) < 10):
                 raise TresError(f"{part}: expected [type:]count")
             found.append(Gres("gpu", kind, int(count)))
+    if len(found) > _MOST_KINDS:
+        raise TresError(f"at most {_MOST_KINDS} kinds of generic resources are allowed")
     return found
 
 
@@ -349,8 +353,8 @@ def _check_limits(
         return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
     if limit_in(request, time_limit_min, partition) > partition.max_time_min:
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    wanted = hostlist.expand(request.node_list) if request.node_list else []
-    if any(cluster.node_by_name[name] not in partition.node_ids for name in wanted):
+    wanted = node_ids(request.node_list, cluster.node_by_name)
+    if not wanted.issubset(partition.node_ids):
         return Reject(Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION)
     return None
 

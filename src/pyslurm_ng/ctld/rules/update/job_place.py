@@ -61,11 +61,10 @@ def node_names(name: str) -> Setter:
     @while_pending
     def set_names(change: Change, value: str) -> int:
         try:
-            most = len(change.cluster.node_by_name) + hostlist.REPEATS
-            names = hostlist.expand(value, most) if value else []
+            names = hostlist.expand_of_user(value, len(change.cluster.node_by_name))
         except hostlist.HostlistError:
             return Errno.ESLURM_INVALID_NODE_NAME
-        if any(node not in change.cluster.node_by_name for node in names):
+        if not change.cluster.node_by_name.keys() >= set(names):
             return Errno.ESLURM_INVALID_NODE_NAME
         change.request[name] = hostlist.fold(names)
         return 0

@@ -30,7 +30,7 @@ def kept_of_count(job: Job, count: int, conf: SlurmConf) -> Kept | int:
 def kept_of_names(cluster: Cluster, job: Job, text: str, conf: SlurmConf) -> Kept | int:
     """Return what is left of a job's nodes when it is to have only some, or an error number."""
     try:
-        names = hostlist.expand(text, len(cluster.node_by_name) + hostlist.REPEATS)
+        names = hostlist.expand_of_user(text, len(cluster.node_by_name))
     except hostlist.HostlistError:
         return Errno.ESLURM_INVALID_NODE_NAME
     held = {cluster.node(alloc.node_id).spec.name: alloc.node_id for alloc in job.nodes}
