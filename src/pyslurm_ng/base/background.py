@@ -11,6 +11,7 @@ import grp
 import os
 import pwd
 import socket
+import stat
 
 
 class CannotBecome(Exception):
@@ -105,6 +106,26 @@ class PidFile:
                 os.truncate(self.path, 0)
             except OSError:
                 return
+
+
+def make_directory(path: str, uid: int, *, take: bool = False) -> None:
+    """Make a directory of SlurmUser's while we may still be root, for sockets or state.
+
+    Args:
+        uid: SlurmUser; -1 keeps the owner.
+        take: also give SlurmUser a directory that exists and is root's, as slurmd may have made it
+            first. Only for directories that nothing else uses.
+
+    Errors: OSError when it cannot be made.
+    """
+    try:
+        os.mkdir(path, 0o755)
+    except FileExistsError:
+        found = os.lstat(path)
+        if not take or found.st_uid != 0 or not stat.S_ISDIR(found.st_mode):
+            return
+    if os.geteuid() == 0:
+        os.chown(path, uid, -1, follow_symlinks=False)
 
 
 def become_user(name: str) -> None:

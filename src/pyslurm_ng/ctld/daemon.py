@@ -156,7 +156,11 @@ class Daemon:
             faults=self._parts.faults,
             rate_limit=self._parts.rate_limit,
         )
-        await self._server.listen_unix(socket_file("slurmctld", conf.slurmctld_pid_file, port))
+        path = socket_file("slurmctld", conf.slurmctld_pid_file, port)
+        try:
+            await self._server.listen_unix(path)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from None
         address = conf.slurmctld_addr or None
         await self._server.listen_tcp(address, port)
         self._parts.endpoint.bind("*", zmq_port(port, conf.slurmctld_parameters))

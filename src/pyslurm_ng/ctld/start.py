@@ -17,7 +17,7 @@ from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, load_identity
-from pyslurm_ng.wire.client import run_directory
+from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory
 
 
 class CannotStart(Exception):
@@ -96,11 +96,7 @@ def make_places(configuration: Configuration) -> None:
     conf, uid = configuration.conf, configuration.service_uid
     for directory in (run_directory(conf.slurmctld_pid_file), conf.state_save_location):
         try:
-            os.mkdir(directory, 0o755)
-            if os.geteuid() == 0:
-                os.chown(directory, uid, -1)
-        except FileExistsError:
-            continue
+            bg.make_directory(directory, uid, take=directory == DEFAULT_RUN_DIRECTORY)
         except OSError as error:
             raise CannotStart(f"mkdir({directory}): {error.strerror}") from None
 

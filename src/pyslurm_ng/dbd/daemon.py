@@ -15,14 +15,21 @@ import sqlalchemy as sa
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base import open_files
-from pyslurm_ng.base.background import Background, CannotBecome, PidFile, become_user, tell_systemd
+from pyslurm_ng.base.background import (
+    Background,
+    CannotBecome,
+    PidFile,
+    become_user,
+    make_directory,
+    tell_systemd,
+)
 from pyslurm_ng.base.daemon_log import ERROR, INFO, QUIET, DaemonLog
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, load_identity
-from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
 from pyslurm_ng.wire.stream import StreamServer
 
 OPEN_PATIENCE_S = 30
@@ -59,6 +66,10 @@ class Daemon:
         try:
             user = pwd.getpwnam(conf.user) if not conf.user.isdigit() else None
             os.makedirs(os.path.dirname(conf.pid_file) or ".", exist_ok=True)
+            directory = run_directory(conf.pid_file)
+            make_directory(
+                directory, user.pw_uid if user else -1, take=directory == DEFAULT_RUN_DIRECTORY
+            )
             pid_file = PidFile(conf.pid_file, user.pw_uid if user else -1,
                                user.pw_gid if user else -1)  # fmt: skip
             become_user(conf.user)

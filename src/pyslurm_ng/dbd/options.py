@@ -26,6 +26,7 @@ Usage: slurmdbd [OPTIONS]
   -h, --help      Print this help message.
   -n VALUE        Run at this niceness.
   -s              Change working directory to that of the log, or to /var/tmp.
+  --systemd       Started by systemd: stay in the foreground and tell it when ready.
   -u              Print the schema versions of the database and of this slurmdbd, and end.
   -v              Log more; may be repeated.
   -V, --version   Print version information and end.
@@ -93,13 +94,13 @@ def parse_options(argv: list[str]) -> Options:
     """
     options = Options()
     try:
-        pairs, rest = getopt.getopt(argv, "Df:hn:R:suvV", ["version", "help"])
+        pairs, rest = getopt.getopt(argv, "Df:hn:R:suvV", ["version", "help", "systemd"])
     except getopt.GetoptError as error:
         raise BadOptions(f"{complaint(error)}; see slurmdbd -h") from None
     if rest:
         raise BadOptions(f"unexpected argument {rest[0]}; see slurmdbd -h")
     for name, value in pairs:
-        if name == "-D":
+        if name in ("-D", "--systemd"):
             options.foreground = True
         elif name == "-f":
             options.conf_path = value
