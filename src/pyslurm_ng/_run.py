@@ -1,4 +1,4 @@
-"""Run a command or daemon by its name; called by the native launcher (src/launcher).
+"""Run a command or daemon by its name; called by the native launcher (src/launcher) or a wheel.
 
 Everything here is in the path of every command's start, hence the few imports.
 """
@@ -13,6 +13,11 @@ DAEMONS = {
     "slurmstepd": "pyslurm_ng.d.stepd.template",
     "pyslurm-ng": "pyslurm_ng.up.__main__",
 }
+
+
+def main() -> None:
+    """Run what this program is called; the entry point of a wheel's scripts."""
+    run(sys.argv[0].rpartition("/")[2])
 
 
 def run(name: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import sysconfig
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -32,18 +33,35 @@ class Running:
 
 
 def program_directories() -> list[Path]:
-    """Return where our commands and daemons are: beside this program, or in the sbin next to it."""
-    own = Path(os.readlink("/proc/self/exe")).parent
-    root = own.parent
-    if own.name == "bin" and root.name == "pyslurm-ng" and root.parent.name == "lib":
+    """Return where our commands and daemons are, commands first.
+
+    Beside the native launcher, in the sbin next to it, or where pip puts the scripts of a wheel.
+    Programs of the same names beside a system's Python are Slurm's, hence never looked at.
+    """
+    own = Path(os.readlink("/proc/self/exe"))
+    if own.name.startswith("python"):
+        return [place for place in _script_directories() if (place / "slurmctld").exists()][:1]
+    root = own.parent.parent
+    if own.parent.name == "bin" and root.name == "pyslurm-ng" and root.parent.name == "lib":
         root = root.parent.parent  # the interpreter of an installation
-    places = [own, root / "bin", root / "sbin", Path(sys.prefix) / "bin"]
     found = []
-    for place in places:
+    for place in (own.parent, root / "bin", root / "sbin", Path(sys.prefix) / "bin"):
         ours = (place / "squeue").exists() or (place / "slurmctld").exists()
         if ours and place not in found:
             found.append(place)
     return found
+
+
+def _script_directories() -> list[Path]:
+    """Return where pip may have put the scripts of this package: its scheme goes by its place."""
+    package = Path(__file__).resolve()
+    schemes = [sysconfig.get_default_scheme(), *sysconfig.get_scheme_names()]
+    found = []
+    for scheme in schemes:
+        paths = sysconfig.get_paths(scheme)
+        if package.is_relative_to(Path(paths["platlib"]).resolve()):
+            found.append(Path(paths["scripts"]))
+    return [*found, Path(sys.prefix) / "bin"]
 
 
 def find_program(name: str, directories: Iterable[Path]) -> Path:
