@@ -12,7 +12,7 @@ TESTS ?= tests
 # One file's tests stay in one process: they share daemons.
 PYTEST_ARGS ?= -n $(shell nproc) --dist loadfile
 
-.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man tables docs docs-pages docs-html changelog install clean
+.PHONY: all dev build demo test lint format type bench soak fuzz fuzz-live man tables docs docs-pages docs-html changelog install deb clean
 
 all: build
 
@@ -99,6 +99,10 @@ changelog: $(STAMPS)/docs-venv
 
 install: build man
 	scripts/install.sh $(PREFIX) $(PY)
+
+# Debian packages of commands, controller, node and accounting, in build/deb.
+deb:
+	scripts/build_deb.sh
 
 clean:
 	rm -rf build $(STAMPS) src/*.egg-info

@@ -3,7 +3,7 @@
 #   PREFIX/bin, sbin, share/man   commands, daemons, manual pages
 #   PREFIX/etc                    configuration (examples are put there, nothing of yours is touched)
 #   PREFIX/lib/pyslurm-ng         everything else; nothing needs the checkout afterwards
-# DESTDIR is honoured, for packagers.
+# DESTDIR is honoured, for packagers, and so is SYSCONFDIR (PREFIX/etc) for the configuration.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,9 +15,10 @@ case $prefix in
     *[$' \t\n"\\']*) echo "install: error: PREFIX may not contain blanks or quotes: $prefix" >&2; exit 1 ;;
 esac
 target=${DESTDIR:-}$prefix
+sysconf=${SYSCONFDIR:-$prefix/etc}
 lib=$target/lib/pyslurm-ng
 
-mkdir -p "$target"/{bin,sbin,etc,lib,share/man} || {
+mkdir -p "$target"/{bin,sbin,lib,share/man} "${DESTDIR:-}$sysconf" || {
     echo "install: error: cannot write below $target" >&2
     exit 1
 }
@@ -26,13 +27,14 @@ mkdir -p "$target"/{bin,sbin,etc,lib,share/man} || {
 fresh=$lib.new
 rm -rf "$fresh"
 mkdir -p "$fresh"
-cp -R src/pyslurm_ng "$fresh/"
+# Times are kept, since the packs of commands go by those of their sources.
+cp -R --preserve=timestamps src/pyslurm_ng "$fresh/"
 find "$fresh" \( -name __pycache__ -o -name '*.c' -o -name '*.pyx' -o -name '*.pxi' -o -name '*.h' \) -prune -exec rm -rf {} +
 cat >"$fresh/pyslurm_ng/_install.py" <<PY
 """Where this copy was installed; written by scripts/install.sh."""
 
 PREFIX = "$prefix"
-SYSCONFDIR = "$prefix/etc"
+SYSCONFDIR = "$sysconf"
 PY
 
 # The libraries of the virtual environment that run the daemons, without the developers' tools.
@@ -47,8 +49,8 @@ rm -rf "$old"
 
 "$python" scripts/build_launcher.py "$target/bin" "$target/sbin" "$lib/bin"
 for example in etc/*.example; do
-    [ ! -e "$example" ] || install -m 644 "$example" "$target/etc/"
+    [ ! -e "$example" ] || install -m 644 "$example" "${DESTDIR:-}$sysconf/"
 done
 if [ -d build/man ]; then cp -R build/man/. "$target/share/man/"; fi
 for doc in LICENSE README.md; do install -D -m 644 "$doc" "$target/share/doc/pyslurm-ng/$doc"; done
-echo "installed in $prefix; configuration is read from $prefix/etc/slurm.conf unless SLURM_CONF says otherwise"
+echo "installed in $prefix; configuration is read from $sysconf/slurm.conf unless SLURM_CONF says otherwise"

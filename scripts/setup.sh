@@ -1,6 +1,7 @@
 #!/bin/bash
 # Bring a fresh Debian or Ubuntu to the point where `make` works, then make the virtual environment.
 # usage: scripts/setup.sh [PYTHON] [VENV]
+# PYSLURM_SETUP_MINIMAL=1 leaves out what only tests and developers use.
 # Idempotent: asks apt only for what is missing, and says by name what it could not get.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -87,4 +88,6 @@ fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 # --no-build-isolation: the extensions are built with the Cython of this environment, once.
 "$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=64' wheel 'cython>=3,<4'
-"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[dev]'
+what='.[dev]'
+[ -z "${PYSLURM_SETUP_MINIMAL:-}" ] || what=.
+"$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation -e "$what"
