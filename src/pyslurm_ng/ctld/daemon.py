@@ -236,7 +236,10 @@ class Daemon:
             except Exception as error:  # noqa: BLE001 - time limits count all the same
                 spared("minutes used up", error)
         seen_us = parts.soft.last_seen_us
-        parts.writer.record(timers.due(cluster, conf, seen_us, now_us, limited, run_out, spared))
+        dependent = parts.dependencies.due(now_us, spared)
+        parts.writer.record(
+            timers.due(cluster, conf, seen_us, now_us, limited, run_out, spared, dependent)
+        )
         parts.steps.tick(limited, parts.run_times.take_fresh())
 
     def _keep_reservations(self, now_us: int) -> None:

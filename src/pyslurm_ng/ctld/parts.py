@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.failures import Failures
 from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
 from pyslurm_ng.ctld.followers.completion_log import CompletionLog
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_place
+from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
@@ -249,8 +250,10 @@ class Parts:
         writer, cluster, conf = self.writer, self.writer.cluster, self.configuration.conf
         writer.observe(partial(self.soft.records.note, cluster))
         self.limits = LimitIndex(cluster)
+        self.dependencies = DependencyIndex(cluster)
         writer.observe(self.usage.applied, is_brittle=True)
         writer.observe(self.limits.applied)
+        writer.observe(self.dependencies.applied)
         writer.observe(self.soft.applied)
         writer.observe(EventLog(cluster, self._log, self.scheduling_log).applied, is_brittle=True)
         writer.observe(self._beginning.scripts.applied, is_brittle=True)

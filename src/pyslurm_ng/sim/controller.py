@@ -7,6 +7,7 @@ from functools import partial
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
@@ -123,6 +124,8 @@ class SimController:
         self.writer.observe(self.usage.applied, is_brittle=True)
         self.limits = LimitIndex(self.cluster)
         self.writer.observe(self.limits.applied)
+        self.dependencies = DependencyIndex(self.cluster)
+        self.writer.observe(self.dependencies.applied)
         self.writer.observe(self.scheduler.applied)
         self.writer.observe(self.soft.applied)
         self.het = HetFollower(
@@ -171,6 +174,7 @@ class SimController:
                 limited,
                 run_out,
                 partial(self.faults.note, "timer"),
+                self.dependencies.due(now_us),
             )
         )
         self.writer.record(reservation_due.due(self.cluster, self.conf, now_us, UTC))

@@ -363,13 +363,42 @@ def due(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEve
     events: list[ev.AnyEvent] = []
     for job_id in job_ids:
         job = cluster.jobs[job_id]
-        if any(
-            (term.kind == "after" and term.delay_min)
-            or (job.array_pending and term.kind == "aftercorr" and not _has_open(cluster, term, 0))
-            for term in job.dependencies
-        ):
-            events += settle(cluster, job, Ends(), now_us, None)
+        if any(map(is_timed, job.dependencies)):
+            when_us = settles_at_us(cluster, job)
+            if when_us is not None and when_us <= now_us:
+                events += settle(cluster, job, Ends(), now_us, None)
     return events
+
+
+def is_timed(term: Dependency) -> bool:
+    """Return whether more than an event may settle a term, for which `due` is asked."""
+    return (term.kind == "after" and term.delay_min > 0) or term.kind == "aftercorr"
+
+
+def settles_at_us(cluster: Cluster, job: Job) -> int | None:
+    """Return when time alone settles the first of a job's terms; None: only an event does."""
+    if job.reason == Reason.DependencyNeverSatisfied:
+        return None
+    moments = []
+    for term in job.dependencies:
+        if term.kind == "after" and term.delay_min:
+            when_us = _delay_over_us(cluster, term)
+            if when_us is not None:
+                moments.append(when_us)
+        elif term.kind == "aftercorr" and job.array_pending and not _has_open(cluster, term, 0):
+            return 0
+    return min(moments, default=None)
+
+
+def _delay_over_us(cluster: Cluster, term: Dependency) -> int | None:
+    """Return when the minutes after the starts of a term's jobs are over; None before those."""
+    targets = _targets(cluster, term, Ends())
+    if targets is None or any(target.state == JobState.PENDING for target in targets):
+        return None
+    begun_us = [target.start_us or target.end_us for target in targets]
+    if 0 in begun_us:
+        return None
+    return max(begun_us) + term.delay_min * _MINUTE_US if begun_us else 0
 
 
 def _has_open(cluster: Cluster, term: Dependency, ending: int) -> bool:

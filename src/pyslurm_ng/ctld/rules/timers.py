@@ -37,6 +37,7 @@ def due(
     limited: Iterable[int] | None = None,
     run_out: Collection[int] = (),
     spared: Spared = raise_it,
+    dependent: Collection[int] | None = None,
 ) -> list[ev.AnyEvent]:
     """Return what time has brought about; the rest when asked again in a second.
 
@@ -47,6 +48,8 @@ def due(
         last_seen_us: when each node was last heard of; soft state.
         limited: the jobs whose time may be over, from `LimitIndex`; None: look at all.
         run_out: the jobs whose association or QOS has no minutes left, from `UsageIndex`.
+        dependent: the jobs of which time may have settled a dependency, from `DependencyIndex`;
+            None: look at all.
         spared: is told of jobs and nodes about which a rule raises; without, that is raised.
     """
 
@@ -71,9 +74,10 @@ def due(
             spared(name, error)
             return []
 
+    dependents = cluster.ineligible if dependent is None else dependent
     limit_jobs = (*(cluster.active if limited is None else limited), *run_out)
     kinds: tuple[Callable[[], Sequence[ev.AnyEvent]], ...] = (
-        lambda: each_job(partial(dependency.due, cluster, now_us), cluster.ineligible),
+        lambda: each_job(partial(dependency.due, cluster, now_us), dependents),
         lambda: each_job(partial(deadlines, cluster, now_us), cluster.with_deadline),
         lambda: sparing("node", silent, last_seen_us.keys(), spared),
         lambda: each_job(limits, limit_jobs),
