@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +47,9 @@ def at(clock: str) -> int:
     return calendar.timegm(moment) * SECOND
 
 
-def register(database: Database, journal_id: str = JOURNAL) -> ClusterRegistered:
+def register(
+    database: Database, journal_id: str = JOURNAL, store_flags: Sequence[str] = ("job_script",)
+) -> ClusterRegistered:
     """Register cluster `demo` as its controller does."""
     request = RegisterCluster(
         cluster="demo",
@@ -55,7 +57,7 @@ def register(database: Database, journal_id: str = JOURNAL) -> ClusterRegistered
         control_port=6817,
         journal_id=journal_id,
         tres=["gres/gpu", "gres/gpu:a100"],
-        store_flags=["job_script"],
+        store_flags=list(store_flags),
     )
     return registration.register(database, request)
 

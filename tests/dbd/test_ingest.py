@@ -242,6 +242,15 @@ def test_scripts_are_kept_only_when_asked_for(store: Database) -> None:
     assert rows(store, schema.texts, "hash", "text") == [("digest", "#!/bin/sh\n")]
 
 
+def test_environments_are_kept_only_when_asked_for(store: Database) -> None:
+    """AccountingStoreFlags=job_env; the script's flag is not set here."""
+    register(store, store_flags=("job_env",))
+    job = msgspec.structs.replace(submitted(T, 1), env_hash="variables")
+    texts = [ev.ScriptStored(T, name, name.encode()) for name in ("digest", "variables")]
+    record(store, *texts, job)
+    assert rows(store, schema.texts, "hash") == [("variables",)]
+
+
 def test_a_used_job_id_given_again_hides_the_older_record(store: Database) -> None:
     """Ids wrap around after MaxJobId."""
     record(store, submitted(T, 1), ev.JobEnded(T, 1, 4))

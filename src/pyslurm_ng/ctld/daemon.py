@@ -161,8 +161,7 @@ class Daemon:
             await self._server.listen_unix(path)
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from None
-        address = conf.slurmctld_addr or None
-        await self._server.listen_tcp(address, port)
+        await self._server.listen_tcp(None, port)
         self._parts.endpoint.bind("*", zmq_port(port, conf.slurmctld_parameters))
 
     def _roles_of(self, peer: Peer) -> frozenset[str]:

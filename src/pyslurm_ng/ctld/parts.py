@@ -129,6 +129,8 @@ class Parts:
         self.scheduler.policy = fresh.policy
         self.usage.adopt(conf)
         self.rate_limit.words = rate_limit_words(conf.slurmctld_parameters)
+        keep_us = conf.group_update_time * 1_000_000
+        self.identities.keep_us = self.reservation_groups.keep_us = keep_us
         self.identities.forget()
         self.reservation_groups.forget()
 

@@ -89,7 +89,9 @@ class Controllers:
         port = zmq_port(conf.slurmctld_port[0], conf.slurmctld_parameters)
         for index, host in enumerate(conf.slurmctld_host):
             name = f"slurmctld{index}"
-            self._endpoint.connect(name, "slurmctld", host.address or host.name, port)
+            # A shared address is that of whichever controller is in charge.
+            address = conf.slurmctld_addr or host.address or host.name
+            self._endpoint.connect(name, "slurmctld", address, port)
             self._peers.append(name)
         self.register()
         self._loop.call_later(_LINK_POLL_S, self._watch_link)

@@ -3,7 +3,7 @@
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -236,10 +236,21 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def mysql_url(
-    host: str, port: int, user: str, password: str | None, database: str, socket: str | None = None
+    host: str,
+    port: int,
+    user: str,
+    password: str | None,
+    database: str,
+    socket: str | None = None,
+    tls: Mapping[str, str] | None = None,
 ) -> sa.URL:
-    """The URL of a MySQL or MariaDB server; `localhost` means its Unix socket, as for mysql(1)."""
-    query: dict[str, str] = {"charset": "utf8mb4"}
+    """The URL of a MySQL or MariaDB server; `localhost` means its Unix socket, as for mysql(1).
+
+    Args:
+        tls: files and ciphers of an encrypted connection, by ssl_ca, ssl_capath, ssl_cert,
+            ssl_cipher and ssl_key.
+    """
+    query: dict[str, str] = {"charset": "utf8mb4", **(tls or {})}
     if socket is None and host == "localhost":
         socket = next((path for path in MYSQL_SOCKETS if os.path.exists(path)), None)
     if socket:

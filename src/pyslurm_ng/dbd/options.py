@@ -178,38 +178,8 @@ def _embedded(shared: dict[str, str], key_path: str, cluster: str) -> Configurat
 def _configured(
     conf: SlurmdbdConf, shared: dict[str, str], key_path: str, cluster: str, path: str
 ) -> Configuration:
-    kind = conf.storage_type.rpartition("/")[2]
-    if kind == "sqlite":
-        place = conf.storage_loc
-        if not os.path.isabs(place):
-            # "StorageLoc" names a database for the servers; a file needs a directory.
-            state = shared.get("StateSaveLocation", "")
-            if not state:
-                raise BadOptions(f"{path}: StorageLoc: an absolute path is needed for sqlite")
-            place = os.path.join(state, "slurmdbd.sqlite")
-        url = sqlite_url(place)
-    elif kind == "mysql":
-        socket = next(
-            (
-                word.partition("=")[2]
-                for word in conf.storage_parameters
-                if word.lower().startswith("socket=")
-            ),
-            None,
-        )
-        url = mysql_url(
-            conf.storage_host,
-            conf.storage_port,
-            conf.storage_user,
-            conf.storage_pass or None,
-            conf.storage_loc,
-            socket,
-        )
-    else:
-        raise BadOptions(
-            f"{path}: StorageType: accounting_storage/mysql and accounting_storage/sqlite are "
-            "allowed"
-        )
+    _refuse_other_host(conf, path)
+    url = _database_url(conf, shared, path)
     is_open = "noinaddrany" not in [word.lower() for word in conf.communication_parameters]
     address = None if is_open else conf.dbd_addr
     return Configuration(
@@ -231,6 +201,62 @@ def _configured(
     )
 
 
+def _refuse_other_host(conf: SlurmdbdConf, path: str) -> None:
+    """Two hosts with one slurmdbd.conf must not both serve its database.
+
+    Raises:
+        BadOptions: DbdHost is another host than this one.
+    """
+    full = os.uname().nodename
+    short = full.partition(".")[0]
+    if conf.dbd_host not in (full, short, "localhost"):
+        raise BadOptions(
+            f"{path}: DbdHost: This host not configured to run SlurmDBD "
+            f"(({short} or {full}) != {conf.dbd_host})"
+        )
+
+
+def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.URL:
+    """Return where accounting is kept.
+
+    Raises:
+        BadOptions: no such kind of database, no place for its file, or an unknown parameter.
+    """
+    kind = conf.storage_type.rpartition("/")[2]
+    if kind == "sqlite":
+        place = conf.storage_loc
+        if not os.path.isabs(place):
+            # "StorageLoc" names a database for the servers; a file needs a directory.
+            state = shared.get("StateSaveLocation", "")
+            if not state:
+                raise BadOptions(f"{path}: StorageLoc: an absolute path is needed for sqlite")
+            place = os.path.join(state, "slurmdbd.sqlite")
+        return sqlite_url(place)
+    if kind != "mysql":
+        raise BadOptions(
+            f"{path}: StorageType: accounting_storage/mysql and accounting_storage/sqlite are "
+            "allowed"
+        )
+    words = (word.partition("=") for word in conf.storage_parameters)
+    given = {name.strip().lower(): value.strip() for name, _, value in words}
+    for name, value in given.items():
+        if name not in ("socket", *_TLS) or not value:
+            # A misspelt word would leave the connection without encryption.
+            allowed = ", ".join(f"{one.upper()}=" for one in ("socket", *_TLS))
+            raise BadOptions(f"{path}: StorageParameters: '{name}' is bad; allowed: {allowed}")
+    return mysql_url(
+        conf.storage_host,
+        conf.storage_port,
+        conf.storage_user,
+        conf.storage_pass or None,
+        conf.storage_loc,
+        given.pop("socket", None),
+        given,
+    )
+
+
+_TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher", "ssl_key")
+"""Words of StorageParameters by which the connection to the database is encrypted."""
 _SECRET = frozenset(("storage_pass", "storage_pass_script"))
 
 

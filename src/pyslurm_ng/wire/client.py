@@ -74,6 +74,7 @@ _PROTOCOL_TEXTS = (
 QUICK_KEYS = (
     "ClusterName",
     "SlurmctldHost",
+    "SlurmctldAddr",
     "SlurmctldPort",
     "SlurmctldPidFile",
     "SlurmdPidFile",
@@ -340,9 +341,11 @@ class Client:
         """Return (path, 0) for Unix sockets and (host, port) for TCP, in the order to try."""
         conf = self._conf
         if self._audience == "slurmctld":
-            hosts = controller_hosts(conf.get("slurmctldhost", ""))
+            hosts = [host for _, host in controller_hosts(conf.get("slurmctldhost", ""))]
+            shared = conf.get("slurmctldaddr", "")  # of whichever controller is in charge
             port = _slurmctld_port(conf)
-            return [(_slurmctld_socket(conf), 0), *((host, port) for _, host in hosts)]
+            places = [(host, port) for host in ([shared] if shared else hosts)]
+            return [(_slurmctld_socket(conf), 0), *places]
         if self._audience == "slurmdbd":
             port = int(conf.get("accountingstorageport", DEFAULT_DBD_PORT))
             host = conf.get("accountingstoragehost", "localhost")

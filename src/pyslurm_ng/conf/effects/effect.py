@@ -16,7 +16,7 @@ from pyslurm_ng.conf.effects.slurm_conf import (
     POWER_ACTION,
 )
 from pyslurm_ng.conf.effects.what import Keys, Words
-from pyslurm_ng.conf.effects.words import DBD_WORDS, GRES_WORDS, SLURM_WORDS
+from pyslurm_ng.conf.effects.words import DBD_WORDS, GRES_WORDS, PARTITION_WORDS, SLURM_WORDS
 from pyslurm_ng.conf.lexer import ConfError, ConfText, Entry
 from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.tables.options import OPTIONS
@@ -38,6 +38,7 @@ SECTIONS: dict[str, Keys] = {
 """By file, or kind of line in slurm.conf."""
 _WORDS: dict[str, dict[str, Words]] = {
     "slurm.conf": SLURM_WORDS,
+    "PartitionName": PARTITION_WORDS,
     "slurmdbd.conf": DBD_WORDS,
     "gres.conf": GRES_WORDS,
 }

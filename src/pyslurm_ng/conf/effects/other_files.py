@@ -30,10 +30,14 @@ CGROUP = Keys(
 
 SLURMDBD = Keys(
     same=named("""
-        AuthInfo AuthType CommunicationParameters DbdAddr DbdHost DbdPort DebugLevel LogFile
+        AuthInfo AuthType DbdAddr DbdHost DbdPort DebugLevel LogFile
         LogTimeFormat PidFile PrivateData SlurmUser StorageHost StorageLoc StorageParameters
         StoragePass StoragePort StorageType StorageUser
     """),
+    differs={
+        "CommunicationParameters": "NoInAddrAny lets slurmdbd listen at DbdAddr alone; no other "
+        "word has an effect",
+    },
     accepted={
         "AllowNoDefAcct": "users always have a default account",
         "ArchiveDir": _NO_ARCHIVE,

@@ -22,7 +22,7 @@ CLUSTER = Keys(
     same=named("""
         AccountingStorageEnforce AccountingStorageHost AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
-        BcastExclude BcastParameters CliFilterPlugins ClusterName CompleteWait DefCpuPerGPU
+        BcastExclude BcastParameters ClusterName CompleteWait DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FirstJobId GresTypes
         GroupUpdateTime HealthCheckInterval HealthCheckNodeState HealthCheckProgram
@@ -31,7 +31,7 @@ CLUSTER = Keys(
         KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
         MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxStepCount
         MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
-        PreemptMode PreemptParameters PreemptType PrEpPlugins PriorityCalcPeriod
+        PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
         PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc PriorityWeightJobSize
         PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES PrivateData ProctrackType
@@ -65,6 +65,7 @@ CLUSTER = Keys(
         "AuthAltParameters": "there are no tokens yet",
         "AuthAltTypes": "there are no tokens yet",
         "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
+        "CliFilterPlugins": "plugins cannot be loaded",
         "DataParserParameters": "there is one version of JSON",
         "FairShareDampeningFactor": "accounting computes no fair-share factors yet",
         "FederationParameters": _NO_FEDERATION,
@@ -76,6 +77,7 @@ CLUSTER = Keys(
         "MetricsType": _NO_METRICS,
         "PluginDir": "everything is built in",
         "PrEpParameters": "no plugin takes any",
+        "PrEpPlugins": "prologs and epilogs are always run as prep/script does",
         "PriorityParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorPlugin": _NO_SITE_FACTOR,
@@ -119,7 +121,7 @@ NODE = Keys(
     same=named("""
         NodeName NodeHostname NodeAddr Boards CoreSpecCount CoresPerSocket CpuBind CPUs
         CpuSpecList Features Gres MemSpecLimit Port RealMemory Reason RestrictedCoresPerGPU
-        Sockets SocketsPerBoard ThreadsPerCore TmpDisk Topology Weight
+        Sockets SocketsPerBoard ThreadsPerCore TmpDisk Weight
     """),
     differs={
         "State": "CLOUD nodes are never powered up, and FUTURE nodes stay so",
@@ -128,6 +130,7 @@ NODE = Keys(
         "BcastAddr": "files are sent to the usual address",
         "Parameters": "SlurmdParameters hold for every node",
         "SuspendTime": _NO_BOOT,
+        "Topology": "topology.conf or topology.yaml says where nodes are",
     },
 )
 

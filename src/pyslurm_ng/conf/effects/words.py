@@ -232,10 +232,11 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "SelectTypeParameters": Words(
         same=named("""
-            cr_cpu cr_cpu_memory cr_core cr_core_memory cr_socket cr_socket_memory cr_memory
+            cr_cpu cr_cpu_memory cr_core cr_core_memory cr_socket cr_socket_memory
             cr_one_task_per_core cr_core_default_dist_block cr_lln cr_pack_nodes ll_shared_gres
             multiple_sharing_gres_pj enforce_binding_gres one_task_per_sharing_gres
         """),
+        differs={"cr_memory": "as CR_Core_Memory: jobs of other rows do not share cores"},
         accepted={"cr_no_dist_topo_block": _NOT_YET},
     ),
     "TaskPluginParam": Words(
@@ -253,6 +254,13 @@ SLURM_WORDS: dict[str, Words] = {
             "topomaxsizeunroll": "of a range of nodes the most that there is room for are taken",
             "topooptional": "looking at the network costs nothing that could be saved",
         },
+    ),
+}
+
+PARTITION_WORDS: dict[str, Words] = {
+    "PreemptMode": Words(
+        same=named("off cancel requeue suspend priority"),
+        accepted={"gang": "jobs take turns where the PreemptMode of the cluster has GANG"},
     ),
 }
 

@@ -44,7 +44,7 @@ class ReservationGroups:
     ) -> None:
         self._run = run
         self._record = record
-        self._keep_us = keep_us
+        self.keep_us = keep_us
         self._names: tuple[str, ...] = ()
         self._members: Members = {}
         self._asked_us = 0
@@ -55,7 +55,7 @@ class ReservationGroups:
         names = groups_to_ask(cluster)
         if names:
             self._record(members_known(cluster, self._members, now_us))
-        is_stale = self._keep_us > 0 and not 0 <= now_us - self._asked_us < self._keep_us
+        is_stale = self.keep_us > 0 and not 0 <= now_us - self._asked_us < self.keep_us
         if not names or self._is_asking or (names == self._names and not is_stale):
             return
         self._names, self._asked_us, self._is_asking = names, now_us, True

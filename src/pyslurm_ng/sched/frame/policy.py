@@ -32,7 +32,7 @@ class Policy:
     size_relative_to_time: bool = False
     accrues_always: bool = False  # age counts from submission
     only_increases: bool = False
-    no_normal: frozenset[str] = frozenset()  # of age assoc part qos tres
+    no_normal: frozenset[str] = frozenset()  # of assoc part qos tres
     selection: Selection = DEFAULTS
     backfills: bool = True  # else jobs of a partition start strictly in order
     time_min_is_soft: bool = False  # plan with --time-min, leave the limit
@@ -117,11 +117,7 @@ def policy(conf: SlurmConf) -> Policy:
         weight_tres=tres_weights(conf.priority_weight_tres),
         accrues_always="ACCRUE_ALWAYS" in flags,
         only_increases="INCR_ONLY" in flags,
-        no_normal=frozenset(
-            flag.removeprefix("NO_NORMAL_").lower()
-            for flag in flags
-            if flag.startswith("NO_NORMAL_")
-        ),
+        no_normal=raw_factors(flags),
         selection=selection(conf),
         backfills=conf.scheduler_type != "sched/builtin",
         time_min_is_soft="time_min_as_soft_limit" in words,
@@ -165,6 +161,13 @@ def policy(conf: SlurmConf) -> Policy:
         over_run_us=over_run_us(conf),
         het_priority=_word(conf.scheduler_parameters, "bf_hetjob_prio"),
     )
+
+
+def raw_factors(flags: set[str]) -> frozenset[str]:
+    """Return the factors that are no shares of the largest, by PriorityFlags in upper case."""
+    every = ("assoc", "part", "qos", "tres")
+    is_all = "NO_NORMAL_ALL" in flags
+    return frozenset(name for name in every if is_all or f"NO_NORMAL_{name.upper()}" in flags)
 
 
 def selection(conf: SlurmConf) -> Selection:

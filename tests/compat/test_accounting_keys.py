@@ -1,0 +1,131 @@
+"""Effects of slurmdbd.conf, and of what slurm.conf says of accounting."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.base.daemon_log import DEBUG, ERROR, DaemonLog
+from pyslurm_ng.dbd.daemon import CannotStart, Daemon
+from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
+from pyslurm_ng.wire.auth import AuthError
+from tests.dbd.test_daemon import Place
+
+SQLITE = "StorageType=accounting_storage/sqlite\n"
+MYSQL = "StorageType=accounting_storage/mysql\n"
+
+
+@pytest.fixture
+def loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Configuration]:
+    """Return a function from lines of slurmdbd.conf to what slurmdbd runs with."""
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    (tmp_path / "slurm.conf").write_text(
+        f"ClusterName=demo\nStateSaveLocation={tmp_path}\nAuthType=auth/munge\n"
+    )
+
+    def load(text: str) -> Configuration:
+        path = tmp_path / "slurmdbd.conf"
+        path.write_text(text)
+        path.chmod(0o600)
+        return load_configuration(Options())
+
+    return load
+
+
+# The database ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "part", "value"),
+    [
+        ("StorageHost=db.example", "host", "db.example"),
+        ("StoragePort=3333", "port", 3333),
+        ("StorageUser=acct", "username", "acct"),
+        ("StoragePass=secret", "password", "secret"),
+        ("StorageLoc=books", "database", "books"),
+    ],
+)
+def test_where_the_database_is(loaded: Any, line: str, part: str, value: object) -> None:
+    """Each key is one part of the address that is connected to."""
+    assert getattr(loaded(f"{MYSQL}{line}\n").url, part) == value
+    assert getattr(loaded(f"{MYSQL}").url, part) != value
+
+
+def test_storage_type(loaded: Any, tmp_path: Path) -> None:
+    """StorageType=accounting_storage/sqlite keeps a file, /mysql asks a server."""
+    assert loaded(MYSQL).url.drivername == "mysql+pymysql"
+    found = loaded(f"{SQLITE}StorageLoc={tmp_path}/books\n")
+    assert (found.url.drivername, found.url.database) == ("sqlite", f"{tmp_path}/books")
+
+
+def test_storage_parameters(loaded: Any) -> None:
+    """StorageParameters=SSL_*: the connection to the server is encrypted; a bad word stops it."""
+    plain = loaded(f"{MYSQL}StorageHost=db\n").url
+    url = loaded(f"{MYSQL}StorageHost=db\nStorageParameters=SSL_CA=/ca.pem,SSL_CERT=/c.pem\n").url
+    arguments = [sa.create_engine(one).dialect.create_connect_args(one)[1] for one in (plain, url)]
+    assert [one.get("ssl") for one in arguments] == [None, {"ca": "/ca.pem", "cert": "/c.pem"}]
+    found = loaded(f"{MYSQL}StorageHost=localhost\nStorageParameters=SOCKET=/run/db.sock\n").url
+    assert found.query["unix_socket"] == "/run/db.sock"
+    with pytest.raises(BadOptions, match="StorageParameters: 'sslca' is bad; allowed: SOCKET="):
+        loaded(f"{MYSQL}StorageParameters=SSLCA=/ca.pem\n")
+
+
+# The daemon --------------------------------------------------------------------------------------
+
+
+def test_dbd_host(loaded: Any) -> None:
+    """DbdHost: slurmdbd runs on no other host."""
+    for host in (os.uname().nodename, "localhost"):
+        loaded(f"{SQLITE}DbdHost={host}\n")
+    with pytest.raises(BadOptions, match="This host not configured to run SlurmDBD"):
+        loaded(f"{SQLITE}DbdHost=another-host\n")
+
+
+def test_debug_level(loaded: Any, tmp_path: Path) -> None:
+    """DebugLevel is how much the file has that LogFile names."""
+    for level, number in (("error", ERROR), ("debug", DEBUG)):
+        path = tmp_path / f"{level}.log"
+        conf = loaded(f"{SQLITE}DebugLevel={level}\nLogFile={path}\n")
+        log = DaemonLog("slurmdbd")
+        Daemon(Options(), conf, log)._open_log()
+        assert (log.file_level, path.exists()) == (number, True)
+
+
+def test_auth_type_and_info_of_slurmdbd(loaded: Any, tmp_path: Path) -> None:
+    """AuthType=auth/slurm wants the key beside it, auth/munge the socket that AuthInfo names."""
+    conf = loaded(f"{SQLITE}AuthType=auth/slurm\n")
+    with pytest.raises(CannotStart, match=f"{tmp_path}/slurm.key"):
+        Daemon(Options(), conf, DaemonLog("slurmdbd"))._identity()
+    conf = loaded(f"{SQLITE}AuthType=auth/munge\nAuthInfo=socket={tmp_path}/munged\n")
+    identity = Daemon(Options(), conf, DaemonLog("slurmdbd"))._identity()
+    with pytest.raises(AuthError, match=f"munge is not|{tmp_path}/munged"):
+        identity.signer.sign_credential(b"x")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    found = Place(tmp_path)
+    yield found
+    found.stop()
+
+
+@pytest.mark.daemons
+@pytest.mark.parametrize("words", ["", "CommunicationParameters=NoInAddrAny\n"])
+def test_dbd_port_and_address(place: Place, words: str) -> None:
+    """slurmdbd listens at DbdPort; with NoInAddrAny only at DbdAddr."""
+    place.write_dbd_conf(f"DbdAddr=127.0.0.2\n{words}")
+    assert place.run().returncode == 0
+    socket.create_connection(("127.0.0.2", place.port), 30).close()
+    if words:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", place.port), 30)
+    else:
+        socket.create_connection(("127.0.0.1", place.port), 30).close()
+    assert place.pid()
+    assert (place.path / "state" / "acct.sqlite").exists()
