@@ -35,7 +35,7 @@ demo: build
 	demo/run.sh
 
 test: build
-	$(PY) -m pytest $(TESTS) -m "not soak and not perf" -q $(PYTEST_ARGS)
+	scripts/run_tests.sh $(PY) $(TESTS) -m "not soak and not perf" -q $(PYTEST_ARGS)
 
 lint: dev
 	$(VENV)/bin/ruff check .
@@ -54,7 +54,7 @@ bench: build
 
 # What takes minutes: random crashes, many seeds.
 soak: build
-	$(PY) -m pytest $(TESTS) -m soak -q
+	scripts/run_tests.sh $(PY) $(TESTS) -m soak -q
 	PYSLURM_SIM_SEEDS=$${PYSLURM_SIM_SEEDS:-3000} $(PY) -m pytest tests/sim/test_chaos.py -q
 
 # Every decoder and parser for FUZZ_SECONDS in all; by coverage where atheris can be installed.

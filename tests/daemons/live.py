@@ -11,7 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-BIN = Path(sys.prefix) / "bin"
+# scripts/run_tests.sh names another directory where other users may not enter this one.
+BIN = Path(os.environ.get("PYSLURM_TEST_BIN") or Path(sys.prefix) / "bin")
+SBIN = BIN if (BIN / "slurmctld").exists() else BIN.parent / "sbin"
+_INSTALLED = BIN.parent / "lib" / "pyslurm-ng"
+# An interpreter that other users may start, and where it finds our package and its libraries.
+PYTHON = str(_INSTALLED / "bin" / "pyslurm-python") if _INSTALLED.exists() else sys.executable
+PYTHON_PATH = [str(_INSTALLED)] if _INSTALLED.exists() else [path for path in sys.path if path]
 COMMAND_LIMIT_S = 60.0
 # What srun and salloc say of a job that does not start at once, as on a machine under load.
 _WAITING = re.compile(
@@ -22,7 +28,8 @@ _WAITING = re.compile(
 def missing_programs() -> list[str]:
     """Return which programs a cluster needs that `make build` has not put into place."""
     needed = ("slurmctld", "slurmd", "slurmdbd", "sinfo", "squeue", "sbatch", "pyslurm-ng")
-    return [name for name in needed if not (BIN / name).exists()]
+    places = (BIN, SBIN)
+    return [name for name in needed if not any((place / name).exists() for place in places)]
 
 
 @dataclass(frozen=True)
@@ -120,6 +127,6 @@ def start(directory: Path, *options: str) -> LiveCluster:
     )
     assert done.returncode == 0, done.stderr
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("SLURM", "SBATCH"))}
-    environment["PATH"] = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    environment["PATH"] = os.pathsep.join((str(BIN), str(SBIN), os.environ["PATH"]))
     environment["SLURM_CONF"] = str(directory / "etc" / "slurm.conf")
     return LiveCluster(directory, environment)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from tests.daemons.faults import (
     submit_as,
     tracebacks,
 )
-from tests.daemons.live import LiveCluster, start
+from tests.daemons.live import PYTHON, LiveCluster, start
 
 pytestmark = AS_OTHERS
 OWNER = "games"
@@ -85,6 +84,6 @@ def test_a_user_gets_nothing_out_of_a_daemon(cluster: LiveCluster, daemon: str) 
     else:
         pids = [pid_of(cluster, daemon)]
     for pid in pids:
-        done = as_user(cluster, OWNER, sys.executable, "-c", LOOK, str(pid), cwd=Path("/tmp"))
+        done = as_user(cluster, OWNER, PYTHON, "-c", LOOK, str(pid), cwd=Path("/tmp"))
         assert (done.stdout, done.returncode) == ("", 0), done
     cluster.out("scancel", str(job))

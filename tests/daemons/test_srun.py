@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.live import BIN, LiveCluster
+from tests.daemons.live import BIN, SBIN, LiveCluster
 
 pytestmark = pytest.mark.daemons
 LIMIT_S = 40.0
@@ -310,7 +310,7 @@ def test_srun_survives_a_new_controller(live_cluster: LiveCluster, spawn: Spawn)
         "the controller's start",
         lambda: (
             subprocess.run(
-                [str(BIN / "slurmctld"), "-f", str(conf)], check=False, capture_output=True
+                [str(SBIN / "slurmctld"), "-f", str(conf)], check=False, capture_output=True
             ).returncode
             == 0
         ),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from pyslurm_ng.wire import messages
 from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, tracebacks
-from tests.daemons.live import LiveCluster, start
+from tests.daemons.live import PYTHON, PYTHON_PATH, LiveCluster, start
 
 pytestmark = AS_OTHERS
 OWNER, OTHER = "games", "nobody"
@@ -146,10 +145,9 @@ def test_operators_messages_are_theirs(cluster: LiveCluster, work: Path) -> None
     theirs = [row for row in messages.rows() if row.owner_rule in ("operator", "admin")]
     assert {row.kind for row in theirs} == set(OPERATORS)
     program = work / "ask.py"
-    path = [path for path in sys.path if path]
-    program.write_text(ASK.format(path=path, messages=OPERATORS))
+    program.write_text(ASK.format(path=PYTHON_PATH, messages=OPERATORS))
     program.chmod(0o644)
-    ran = as_user(cluster, OTHER, sys.executable, str(program), cwd=work)
+    ran = as_user(cluster, OTHER, PYTHON, str(program), cwd=work)
     refusals = dict(line.split(" ", 1) for line in ran.stdout.splitlines())
     assert set(refusals) == set(OPERATORS), ran.stderr
     assert set(refusals.values()) == {DENIED, "Invalid user id"}
@@ -174,11 +172,11 @@ def test_a_stolen_credential_for_files_is_of_no_use(
     RELIABILITY 57, 59.
     """
     program = work / "send.py"
-    program.write_text(SEND.format(path=[path for path in sys.path if path]))
+    program.write_text(SEND.format(path=PYTHON_PATH))
     program.chmod(0o644)
 
     def send(user: str, where: str) -> str:
-        words = (sys.executable, str(program), str(work / "kept"), where, str(job))
+        words = (PYTHON, str(program), str(work / "kept"), where, str(job))
         return as_user(cluster, user, *words, cwd=work).stdout.strip()
 
     assert send(OWNER, f"{work}/mine") == "sent"
