@@ -29,7 +29,7 @@ from pyslurm_ng.conf import (
     topology_conf,
     topology_yaml,
 )
-from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules import dependency_text
 from pyslurm_ng.dbd.admin import words as admin_words
 from pyslurm_ng.journal import checkpoint, segment
 from pyslurm_ng.model import events
@@ -205,7 +205,7 @@ def _directives(data: bytes) -> None:
 
 
 def _dependency(text: str) -> None:
-    assert dependency.parse_dependency(CLUSTER, text) is not None
+    assert dependency_text.parse_dependency(CLUSTER, text) is not None
 
 
 def _sacctmgr(text: str) -> None:

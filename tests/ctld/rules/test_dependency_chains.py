@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_KILL_INVALID_DEP
-from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules import dependency, dependency_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
@@ -55,7 +55,7 @@ def test_a_cycle_is_found_through_a_long_chain(length: int) -> None:
     """The first may not wait for the last."""
     cluster = cluster_of()
     jobs = chain(cluster, length)
-    outcome = dependency.for_update(cluster, cluster.jobs[jobs[0]], f"afterok:{jobs[-1]}")
+    outcome = dependency_text.for_update(cluster, cluster.jobs[jobs[0]], f"afterok:{jobs[-1]}")
     assert isinstance(outcome, Reject)
     assert outcome.code == Errno.ESLURM_CIRCULAR_DEPENDENCY
 

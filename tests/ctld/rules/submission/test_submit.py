@@ -14,7 +14,7 @@ from pyslurm_ng.base.numbers import (
     REQ_NO_REQUEUE,
 )
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency
+from pyslurm_ng.ctld.rules import dependency, dependency_text
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.steer import hold_jobs
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
@@ -804,11 +804,11 @@ def test_updates_cannot_close_a_circle() -> None:
     first = room.job()
     second = room.job(dependency=f"afterok:{first.job_id}")
     third = room.job(dependency=f"afterok:{second.job_id}")
-    circle = dependency.for_update(room.cluster, first, f"afterany:{third.job_id}")
+    circle = dependency_text.for_update(room.cluster, first, f"afterany:{third.job_id}")
     assert isinstance(circle, Reject) and circle.code == Errno.ESLURM_CIRCULAR_DEPENDENCY
-    itself = dependency.for_update(room.cluster, first, f"afterany:{first.job_id}")
+    itself = dependency_text.for_update(room.cluster, first, f"afterany:{first.job_id}")
     assert isinstance(itself, Reject) and itself.code == Errno.ESLURM_DEPENDENCY
-    assert dependency.for_update(room.cluster, second, "") == ((), False)
+    assert dependency_text.for_update(room.cluster, second, "") == ((), False)
 
 
 @given(

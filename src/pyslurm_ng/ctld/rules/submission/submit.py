@@ -26,7 +26,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REQUEUE,
 )
 from pyslurm_ng.conf.values import option_int
-from pyslurm_ng.ctld.rules import dependency, job_count, queue_room
+from pyslurm_ng.ctld.rules import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission import limits, plugins
@@ -134,8 +134,8 @@ def _enter_het(
         if isinstance(found, Reject):
             return found
         accepted.append(found)
-    if sum(len(found.dependencies) for found in accepted) > dependency.MOST_TERMS:
-        return dependency.TOO_MANY
+    if sum(len(found.dependencies) for found in accepted) > dependency_text.MOST_TERMS:
+        return dependency_text.TOO_MANY
     refusal = queue_room.refusal(cluster, context, map(_counted, accepted))
     if refusal is not None:
         return refusal
@@ -233,7 +233,9 @@ def check(
     partitions = check_partitions(cluster, request, names, standing, times, context)
     if isinstance(partitions, Reject):
         return partitions
-    terms = dependency.parse_dependency(cluster, request.dependency) if request.dependency else None
+    terms = None
+    if request.dependency:
+        terms = dependency_text.parse_dependency(cluster, request.dependency)
     if isinstance(terms, Reject):
         return terms
     count = array.count if array is not None else components

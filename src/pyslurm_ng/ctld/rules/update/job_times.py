@@ -7,7 +7,7 @@ import msgspec
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.ctld.rules import dependency as dependencies
+from pyslurm_ng.ctld.rules import dependency as dependencies, dependency_text
 from pyslurm_ng.ctld.rules.steer import comes_back
 from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
 from pyslurm_ng.model.partition import opened
@@ -100,7 +100,7 @@ def deadline(change: Change, value: str) -> int:
 @while_pending
 def dependency(change: Change, value: str) -> int:
     """Replace what the job waits for."""
-    found = dependencies.for_update(change.cluster, change.job, value)
+    found = dependency_text.for_update(change.cluster, change.job, value)
     if isinstance(found, Reject):
         return found.code
     terms, is_any = found
