@@ -18,7 +18,6 @@ from pyslurm_ng.d import file_transfers
 from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.stepd import file_receiver
 from pyslurm_ng.wire.node_messages import SendFile
-from pyslurm_ng.wire.shares import BACKOFF
 
 ALICE, BOB = 1000, 1001
 
@@ -101,7 +100,7 @@ def test_a_user_has_a_share_of_the_places(tmp_path: Path, monkeypatch: pytest.Mo
     async def test(node: Node) -> None:
         for key in range(4):
             assert not isinstance(await node.begin(ALICE, key), int)
-        assert await node.begin(ALICE, 9) == BACKOFF
+        assert await node.begin(ALICE, 9) == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
         assert not isinstance(await node.begin(BOB, 10), int)
         assert await node.more(ALICE, 0) == 9  # EBADF: the oldest had to go
         assert not isinstance(await node.more(ALICE, 1), int)

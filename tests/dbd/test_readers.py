@@ -13,6 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.dbd import readers
 from pyslurm_ng.dbd.database import Database, is_cut_short
 from pyslurm_ng.dbd.readers import Query, Readers
@@ -20,7 +21,7 @@ from pyslurm_ng.dbd.service import TOO_LONG, Service, Settings
 from pyslurm_ng.wire import frame
 from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
 from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
-from pyslurm_ng.wire.shares import BACKOFF, PRIVILEGED
+from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import StreamServer
 from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
 from tests.dbd.accounting_room import at, configured, record, register, submitted
@@ -231,7 +232,7 @@ def test_a_user_may_have_so_many_waiting_and_no_more() -> None:
             await until(lambda: len(begun) == readers.RUNNING_PER_LANE)
             for _ in range(readers.WAITING_PER_LANE + 1):
                 submit(found, ALICE, blocked(gate, begun, ALICE), call)
-            assert call.refused == [BACKOFF]
+            assert call.refused == [Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF]
             other = Peerless()
             submit(found, BOB, blocked(gate, begun, BOB), other)
             assert other.refused == []

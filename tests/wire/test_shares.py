@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.connection import Connection
 from pyslurm_ng.wire.frame import pack_frame
 from pyslurm_ng.wire.messages import Ping, Reconfigure
 from pyslurm_ng.wire.rate_limit import RateLimit, RateLimitWords, rate_limit_words
-from pyslurm_ng.wire.shares import BACKOFF
 from pyslurm_ng.wire.step_messages import CreateStep
 from pyslurm_ng.wire.stream import Call, StreamLimits
 from tests.wire.wire_room import Room, handle, read_exactly, read_frame
@@ -138,7 +138,7 @@ def test_strangers_have_so_many_places_and_no_more(tmp_path: Path) -> None:
             strangers[-1].sendall(half)
         for gone in strangers[:6]:
             got = read_frame(gone)
-            assert got is None or got[3]["code"] == BACKOFF
+            assert got is None or got[3]["code"] == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
         on_loop(room, lambda: room.server.shares.counts()["connections_unproved"] == 4)
         assert room.server.shares.counts()["bytes_in_flight"] <= 4 * frame.MAX_UNAUTHENTICATED_BYTES
         known.sendall(pack_frame("Ping", 2, PING, 0, room.token("Ping", PING)))
@@ -159,7 +159,10 @@ def test_who_has_most_connections_makes_room(tmp_path: Path) -> None:
         seventh.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING, uid=ALICE)))
         got = read_frame(seventh)
         assert got is not None
-        assert (got[3]["code"], got[3]["text"]) == (BACKOFF, "too many connections")
+        assert (got[3]["code"], got[3]["text"]) == (
+            Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF,
+            "too many connections",
+        )
         assert ask(room, BOB)["version"] == str(BOB)
         administrators = [room.raw_unix() for _ in range(4)]
         for one in administrators:
@@ -210,7 +213,7 @@ def test_open_calls_have_a_share(tmp_path: Path) -> None:
         client.sendall(b"".join(create(ALICE, number) for number in (1, 2, 3)))
         got = read_frame(client)
         assert got is not None
-        assert (got[2], got[3]["code"]) == (3, BACKOFF)
+        assert (got[2], got[3]["code"]) == (3, Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF)
         assert f"uid {ALICE}" in str(got[3]["text"])
         other = room.raw_tcp()
         other.sendall(create(BOB, 1))

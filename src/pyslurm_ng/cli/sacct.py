@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.error_numbers import is_unreachable
 from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, shown
 from pyslurm_ng.cli.accounting.sacct_fields import (
     BRIEF_FORMAT,
@@ -107,7 +108,7 @@ def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
 
 
 def _fail_for(error: "Any") -> None:
-    if 1000 < error.code < 1900 or error.code == 5004:
+    if is_unreachable(error.code):
         detail = error.detail or error.text
         fail(f"sacct: error: Problem talking to the database: {detail}")
     fail(f"sacct: error: {error.text}")

@@ -3,6 +3,7 @@
 import os
 import sys
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import (
     JOB_COMPLETED,
     JOB_FLAG_COMPLETING,
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 NO_SCRIPT_LIMIT = 64 << 20
 """More than this is not even read; the controller's own limit is max_script_size."""
-TRY_AGAIN = 11
-"""The controller has MaxJobCount jobs (EAGAIN)."""
 MOST_TRIES = 15
 _LEAD = "Batch job submission failed"
 _TOO_LONG = "Pathname of a file, directory or other parameter too long"
@@ -231,7 +230,7 @@ def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
             return client.change("SubmitJob", fields)
         except SlurmError as problem:
             tries += 1
-            if problem.code != TRY_AGAIN or tries >= MOST_TRIES:
+            if problem.code != Errno.EAGAIN or tries >= MOST_TRIES:
                 raise
         from time import sleep
 

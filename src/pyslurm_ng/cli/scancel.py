@@ -3,6 +3,7 @@
 import os
 import sys
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import CANCEL_BATCH, CANCEL_FULL, CANCEL_VERBOSE, SIGKILL
 from pyslurm_ng.base.state_names import parse_job_state
@@ -83,7 +84,6 @@ PROGRAM = Program(
     refused=REFUSED,
     no_effect=NO_EFFECT,
 )
-INVALID_JOB_ID, ACCESS_DENIED, ALREADY_DONE = 2017, 2002, 2021
 # Options that choose jobs, with the wire's filter fields and the words of "no match" messages.
 _FILTERS = (
     ("account", "accounts", "account"),
@@ -210,7 +210,7 @@ def _report(
     code = 0
     for text, number, words in reply["errors"]:
         # A job that is over or gone is what the user wanted; only -v speaks of it.
-        is_harmless = number in (INVALID_JOB_ID, ALREADY_DONE)
+        is_harmless = number in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
         if (not is_harmless or verbose) and "quiet" not in given:
             say(f"scancel: error: Kill job error on job id {text}: {words}")
         if not is_harmless:

@@ -427,7 +427,7 @@ class Daemon:
             return
         epoch = getattr(message, "epoch", None)
         if epoch is None:
-            answer(ErrorReply(1000, "Unexpected message received"))
+            answer(ErrorReply(Errno.SLURM_UNEXPECTED_MSG_ERROR, "Unexpected message received"))
             return
         newest = self.core.epoch
         if not self.core.accept_epoch(epoch):

@@ -25,7 +25,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.stepd.file_receiver import DATA, END, PIECE_BYTES
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.messages import Done
-from pyslurm_ng.wire.stream import BACKOFF, Call
+from pyslurm_ng.wire.stream import Call
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.job_spec import Account
@@ -80,7 +80,7 @@ class FileTransfers:
             return
         refusal = self._refusal(credential.uid)
         if refusal:
-            call.error(BACKOFF, refusal)
+            call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, refusal)
             return
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)

@@ -18,7 +18,8 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from pyslurm_ng.wire.shares import BACKOFF, PRIVILEGED
+from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
 THREADS = 3
@@ -97,7 +98,10 @@ class Readers:
         with self._changed:
             waiting = len(self._lanes.get(lane, ())) + sum(one.lane == lane for one in self._unread)
             if lane != PRIVILEGED and waiting >= WAITING_PER_LANE:
-                call.error(BACKOFF, f"{waiting} queries of this user wait; ask again later")
+                call.error(
+                    Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF,
+                    f"{waiting} queries of this user wait; ask again later",
+                )
                 ended()
                 return
             self._queue(query)

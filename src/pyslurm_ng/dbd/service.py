@@ -135,7 +135,7 @@ class Service:
                 self._on_reconfigure()
                 call.reply(Done())
             case _:
-                call.error(1000, f"{call.kind} is not for slurmdbd")
+                call.error(Errno.SLURM_UNEXPECTED_MSG_ERROR, f"{call.kind} is not for slurmdbd")
 
     def close(self) -> None:
         """Finish the write under way, give up the rest; nothing acknowledged is lost by that."""
@@ -211,7 +211,8 @@ class Service:
     def _internal(self, call: Call, bug: BaseException) -> None:
         """Note a bug in the answer to one request; only this one fails."""
         self.faults.note("internal", f"{call.kind} of uid {call.peer.uid}: internal error", bug)
-        self._post(call.error, 2090, "Slurm internal error, contact system administrator")
+        text = "Slurm internal error, contact system administrator"
+        self._post(call.error, Errno.ESLURM_INTERNAL, text)
 
     def _note_database_error(self, error: BaseException) -> None:
         self.faults.note("database", f"accounting database: {error_text(error)}")

@@ -31,6 +31,7 @@ from _socket import (
 from time import monotonic, sleep
 
 from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire.frame import (
     FLAG_ERROR,
     FLAG_MORE,
@@ -53,23 +54,9 @@ DEFAULT_SLURMCTLD_PORT = 6817
 DEFAULT_DBD_PORT = 6819
 DEFAULT_TIMEOUT_S = 10
 
-PROTOCOL_CONNECT_ERROR = 1001
-"""SLURM_COMMUNICATIONS_CONNECTION_ERROR; send and receive errors follow it."""
-CONTROLLER_CONNECT_ERROR = 1800
-"""SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR; send and receive errors follow it."""
-AUTHENTICATION_ERROR = 1007
-TIMED_OUT = 5004
-STANDBY_CODES = (2027, 2131)
-"""ESLURM_IN_STANDBY_MODE and ESLURM_IN_STANDBY_USE_BACKUP: ask the next controller."""
-BACKOFF = 1804
-"""SLURMCTLD_COMMUNICATIONS_BACKOFF: the daemon lives; wait a second and ask again, for ever."""
+STANDBY_CODES = (Errno.ESLURM_IN_STANDBY_MODE, Errno.ESLURM_IN_STANDBY_USE_BACKUP)
+"""Ask the next controller."""
 
-_STEPS = ("connect", "send", "receive")
-_PROTOCOL_TEXTS = (
-    "Communication connection failure",
-    "Message send failure",
-    "Message receive failure",
-)
 
 QUICK_KEYS = (
     "ClusterName",
@@ -160,7 +147,7 @@ def controller_hosts(text: str) -> "list[tuple[str, str]]":
 
 
 class _Lost(Exception):
-    """A step of an exchange failed; `step` is an index of `_STEPS`."""
+    """A step of an exchange failed: `step` is 0 to connect, 1 to send, 2 to receive."""
 
     def __init__(self, step: int, detail: str) -> None:
         super().__init__(detail)
@@ -418,7 +405,7 @@ class Client:
                 if monotonic() + pause_s > give_up:
                     raise self._failure(error) from None
             except SlurmError as error:
-                if error.code != BACKOFF:
+                if error.code != Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
                     raise
                 self.close()
                 _back_off()
@@ -439,7 +426,7 @@ class Client:
                 self.close()
                 raise self._failure(error) from None
             except SlurmError as error:
-                if error.code != BACKOFF:
+                if error.code != Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
                     self._begun.pop(error.sequence, None)
                     raise
                 self._begin_again(error.sequence)
@@ -467,7 +454,7 @@ class Client:
                 self.close()
                 raise self._failure(error) from None
             except SlurmError as error:
-                if error.code != BACKOFF:
+                if error.code != Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
                     raise
                 sequence = 0
             else:
@@ -517,7 +504,7 @@ class Client:
                     if got == sequence and not flags & FLAG_MORE:
                         return _unpacked(answer)
             except SlurmError as error:
-                if error.code == BACKOFF:
+                if error.code == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
                     if not error.sequence:
                         self.close()
                     _back_off()
@@ -566,15 +553,19 @@ class Client:
 
     def _failure(self, error: "Exception") -> SlurmError:
         """Return Slurm's error for a failed exchange."""
+        from pyslurm_ng.base.error_texts import error_text
+
+        detail = ""
         if isinstance(error, BadFrame):
-            return SlurmError(1000, "Unexpected message received", error.text)
-        if not isinstance(error, _Lost):
-            return SlurmError(TIMED_OUT, "Socket timed out on send/recv operation")
-        if self._audience == "slurmctld":
-            text = f"Unable to contact slurm controller ({_STEPS[error.step]} failure)"
-            return SlurmError(CONTROLLER_CONNECT_ERROR + error.step, text, error.detail)
-        text = _PROTOCOL_TEXTS[error.step]
-        return SlurmError(PROTOCOL_CONNECT_ERROR + error.step, text, error.detail)
+            code, detail = Errno.SLURM_UNEXPECTED_MSG_ERROR, error.text
+        elif isinstance(error, _Lost):
+            code = Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR
+            if self._audience == "slurmctld":
+                code = Errno.SLURMCTLD_COMMUNICATIONS_CONNECTION_ERROR
+            code, detail = code + error.step, error.detail
+        else:
+            code = Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
+        return SlurmError(code, error_text(code), detail)
 
     # -- credentials -----------------------------------------------------------------------
 
@@ -592,7 +583,7 @@ class Client:
                     self._conf.get("clustername", "cluster"), self._audience, kind, digest,
                 )  # fmt: skip
             except MungeError as error:
-                raise SlurmError(AUTHENTICATION_ERROR, str(error)) from None
+                raise SlurmError(Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, str(error)) from None
         return self._ask_token(kind, digest)
 
     def _ask_token(self, kind: str, digest: bytes) -> bytes:
@@ -613,7 +604,7 @@ class Client:
             finally:
                 link.close()
         raise SlurmError(
-            AUTHENTICATION_ERROR,
+            Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR,
             "Protocol authentication error: no slurmd, slurmctld or slurmdbd of this cluster "
             "answers on this host to issue a credential",
         )

@@ -11,24 +11,17 @@ from typing import Any, Protocol
 
 import msgspec
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import auth, frame, table
 from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.messages import ErrorReply
-from pyslurm_ng.wire.shares import BACKOFF, STRANGERS, Holder, ShareLimits, Shares, TooMany
+from pyslurm_ng.wire.shares import STRANGERS, Holder, ShareLimits, Shares, TooMany
 from pyslurm_ng.wire.table import MessageError, MessageRow
 
 RECEIVE_BYTES = 64 << 10
 """Taken from the kernel at once: what a connection can hold beyond its holder's share."""
-
-# Slurm's numbers: SLURM_UNEXPECTED_MSG_ERROR, _PROTOCOL_VERSION_ERROR,
-# _PROTOCOL_AUTHENTICATION_ERROR, _PROTOCOL_INSANE_MSG_LENGTH, ESLURM_ACCESS_DENIED.
-UNEXPECTED_MESSAGE = 1000
-BAD_VERSION = 1005
-BAD_AUTHENTICATION = 1007
-BAD_LENGTH = 1008
-ACCESS_DENIED = 2002
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +112,11 @@ class Call:
 
     def refuse(self, error: AuthError | MessageError) -> None:
         """Answer what is wrong with the request itself."""
-        code = BAD_LENGTH
+        code = Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH
         if isinstance(error, AuthError):
-            code = BAD_AUTHENTICATION
+            code = Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
         elif error.cause == "role":
-            code = ACCESS_DENIED
+            code = Errno.ESLURM_ACCESS_DENIED
         self.error(code, error.text)
 
     def on_gone(self, callback: Callable[[], None]) -> None:
@@ -269,7 +262,9 @@ class Connection(asyncio.Protocol):
         try:
             self.holder = server.shares.enter(self, lane)
         except TooMany as error:
-            self.refuse(BadFrame("too_many_connections", str(error)), BACKOFF)
+            self.refuse(
+                BadFrame("too_many_connections", str(error)), Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+            )
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_closed = True
@@ -301,7 +296,8 @@ class Connection(asyncio.Protocol):
             self._cut_for("gave_way")
             return
         self.refuse(
-            BadFrame("gave_way", f"too many connections of {self}: others need the room"), BACKOFF
+            BadFrame("gave_way", f"too many connections of {self}: others need the room"),
+            Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF,
         )
 
     @property
@@ -422,7 +418,10 @@ class Connection(asyncio.Protocol):
             parser.feed(data)
         except BadFrame as error:
             is_auth = isinstance(error.__cause__, AuthError)
-            self.refuse(error, BAD_AUTHENTICATION if is_auth else _code_of(error.cause))
+            self.refuse(
+                error,
+                Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR if is_auth else _code_of(error.cause),
+            )
             return
         except Exception as error:  # noqa: BLE001 - it costs this connection only
             self._server.fault(f"a connection of {self} was closed", error)
@@ -501,7 +500,10 @@ class Connection(asyncio.Protocol):
         server = self._server
         assert isinstance(ticket, Admission)
         if sequence in self._calls:
-            self.refuse(BadFrame("sequence_in_use", "sequence in use", sequence), BAD_LENGTH)
+            self.refuse(
+                BadFrame("sequence_in_use", "sequence in use", sequence),
+                Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH,
+            )
             return
         call = Call(self, kind, sequence, ticket, body)
         self._calls[sequence] = call
@@ -510,7 +512,7 @@ class Connection(asyncio.Protocol):
         server.shares.has_received(self.holder, self)
         if not server.may_send(row, call.peer):
             server.refusals["role"] += 1
-            call.error(ACCESS_DENIED, "Access/permission denied")
+            call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
             return
         server.requests[kind] += 1
         server.enqueue(call, row)
@@ -600,7 +602,11 @@ _NOBODY = Holder(STRANGERS)
 
 def _code_of(cause: str) -> int:
     if cause == "bad_version":
-        return BAD_VERSION
+        return Errno.SLURM_PROTOCOL_VERSION_ERROR
     if cause == "too_many_connections":
-        return BACKOFF
-    return UNEXPECTED_MESSAGE if cause in ("unknown_kind", "bad_magic") else BAD_LENGTH
+        return Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+    return (
+        Errno.SLURM_UNEXPECTED_MSG_ERROR
+        if cause in ("unknown_kind", "bad_magic")
+        else Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH
+    )

@@ -37,6 +37,8 @@ import msgspec
 import zmq
 from zmq.utils import z85
 
+from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.base.error_texts import error_text
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.auth import AuthError, Identity, Peer, body_digest, check_digest
 from pyslurm_ng.wire.frame import BadFrame
@@ -55,10 +57,6 @@ RETRY_S = 0.1
 
 _LINK_EVENT = Struct("=Hi")
 """What libzmq's monitor tells: an event and a descriptor, in the machine's order."""
-BAD_AUTHENTICATION = 1007
-ACCESS_DENIED = 2002
-BAD_LENGTH = 1008
-INTERNAL = 2090
 
 
 class PeerGone(Exception):
@@ -245,7 +243,8 @@ class Endpoint:
         for waiting in pending.values():
             if waiting.timer is not None:
                 waiting.timer.cancel()
-            waiting.done(RequestFailed(1004, "Communication shutdown failure"))
+            code = Errno.SLURM_COMMUNICATIONS_SHUTDOWN_ERROR
+            waiting.done(RequestFailed(code, error_text(code)))
         self._context.term()
 
     def peers(self) -> list[str]:
@@ -317,7 +316,8 @@ class Endpoint:
         except (PeerGone, PeerBusy) as error:
             is_dialled = waiting.peer in self._dealers
             if not is_dialled and isinstance(error, PeerGone):
-                self._fail(sequence, 1001, f"Communication connection failure: {error}")
+                text = f"Communication connection failure: {error}"
+                self._fail(sequence, Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR, text)
             elif now + RETRY_S >= waiting.give_up_s:
                 waiting.timer = self._loop.call_at(waiting.give_up_s, self._expire, sequence)
             else:
@@ -326,7 +326,8 @@ class Endpoint:
         waiting.timer = self._loop.call_at(waiting.give_up_s, self._expire, sequence)
 
     def _expire(self, sequence: int) -> None:
-        self._fail(sequence, 5004, "Socket timed out on send/recv operation")
+        code = Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
+        self._fail(sequence, code, error_text(code))
 
     def _fail(self, sequence: int, code: int, text: str) -> None:
         waiting = self._pending.pop(sequence, None)
@@ -474,7 +475,7 @@ class Endpoint:
         try:
             self._on_message(message, peer, answer)
         except Exception as bug:  # noqa: BLE001 - reported below, and the daemon decides
-            answer(ErrorReply(INTERNAL, "Slurm internal error, contact system administrator"))
+            answer(ErrorReply(Errno.ESLURM_INTERNAL, error_text(Errno.ESLURM_INTERNAL)))
             self._loop.call_exception_handler(
                 {"message": f"bug while handling {kind}", "exception": bug}
             )
@@ -548,9 +549,11 @@ class Endpoint:
         self._answered_count += 1
         if peer is None or not sequence or self._answered_count > REFUSALS_ANSWERED_PER_S:
             return
-        code = ACCESS_DENIED if error.cause == "role" else BAD_LENGTH
+        code = Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH
         if isinstance(error, AuthError):
-            code = BAD_AUTHENTICATION
+            code = Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
+        elif error.cause == "role":
+            code = Errno.ESLURM_ACCESS_DENIED
         self._respond(socket, route, sequence, peer, ErrorReply(code, error.text))
 
 

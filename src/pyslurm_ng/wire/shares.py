@@ -24,8 +24,6 @@ from typing import Protocol
 
 PRIVILEGED = -1
 STRANGERS = -2
-BACKOFF = 1804
-"""SLURMCTLD_COMMUNICATIONS_BACKOFF: the command waits a second and asks again."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,33 +26,18 @@ from dataclasses import replace
 from functools import partial
 
 from pyslurm_ng.base import open_files
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
-from pyslurm_ng.wire.connection import (
-    ACCESS_DENIED,
-    BAD_AUTHENTICATION,
-    BAD_LENGTH,
-    BAD_VERSION,
-    UNEXPECTED_MESSAGE,
-    Call,
-    Connection,
-    StreamLimits,
-)
+from pyslurm_ng.wire.connection import Call, Connection, StreamLimits
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.listening import QUEUE, bind_tcp, bind_unix
 from pyslurm_ng.wire.messages import IssueToken, TokenIssued
 from pyslurm_ng.wire.rate_limit import RateLimit
-from pyslurm_ng.wire.shares import BACKOFF, PRIVILEGED, Shares
+from pyslurm_ng.wire.shares import PRIVILEGED, Shares
 from pyslurm_ng.wire.table import MessageError, MessageRow
 
 __all__ = [
-    "ACCESS_DENIED",
-    "BACKOFF",
-    "BAD_AUTHENTICATION",
-    "BAD_LENGTH",
-    "BAD_VERSION",
-    "INTERNAL",
-    "UNEXPECTED_MESSAGE",
     "Call",
     "Handler",
     "StreamLimits",
@@ -67,8 +52,6 @@ TURN_CALLS = 1_024
 ACCEPTED_A_TURN = 16
 LONG_BODY_BYTES = 256 << 10
 """Longer bodies are decoded in a thread."""
-INTERNAL = 2090
-"""ESLURM_INTERNAL."""
 
 
 Handler = Callable[[Call], None]
@@ -346,7 +329,7 @@ class StreamServer:
     def _send_back(self, call: Call, cause: str, text: str) -> None:
         """Tell who asks to wait and ask again."""
         self.refusals[cause] += 1
-        call.error(BACKOFF, text)
+        call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
 
     def _refuse(self, call: Call, error: AuthError | MessageError) -> None:
         self.refusals[error.cause] += 1
@@ -355,7 +338,7 @@ class StreamServer:
     def _fail(self, call: Call, error: BaseException) -> None:
         """Answer a request that met a bug, and tell of it."""
         if not call.is_answered:
-            call.error(INTERNAL, "Slurm internal error, contact system administrator")
+            call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
         self.fault(f"{call.kind} of {call.holder} was answered with an error", error)
 
     def _hand_over(self, call: Call) -> None:
@@ -387,7 +370,10 @@ class StreamServer:
         """Vouch for the uid that the kernel names, on a Unix socket only."""
         if call.peer.via != "unix" or self.authenticator is None:
             self.refusals["token_not_local"] += 1
-            call.error(BAD_AUTHENTICATION, "tokens are issued on the local Unix socket only")
+            call.error(
+                Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR,
+                "tokens are issued on the local Unix socket only",
+            )
             return
         try:
             token = self.authenticator.issue(
@@ -395,6 +381,6 @@ class StreamServer:
             )
         except AuthError as error:
             self.refusals[error.cause] += 1
-            call.error(BAD_AUTHENTICATION, error.text)
+            call.error(Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, error.text)
             return
         call.reply(TokenIssued(token))

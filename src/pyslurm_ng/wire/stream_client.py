@@ -13,16 +13,13 @@ from dataclasses import dataclass
 
 import msgspec
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.auth import Identity, body_digest
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.table import MessageError
 
-CONNECT_ERROR = 1001
-RECEIVE_ERROR = 1003
-SHUTDOWN_ERROR = 1004
-TIMED_OUT = 5004
 MAX_OUTSTANDING = 1024
 
 
@@ -72,9 +69,12 @@ class StreamLink(asyncio.Protocol):
         """
         await self._can_write.wait()
         if self._transport is None or self.lost.done():
-            raise LinkError(SHUTDOWN_ERROR, "Communication shutdown failure")
+            raise LinkError(
+                Errno.SLURM_COMMUNICATIONS_SHUTDOWN_ERROR, "Communication shutdown failure"
+            )
         if len(self._waiting) >= MAX_OUTSTANDING:
-            raise LinkError(1002, "Message send failure: too many requests outstanding")
+            text = "Message send failure: too many requests outstanding"
+            raise LinkError(Errno.SLURM_COMMUNICATIONS_SEND_ERROR, text)
         kind, body = table.kind_of(message), table.encode(message)
         credential = self._identity.authenticator.issue(
             self._identity.peer, self._audience, kind, body_digest(body)
@@ -110,7 +110,9 @@ class StreamLink(asyncio.Protocol):
         waiting, self._waiting = self._waiting, {}
         for one in waiting.values():
             if not one.future.done():
-                one.future.set_exception(LinkError(RECEIVE_ERROR, "Message receive failure"))
+                one.future.set_exception(
+                    LinkError(Errno.SLURM_COMMUNICATIONS_RECEIVE_ERROR, "Message receive failure")
+                )
 
     def pause_writing(self) -> None:
         self._can_write.clear()
@@ -147,7 +149,11 @@ class StreamLink(asyncio.Protocol):
 
 def _too_late(future: asyncio.Future[msgspec.Struct]) -> None:
     if not future.done():
-        future.set_exception(LinkError(TIMED_OUT, "Socket timed out on send/recv operation"))
+        future.set_exception(
+            LinkError(
+                Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT, "Socket timed out on send/recv operation"
+            )
+        )
 
 
 def _admit(kind: str, flags: int, sequence: int, credential: bytes, body_bytes: int) -> object:
@@ -187,7 +193,7 @@ async def connect_link(
     except (OSError, asyncio.TimeoutError) as error:
         where = path or f"{host}:{port}"
         reason = getattr(error, "strerror", None) or "timed out"
-        raise LinkError(CONNECT_ERROR, f"{where}: {reason}") from None
+        raise LinkError(Errno.SLURM_COMMUNICATIONS_CONNECTION_ERROR, f"{where}: {reason}") from None
     return link
 
 

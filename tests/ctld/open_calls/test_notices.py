@@ -97,7 +97,7 @@ def test_a_waiting_command_is_told_directly() -> None:
         ("nonsense", "root", Errno.ESLURM_INVALID_JOB_ID),
     ],
 )
-def test_who_cannot_be_told(job: str, user: str, code: Errno) -> None:
+def test_who_cannot_be_told(job: str, user: str, code: int) -> None:
     """A script that has not begun has no stderr; strangers' jobs are left in peace."""
     found = find_recipient(queue().cluster, NotifyJob(job, "x"), caller(user))
     assert isinstance(found, Reject) and found.code == code

@@ -9,10 +9,11 @@ from itertools import count
 
 import pytest
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.job_count import TRY_AGAIN, jobs_of, jobs_of_all
+from pyslurm_ng.ctld.rules.job_count import jobs_of, jobs_of_all
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest
@@ -30,7 +31,7 @@ def submits(scene: Scene, who: Caller, tasks: int, components: int = 1) -> bool:
     message = SubmitJob(bytes(16), request, b"#!/bin/sh\n", components=more)
     outcome = submit_job(scene.cluster, message, scene.context(who))
     if isinstance(outcome, Reject):
-        assert outcome.code == TRY_AGAIN and "MaxJobCount=" in outcome.detail
+        assert outcome.code == Errno.EAGAIN and "MaxJobCount=" in outcome.detail
         return False
     scene.apply(outcome.events)
     return True

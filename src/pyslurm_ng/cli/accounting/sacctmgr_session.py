@@ -1,5 +1,6 @@
 """One run of sacctmgr: its options, its connection to slurmdbd, and how it reads words and rows."""
 
+from pyslurm_ng.base.error_numbers import is_unreachable
 from pyslurm_ng.cli.command import fail, read_conf
 
 TYPE_CHECKING = False
@@ -71,7 +72,7 @@ class Session:
         try:
             return ask(kind, fields, CHANGE_TIMEOUT_S)
         except SlurmError as error:
-            if 1000 < error.code < 1900 or error.code == 5004:
+            if is_unreachable(error.code):
                 fail(
                     "sacctmgr: error: Problem talking to the database: "
                     f"{error.detail or error.text}"

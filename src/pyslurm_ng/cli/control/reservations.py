@@ -1,5 +1,6 @@
 """scontrol create, update, delete and show reservation; `sinfo -T`."""
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.keys import find_key
@@ -34,7 +35,6 @@ _ALIASES = {
     "user": "users",
 }
 _NAMES = ("reservation", "reservationname", "name")
-_NODES_BUSY = 2016
 _ONE_PARTITION = (
     "Note, unless nodes are directly requested a reservation must exist in a single partition.\n"
     "If no partition is requested the default partition is assumed."
@@ -153,7 +153,7 @@ def _change(session: "Session", request: "dict[str, Any]", doing: str, done: str
         if detail:
             say(f"scontrol: error: {detail}")
         say(f"Error {doing} the reservation: {_last_line(error)}")
-        if error.code == _NODES_BUSY and request.get("create"):
+        if error.code == Errno.ESLURM_NODES_BUSY and request.get("create"):
             say(_ONE_PARTITION)
         elif not request.get("create"):
             say(f"slurm_update error: {_last_line(error)}")

@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.wire.client import SlurmError
 
@@ -13,9 +14,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.signals import Signals
     from pyslurm_ng.wire.client import Client
 
-_UNKNOWN_JOB = (2017, 2021)
-"""ESLURM_INVALID_JOB_ID and _ALREADY_DONE."""
-_JOB_PENDING = 2024
+_UNKNOWN_JOB = (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
 
 
 class NoStep(Exception):
@@ -109,7 +108,7 @@ class StepCreation:
 
     def _refused(self, job_id: int, problem: SlurmError) -> None:
         text = problem.text.split("\n")[-1]
-        if problem.code in (*_UNKNOWN_JOB, _JOB_PENDING):
+        if problem.code in (*_UNKNOWN_JOB, Errno.ESLURM_JOB_PENDING):
             say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
             if problem.code in _UNKNOWN_JOB:
                 say(

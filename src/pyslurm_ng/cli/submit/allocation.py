@@ -5,6 +5,7 @@ import select
 from errno import ETIMEDOUT
 from time import monotonic
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import (
     JOB_DEADLINE,
     REQ_INTERACTIVE,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
     from pyslurm_ng.wire.client import Client
 
-ALREADY_DONE, NODES_BUSY = 2021, 2016
 _OF_THE_WHOLE = frozenset(
     "SLURM_CLUSTER_NAME SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_SUBMIT_DIR "
     "SLURM_SUBMIT_HOST".split()
@@ -40,14 +40,17 @@ _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
 
 
-NOT_TOP_PRIORITY, NOT_CONFIGURED, DEPENDS = 2013, 2015, 2038
 _LIMITED = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
 _WHY = {
-    "Priority": NOT_TOP_PRIORITY,
+    "Priority": Errno.ESLURM_NOT_TOP_PRIORITY,
     **dict.fromkeys(
-        "Dependency DependencyNeverSatisfied BeginTime JobHeldUser JobHeldAdmin".split(), DEPENDS
+        "Dependency DependencyNeverSatisfied BeginTime JobHeldUser JobHeldAdmin".split(),
+        Errno.ESLURM_DEPENDENCY,
     ),
-    **dict.fromkeys((*_LIMITED, "PartitionDown", "PartitionInactive"), NOT_CONFIGURED),
+    **dict.fromkeys(
+        (*_LIMITED, "PartitionDown", "PartitionInactive"),
+        Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE,
+    ),
 }
 """The error by which --immediate fails, by the reason why the job waits; the others are busy."""
 
@@ -149,8 +152,8 @@ class Allocation:
         from pyslurm_ng.cli.command import Table
 
         if waited_s > 1 and self._command == "salloc":
-            return NODES_BUSY, os.strerror(ETIMEDOUT)
-        code = NODES_BUSY
+            return Errno.ESLURM_NODES_BUSY, os.strerror(ETIMEDOUT)
+        code = Errno.ESLURM_NODES_BUSY
         if waited_s == 1:
             try:
                 asked = {"filter": {"jobs": [str(self.job_id)]}, "flags": SHOW_ALL | SHOW_DETAIL}
@@ -265,7 +268,7 @@ class Allocation:
         try:
             self._client.change("CompleteJob", {"job_id": self.job_id, "exit_code": status})
         except SlurmError as problem:
-            if problem.code != ALREADY_DONE:
+            if problem.code != Errno.ESLURM_ALREADY_DONE:
                 say(f"{self._command}: error: Unable to clean up job allocation {self.job_id}: "
                     f"{problem.text}")  # fmt: skip
 

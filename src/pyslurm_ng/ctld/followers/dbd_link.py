@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers.accounting_records import (
     as_sent,
@@ -45,14 +46,7 @@ from pyslurm_ng.wire.dbd_messages import (
     RegisterCluster,
     RewindJournal,
 )
-from pyslurm_ng.wire.stream import BAD_LENGTH, INTERNAL
-from pyslurm_ng.wire.stream_client import (
-    RECEIVE_ERROR,
-    TIMED_OUT,
-    LinkError,
-    StreamLink,
-    connect_link,
-)
+from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
 
 RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REGISTER_DEADLINE_S = 30.0
@@ -69,7 +63,12 @@ REST_RECORDS = 1000
 REST_S = (0.02, 0.25)
 """Bounds of that; a first batch after a quiet time goes at once."""
 
-_DOUBTS = {INTERNAL: 4, BAD_LENGTH: 4, RECEIVE_ERROR: 1, TIMED_OUT: 1}
+_DOUBTS = {
+    Errno.ESLURM_INTERNAL: 4,
+    Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH: 4,
+    Errno.SLURM_COMMUNICATIONS_RECEIVE_ERROR: 1,
+    Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT: 1,
+}
 """How much an answer speaks against the one record that was sent. All others say that slurmdbd
 cannot take any record now: no database, another cursor, an older version, no right."""
 _MOST_DOUBT = 12

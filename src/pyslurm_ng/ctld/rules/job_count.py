@@ -8,12 +8,11 @@ places; and whatever the others hold, a user without jobs has room. Pure.
 
 from __future__ import annotations
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.model.cluster import Cluster
 
-TRY_AGAIN = 11
-"""EAGAIN: sbatch waits and tries again, as with Slurm when MaxJobCount is reached."""
 _TIMES_LEFT = 9
 _OPERATORS_PART = 1000
 """One place in so many is left for operators, who may always use the whole table."""
@@ -25,7 +24,7 @@ def refusal(cluster: Cluster, more: int, context: Context) -> Reject | None:
     free = max(0, most - jobs_of_all(cluster))
     left = free - more
     if left < 0:
-        return Reject(TRY_AGAIN, f"MaxJobCount={most}: there is room for {free} more")
+        return Reject(Errno.EAGAIN, f"MaxJobCount={most}: there is room for {free} more")
     if context.caller.is_operator:
         return None
     left -= most // _OPERATORS_PART
@@ -33,7 +32,7 @@ def refusal(cluster: Cluster, more: int, context: Context) -> Reject | None:
     # One more than is left: of a table of nine places the only user has all.
     if left < 0 or held + more > _TIMES_LEFT * (left + 1):
         return Reject(
-            TRY_AGAIN,
+            Errno.EAGAIN,
             f"MaxJobCount={most}: the user's jobs are {held}, and what is left is for others",
         )
     return None

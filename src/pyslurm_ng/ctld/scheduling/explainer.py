@@ -34,7 +34,6 @@ from pyslurm_ng.wire.stream import Call
 Work = Callable[[], "tuple[Outlook | None, JobHistory]"]
 Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
 
-_TRY_AGAIN = 11  # EAGAIN
 _MOST_AT_ONCE = 16
 _LONGEST_NS = 1_800_000_000  # then the answer is what is known by then
 _MOST_PARTITIONS = 16  # other ones to try
@@ -78,7 +77,7 @@ class Explainer:
             return
         if self._open >= _MOST_AT_ONCE:
             text = f"{_MOST_AT_ONCE} explanations are being worked out; ask again"
-            self._writer.refuse(call, Reject(_TRY_AGAIN, text))
+            self._writer.refuse(call, Reject(Errno.EAGAIN, text))
             return
         self._open += 1
         job_id = job.job_id
