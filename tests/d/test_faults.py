@@ -237,3 +237,16 @@ def test_a_launch_again_of_what_runs_leaves_it_running(slurmd: Any) -> None:
     slurmd._start_batch(module.co.StartBatch(credential(1), order), None)
     assert STEP_BATCH in slurmd.core.jobs[1].steps
     assert failed(slurmd) == []
+
+
+def test_a_node_without_a_thread_to_spare_reports_the_job(slurmd: Any) -> None:
+    """A fork storm has them all: the job is given back, it does not wait for an answer."""
+
+    def refuse(*words: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    slurmd._threads = None
+    slurmd._accounts = SimpleNamespace(known=lambda known: None, find=None)
+    slurmd._loop = SimpleNamespace(run_in_executor=refuse)
+    orders(slurmd, 1)
+    assert failed(slurmd) == [1]

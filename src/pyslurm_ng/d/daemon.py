@@ -571,13 +571,14 @@ class Daemon:
 
         def found(ended: asyncio.Future[Any]) -> None:
             error = ended.exception()
-            if error is not None:
-                failed(error)
-            else:
-                go_on(ended.result())
+            failed(error) if error is not None else go_on(ended.result())
 
-        future = self._loop.run_in_executor(self._threads, self._accounts.find, credential)
-        future.add_done_callback(found)
+        try:
+            future = self._loop.run_in_executor(self._threads, self._accounts.find, credential)
+        except RuntimeError as error:
+            failed(error)  # a job has taken all threads that there can be
+        else:
+            future.add_done_callback(found)
 
     def _start(self, action: co.StartBatch | co.StartStep, account: Any) -> None:
         """Have a supervisor started; what nobody foresaw costs this step only."""

@@ -55,7 +55,7 @@ class Leftovers:
         is_told = False
         pause_s = _FIRST_PAUSE_S
         while True:
-            turn = _in_thread(loop, self.kill)
+            turn = await _in_thread(loop, self.kill)
             while not turn.done():
                 await asyncio.wait({turn}, timeout=_LONGEST_PAUSE_S)
                 if loop.time() > give_up and not is_told:
@@ -68,7 +68,7 @@ class Leftovers:
                 on_stuck()
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
-        await _in_thread(loop, self.clear)
+        await (await _in_thread(loop, self.clear))
 
     def kill(self) -> int:
         """Kill what is there now; return how many were."""
@@ -113,8 +113,13 @@ class Leftovers:
             remove_script(self._spec["spool"])
 
 
-def _in_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> asyncio.Future[Any]:
-    """Return what becomes of work in a thread that nobody waits for when slurmd ends."""
+async def _in_thread(
+    loop: asyncio.AbstractEventLoop, work: Callable[[], Any]
+) -> asyncio.Future[Any]:
+    """Return what becomes of work in a thread that nobody waits for when slurmd ends.
+
+    What is to be ended may have taken all threads that there can be. It is tried until one is free.
+    """
     future: asyncio.Future[Any] = loop.create_future()
 
     def settle(result: Any, error: Exception | None) -> None:
@@ -132,8 +137,13 @@ def _in_thread(loop: asyncio.AbstractEventLoop, work: Callable[[], Any]) -> asyn
         except RuntimeError:
             return  # the loop has ended
 
-    threading.Thread(target=run, daemon=True, name="leftovers").start()
-    return future
+    while True:
+        try:
+            threading.Thread(target=run, daemon=True, name="leftovers").start()
+        except RuntimeError:
+            await asyncio.sleep(_FIRST_PAUSE_S)
+        else:
+            return future
 
 
 def marked(job_id: int, step_id: int, spec: Mapping[str, Any]) -> list[int]:

@@ -9,7 +9,9 @@ import random
 import signal
 import stat
 import subprocess
+import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +26,7 @@ from pyslurm_ng.d.leftovers import Leftovers
 from pyslurm_ng.d.step_runner import StepRunner
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
+from tests.d.stepd import supervised
 from tests.d.stepd.hung_files import HungFiles, hung_files
 from tests.d.stepd.supervised import (
     LIMIT_S,
@@ -74,6 +77,41 @@ def supervisor_of(step: Supervised) -> int:
     """Return its process id, once the template has written it down."""
     until(lambda: "pid" in step_record.read(step.path))
     return int(step_record.read(step.path)["pid"]["pid"])
+
+
+# Processes --------------------------------------------------------------------------------------
+
+NO_PROCESSES = """
+import errno, os, sys
+sys.path.insert(0, {source!r})
+tries, fork = {{}}, os.fork
+
+def refuse():
+    tries[os.getpid()] = tries.get(os.getpid(), 0) + 1
+    if tries[os.getpid()] < 3:
+        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+    return fork()
+
+os.fork = refuse
+from pyslurm_ng.d.stepd.template import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def test_a_node_without_a_process_to_spare_starts_steps_later(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A fork storm has them all: neither the template nor the step is lost for it."""
+    code = NO_PROCESSES.format(source=str(Path(step_record.__file__).parents[2]))
+    monkeypatch.setattr(supervised, "stepd_command", lambda: [sys.executable, "-c", code])
+    template = Template(tmp_path)
+    try:
+        for text in ("one", "two"):
+            end, out = template.run(f"echo {text}")
+            assert (end["status"], out) == (0, f"{text}\n")
+        assert template.process.poll() is None
+    finally:
+        template.close()
 
 
 # Files ------------------------------------------------------------------------------------------
@@ -409,3 +447,29 @@ def test_nobody_raises_what_the_node_allows(template: Template) -> None:
         rlimits=[(resource.RLIMIT_NOFILE, 77, hard * 2), (resource.RLIMIT_MEMLOCK, 65536, 65536)],
     )
     assert out.split() == [str(hard), "64", "77"]
+
+
+def test_leftovers_are_ended_although_they_have_all_threads(
+    template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """slurmd tries until it gets one; it does not count them as ended."""
+    spec = template.spec("#!/bin/sh\nsleep 3600\n")
+    step = template.start(spec)
+    os.kill(supervisor_of(step), signal.SIGKILL)
+    while step.hear():
+        pass
+    step.channel.close()
+    usual, tries = threading.Thread.start, []
+
+    def start(thread: threading.Thread) -> None:
+        tries.append(thread)
+        if len(tries) < 3:
+            raise RuntimeError("can't start new thread")
+        usual(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    records = step_record.read(step.path)
+    left = Leftovers(spec["job"], STEP_BATCH, step.path, records)
+    asyncio.run(asyncio.wait_for(left.end(LIMIT_S, lambda: None), LIMIT_S))
+    assert "swept" in step_record.read(step.path)
+    assert len(tries) >= 4

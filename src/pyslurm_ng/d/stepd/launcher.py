@@ -18,6 +18,7 @@ Messages to the supervisor, msgpack maps with descriptors beside:
 
 import os
 import struct
+import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socketpair
 
@@ -29,11 +30,13 @@ from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart, TaskStarter
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
 _MESSAGE_BYTES = 1 << 18
 _MOST_PASSED = 64
+_FORK_LIMIT_S = 60.0
+_FORK_PAUSE_S = 0.1
 
 
 class Launch:
@@ -87,6 +90,30 @@ class Launch:
     def close(self) -> None:
         """Let go; the process ends by itself, or was killed."""
         self._channel.close()
+
+
+def launch(
+    spec: "dict[str, Any]",
+    joins: "list[int]",
+    goes_on: "Callable[[float], bool]",
+    *,
+    is_routed: bool,
+) -> Launch:
+    """Return a launch that has begun; another job may have all processes there are for a while.
+
+    Args:
+        goes_on: serves for so many seconds and returns whether the step is still to start.
+
+    Raises:
+        CannotStart: no process was to be had in a minute.
+    """
+    give_up = time.monotonic() + _FORK_LIMIT_S
+    while True:
+        try:
+            return Launch(spec, joins, is_routed=is_routed)
+        except OSError as error:
+            if time.monotonic() > give_up or not goes_on(_FORK_PAUSE_S):
+                raise CannotStart(FILES_STATUS, f"fork: {error.strerror}") from None
 
 
 def _work(

@@ -42,7 +42,7 @@ from pyslurm_ng.base.process_tree import (
     stamp,
 )
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.stepd.launcher import Launch
+from pyslurm_ng.d.stepd.launcher import Launch, launch
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.poller import Poller
 from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
@@ -198,10 +198,13 @@ class Step:
             self._connect()
         if self._is_dying:
             raise CannotStart(SIGTERM, "")
+
+        def goes_on(limit_s: float) -> bool:
+            self._turn(limit_s)
+            return not self._is_dying
+
         try:
-            self._launch = Launch(spec, joins, is_routed=self._link is not None)
-        except OSError as error:
-            raise CannotStart(FILES_STATUS, f"fork: {error.strerror}") from None
+            self._launch = launch(spec, joins, goes_on, is_routed=self._link is not None)
         finally:
             for descriptor in joins:
                 os.close(descriptor)

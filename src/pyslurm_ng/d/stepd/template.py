@@ -10,7 +10,8 @@ predecessor, so that after the wait every step that was begun has its process id
 It is the reaper of its supervisors' processes, too: what a supervisor that dies leaves behind
 becomes a child of the template, whatever session, group or environment it has made for itself, and
 is killed. Then the step's file says `swept`. So it outlives slurmd as long as a supervisor of its
-own runs; it forks no other then.
+own runs; it forks no other then. Where a job has taken all processes that the node can have, it
+tries again until one is to be had.
 """
 
 import fcntl
@@ -19,6 +20,7 @@ import os
 import select
 import struct
 import sys
+import time
 from _signal import (  # type: ignore[import-not-found]
     SIG_DFL,
     SIG_IGN,
@@ -49,6 +51,7 @@ RECEIVE_FILE = "file"
 TITLE_ROOM = 64
 _SWEEP_PAUSE_S = 0.02
 _LONGEST_PAUSE_S = 2.0
+_FORK_PAUSE_S = 0.1
 
 
 class _Title:
@@ -118,6 +121,7 @@ class _Template:
         self._receivers: set[int] = set()
         self._lost: list[str] = []  # files of steps whose processes are being ended
         self._has_orphans = False
+        self._unborn: tuple[str, int] | None = None  # what could not be forked
         self._wakeup, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         set_wakeup_fd(theirs)
         signal(SIGCHLD, lambda number, frame: None)
@@ -130,6 +134,11 @@ class _Template:
         poll.register(self._control, select.POLLIN)
         pause_s = _SWEEP_PAUSE_S
         while self._control is not None or self._running or self._has_orphans:
+            if self._unborn is not None:
+                time.sleep(_FORK_PAUSE_S)
+                self._fork(*self._unborn)
+                self._reap()
+                continue
             limit_ms = int(pause_s * 1000) if self._has_orphans else -1
             ready = {descriptor for descriptor, _ in poll.poll(limit_ms)}
             if self._wakeup in ready:
@@ -150,7 +159,12 @@ class _Template:
                     os.close(self._lock)
 
     def _fork(self, path: str, channel: int) -> None:
-        pid = os.fork()
+        try:
+            pid = os.fork()
+        except OSError:
+            self._unborn = (path, channel)
+            return
+        self._unborn = None
         if pid == 0:
             assert self._control is not None
             set_wakeup_fd(-1)
