@@ -99,3 +99,16 @@ def test_the_newest_job_id_survives_a_restart(tmp_path: Path) -> None:
     assert Spool(place).newest_job_id() == 4_711
     (tmp_path / "spool" / "newest_job").write_text("")
     assert Spool(place).newest_job_id() == 0
+
+
+def test_a_large_file_is_emptied_once_its_end_is_known(tmp_path: Path) -> None:
+    """Only its name is kept, so that it is not started again; a small one may be looked at."""
+    spool = Spool(str(tmp_path))
+    for job_id, size in ((1, 100), (2, 1 << 20)):
+        path = spool.step_path(job_id, 0, 0)
+        step_record.create(path, {"env": [b"x" * size]})
+        spool.mark_reported(path)
+    assert "reported" in step_record.read(spool.step_path(1, 0, 0))
+    assert step_record.read(spool.step_path(2, 0, 0)) == {}
+    with pytest.raises(FileExistsError):
+        step_record.create(spool.step_path(2, 0, 0), {})

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.d import step_record
+from pyslurm_ng.d import spool_shares, step_record
+from pyslurm_ng.d.job_spec import SpecError
 from pyslurm_ng.d.step_runner import StepRunner
 from pyslurm_ng.model.ids import STEP_BATCH
 from tests.d.stepd.supervised import LIMIT_S, Template
@@ -76,3 +77,45 @@ def test_nothing_is_kept_for_who_is_not_started_after_all(template: Template) ->
         runner.close()
 
     asyncio.run(live())
+
+
+def test_the_steps_of_one_user_have_a_share_of_the_spool(
+    template: Template, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Large environments of one, however many steps, leave room for the steps of others."""
+    monkeypatch.setattr(spool_shares, "SHARE_BYTES", 3 << 20)
+    monkeypatch.setattr(spool_shares, "SHARES", 1 << 40)
+
+    async def live() -> None:
+        over: list[int] = []
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: None,
+            on_ended=lambda key, records: over.append(key[0]),
+        )
+
+        def start(job_id: int, uid: int, script: str = "sleep 3600") -> None:
+            spec = template.spec(f"#!/bin/sh\n{script}\n", env=[b"X=" + b"x" * (1 << 20)])
+            path = str(template.directory / step_record.file_name(job_id, STEP_BATCH, 0))
+            runner.start((job_id, STEP_BATCH, 0), path, spec | {"uid": uid, "gid": uid})
+
+        await runner.begin()
+        try:
+            start(1, 0, "true")
+            for job_id in (2, 3):
+                start(job_id, 0)
+            with pytest.raises(SpecError, match="steps of uid 0 that run hold 3 MiB"):
+                start(4, 0)
+            start(5, 65534)
+            deadline = asyncio.get_running_loop().time() + LIMIT_S
+            while 1 not in over and asyncio.get_running_loop().time() < deadline:
+                await asyncio.sleep(0.01)
+            start(4, 0)
+        finally:
+            for job_id in (2, 3, 4, 5):
+                runner.command((job_id, STEP_BATCH, 0), END | {"wait_s": 0.0})
+            while {2, 3, 4, 5} - set(over):
+                await asyncio.sleep(0.01)
+            runner.close()
+
+    asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))

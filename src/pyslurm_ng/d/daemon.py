@@ -834,7 +834,7 @@ class Daemon:
             key = (job_id, step_id, attempt)
             if "end" not in records and is_alive:
                 self.log.info(f"reattaching StepId={job_id}.{step_text(step_id)}")
-                self.runner.adopt(key, path)
+                self.runner.adopt(key, path, spec["uid"])
             else:
                 self._step_ended(key, records)
         self.spool.remove_scripts({job_id for job_id, _, _ in self.runner.running()})
@@ -871,7 +871,7 @@ class Daemon:
                 step_id = STEP_BATCH if isinstance(report, nm.BatchEnded) else report.step_id
                 path = self.spool.step_path(report.job_id, step_id, report.attempt)
                 try:
-                    step_record.append(path, {"kind": "reported"})
+                    self.spool.mark_reported(path)
                 except OSError:
                     continue
 

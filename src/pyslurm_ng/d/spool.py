@@ -24,6 +24,7 @@ SPOOL_FULL = "SlurmdSpoolDir is full"
 _KEEP_FREE_BYTES = 1 << 20
 _KEEP_FREE_SHARE = 64  # of a tiny file system, such as an appliance's: this part of it
 _KEEP_FREE_FILES = 16
+_MOST_REPORTED = 1 << 16
 _JOB_DIRECTORY = re.compile(r"job(\d{5,})")
 
 
@@ -201,6 +202,16 @@ class Spool:
         except OSError:
             return []
         return lines
+
+    def mark_reported(self, path: str) -> None:
+        """Note that the controller knows a step's end, which is all that a large file is still for.
+
+        Its environment would fill the spool: steps that end at once are begun by the thousand.
+        Raises OSError.
+        """
+        step_record.append(path, {"kind": "reported"})
+        if os.stat(path).st_size > _MOST_REPORTED:
+            self.empty_step(path)
 
     def empty_step(self, path: str) -> None:
         """Forget a step but for its name: its credential may still be good for a launch.

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
+from pyslurm_ng.d.spool_shares import SpoolShares
 from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
 
 StepKey: TypeAlias = tuple[int, int, int]
@@ -64,6 +65,7 @@ class StepRunner:
         self._queue: deque[tuple[str, socket.socket]] = deque()
         self._channels: dict[StepKey, socket.socket] = {}
         self._paths: dict[StepKey, str] = {}
+        self._shares = SpoolShares(spool)
         # What supervisors are to be told whose start has been ordered, and is being prepared.
         self._expected: dict[StepKey, list[Mapping[str, object]]] = {}
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
@@ -153,9 +155,12 @@ class StepRunner:
 
         Raises:
             FileExistsError: this attempt of the step was begun before.
+            SpecError: its user's steps have taken enough of the spool.
             OSError: the spool is full or out of order.
         """
+        self._shares.check(spec["uid"])
         step_record.create(path, dict(spec))
+        self._shares.take(key, spec["uid"], path)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._paths[key] = path
         self._attach(key, ours)
@@ -189,9 +194,10 @@ class StepRunner:
             self._loop.remove_writer(self._control.fileno())
         self._send_queue()
 
-    def adopt(self, key: StepKey, path: str) -> None:
+    def adopt(self, key: StepKey, path: str, uid: int) -> None:
         """Take up a supervisor that a predecessor started and that still runs."""
         self._paths[key] = path
+        self._shares.take(key, uid, path)
         self._loop.create_task(self._connect(key, path))
 
     async def _connect(self, key: StepKey, path: str) -> None:
@@ -248,6 +254,7 @@ class StepRunner:
         path = self._paths.pop(key, "")
         if not path:
             return
+        self._shares.give_back(key)
         try:
             records: Mapping[str, Any] = step_record.read(path)
         except (OSError, step_record.StepRecordError):
