@@ -79,12 +79,18 @@ class Steering:
                 self._act(text, job, tasks, act)
 
     def by_name(self, name: str, uid: int, act: Act) -> None:
-        """Act on all jobs of a name, of one user or all, that are not over."""
+        """Act on all jobs of a name, of one user or all, that are not over.
+
+        With PrivateData=jobs nobody learns that way what names others' jobs have.
+        """
         found = False
+        is_private = "jobs" in map(str.lower, self.context.conf.private_data)
         for job in list(self.cluster.jobs.values()):
             if job.request.name != name or job.state in TERMINAL_STATES:
                 continue
             if uid not in (-1, job.uid):
+                continue
+            if is_private and not may_change(self.cluster, job, self.context.caller):
                 continue
             found = True
             self._act(job_id_text(job), job, (), act)

@@ -25,11 +25,16 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
+from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
 from pyslurm_ng.sched.demand.demand import limit_in
 from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sched.request.need import Selection, node_ids
 
+_MOST_MEM_MIB = 1 << 42
+"""Of all nodes of a job: 4 EiB, still below 2**63 times what a node has of anything."""
+_MOST_CPUS = 65535
+"""Of one task; MaxMemPerCPU makes more CPUs of more memory."""
 _MOST_KINDS = 64
 """Of generic resources and their types that one job names; each is looked at on each node."""
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
@@ -94,9 +99,27 @@ def _check_counts(request: JobRequest) -> Reject | None:
         return Reject(Errno.ESLURM_BAD_TASK_COUNT)
     if not 0 <= request.cpus_per_task <= 65535 or not 0 <= request.mincpus <= 65535:
         return Reject(Errno.ESLURM_INVALID_CPU_COUNT)
+    try:
+        parse_distribution(request.distribution, request.plane_size)
+    except LayoutError as error:
+        return Reject(Errno.ESLURM_BAD_DIST, f"distribution: {error}")
     amounts = (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gpu_mib)
     if any(not 0 <= amount < 1 << 53 for amount in amounts) or sum(map(bool, amounts)) > 1:
         return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return None
+
+
+def check_memory(request: JobRequest, partition: Partition) -> Reject | None:
+    """Refuse memory that, with the CPUs, GPUs or nodes asked for, is no number of 64 bits."""
+    sizes = job_sizes(request, partition)
+    for field, amount, count in (
+        ("mem_per_node_mib", sizes.mem_per_node_mib, sizes.nodes_min),
+        ("mem_per_cpu_mib", sizes.mem_per_cpu_mib, sizes.cpus),
+        ("mem_per_gpu_mib", sizes.mem_per_gpu_mib, max(sizes.cpus, total(request.gpus))),
+    ):
+        if amount * max(count, sizes.nodes_min) > _MOST_MEM_MIB or sizes.cpus_per_task > _MOST_CPUS:
+            text = f"{field}: {amount} MiB, {count} times, are more than can be counted"
+            return Reject(Errno.ESLURM_INVALID_TASK_MEMORY, text)
     return None
 
 

@@ -34,7 +34,12 @@ from pyslurm_ng.ctld.rules.submission.account import Standing, standing_of
 from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.submission.license_names import full_names
-from pyslurm_ng.ctld.rules.submission.place import check_names, check_partitions, node_extra
+from pyslurm_ng.ctld.rules.submission.place import (
+    check_memory,
+    check_names,
+    check_partitions,
+    node_extra,
+)
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
@@ -227,6 +232,9 @@ def check(
     if isinstance(array, Reject):
         return array
     request = _with_defaults(cluster, request, names[0], context)
+    refusal = check_memory(request, names[0])
+    if refusal is not None:
+        return refusal
     times = _times(request, opened(names[0], standing.qos_record), context.now_us)
     if isinstance(times, Reject):
         return times

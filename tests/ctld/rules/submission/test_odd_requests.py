@@ -1,0 +1,75 @@
+"""What only a client of the wire would ask for is refused by the name of its field, not later.
+
+RELIABILITY 42: some numbers and words passed every check, and raised in planning or at the start.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged
+from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT
+from tests.ctld.rules.submission.test_submit import Room as Submissions
+from tests.ctld.rules.test_reasons import Scene
+
+MOST_MIB = 2**53 - 1
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        {"mem_per_cpu_mib": MOST_MIB, "nodes_min": 65535},
+        {"mem_per_cpu_mib": MOST_MIB, "ntasks": 3},
+        {"mem_per_gpu_mib": MOST_MIB, "gpus": "3"},
+        {"mem_per_gpu_mib": 2**48 - 1},
+        {"mem_per_node_mib": MOST_MIB, "nodes_min": 2},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("more", ["", "MaxMemPerCPU=4000", "SelectType=select/linear"])
+def test_memory_that_cannot_be_counted_is_refused(request_of: dict[str, object], more: str) -> None:
+    """A pass over the others would raise, and be run again without the job."""
+    outcome = Submissions(f"GresTypes=gpu\n{more}").answer(**request_of)
+    assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_INVALID_TASK_MEMORY
+    assert "mem_per" in outcome.detail and "MiB" in outcome.detail
+
+
+def test_much_memory_waits_as_before() -> None:
+    """A terabyte on each of sixty thousand nodes is no more than can be counted."""
+    scene = Scene(plan=Planner())
+    job = scene.job(mem_per_node_mib=1 << 20, nodes_min=60_000)
+    scene.run_pass()
+    assert not job.start_us
+
+
+@pytest.mark.parametrize("text", ["nopack", "block:nopack", "plane", "a:b:c:d", "block,pack,pack"])
+def test_a_distribution_that_cannot_be_read_is_refused(text: str) -> None:
+    """It raised when the job was to be launched."""
+    outcome = Submissions().answer(distribution=text)
+    assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_BAD_DIST
+    assert outcome.detail.startswith("distribution: ")
+    assert Submissions().job(distribution="*,nopack")
+    assert Submissions().job(distribution="plane", plane_size=2)
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_names_of_others_jobs_are_private(private: bool) -> None:
+    """RELIABILITY 58: `scontrol hold name=X` told the id of another user's job."""
+    scene = Scene("PrivateData=jobs" if private else "")
+    job = scene.job(ALICE, name="secret")
+
+    def errors(who: object) -> list[tuple[str, int, str]]:
+        hold = HoldJobs(bytes(16), name="secret")
+        outcome = hold_jobs(scene.cluster, hold, scene.context(who))  # type: ignore[arg-type]
+        assert not isinstance(outcome, Reject) and isinstance(outcome.reply, JobsChanged)
+        return outcome.reply.errors
+
+    ((text, code, _),) = errors(BOB)
+    if private:
+        assert (text, code) == ("secret", Errno.ESLURM_INVALID_JOB_ID)
+    else:
+        assert (text, code) == (str(job.job_id), Errno.ESLURM_ACCESS_DENIED)
+    assert errors(ALICE) == errors(ROOT) == []
