@@ -21,7 +21,12 @@ TASK = names.NameFields(77, 76, 13, 4, "alice", "nm", "n3", node_index=2, task_i
         ("env_files_%j_%x_%u_%N_%A_%a.out", "env_files_82_nm_alice_n3_82_4294967294.out"),
         ("%J.%s", "82.batch"),
         ("%5j|%05j|%99j", "00082|00082|0000000082"),
-        ("%5x", "nm"),
+        ("%5x|%5u|%3N", "nm|alice|n3"),
+        # Made by Slurm 22.05: a number before an unknown letter stays, its % does not.
+        ("%3q|%3%j|%", "3q|382|%"),
+        ("%5J|%5s|%5n|%3a", "00082|batch|00000|4294967294"),
+        ("%b|%3b", "4|004"),
+        ("%" + 5000 * "9" + "t|%²j", "0000000000|%²j"),
         ("100%%-%q-%", "100%-%q-%"),
         (r"\%j", "%j"),
         ("a\\%j/b\\c", "a%j/bc"),
@@ -36,12 +41,18 @@ def test_batch_names(pattern: str, expected: str) -> None:
     [
         ("%A_%a", "76_13"),
         ("%b", "3"),
-        ("%J", "77.4"),
+        ("%J|%5J|%3s", "77.4|00077.4|004"),
         ("%s/%n/%t/%3t", "4/2/7/007"),
     ],
 )
 def test_step_names(pattern: str, expected: str) -> None:
     assert names.expand(pattern, TASK) == expected
+
+
+def test_texts_of_digits_are_not_padded() -> None:
+    """A job may be called 123; the file that Slurm 22.05 makes of `%5x` has its name as it is."""
+    odd = replace(TASK, job_name="123", user="7", node_name="5")
+    assert names.expand("%5x|%5u|%5N", odd) == "123|7|5"
 
 
 def test_output_and_errors_share_a_file_by_default() -> None:

@@ -2,8 +2,9 @@
 
 import os
 
+from pyslurm_ng.base import file_patterns
 from pyslurm_ng.base.hostlist import expand
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, STEP_BATCH
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.accounting.sacct_columns import (
     Context,
@@ -297,44 +298,25 @@ def _paths(job: "Row", *names: str) -> "dict[str, str]":
     return {**found, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
 
 
-def expand_pattern(text: str, job: "Row") -> str:
+def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
     """Return a file name pattern with its `%` letters replaced, those known here."""
-    if "%" not in text:
-        return text
     task = job["array_task_id"]
-    values = {
-        "j": str(job["job_id"]),
-        "J": str(job["job_id"]),
-        "A": str(job["array_job_id"] or job["job_id"]),
-        "a": str(task if task >= 0 else NO_VAL),
-        "x": job["name"],
-        "u": job["user"],
-        "%": "%",
-    }
-    found, at = "", 0
-    while at < len(text):
-        if text[at] != "%":
-            found += text[at]
-            at += 1
-            continue
-        end = at + 1
-        while end < len(text) and text[end].isdigit():
-            end += 1
-        letter = text[end : end + 1]
-        if letter in values:
-            width = int(text[at + 1 : end] or 0)
-            value = values[letter]
-            found += value.rjust(min(width, 10), "0") if value.isdigit() else value
-        else:
-            found += text[at : end + 1]
-        at = end + 1
-    return found
+    return file_patterns.expand(
+        text,
+        job_id=job["job_id"],
+        array_job_id=job["array_job_id"],
+        array_task_id=task if task >= 0 else NO_VAL,
+        user=job["user"],
+        job_name=job["name"],
+        step_id=step_id,
+    )
 
 
 def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "dict[str, Any]":
     is_named = step["step_id"] < 0
     frequency = number(0 if is_named else None)
     nodes = expand(step["node_list"]) if step["node_list"] else []
+    step_id = step["step_id"] % 2**32  # accounting has the numbers of special steps signed
     return {
         "time": {
             "elapsed": elapsed_s(step, context),
@@ -365,9 +347,9 @@ def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "
             "stderr": step["std_err"],
             "stdin": step["std_in"],
             "stdout": step["std_out"],
-            "stderr_expanded": expand_pattern(step["std_err"], job),
-            "stdin_expanded": expand_pattern(step["std_in"], job),
-            "stdout_expanded": expand_pattern(step["std_out"], job),
+            "stderr_expanded": expand_pattern(step["std_err"], job, step_id),
+            "stdin_expanded": expand_pattern(step["std_in"], job, step_id),
+            "stdout_expanded": expand_pattern(step["std_out"], job, step_id),
         },
         "submit_line": step["submit_line"],
         "task": {"distribution": layout_text(step["distribution"])},

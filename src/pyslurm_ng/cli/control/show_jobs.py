@@ -324,17 +324,20 @@ def _job_request(row: "Row") -> "list[str]":
 
 def file_lines(row: "Row") -> "list[str]":
     """Return StdErr=, StdIn= and StdOut= with patterns replaced."""
-    from pyslurm_ng.cli.file_names import default_stdout, expand
+    from pyslurm_ng.base.file_patterns import expand
+    from pyslurm_ng.cli.file_names import default_stdout
 
     def path(name: str) -> str:
         return expand(
             name,
-            row["job_id"],
-            row["array_job_id"],
-            row["array_task_id"],
-            row["user_name"],
-            row["name"],
-            row["batch_host"],
+            job_id=row["job_id"],
+            array_job_id=row["array_job_id"],
+            array_task_id=row["array_task_id"],
+            user=row["user_name"],
+            job_name=row["name"],
+            node_name=row["batch_host"],
+            node_index=0,
+            task_id=0,
         )
 
     work_dir = row["work_dir"].rstrip("/")

@@ -2,6 +2,7 @@
 
 from operator import itemgetter
 
+from pyslurm_ng.base.file_patterns import expand
 from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_CONTIGUOUS,
@@ -21,7 +22,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.sluid import sluid_number as _sluid_number, sluid_text as _sluid
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
 from pyslurm_ng.cli.command import Table, fail, write_bytes
-from pyslurm_ng.cli.file_names import default_stdout, expand
+from pyslurm_ng.cli.file_names import default_stdout
 from pyslurm_ng.cli.listing.job_columns import end_of, tres_list
 from pyslurm_ng.cli.listing.json_text import (
     document_parts,
@@ -163,7 +164,19 @@ def _expanded(
     job_name: str, host: str,
 ) -> str:  # fmt: skip
     path = default_stdout(name, work_dir, array_job_id)
-    return quote(expand(path, job_id, array_job_id, task_id, user, job_name, host))
+    return quote(
+        expand(
+            path,
+            job_id=job_id,
+            array_job_id=array_job_id,
+            array_task_id=task_id,
+            user=user,
+            job_name=job_name,
+            node_name=host,
+            node_index=0,
+            task_id=0,
+        )
+    )
 
 
 def _expanded_error(name: str, *rest: "Any") -> str:

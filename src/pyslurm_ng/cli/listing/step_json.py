@@ -1,9 +1,9 @@
 """Running steps as JSON, for squeue --steps and scontrol show step."""
 
+from pyslurm_ng.base.file_patterns import expand
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import JOB_STATES
 from pyslurm_ng.cli.command import Table, write_bytes
-from pyslurm_ng.cli.file_names import expand
 from pyslurm_ng.cli.listing.fmt import STEP_ID, long_time, sluid_text, step_id_text
 from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
 
@@ -78,13 +78,15 @@ def _object(row: "Row", cluster: str, now_us: int) -> "dict[str, Any]":
 
 def _expanded(text: str, row: "Row") -> str:
     """Return a file's name with the patterns filled in that are the same for the whole step."""
-    path = text.replace("%s", str(row["step_id"]))
     return expand(
-        path,
-        row["job_id"],
-        row["array_job_id"],
-        row["array_task_id"],
-        row["user_name"],
-        row["name"],
-        row["nodes"],
+        text,
+        job_id=row["job_id"],
+        array_job_id=row["array_job_id"],
+        array_task_id=row["array_task_id"],
+        user=row["user_name"],
+        job_name=row["name"],
+        step_id=row["step_id"],
+        node_name=row["nodes"],
+        node_index=0,
+        task_id=0,
     )

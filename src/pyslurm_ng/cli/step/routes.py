@@ -2,7 +2,7 @@
 
 import os
 
-from pyslurm_ng.base.numbers import REQ_OPEN_APPEND
+from pyslurm_ng.base.numbers import NO_VAL, REQ_OPEN_APPEND
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.step.streams import Labels, Sink, open_input, open_local
 
@@ -97,23 +97,25 @@ class Routes:
 
     def _expanded(self, pattern: str, granted: "dict[str, Any]") -> str:
         """Return a local file's name: patterns that are the same on all nodes are filled in."""
+        from pyslurm_ng.base.file_patterns import expand
         from pyslurm_ng.cli.command import user_name
-        from pyslurm_ng.cli.file_names import expand
 
         path = self._absolute(pattern)
         if "%" not in path and "\\" not in path:
             return path
-        job_id, step_id = granted.get("job_id", 0), granted.get("step_id", 0)
-        path = path.replace("%J", f"{job_id}.{step_id}").replace("%s", str(step_id))
+        job_id = granted.get("job_id", 0)
         array_job = os.environ.get("SLURM_ARRAY_JOB_ID", "")
         array_task = os.environ.get("SLURM_ARRAY_TASK_ID", "")
         name = self._options.request.get("name") or os.environ.get("SLURM_JOB_NAME", "")
         return expand(
             path,
-            job_id,
-            int(array_job) if array_job.isdigit() else job_id,
-            int(array_task) if array_task.isdigit() else 4294967294,
-            user_name(os.getuid()),
-            name,
-            (granted.get("nodes") or [""])[0],
+            job_id=job_id,
+            array_job_id=int(array_job) if array_job.isdigit() else job_id,
+            array_task_id=int(array_task) if array_task.isdigit() else NO_VAL,
+            user=user_name(os.getuid()),
+            job_name=name,
+            step_id=granted.get("step_id", 0),
+            node_name=(granted.get("nodes") or [""])[0],
+            node_index=0,
+            task_id=0,
         )
