@@ -252,6 +252,7 @@ def test_slurmd_port(tmp_path: Path) -> None:
     daemon: Any = node.daemon()
     daemon.identity = SimpleNamespace(authenticator=object())
     daemon.runner = SimpleNamespace(fork_receiver=None)
+    daemon.core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=1)
 
     async def listens() -> None:
         streams = NodeStreams(daemon)

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.conf.check import check, check_warnings
+from pyslurm_ng.conf.check import check, check_here, check_warnings
 from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.tables import keys as tables
+from pyslurm_ng.ctld.__main__ import main
+from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -173,3 +175,79 @@ def test_slurm_conf_in_the_environment_wins(monkeypatch: pytest.MonkeyPatch) -> 
     assert find_conf() == "/some/where/slurm.conf"
     monkeypatch.delenv("SLURM_CONF")
     assert find_conf().endswith("/slurm.conf")
+
+
+# What a host lacks -------------------------------------------------------------------------------
+
+PLAIN = """ClusterName=c
+SlurmctldHost=h
+NodeName=n1 CPUs=1
+PartitionName=p Nodes=n1
+"""
+
+
+def test_a_user_that_is_not_there_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every daemon would refuse to start; that of slurmdbd.conf beside it counts, too."""
+    path = tmp_path / "slurm.conf"
+    path.write_text(f"{PLAIN}SlurmUser=nosuch\n")
+    dbd = tmp_path / "slurmdbd.conf"
+    dbd.write_text("StorageType=accounting_storage/sqlite\nSlurmUser=nobody-at-all\n")
+    dbd.chmod(0o600)
+    assert check_here(str(path))[0] == [
+        f"{path}:5: SlurmUser: this host has no user nosuch",
+        f"{dbd}:2: SlurmUser: this host has no user nobody-at-all",
+    ]
+    assert main(["--check", str(path)]) == 1
+    assert f"{path}:5: SlurmUser: this host has no user nosuch\n" in capsys.readouterr().err
+    with pytest.raises(BadConfiguration, match=f"{path}:5: SlurmUser: this host has no user"):
+        load_configuration(str(path))
+    path.write_text(f"{PLAIN}SlurmUser=root\n")
+    dbd.unlink()
+    assert check_here(str(path)) == ([], [])
+
+
+PROGRAMS = (
+    "Epilog", "EpilogSlurmctld", "HealthCheckProgram", "MailProg", "Prolog", "PrologSlurmctld",
+    "ResvEpilog", "ResvProlog", "SrunEpilog", "SrunProlog", "TaskEpilog", "TaskProlog",
+    "UnkillableStepProgram", "SlurmctldParameters",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", PROGRAMS)
+def test_programs_that_cannot_be_run_are_named(tmp_path: Path, key: str) -> None:
+    """They may be there on other hosts, so each is a warning, with file and line."""
+    path = tmp_path / "slurm.conf"
+    lead = "node_loss=confirmed,fence_program=" if key == "SlurmctldParameters" else ""
+    good, plain = tmp_path / "good", tmp_path / "plain"
+    for file, mode in ((good, 0o755), (plain, 0o644)):
+        file.write_text("#!/bin/sh\n")
+        file.chmod(mode)
+    for program, problem in (
+        (good, ""),
+        (plain, "cannot be executed on this host"),
+        (tmp_path, "is not a file on this host"),
+        (tmp_path / "none", "No such file or directory on this host"),
+    ):
+        path.write_text(f"{PLAIN}{key}={lead}{program}\n")
+        wanted = [f"{path}:5: {key}: {program}: {problem}"] if problem else []
+        assert check_here(str(path)) == ([], wanted)
+
+
+def test_patterns_and_relative_programs_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A fence_program that is never found would let jobs wait for ever: that is an error."""
+    path = tmp_path / "slurm.conf"
+    path.write_text(f"{PLAIN}Prolog={tmp_path}/*.sh\nMailProg=mail\nTaskProlog=none\n")
+    assert check_here(str(path))[1] == [
+        f"{path}:5: Prolog: {tmp_path}/*.sh: nothing on this host matches",
+        f"{path}:6: MailProg: mail: is not an absolute path",
+    ]
+    assert main(["--check", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: no errors, warnings: 2\n"
+    path.write_text(f"{PLAIN}SlurmctldParameters=node_loss=confirmed,fence_program=fence\n")
+    assert check_here(str(path))[0] == [
+        f"{path}:5: SlurmctldParameters: fence_program=fence is not an absolute path"
+    ]

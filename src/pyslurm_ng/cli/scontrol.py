@@ -167,20 +167,18 @@ def _version(session: Session, words: "list[str]") -> int:
 
 def _check(session: Session, arguments: "list[str]") -> int:
     """Validate configuration files without a daemon; print every problem."""
-    from pyslurm_ng.conf.check import check, check_warnings
+    from pyslurm_ng.conf.check import check_here
     from pyslurm_ng.conf.quick import find_conf
 
     code = 0
     for path in arguments or [find_conf()]:
-        problems = check(path)
-        for line in problems:
+        problems, warnings = check_here(path)
+        for line in problems or warnings:
             say(line)
         if problems:
             code = 1
-            continue
-        for line in check_warnings(path):
-            say(line)
-        print(f"{path}: no errors")
+        else:
+            print(f"{path}: no errors")
     return code
 
 

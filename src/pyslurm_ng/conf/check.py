@@ -14,6 +14,7 @@ from pyslurm_ng.conf import (
 from pyslurm_ng.conf.effects.effect import refusals
 from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.lexer import ConfError, read_conf
+from pyslurm_ng.conf.on_host import missing_programs, missing_users
 from pyslurm_ng.conf.slurm_conf import (
     LINE_KINDS,
     PARAMETER_TABLE,
@@ -32,6 +33,25 @@ def check(path: str) -> list[str]:
     far as that goes without a slurm.conf.
     """
     return [str(error) for error in _errors(path)]
+
+
+def check_here(path: str) -> tuple[list[str], list[str]]:
+    """Return the problems of a file as `check` does, with users that are missing on this host.
+
+    Where there are none, also what is to be warned of: what has no effect, and programs that this
+    host lacks or cannot run.
+    """
+    name = os.path.basename(path)
+    is_slurm = not name.startswith(("cgroup", "gres", "slurmdbd", "topology"))
+    problems = check(path)
+    if is_slurm or name.startswith("slurmdbd"):
+        problems += [str(error) for error in missing_users(path)]
+    beside = os.path.join(os.path.dirname(path), "slurmdbd.conf")
+    if is_slurm and os.access(beside, os.R_OK):
+        problems += [str(error) for error in missing_users(beside)]
+    if problems:
+        return problems, []
+    return [], check_warnings(path) + (missing_programs(path) if is_slurm else [])
 
 
 def check_warnings(path: str) -> list[str]:

@@ -33,7 +33,7 @@ from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.keys import PARAMETERS, POWERACTION
 from pyslurm_ng.conf.tables.records import SlurmParameters
 from pyslurm_ng.conf.toml_text import read_toml
-from pyslurm_ng.conf.values import BadValue, convert, near_option, unknown_options
+from pyslurm_ng.conf.values import BadValue, convert, near_option, option_text, unknown_options
 
 __all__ = [
     "PARAMETER_TABLE",
@@ -394,6 +394,9 @@ def _check(
     _check_preemption(values, fail)
     _check_select(values, fail)
     _check_tres(values, fail)
+    fence = option_text(values["slurmctld_parameters"], "fence_program")
+    if fence is not None and not fence.startswith("/"):
+        fail("SlurmctldParameters", f"fence_program={fence} is not an absolute path")
     _check_controller_port(values, nodes, fail)
 
 

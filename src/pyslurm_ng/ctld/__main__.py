@@ -8,7 +8,7 @@ import sys
 from pyslurm_ng.base.background import Background
 from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.daemon_options import given_options
-from pyslurm_ng.conf.check import check, check_warnings
+from pyslurm_ng.conf.check import check_here
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.ctld.daemon import Daemon
@@ -66,8 +66,7 @@ def main(argv: list[str]) -> int:
 
 def _check(path: str) -> int:
     """Print all that is wrong with the configuration files; exit 1 if anything is."""
-    problems = check(path)
-    warnings = [] if problems else check_warnings(path)
+    problems, warnings = check_here(path)
     for line in problems or warnings:
         sys.stderr.write(line + "\n")
     if problems:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check, check_warnings, topologies_of
+from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.sched.frame.policy import Policy, policy
@@ -55,7 +56,7 @@ def load_configuration(path: str) -> Configuration:
     Raises:
         BadConfiguration: with every problem of every file.
     """
-    problems = check(path)
+    problems = check(path) or [str(error) for error in missing_users(path)]
     if problems:
         raise BadConfiguration(problems)
     conf = load_slurm_conf(path)
@@ -74,9 +75,4 @@ def load_configuration(path: str) -> Configuration:
 
 
 def _uid_of(user: str) -> int:
-    if user.isdigit():
-        return int(user)
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        raise BadConfiguration([f"Invalid user for SlurmUser {user}, ignored"]) from None
+    return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check
 from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
+from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
 from pyslurm_ng.d.job_spec import NodeSetup
@@ -63,7 +64,8 @@ def load_setup(options: Options) -> Setup:
     Raises:
         BadSetup: with every problem of every file, or none of the nodes is this one.
     """
-    problems = check(options.conf_path)
+    path = options.conf_path
+    problems = check(path) or [str(error) for error in missing_users(path)]
     if problems:
         raise BadSetup(problems)
     conf = load_slurm_conf(options.conf_path)
@@ -190,9 +192,4 @@ def _tree(
 
 
 def _uid_of(user: str) -> int:
-    if user.isdigit():
-        return int(user)
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        raise BadSetup([f"Invalid user for SlurmUser {user}"]) from None
+    return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid

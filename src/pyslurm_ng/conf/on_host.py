@@ -1,0 +1,94 @@
+"""What configuration files name and this host lacks: users, and programs that can be run.
+
+Other hosts may have them, so `slurmctld --check` only warns of programs; a missing SlurmUser keeps
+every daemon from starting.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import pwd
+import stat
+from collections.abc import Iterator
+
+from pyslurm_ng.conf.lexer import ConfError, Entry, read_conf
+from pyslurm_ng.conf.slurm_conf import LINE_KINDS, PARAMETER_TABLE, read_lines
+from pyslurm_ng.conf.values import BadValue, convert, option_text
+
+_PROGRAMS = frozenset((
+    "Epilog", "EpilogSlurmctld", "HealthCheckProgram", "MailProg", "Prolog", "PrologSlurmctld",
+    "ResvEpilog", "ResvProlog", "SrunEpilog", "SrunProlog", "TaskEpilog", "TaskProlog",
+    "UnkillableStepProgram",
+))  # fmt: skip
+
+
+def missing_users(path: str) -> list[ConfError]:
+    """Return an error for each SlurmUser of a slurm.conf or slurmdbd.conf that is nobody here."""
+    is_dbd = os.path.basename(path).startswith("slurmdbd")
+    lines = read_conf(path).lines if is_dbd else read_lines(path).lines
+    entries = (entry for line in lines for entry in line if entry.key.lower() == "slurmuser")
+    return [
+        ConfError(entry.file, entry.line, entry.key, f"this host has no user {entry.value}")
+        for entry in entries
+        if not _is_known(entry.value)
+    ]
+
+
+def _is_known(user: str) -> bool:
+    if user.isdigit():
+        return True
+    try:
+        pwd.getpwnam(user)
+    except KeyError:
+        return False
+    return True
+
+
+def missing_programs(path: str) -> list[str]:
+    """Return a line for each program of a slurm.conf that cannot be run on this host."""
+    return [
+        str(ConfError(entry.file, entry.line, entry.key, f"{program}: {problem}"))
+        for entry, program in _named_programs(path)
+        if (problem := _why_not(program))
+    ]
+
+
+def _named_programs(path: str) -> Iterator[tuple[Entry, str]]:
+    """Yield each program and where it is named; the value `none` is none."""
+    for line in read_lines(path).lines:
+        if line[0].key.lower() in LINE_KINDS:
+            continue
+        for entry in line:
+            key = PARAMETER_TABLE.find(entry.key)
+            if key is None:
+                continue
+            try:
+                value = convert(key, entry.value)
+            except BadValue:
+                continue  # an error already
+            if key.name == "SlurmctldParameters":
+                value = option_text(value, "fence_program")
+            elif key.name not in _PROGRAMS:
+                continue
+            programs = value if isinstance(value, tuple) else (value,)
+            yield from ((entry, program) for program in programs if program)
+
+
+def _why_not(program: str) -> str:
+    """Return why a program, or what a pattern names, cannot be run here; "" where it can."""
+    if not program.startswith("/"):
+        return "is not an absolute path"
+    found = glob.glob(program) if any(char in program for char in "*?[") else [program]
+    if not found:
+        return "nothing on this host matches"
+    for name in found:
+        try:
+            mode = os.stat(name).st_mode
+        except OSError as error:
+            return f"{error.strerror} on this host"
+        if not stat.S_ISREG(mode):
+            return "is not a file on this host"
+        if not mode & (stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH):
+            return "cannot be executed on this host"
+    return ""
