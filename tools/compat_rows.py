@@ -92,7 +92,7 @@ def command_rows(name: str) -> Iterator[Row]:
         if long in refused:
             kind, why = "refused", ""
         elif long in recorded:
-            kind, why = "accepted", "kept with the job and shown"
+            kind, why = "accepted", recorded[long]
         elif long in without_effect(name):
             kind, why = "accepted", ""
         elif why:

@@ -45,13 +45,15 @@ def refused_words(command: str) -> set[str]:
     return {*REFUSED_COMMANDS, *REFUSED_ENTITIES}
 
 
-def recorded_options(command: str) -> set[str]:
-    """Return long names of options that are kept with the job and shown, and not yet obeyed."""
+def recorded_options(command: str) -> dict[str, str]:
+    """Return by long name what is said of options that are kept with the job and not obeyed."""
     if command not in JOB_COMMANDS:
-        return set()
-    from pyslurm_ng.cli.submit.options import RECORDED
+        return {}
+    from pyslurm_ng.cli.submit.options import NAMED, RECORDED
 
-    return {option["long"] for option in FACTS[command]["option"]} & RECORDED
+    kept = "kept with the job and shown"
+    names = {option["long"] for option in FACTS[command]["option"]} & RECORDED
+    return {name: f"named, and {kept}" if name in NAMED else kept for name in names}
 
 
 def without_effect(command: str) -> set[str]:

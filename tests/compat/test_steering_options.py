@@ -138,6 +138,44 @@ def test_wait_job_returns_when_the_nodes_are_ready(monkeypatch: pytest.MonkeyPat
     assert len(waits) == 1
 
 
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("show job 99", "slurm_load_jobs error: Invalid job id specified\n"),
+        ("show node n9", "Node n9 not found\n"),
+        ("show partition zz", "Partition zz not found\n"),
+        ("show reservation zz", "Reservation zz not found\n"),
+        ("show foo", "invalid entity:foo for keyword:show \n"),
+        ("foo", "invalid keyword: foo\n"),
+        ("requeue 99", "Invalid job id specified for job 99\n"),
+        ("top 99", "Invalid job id specified for job 99\n"),
+    ],
+)
+def test_quiet_leaves_it_to_the_exit_code(
+    words: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--quiet: the lines that Slurm 22.05 leaves out; updates of nodes it prints all the same."""
+    told = run(monkeypatch, queue(), "root", f"scontrol {words}")
+    assert (told.stdout + told.stderr, told.code) == (text, 1)
+    assert run(monkeypatch, queue(), "root", f"scontrol --quiet {words}") == Printed("", "", 1)
+    asked = "scontrol --quiet update PartitionName=zz State=UP"
+    said = run(monkeypatch, queue(), "root", asked).stderr
+    assert said == "slurm_update error: Invalid partition name specified\n"
+
+
+@pytest.mark.parametrize(("entity", "records"), [("job 21", 1), ("node", 4), ("partition gpu", 1)])
+def test_verbose_tells_the_number_of_records(
+    entity: str, records: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--verbose: a line before the records, as Slurm 22.05 prints it."""
+    plain = run(monkeypatch, queue(), "root", f"scontrol show {entity}").stdout
+    told = run(monkeypatch, queue(), "root", f"scontrol --verbose show {entity}").stdout
+    head, _, rest = told.partition("\n")
+    assert rest == plain
+    assert head.startswith("last_update_time=2026-11-20T")
+    assert head.endswith(f", records={records}")
+
+
 # sprio -------------------------------------------------------------------------------------------
 
 

@@ -25,9 +25,12 @@ from pyslurm_ng.base.numbers import (
     REQ_SPREAD_SEGMENTS,
     REQ_USE_MIN_NODES,
 )
+from pyslurm_ng.cli import salloc, srun
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.step import launch
 from pyslurm_ng.cli.submit import options as op, submission
 from pyslurm_ng.cli.submit.said import COMMAND_LINE
+from pyslurm_ng.model.job import JobRequest
 
 COMMANDS = ("sbatch", "salloc", "srun")
 YEAR_2030_US = 1_893_456_000_000_000
@@ -220,3 +223,98 @@ def test_propagate_goes_before_slurm_conf() -> None:
     wanted = parsed("sbatch", ["--propagate=STACK"]).settings["propagate"]
     found = submission.limits(wanted, {"PropagateResourceLimits": "CORE"})
     assert [limit for limit, _, _ in found] == ["STACK"]
+
+
+@pytest.mark.parametrize("value", ["L", "s", "10", "10L", "-5", "", "99999999999S"])
+def test_a_login_environment_may_have_a_time_and_a_mode(value: str) -> None:
+    """As Slurm 22.05 takes them; both are dropped."""
+    request = parsed("sbatch", [f"--get-user-env={value}"]).request
+    assert request == parsed("sbatch", ["--get-user-env"]).request
+
+
+@pytest.mark.parametrize("value", ["foo", "10X", "10 L", "L10", "--5"])
+def test_a_login_environment_of_another_form_is_refused(value: str) -> None:
+    """With Slurm 22.05's line and code."""
+    with pytest.raises(OptionError) as refused:
+        parsed("sbatch", [f"--get-user-env={value}"])
+    assert str(refused.value) == "Invalid --get-user-env specification"
+    assert refused.value.code == 255
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_burst_buffer_is_named_as_without_effect(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Slurm takes it in silence where BurstBufferType is not set; the job goes on all the same."""
+    (tmp_path / "bb").write_text("#DW jobdw capacity=1GB\n")
+    for words in (["--bb=capacity=10G"], [f"--bbf={tmp_path}/bb"], ["--bb=x", "--quiet"], []):
+        submission.check_configured(parsed(command, words), {})
+    assert capsys.readouterr().err == "".join(
+        f"{command}: {option} has no effect: there are no burst buffers\n"
+        for option in ("--bb", "--bbf")
+    )
+
+
+def test_nodes_are_told_how_to_bind_tasks() -> None:
+    """srun --cpu-bind and --mem-bind; what a node makes of the words, tests/d/host."""
+    granted = {"credential": b"", "distribution": "Block"}
+    conf = {"PropagateResourceLimits": "NONE"}
+
+    def told(*words: str) -> tuple[str, str]:
+        fields = launch.launch_fields(parsed("srun", list(words)), conf, granted, [], {})
+        return fields["cpu_bind"], fields["mem_bind"]
+
+    assert told() == ("quiet", "")
+    assert told("--cpu-bind=v,map_cpu:1,0") == ("verbose,map_cpu:1,0", "")
+    assert told("--cpu-bind=cores", "--mem-bind=local") == ("quiet,cores", "quiet,local")
+
+
+def test_options_of_srun_without_effect_are_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the command line; a variable may stand there for good."""
+    for name in srun.NO_EFFECT:
+        assert srun.main([f"--{name}=4"]) == 1
+        said = capsys.readouterr().err.splitlines()[0]
+        assert said == f"srun: --{name} has no effect in pyslurm-ng yet"
+    monkeypatch.setenv("SLURM_THREADS", "4")
+    assert srun.main([]) == 1
+    assert capsys.readouterr().err == "srun: fatal: No command given to execute.\n"
+
+
+@pytest.mark.parametrize(
+    ("field", "option"),
+    [
+        ("std_out", "--output"),
+        ("name", "--job-name"),
+        ("wckey", "--wckey"),
+        ("nodes_min", "--nodes"),
+        ("node_list", "--nodelist"),
+        ("cpus_per_task", "--cpus-per-task"),
+        ("mem_per_node_mib", "--mem"),
+        ("environment", "environment"),
+    ],
+)
+def test_a_bound_is_told_of_the_option(field: str, option: str) -> None:
+    """Users do not know the fields of requests; other lines stay as they are."""
+    bound = "at most 128 characters are allowed"
+    assert submission.by_option(f"{field}: {bound}") == f"{option}: {bound}"
+    for line in ("Invalid partition name specified", f"{field}: no such type", bound):
+        assert submission.by_option(line) == line
+
+
+@pytest.mark.parametrize("name", sorted(JobRequest.__struct_fields__))
+def test_each_field_has_its_option_or_none(name: str) -> None:
+    """A field named in the message is that of an option, or it is shown as it is."""
+    found = submission.by_option(f"{name}: at most 9 characters are allowed").partition(": ")[0]
+    known = op.Options("sbatch").by_name | op.Options("srun").by_name
+    assert found == name or found.removeprefix("--") in known
+
+
+def test_the_bell_rings_after_a_long_wait() -> None:
+    """By default after ten seconds, with --bell always, with --no-bell never."""
+    waits = (0.0, 9.0, 11.0)
+    assert [salloc.rings({}, wait) for wait in waits] == [False, False, True]
+    assert all(salloc.rings({"bell": ""}, wait) for wait in waits)
+    assert not any(salloc.rings({"no-bell": ""}, wait) for wait in waits)
+    assert not salloc.rings({"bell": "", "no-bell": ""}, 11.0)

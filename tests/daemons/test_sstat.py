@@ -45,6 +45,19 @@ def test_shows_what_the_tasks_of_a_step_use(live_cluster: LiveCluster, job: str)
     assert len(pids.split(",")) >= 2
 
 
+def test_bars_and_plain_numbers(live_cluster: LiveCluster, job: str) -> None:
+    """--parsable ends a line with a bar; --noconvert leaves bytes and has no K."""
+    wanted = ("-n", "-j", f"{job}.0", "-o", "jobid,maxrss")
+    live_cluster.wait_until(
+        "it is measured",
+        lambda: "K|" in live_cluster.run("sstat", *wanted, "--parsable").stdout,
+    )
+    lines = live_cluster.out("sstat", *wanted, "--parsable").splitlines()
+    assert [line[-2:] for line in lines] == ["K|"]
+    raw = live_cluster.out("sstat", *wanted, "--noconvert", "--parsable2").strip().split("|")
+    assert raw[0] == f"{job}.0" and int(raw[1]) % 1024 == 0
+
+
 def test_what_does_not_run_has_no_steps(live_cluster: LiveCluster) -> None:
     """One line, and the headings all the same."""
     found = live_cluster.run("sstat", "-n", "-j", "999999")

@@ -142,5 +142,6 @@ def test_recorded_options_are_not_promised(table: list[str]) -> None:
     assert options.RECORDED
     here = _section(table, "sbatch")
     for name in options.RECORDED:
-        assert here[name] == "accepted: kept with the job and shown"
+        named = "named, and " if name in options.NAMED else ""
+        assert here[name] == f"accepted: {named}kept with the job and shown"
     assert here["time"].startswith("same")

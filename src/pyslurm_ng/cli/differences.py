@@ -17,6 +17,7 @@ OPTIONS: dict[str, str] = {
     "ctld": "every request goes to slurmctld",
     "exclusive": "mcs is refused",
     "federation": _FEDERATION,
+    "get-user-env": "the login environment always; timeout and mode are taken and not kept",
     "json": _PARSER,
     "local": _FEDERATION,
     "mcs-label": "refused: MCSPlugin is none",
@@ -26,6 +27,7 @@ OPTIONS: dict[str, str] = {
     "requeue": "expedite is refused",
     "sib": _FEDERATION,
     "sibling": _FEDERATION,
+    "unbuffered": "tasks are told (SLURM_UNBUFFEREDIO); they get no terminal, so libraries buffer",
     "yaml": _PARSER,
 }
 """By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""

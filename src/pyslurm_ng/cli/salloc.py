@@ -2,6 +2,7 @@
 
 import os
 import sys
+from time import monotonic
 
 from pyslurm_ng.base.numbers import JOB_TIMEOUT, SIGHUP, SIGQUIT, SIGTERM
 from pyslurm_ng.cli.command import connect, read_conf, say
@@ -15,10 +16,11 @@ from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    pass
+    from collections.abc import Mapping
 
 _LEAD = "Job submit/allocate failed"
 _NOT_FOUND = 127
+_LONG_WAIT_S = 10
 
 
 def main(argv: "list[str]") -> int:
@@ -66,6 +68,11 @@ def _find(name: str) -> str:
         if os.access(path, os.X_OK) and not os.path.isdir(path):
             return path
     return ""
+
+
+def rings(settings: "Mapping[str, str]", waited_s: float) -> bool:
+    """Return whether the terminal's bell is to ring: by default after a long wait."""
+    return "no-bell" not in settings and ("bell" in settings or waited_s > _LONG_WAIT_S)
 
 
 class _Salloc:
@@ -116,6 +123,7 @@ class _Salloc:
         submission.become(options)
         allocation = Allocation(connect(self._conf), options, self._signals, self.further)
         is_kept = "no-shell" in options.settings
+        asked_s = monotonic()
         try:
             allocation.ask(is_kept=is_kept)
         except NotAtOnce as problem:
@@ -129,7 +137,7 @@ class _Salloc:
         granted = allocation.granted
         self._info(f"Granted job allocation {allocation.job_id}")
         self._info(f"Nodes {granted['nodes']} are ready for job")
-        self._ring()
+        self._ring(monotonic() - asked_s)
         if options.verbose and granted["end_us"]:
             from pyslurm_ng.base.dates import format_date
 
@@ -143,9 +151,8 @@ class _Salloc:
             allocation.give_back(status)
         return 128 + (status & 0x7F) if status & 0x7F else status >> 8 & 0xFF
 
-    def _ring(self) -> None:
-        settings = self._options.settings
-        if "bell" in settings and "no-bell" not in settings and os.isatty(1):
+    def _ring(self, waited_s: float) -> None:
+        if rings(self._options.settings, waited_s) and os.isatty(1):
             sys.stdout.write("\a")
             sys.stdout.flush()
 

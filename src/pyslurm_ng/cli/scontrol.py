@@ -104,7 +104,7 @@ def run(session: Session, words: "list[str]") -> int:
     name = find_command(words[0])
     arguments = words[1:]
     if not name or name == "cluster":
-        say(f"invalid keyword: {words[0]}")
+        session.complain(f"invalid keyword: {words[0]}")
         return 1
     if name == "!!":
         return run(session, session.last) if session.last else 0
@@ -127,6 +127,8 @@ def _switch(session: Session, name: str) -> int:
         session.detail = 1
     elif name == "oneliner":
         session.oneliner = True
+    else:
+        session.quiet, session.verbose = name == "quiet", name == "verbose"
     return 0
 
 

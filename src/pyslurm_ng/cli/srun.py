@@ -15,7 +15,7 @@ from pyslurm_ng.cli.step.whole_step import of_component
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.binding_options import without_found_masks
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, SCRIPT, Told
+from pyslurm_ng.cli.submit.said import COMMAND_LINE, ENVIRONMENT, SCRIPT, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -33,6 +33,10 @@ CONF_KEYS = (
     *submission.CONF_KEYS,
 )  # fmt: skip
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
+
+
+NO_EFFECT = ("threads", "treewidth")
+"""Of srun's own threads and messages: every node is sent to at once."""
 
 
 class Failed(Exception):
@@ -174,6 +178,10 @@ def _run(
         if not quiet:
             say(f"srun: {line}")
     step_request.check_settings(options)
+    for name in NO_EFFECT:
+        # The first has a variable that scripts set for good.
+        if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE and not quiet:
+            say(f"srun: --{name} has no effect in pyslurm-ng yet")
     if options.verbose and not quiet:
         for line in options.verbose_lines():
             say(f"srun: {line}")

@@ -2,7 +2,7 @@
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.command import Table, say
 from pyslurm_ng.cli.control.keys import find_key
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.fmt import Dates, long_time
@@ -175,14 +175,16 @@ def show(session: "Session", words: "list[str]") -> int:
     try:
         reply = session.client.call("ShowReservations", {"name": name})
     except SlurmError as error:
-        say(f"slurm_load_reservations error: {error.text}")
+        session.complain(f"slurm_load_reservations error: {error.text}")
         return 1
     rows = _rows(reply)
     if session.json:
         return print_json(session.json, reply, rows)
+    session.count(reply, rows)
     if not rows:
         if name:
-            fail(f"Reservation {name} not found")
+            session.complain(f"Reservation {name} not found")
+            return 1
         print("No reservations in the system")
     dates = Dates(reply["now_us"])
     for row in rows:

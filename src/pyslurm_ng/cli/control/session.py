@@ -2,13 +2,14 @@
 
 import os
 
-from pyslurm_ng.cli.command import connect, fail, read_conf
+from pyslurm_ng.cli.command import connect, fail, read_conf, say
+from pyslurm_ng.cli.listing.fmt import Dates
 from pyslurm_ng.wire.client import SlurmError, controller_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
+    from collections.abc import Callable, Sized
+    from typing import Any, TypeAlias
 
     from pyslurm_ng.wire.client import Client
 
@@ -26,6 +27,7 @@ class Session:
         self.oneliner = "oneliner" in given
         self.json = ["scontrol", *argv] if "json" in given else []
         self.quiet = "quiet" in given
+        self.verbose = "verbose" in given and not self.quiet
         self.last: list[str] = []
         self._conf: dict[str, str] | None = None
         self._client: Client | None = None
@@ -48,6 +50,22 @@ class Session:
     def preempt_mode(self) -> str:
         """PreemptMode= of the cluster."""
         return self.conf.get("PreemptMode", "OFF").upper()
+
+    def complain(self, text: str) -> None:
+        """Print what was not found or refused; with --quiet the exit code alone says it."""
+        if not self.quiet:
+            say(text)
+
+    def miss(self, text: str) -> None:
+        """Print on stdout what there is not, as `show` does; nothing with --quiet."""
+        if not self.quiet:
+            print(text)
+
+    def count(self, reply: "dict[str, Any]", rows: "Sized") -> None:
+        """With --verbose say of when an answer is and how many records it has."""
+        if self.verbose:
+            when = Dates(reply["now_us"]).text(reply["now_us"])
+            print(f"last_update_time={when}, records={len(rows)}")
 
     def ping(self) -> int:
         """Print whether the controllers are up."""

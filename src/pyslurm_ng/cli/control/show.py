@@ -32,7 +32,7 @@ def show(session: "Session", arguments: "list[str]") -> int:
     if lower in ("hostlist", "hostnames"):
         found = lower
     if not found:
-        say(f"invalid entity:{word} for keyword:show ")
+        session.complain(f"invalid entity:{word} for keyword:show ")
         return 1
     if found in REFUSED_ENTITIES:
         say(f"scontrol: error: show {found} is not supported yet")
@@ -74,7 +74,7 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
     try:
         reply = session.client.call("ShowLicenses", {"names": words})
     except SlurmError as error:
-        say(f"slurm_load_licenses error: {error.text}")
+        session.complain(f"slurm_load_licenses error: {error.text}")
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if session.json:

@@ -19,7 +19,7 @@ from pyslurm_ng.base.numbers import (
     SHOW_DETAIL,
 )
 from pyslurm_ng.base.state_names import job_state
-from pyslurm_ng.cli.command import Table, fail, say
+from pyslurm_ng.cli.command import Table, fail
 from pyslurm_ng.cli.control.session import null, print_record, star
 from pyslurm_ng.cli.listing.fmt import (
     STEP_ID,
@@ -80,14 +80,15 @@ def show_job(session: "Session", words: "list[str]") -> int:
     try:
         reply = session.client.call("ShowJobs", request)
     except SlurmError as error:
-        say(f"slurm_load_jobs error: {error.text}")
+        session.complain(f"slurm_load_jobs error: {error.text}")
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    session.count(reply, rows)
     if not rows and not words:
         print("No jobs in the system")
         return 0
     if not rows:
-        say("slurm_load_jobs error: Invalid job id specified")
+        session.complain("slurm_load_jobs error: Invalid job id specified")
         return 1
     if words:
         # The tasks of an array come as Slurm lists them: its own record, then the youngest first.
@@ -407,7 +408,7 @@ def show_step(session: "Session", words: "list[str]") -> int:
     try:
         reply = session.client.call("ShowSteps", {"steps": steps, "flags": SHOW_ALL})
     except SlurmError as error:
-        say(f"slurm_get_job_steps error: {error.text}")
+        session.complain(f"slurm_get_job_steps error: {error.text}")
         return 1
     table = Table(reply["fields"], reply["records"], reply["fields"])
     if session.json:
@@ -415,9 +416,10 @@ def show_step(session: "Session", words: "list[str]") -> int:
 
         return print_steps(session.json, reply, table)
     rows = table.dicts()
+    session.count(reply, rows)
     if not rows:
         if words:
-            print(f"Job step {words[0]} not found")
+            session.miss(f"Job step {words[0]} not found")
             return 1
         print("No job steps in the system")
         return 0

@@ -2,7 +2,7 @@
 
 from pyslurm_ng.base.numbers import NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.state_names import node_state_full, shown_flags
-from pyslurm_ng.cli.command import Table, say, split_list
+from pyslurm_ng.cli.command import Table, split_list
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.fmt import Dates, long_limit
 from pyslurm_ng.wire.client import SlurmError
@@ -28,9 +28,9 @@ def show_node(session: "Session", words: "list[str]") -> int:
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
         if detail:
-            print(f"Node {detail} not found")
+            session.miss(f"Node {detail} not found")
         else:
-            say(f"slurm_load_node error: {text}")
+            session.complain(f"slurm_load_node error: {text}")
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     for row in rows:
@@ -41,6 +41,7 @@ def show_node(session: "Session", words: "list[str]") -> int:
         from pyslurm_ng.cli.listing.node_json import print_nodes
 
         return print_nodes(session.json, reply, rows)
+    session.count(reply, rows)
     if not rows:
         print("No nodes in the system")
     dates = Dates(reply["now_us"])
@@ -128,19 +129,20 @@ def show_partition(session: "Session", words: "list[str]") -> int:
     try:
         reply = session.client.call("ShowPartitions", {"flags": flags})
     except SlurmError as error:
-        say(f"slurm_load_partitions error: {error.text}")
+        session.complain(f"slurm_load_partitions error: {error.text}")
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if words:
         names = split_list(words[0])
         rows = [row for row in rows if row["name"] in names]
         if not rows:
-            print(f"Partition {words[0]} not found")
+            session.miss(f"Partition {words[0]} not found")
             return 1
     if session.json:
         from pyslurm_ng.cli.listing.node_json import print_partitions
 
         return print_partitions(session.json, reply, rows)
+    session.count(reply, rows)
     if not rows:
         print("No partitions in the system")
     for row in rows:

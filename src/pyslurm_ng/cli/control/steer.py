@@ -90,7 +90,7 @@ def _completing(session: "Session", arguments: "list[str]") -> int:
         wanted = {"filter": {"state_flags": JOB_FLAG_COMPLETING}, "flags": SHOW_ALL}
         reply = session.client.call("ShowJobs", wanted)
     except SlurmError as error:
-        say(f"slurm_load_jobs error: {error.text}")
+        session.complain(f"slurm_load_jobs error: {error.text}")
         return 1
     dates = Dates(reply["now_us"])
     for job_id, end_us, nodes in Table(

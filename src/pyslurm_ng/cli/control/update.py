@@ -240,9 +240,9 @@ def change_jobs(
         say(f"slurm_update error: {text}")
         return 1
     for text, _, words in reply["errors"]:
-        say(f"{words} for job {text}")
+        session.complain(f"{words} for job {text}")
         if second_line:
-            say(f"{second_line}{words}")
+            session.complain(f"{second_line}{words}")
     return 1 if reply["errors"] else 0
 
 

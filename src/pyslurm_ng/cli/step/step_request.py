@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # Bits of model.job.STEP_*; a test compares the two.
 
 MPI_TYPES = ("none",)
-REFUSED = ("preserve-env", "slurmd-debug")
+REFUSED = ("parsable", "preserve-env", "slurmd-debug")
 _KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
 
 

@@ -122,7 +122,7 @@ HELP = {
         2,
         "shorthand for sockets/cores/threads per node minimum; sets cpu-bind accordingly",
     ),
-    "get-user-env": ("", 2, "load the target user's login environment"),
+    "get-user-env": ("[timeout][mode]", 2, "load the target user's login environment"),
     "gid": ("group", 3, "run under this group (root only)"),
     "gpu-bind": ("[verbose,]type", 1, "same as --tres-bind=gres/gpu:type"),
     "gpu-freq": (

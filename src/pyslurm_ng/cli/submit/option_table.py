@@ -110,7 +110,7 @@ OPTIONS = (
     ("external-launcher", "", 2, 4, (), (), ("SLURM_EXTERNAL_LAUNCHER",)),
     ("extra", "", 1, 7, (), (), ()),
     ("extra-node-info", "B", 1, 7, (), (), ()),
-    ("get-user-env", "", 0, 1, ("SBATCH_GET_USER_ENV",), (), ()),
+    ("get-user-env", "", 2, 1, ("SBATCH_GET_USER_ENV",), (), ()),
     ("gid", "", 1, 1, (), (), ()),
     ("gpu-bind", "", 1, 7, ("SBATCH_GPU_BIND",), ("SALLOC_GPU_BIND",), ("SLURM_GPU_BIND",)),
     ("gpu-freq", "", 1, 7, ("SBATCH_GPU_FREQ",), ("SALLOC_GPU_FREQ",), ("SLURM_GPU_FREQ",)),

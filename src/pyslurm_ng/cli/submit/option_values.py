@@ -10,6 +10,7 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
+    REQ_GET_USER_ENV,
     REQ_GRES_DISABLE_BIND,
     REQ_GRES_ENFORCE_BIND,
     REQ_GRES_MANY_TASKS_SHARING,
@@ -33,9 +34,6 @@ from pyslurm_ng.cli.option_words import OptionError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.said import Said
-
-# Bits of JobRequest.flags and mail_type; `model.job` has them too, but imports msgspec. A test
-# compares the two.
 
 MAIL_WORDS = {
     "NONE": 0, "BEGIN": 1, "END": 2, "FAIL": 4, "REQUEUE": 8, "TIME_LIMIT": 16,
@@ -384,6 +382,16 @@ def kill_on_invalid_dep(options: "Said", name: str, value: str) -> None:
     )
 
 
+def get_user_env(options: "Said", name: str, value: "str | None") -> None:
+    """`[timeout][mode]` of Slurm 22.05, seconds and S or L; later ones know neither."""
+    seconds = (value or "").removeprefix("-")
+    if seconds[-1:] in ("s", "S", "l", "L"):
+        seconds = seconds[:-1]
+    if seconds and not (seconds.isascii() and seconds.isdigit()):
+        raise invalid(name)
+    options.flag(REQ_GET_USER_ENV)
+
+
 def wait_all_nodes(options: "Said", name: str, value: str) -> None:
     """0 or 1; our jobs always start when all their nodes are ready."""
     if value not in ("0", "1"):
@@ -505,96 +513,3 @@ def propagate(options: "Said", name: str, value: "str | None") -> None:
         if word not in (*RLIMITS, "ALL", "NONE"):
             raise OptionError(f"Bad rlimit name: {said}\n--{name}={value} is not valid.", 1)
     options.settings["propagate"] = ",".join(words)
-
-
-# Names and files ------------------------------------------------------------------------------
-
-
-def account(options: "Said", name: str, value: str) -> None:
-    """Accounts are lower case everywhere."""
-    options.request["account"] = value.lower()
-
-
-def node_list(options: "Said", name: str, value: str) -> None:
-    """Names, or with a slash the file that holds them."""
-    if "/" in value:
-        value = _names_in(name, value)
-    if "," in value:
-        value = _folded(value)
-    options.request["node_list" if name != "exclude" else "exclude"] = value
-
-
-def _folded(names: str) -> str:
-    """Return a list of nodes as Slurm shows it; one that cannot be read is refused later."""
-    from pyslurm_ng.base.hostlist import HostlistError, expand, fold
-
-    try:
-        return fold(expand(names))
-    except HostlistError:
-        return names
-
-
-def node_file(options: "Said", name: str, value: str) -> None:
-    """`--nodefile`."""
-    options.request["node_list"] = _names_in(name, value)
-
-
-def _names_in(name: str, path: str) -> str:
-    try:
-        with open(path) as stream:
-            return ",".join(stream.read().split())
-    except OSError as problem:
-        raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
-    except UnicodeDecodeError:
-        raise OptionError(f"--{name}: {path} is not a text file", 1) from None
-
-
-def burst_buffer_file(options: "Said", name: str, value: str) -> None:
-    """`--bbf`: what the file says counts as `--bb`."""
-    try:
-        with open(value) as stream:
-            options.request["burst_buffer"] = stream.read().rstrip("\n")
-    except (OSError, UnicodeDecodeError):
-        raise OptionError("Invalid --bbf specification", 1) from None
-
-
-def directory(options: "Said", name: str, value: str) -> None:
-    """`--chdir`."""
-    from pyslurm_ng.cli.file_names import current_directory
-
-    options.request["work_dir"] = (
-        value if value.startswith("/") else f"{current_directory()}/{value}"
-    )
-
-
-def cluster(options: "Said", name: str, value: str) -> None:
-    """Other clusters; whether ours is meant is known when slurm.conf has been read."""
-    options.settings["clusters"] = value
-
-
-def user(options: "Said", name: str, value: str) -> None:
-    """`--uid`: root submits for somebody else."""
-    from posix import getuid
-    from pwd import getpwnam, getpwuid
-
-    if getuid() != 0:
-        raise OptionError("--uid only permitted by root user")
-    try:
-        found = getpwuid(int(value)) if value.isdigit() else getpwnam(value)
-    except KeyError:
-        raise invalid(name) from None
-    options.settings["uid"] = str(found.pw_uid)
-
-
-def group(options: "Said", name: str, value: str) -> None:
-    """`--gid`."""
-    from grp import getgrgid, getgrnam
-    from posix import getuid
-
-    if getuid() != 0:
-        raise OptionError("--gid only permitted by root user")
-    try:
-        found = getgrgid(int(value)) if value.isdigit() else getgrnam(value)
-    except KeyError:
-        raise invalid(name) from None
-    options.settings["gid"] = str(found.gr_gid)

@@ -9,7 +9,6 @@ from pyslurm_ng.base.numbers import (
     INFINITE,
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
-    REQ_GET_USER_ENV,
     REQ_HOLD,
     REQ_OVERCOMMIT,
     REQ_SPREAD,
@@ -17,7 +16,7 @@ from pyslurm_ng.base.numbers import (
     REQ_USE_MIN_NODES,
 )
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
-from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit import option_names as on, option_values as ov
 from pyslurm_ng.cli.submit.option_table import OPTIONS
 from pyslurm_ng.cli.submit.said import COMMANDS, ENVIRONMENT, Said
 from pyslurm_ng.cli.submit.settle import settle
@@ -54,18 +53,19 @@ NUMBERS = {
 """Options that are a count: field and least value."""
 
 FLAGS = {
-    "hold": REQ_HOLD, "overcommit": REQ_OVERCOMMIT, "get-user-env": REQ_GET_USER_ENV,
+    "hold": REQ_HOLD, "overcommit": REQ_OVERCOMMIT,
     "contiguous": REQ_CONTIGUOUS, "spread-job": REQ_SPREAD, "use-min-nodes": REQ_USE_MIN_NODES,
     "consolidate-segments": REQ_CONSOLIDATE_SEGMENTS, "spread-segments": REQ_SPREAD_SEGMENTS,
 }  # fmt: skip
 """Options that set a bit."""
 
 READERS: "dict[str, Reader]" = {
-    "account": ov.account, "acctg-freq": ov.sampling, "bbf": ov.burst_buffer_file,
-    "begin": ov.moment, "chdir": ov.directory, "cluster": ov.cluster,
-    "clusters": ov.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
+    "account": on.account, "acctg-freq": ov.sampling, "bbf": on.burst_buffer_file,
+    "begin": ov.moment, "chdir": on.directory, "cluster": on.cluster,
+    "clusters": on.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "deadline": ov.moment, "distribution": ov.distribution,
-    "exclude": ov.node_list, "exclusive": ov.exclusive, "gid": ov.group, "gpus": ov.gpus,
+    "exclude": on.node_list, "exclusive": ov.exclusive, "get-user-env": ov.get_user_env,
+    "gid": on.group, "gpus": ov.gpus,
     "gpu-bind": ov.gpu_bind,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
@@ -75,7 +75,7 @@ READERS: "dict[str, Reader]" = {
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
     "mem-bind": ov.binding,
     "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
-    "no-requeue": ov.no_requeue, "nodefile": ov.node_file, "nodelist": ov.node_list,
+    "no-requeue": ov.no_requeue, "nodefile": on.node_file, "nodelist": on.node_list,
     "nodes": ov.nodes, "ntasks": ov.ntasks, "oom-kill-step": ov.oom_kill_step,
     "open-mode": ov.open_mode,
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
@@ -83,7 +83,7 @@ READERS: "dict[str, Reader]" = {
     "switches": ov.switches, "time": ov.time_limit,
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-bind": ov.gpu_bind,
     "tres-per-task": ov.tres_per_task,
-    "uid": ov.user, "wait-all-nodes": ov.wait_all_nodes,
+    "uid": on.user, "wait-all-nodes": ov.wait_all_nodes,
 }  # fmt: skip
 """Options with a grammar of their own."""
 
@@ -102,8 +102,11 @@ SETTINGS = frozenset(
 RECORDED = frozenset(("bb", "bbf", "wckey"))
 """Options that are kept with the job and shown, before all of their effect exists.
 
-Burst buffers are so in Slurm, too, where BurstBufferType is not set.
+Burst buffers are so in Slurm, too, where BurstBufferType is not set; here a line says so.
 """
+
+NAMED = frozenset(("bb", "bbf"))
+"""Those of them that a line on stderr names as without effect."""
 
 CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
 """Not implemented, but a value that is no number is what is complained about first, as in Slurm."""

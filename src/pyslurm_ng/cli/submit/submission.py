@@ -261,6 +261,10 @@ def check_cluster(options: "Options", cluster_name: str) -> None:
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
     """Hold the options against slurm.conf: GRES it does not name, cores that are not for jobs."""
     options.check_resources(conf.get("GresTypes", ""))
+    if options.request.get("burst_buffer") and "quiet" not in options.settings:
+        # With BurstBufferType, which nothing implements, the controller refuses the job.
+        option = "--bb" if "bb" in options.given else "--bbf"
+        say(f"{options.command}: {option} has no effect: there are no burst buffers")
     if conf.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1", "true", "y"):
         return
     for field, option in (("core_spec", "-S"), ("thread_spec", "--thread-spec")):
@@ -310,13 +314,39 @@ def told(problem: "Told") -> int:
     return 0
 
 
+_OPTIONS = {
+    "begin_us": "begin", "deadline_us": "deadline", "mem_per_cpu_mib": "mem-per-cpu",
+    "mem_per_gpu_mib": "mem-per-gpu", "mem_per_node_mib": "mem", "node_list": "nodelist",
+    "node_sizes": "nodes", "nodes_max": "nodes", "nodes_min": "nodes", "plane_size": "distribution",
+    "rlimits": "propagate", "signal_before_s": "signal", "switches_wait_s": "switches",
+    "time_limit_min": "time", "time_min_min": "time-min", "tmp_mib": "tmp", "work_dir": "chdir",
+}  # fmt: skip
+"""Options by the field of the request that they set, where TEXTS and the names do not say it."""
+
+
+def by_option(line: str) -> str:
+    """Return `--output: at most ...` for a refusal of the field, `std_out: at most ...`.
+
+    Other lines are returned as they are.
+    """
+    from pyslurm_ng.cli.submit.option_table import OPTIONS
+    from pyslurm_ng.cli.submit.options import TEXTS
+
+    field, colon, rest = line.partition(": ")
+    if not colon or not rest.endswith("allowed"):
+        return line
+    names = _OPTIONS | {field: option for option, field in TEXTS.items()}
+    option = names.get(field, field.replace("_", "-"))
+    return f"--{option}: {rest}" if any(row[0] == option for row in OPTIONS) else line
+
+
 def refusal(command: str, problem: "SlurmError", lead: str, *, is_plain: bool = False) -> int:
     """Print why the controller refused: its details, then the error behind `lead`.
 
     Args:
         is_plain: the last line is without the command's name, as tests of requests print it.
     """
-    *details, last = problem.text.split("\n")
+    *details, last = map(by_option, problem.text.split("\n"))
     for line in details:
         say(f"{command}: error: {line}")
     say(f"{lead}: {last}" if is_plain else f"{command}: error: {lead}: {last}")

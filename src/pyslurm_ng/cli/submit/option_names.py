@@ -1,0 +1,98 @@
+"""Options that name somebody or something: account, nodes, files, directory, user and group."""
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_values import invalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.submit.said import Said
+
+
+def account(options: "Said", name: str, value: str) -> None:
+    """Accounts are lower case everywhere."""
+    options.request["account"] = value.lower()
+
+
+def node_list(options: "Said", name: str, value: str) -> None:
+    """Names, or with a slash the file that holds them."""
+    if "/" in value:
+        value = _names_in(name, value)
+    if "," in value:
+        value = _folded(value)
+    options.request["node_list" if name != "exclude" else "exclude"] = value
+
+
+def _folded(names: str) -> str:
+    """Return a list of nodes as Slurm shows it; one that cannot be read is refused later."""
+    from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+
+    try:
+        return fold(expand(names))
+    except HostlistError:
+        return names
+
+
+def node_file(options: "Said", name: str, value: str) -> None:
+    """`--nodefile`."""
+    options.request["node_list"] = _names_in(name, value)
+
+
+def _names_in(name: str, path: str) -> str:
+    try:
+        with open(path) as stream:
+            return ",".join(stream.read().split())
+    except OSError as problem:
+        raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
+    except UnicodeDecodeError:
+        raise OptionError(f"--{name}: {path} is not a text file", 1) from None
+
+
+def burst_buffer_file(options: "Said", name: str, value: str) -> None:
+    """`--bbf`: what the file says counts as `--bb`."""
+    try:
+        with open(value) as stream:
+            options.request["burst_buffer"] = stream.read().rstrip("\n")
+    except (OSError, UnicodeDecodeError):
+        raise OptionError("Invalid --bbf specification", 1) from None
+
+
+def directory(options: "Said", name: str, value: str) -> None:
+    """`--chdir`."""
+    from pyslurm_ng.cli.file_names import current_directory
+
+    options.request["work_dir"] = (
+        value if value.startswith("/") else f"{current_directory()}/{value}"
+    )
+
+
+def cluster(options: "Said", name: str, value: str) -> None:
+    """Other clusters; whether ours is meant is known when slurm.conf has been read."""
+    options.settings["clusters"] = value
+
+
+def user(options: "Said", name: str, value: str) -> None:
+    """`--uid`: root submits for somebody else."""
+    from posix import getuid
+    from pwd import getpwnam, getpwuid
+
+    if getuid() != 0:
+        raise OptionError("--uid only permitted by root user")
+    try:
+        found = getpwuid(int(value)) if value.isdigit() else getpwnam(value)
+    except KeyError:
+        raise invalid(name) from None
+    options.settings["uid"] = str(found.pw_uid)
+
+
+def group(options: "Said", name: str, value: str) -> None:
+    """`--gid`."""
+    from grp import getgrgid, getgrnam
+    from posix import getuid
+
+    if getuid() != 0:
+        raise OptionError("--gid only permitted by root user")
+    try:
+        found = getgrgid(int(value)) if value.isdigit() else getgrnam(value)
+    except KeyError:
+        raise invalid(name) from None
+    options.settings["gid"] = str(found.gr_gid)

@@ -1,0 +1,269 @@
+"""Effects of options of srun, salloc, sbatch and scontrol that only a running cluster shows."""
+
+from __future__ import annotations
+
+import os
+import pty
+import pwd
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import BIN, LiveCluster
+
+pytestmark = pytest.mark.daemons
+LIMIT_S = 40.0
+
+
+@pytest.fixture
+def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory for one test's files."""
+    place = live_cluster.directory.parent / re.sub(r"\W", "-", request.node.name)[:60]
+    place.mkdir(mode=0o755, exist_ok=True)
+    yield place
+    live_cluster.run("scancel", "--me")
+
+
+# srun: what its tasks get ------------------------------------------------------------------------
+
+TASKS = {
+    "export": (
+        "A=1 B=2 srun -n1 --export=A sh -c 'echo $A$B'; "
+        "A=1 B=2 srun -n1 --export=NONE sh -c 'echo $A$B.'; "
+        "A=1 B=2 srun -n1 --export=ALL,B=3 sh -c 'echo $A$B'",
+        ["1", ".", "13"],
+    ),
+    "wait-for-children": (
+        "srun -n1 sh -c '(sleep 1; echo late) & echo early'; "
+        "srun -n1 --wait-for-children sh -c '(sleep 1; echo late) & echo early'",
+        ["early", "early", "late"],
+    ),
+    "wait": (
+        "srun -n2 --wait=1 sh -c '[ $SLURM_PROCID = 0 ] || sleep 60' 2>&1 | head -n 1",
+        ["srun: First task exited 1s ago"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_tasks_of_srun(live_cluster: LiveCluster, work: Path, name: str) -> None:
+    """Which variables they have, and how long their step waits for its last processes."""
+    script, out = TASKS[name]
+    ran = live_cluster.run("salloc", "-Q", "-N1", "-n2", "bash", "-c", script, cwd=work)
+    assert ran.stdout.splitlines() == out, ran
+
+
+@pytest.mark.parametrize("command", ["sbatch", "salloc"])
+def test_steps_bind_memory_as_their_job_says(
+    live_cluster: LiveCluster, work: Path, command: str
+) -> None:
+    """--mem-bind of sbatch and salloc is that of the steps which say nothing."""
+    show = "srun -n1 sh -c 'echo $SLURM_MEM_BIND'"
+    if command == "salloc":
+        words = ("-Q", "-n1", "--mem-bind=local", "bash", "-c", show)
+        assert live_cluster.run("salloc", *words, cwd=work).stdout == "quiet,local\n"
+        return
+    words = ("--wait", "-n1", "--mem-bind=local", "-o", f"{work}/out", "--wrap", show)
+    live_cluster.run("sbatch", *words, cwd=work)
+    assert (work / "out").read_text() == "quiet,local\n"
+
+
+# srun: signals -----------------------------------------------------------------------------------
+
+
+def spawn(cluster: LiveCluster, work: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        cwd=work, env=cluster.environment, executable=str(BIN / words[0]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "srun: interrupt (one more within 1 sec to abort)"),
+        (("--disable-status",), "srun: sending Ctrl-C to StepId="),
+        (("--quit-on-interrupt",), "srun: sending Ctrl-C to StepId="),
+    ],
+)
+def test_one_interrupt(
+    live_cluster: LiveCluster, work: Path, words: tuple[str, ...], line: str
+) -> None:
+    """It shows the state, or goes to the tasks at once."""
+    process = spawn(live_cluster, work, "srun", "-n1", *words, "sh", "-c", "echo ready; sleep 60")
+    try:
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        assert process.stderr is not None
+        lines = iter(process.stderr.readline, "")
+        first = next(line for line in lines if not line.startswith("srun: job "))
+        assert first.startswith(line)
+    finally:
+        process.kill()
+        process.communicate(timeout=LIMIT_S)
+
+
+def test_signals_that_are_not_passed_on(live_cluster: LiveCluster, work: Path) -> None:
+    """--ignore-signals=USR1: the task hears of USR2 alone."""
+    task = (
+        "trap 'echo one' USR1; trap 'echo two; exit' USR2; echo ready; while :; do sleep 0.1; done"
+    )
+    for words, heard in (((), ["one", "two"]), (("--ignore-signals=USR1",), ["two"])):
+        process = spawn(live_cluster, work, "srun", "-Q", "-n1", *words, "bash", "-c", task)
+        assert process.stdout is not None and process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGUSR1)
+        if not words:
+            assert process.stdout.readline() == "one\n"
+        process.send_signal(signal.SIGUSR2)
+        rest, _ = process.communicate(timeout=LIMIT_S)
+        assert ["one"] * (not words) + rest.split() == heard
+
+
+def test_a_node_that_does_not_answer(live_cluster: LiveCluster, work: Path) -> None:
+    """--msg-timeout=1: a launch on a node whose daemon hangs fails after a second, not a minute."""
+
+    found = [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and _is_daemon(entry, live_cluster, "n4")
+    ]
+    assert found
+    held = live_cluster.run("salloc", "--no-shell", "-w", "n4", "-n1", cwd=work)
+    job = re.search(r"job allocation (\d+)", held.stderr)
+    assert job
+    for pid in found:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        ran = live_cluster.run("srun", f"--jobid={job[1]}", "--msg-timeout=1", "true", cwd=work)
+    finally:
+        for pid in found:
+            os.kill(pid, signal.SIGCONT)
+    assert "Task launch for" in ran.stderr and "failed on node n4" in ran.stderr
+    assert ran.returncode == 1
+
+
+def _is_daemon(entry: Path, cluster: LiveCluster, node: str) -> bool:
+    try:
+        words = (entry / "cmdline").read_bytes().split(b"\0")
+        environment = (entry / "environ").read_bytes()
+    except OSError:
+        return False
+    is_here = os.fsencode(str(cluster.directory)) in b"\0".join(words) + environment
+    return is_here and node.encode() in words and any(word.endswith(b"slurmd") for word in words)
+
+
+# Asking ------------------------------------------------------------------------------------------
+
+
+def test_at_once_or_not_at_all(live_cluster: LiveCluster, work: Path) -> None:
+    """srun and salloc --immediate leave no job behind where one would have to wait."""
+    held = live_cluster.run("salloc", "--no-shell", "-N4", "--exclusive", cwd=work)
+    assert held.returncode == 0
+    before = live_cluster.out("squeue", "-h", "-o", "%i")
+    for command in ("srun", "salloc"):
+        ran = live_cluster.run(command, "--immediate", "-N1", "--exclusive", "true", cwd=work)
+        assert f"{command}: error: Unable to allocate resources: " in ran.stderr
+        assert ran.returncode == 1
+    live_cluster.wait_until(
+        "they are gone", lambda: live_cluster.out("squeue", "-h", "-o", "%i") == before
+    )
+
+
+def test_a_trial_of_srun(live_cluster: LiveCluster, work: Path) -> None:
+    """--test-only: when and where, and nothing is run."""
+    ran = live_cluster.run("srun", "--test-only", "-N2", "touch", "ran", cwd=work)
+    line = r"srun: Job \d+ to start at \S+ using 2 processors on nodes n\S+ in partition debug\n"
+    assert re.fullmatch(line, ran.stderr), ran
+    assert (ran.stdout, ran.returncode) == ("", 0)
+    assert not (work / "ran").exists()
+
+
+def test_salloc_tells_its_options(live_cluster: LiveCluster, work: Path) -> None:
+    """--verbose."""
+    ran = live_cluster.run("salloc", "--verbose", "-n1", "-t3", "true", cwd=work)
+    lines = ran.stderr.splitlines()
+    assert lines[0] == "salloc: defined options"
+    assert "salloc: time                : 00:03:00" in lines
+    plain = live_cluster.run("salloc", "-n1", "-t3", "true", cwd=work)
+    assert "defined options" not in plain.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "rings"), [((), 0), (("--bell",), 1), (("--bell", "--no-bell"), 0)]
+)
+def test_the_bell(
+    live_cluster: LiveCluster, work: Path, words: tuple[str, ...], rings: int
+) -> None:
+    """Of a terminal, when there is the allocation."""
+    outer, inner = pty.openpty()
+    heard = []
+
+    def listen() -> None:
+        try:
+            while data := os.read(outer, 4096):
+                heard.append(data)
+        except OSError:
+            pass  # the terminal's other side is closed
+
+    listener = threading.Thread(target=listen)
+    listener.start()
+    subprocess.run(
+        [str(BIN / "salloc"), "-Q", "-n1", *words, "true"], stdin=subprocess.DEVNULL, stdout=inner,
+        stderr=subprocess.DEVNULL, cwd=work, env=live_cluster.environment, check=True,
+        timeout=LIMIT_S,
+    )  # fmt: skip
+    os.close(inner)
+    listener.join(LIMIT_S)
+    os.close(outer)
+    assert b"".join(heard).count(b"\a") == rings
+
+
+# sbatch ------------------------------------------------------------------------------------------
+
+
+def test_sbatch_waits_for_the_end(live_cluster: LiveCluster, work: Path) -> None:
+    """--wait: its exit code is the job's, and the job is over."""
+    ran = live_cluster.run("sbatch", "--wait", "-o", "/dev/null", "--wrap", "exit 3", cwd=work)
+    assert ran.returncode == 3
+    job = ran.stdout.split()[-1]
+    assert live_cluster.run("squeue", "-h", "-j", job).stdout == ""
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to submit for another user")
+def test_root_submits_for_others(live_cluster: LiveCluster, work: Path) -> None:
+    """--uid and --gid: the job is theirs, and runs as they do."""
+    person = pwd.getpwnam("games")
+    work.chmod(0o777)
+    words = ("--uid=games", "--wait", "-o", f"{work}/own", "--wrap", "id -u; id -g")
+    assert live_cluster.run("sbatch", *words, cwd=work).returncode == 0
+    assert (work / "own").read_text().split() == [str(person.pw_uid), str(person.pw_gid)]
+    words = ("--uid=games", "--gid=tty", "--wait", "-o", f"{work}/tty", "--wrap", "id -gn")
+    assert live_cluster.run("sbatch", *words, cwd=work).returncode == 0
+    assert (work / "tty").read_text() == "tty\n"
+
+
+# scontrol ----------------------------------------------------------------------------------------
+
+
+def test_scontrol_asks_who_is_up(live_cluster: LiveCluster) -> None:
+    """ping, in Slurm's words."""
+    told = live_cluster.out("scontrol", "ping")
+    assert re.fullmatch(r"Slurmctld\(primary\) at \S+ is UP\n", told)
+
+
+def test_scontrol_writes_a_script(live_cluster: LiveCluster, work: Path) -> None:
+    """write batch_script: to stdout, to a file that is named, or to slurm-ID.sh."""
+    script = "#!/bin/sh\n# kept as it is\nsleep 60\n"
+    (work / "job.sh").write_text(script)
+    job = live_cluster.submit("-H", "job.sh", cwd=work)
+    shown = live_cluster.out("scontrol", "write", "batch_script", str(job), "-", cwd=work)
+    assert shown == script
+    told = live_cluster.out("scontrol", "write", "batch_script", str(job), cwd=work)
+    assert told == f"batch script for job {job} written to slurm-{job}.sh\n"
+    assert (work / f"slurm-{job}.sh").read_text() == script
