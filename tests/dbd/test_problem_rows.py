@@ -185,7 +185,7 @@ def test_operators_see_and_delete_problems(store: Database) -> None:
     assert len(shown(store, 1001, "alice")) == 1
     refused = manage(store, "delete problem", user="alice", uid=1001)
     assert refused.exit_code == 1
-    assert manage(store, "delete problem").lines == [" Deleting 1 problems of cluster demo"]
+    assert manage(store, "delete problem").lines == [" Deleting 1 problem of cluster demo"]
     assert len(shown(store, 0, "root")) == 1
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
@@ -169,7 +170,7 @@ def _line(
     if amount == NO_VAL:
         amount = 1 if multiple else max(1, len(files))
     elif files and amount != len(files) and name not in _SHARING:
-        text.fail(place, f"Count={amount} differs from the {len(files)} files of File")
+        text.fail(place, f"Count={amount} differs from the {plural(len(files), 'file')} of File")
     links = _links(text, place, values["links"])
     flags = values["flags"]
     assert isinstance(flags, tuple)
@@ -240,7 +241,10 @@ def _check_nodes(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) ->
         for line in lines:
             if line.cores and line.cores[-1] >= core_count:
                 place = Entry("Cores", "", line.file, line.line)
-                text.fail(place, f"core {line.cores[-1]}: node {node.name} has {core_count} cores")
+                text.fail(
+                    place,
+                    f"core {line.cores[-1]}: node {node.name} has {plural(core_count, 'core')}",
+                )
                 return
         if conf.auto_detect_on(node.name) not in ("", "off"):
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.hostlist import HostlistError, expand, fold
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import NodeGres
@@ -195,7 +196,9 @@ def _spread(
     if len(items) == 1:
         return items * len(fallback)
     entry = found[attribute][1] if attribute in found else found["node_name"][1]
-    text.fail(entry, f"{len(items)} values for {len(fallback)} nodes; allowed: one, or as many")
+    text.fail(
+        entry, f"{len(items)} values for {plural(len(fallback), 'node')}; allowed: one, or as many"
+    )
     return None
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.node_lines import NodeConf, NodeSetConf, resolve_nodes
@@ -172,7 +173,8 @@ def _check(
         text.fail(place, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
     limit, default = values["max_time"], values["default_time"]
     if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
-        text.fail(place, f"DefaultTime of {default} minutes exceeds MaxTime of {limit} minutes")
+        ends = plural(default, "minute"), plural(limit, "minute")
+        text.fail(place, "DefaultTime of {} exceeds MaxTime of {}".format(*ends))
     for group, allowed in (
         (_DEF_MEM, "DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),
         (_MAX_MEM, "MaxMemPerCPU or MaxMemPerNode"),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.conf.effects.effect import gaps
@@ -384,7 +385,10 @@ def _check(
     if not nodes and "MaxNodeCount" not in places and not text.errors:
         fail("NodeName", "at least one node must be given, or MaxNodeCount for dynamic nodes")
     if values["max_node_count"] < len(nodes):
-        fail("MaxNodeCount", f"{values['max_node_count']} is less than the {len(nodes)} nodes")
+        fail(
+            "MaxNodeCount",
+            f"{values['max_node_count']} is less than the {plural(len(nodes), 'node')}",
+        )
     if values["first_job_id"] >= values["max_job_id"]:
         fail("FirstJobId", f"must be less than MaxJobId={values['max_job_id']}")
     if sum(bool(values[f"def_mem_per_{unit}"]) for unit in ("cpu", "gpu", "node")) > 1:

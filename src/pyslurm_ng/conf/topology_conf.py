@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.hostlist import HostlistError, expand, fold
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.schema import Table, read_line
@@ -283,7 +284,7 @@ def _check_sizes(
             text.fail(place, f"{size} is not {base} times a power of two")
     small = [block.name for block in blocks if len(block.node_names) < base]
     if small:
-        text.fail(place, f"block {small[0]} has fewer than {base} nodes")
+        text.fail(place, f"block {small[0]} has fewer than {plural(base, 'node')}")
     return ordered
 
 

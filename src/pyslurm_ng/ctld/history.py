@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.rules import past
 from pyslurm_ng.ctld.writer import Writer
@@ -69,11 +70,13 @@ class History:
             f"were lost. Job ids go on at {writer.cluster.next_job_id}"
         )
         if ended:
-            text += f"; {ended} jobs have ended meanwhile and end here as they did"
+            text += f"; {plural(ended, 'job')} {'has' if ended == 1 else 'have'} ended meanwhile: "
+            text += "that is taken over"
         if lost:
             text += (
-                f"; {len(lost)} jobs submitted meanwhile are lost and end in accounting as "
-                f"CANCELLED, have them submitted again: {_listed(lost)}"
+                f"; {plural(len(lost), 'job')} submitted meanwhile "
+                f"{'is' if len(lost) == 1 else 'are'} lost and CANCELLED in accounting, "
+                f"submit again: {_listed(lost)}"
             )
         self._log.error(text)
         is_durable = asyncio.Event()

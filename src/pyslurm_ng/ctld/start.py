@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyslurm_ng.base import background as bg
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog, level_number
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.configuration import Configuration
@@ -180,8 +181,9 @@ def _recover(
     for digest in scripts.begin(cluster):
         log.error(f"script or environment {digest} of a job is missing")
     log.info(
-        f"Recovered state of {len(cluster.jobs)} jobs, {len(cluster.living_nodes())} nodes, "
-        f"{len(cluster.reservations)} reservations "
-        f"({count} events in {time.monotonic() - begin:.2f} s)"
+        f"Recovered state of {plural(len(cluster.jobs), 'job')}, "
+        f"{plural(len(cluster.living_nodes()), 'node')}, "
+        f"{plural(len(cluster.reservations), 'reservation')} "
+        f"({plural(count, 'event')} in {time.monotonic() - begin:.2f} s)"
     )
     return Beginning(host, faults, layout, identity, recovery, scripts, cluster, replayed=count)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.conf.check import topologies_of
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import SlurmConf, changed_slurm_conf, read_lines
@@ -18,7 +19,6 @@ from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.journal.segment import JournalDamage, JournalError
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.demand.reason import plural
 from pyslurm_ng.sim.comparison import compare
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.page import duration, page

@@ -5,6 +5,7 @@ from __future__ import annotations
 from html import escape
 from math import log
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.sim.comparison import Comparison, Row
 
 _WIDE, _HIGH, _LEFT, _LOW = 760, 220, 56, 28
@@ -36,8 +37,9 @@ def page(found: Comparison, title: str) -> str:
         f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>",
         "<meta name=viewport content='width=device-width'>",
         f"<style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>",
-        f"<p>{total.recorded.jobs} jobs. Mean wait {duration(total.recorded.mean_wait_s)} as "
-        f"recorded, {duration(total.simulated.mean_wait_s)} simulated; utilisation "
+        f"<p>{plural(total.recorded.jobs, 'job')}. Mean wait "
+        f"{duration(total.recorded.mean_wait_s)} as recorded, "
+        f"{duration(total.simulated.mean_wait_s)} simulated; utilisation "
         f"{found.mean_utilisation[0]:.1%} and {found.mean_utilisation[1]:.1%}.</p>",
         _KEY,
         "<h2>Utilisation over time</h2>",

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.recover import cluster_of
 from pyslurm_ng.journal.checkpoint import Checkpoint, list_checkpoints, read_checkpoint
@@ -28,7 +29,6 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, NodeState
-from pyslurm_ng.sched.demand.reason import plural
 from pyslurm_ng.sim import actions as act
 
 _AFTER_9999_US = 253_402_300_800_000_000

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.ctld.recover import apply_frame, cluster_of
 from pyslurm_ng.journal.checkpoint import load_newest, remove_outdated, write_checkpoint
 from pyslurm_ng.journal.follow import Follow
@@ -90,8 +91,8 @@ def main(argv: list[str]) -> int:
         return 1
     jobs, nodes = len(cluster.jobs), len(cluster.nodes)
     sys.stdout.write(
-        f"checkpoint of record {done} written: {jobs} jobs, {nodes} nodes; "
-        f"{removed} old files removed\n"
+        f"checkpoint of record {done} written: {plural(jobs, 'job')}, {plural(nodes, 'node')}; "
+        f"{plural(removed, 'old file')} removed\n"
     )
     return 0
 

@@ -7,6 +7,7 @@ from typing import Protocol
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -159,7 +160,7 @@ class NodeService:
             node_id, now_us, load=message.load_hundredths, free_mem_mib=message.free_mem_mib
         )
         self._asked_again.pop(name, None)
-        self._log.verbose(f"node {name} registered with {len(message.jobs)} jobs")
+        self._log.verbose(f"node {name} registered with {plural(len(message.jobs), 'job')}")
         beat_ms = heartbeat_ms(self.conf, len(cluster.nodes))
         reply = NodeRegistered(cluster.epoch, max(1, beat_ms // 1000), now_us, beat_ms)
         writer.when_durable(lambda: answer(reply))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.ctld.rules import clocks
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -36,13 +37,14 @@ class RunTimes:
         if self.gap_us < 0:
             return (
                 f"clock: the newest record is {long} ahead of this host's clock, which is taken "
-                f"for right: times on record are moved back; run times of {len(self)} jobs stay "
-                "as they are until their nodes say how long they have run"
+                f"for right: times on record are moved back; run times of "
+                f"{plural(len(self), 'job')} stay as they are until their nodes say "
+                "how long they have run"
             )
         return (
             f"clock: the newest record is {long} old: this controller was away for so long, or "
-            f"its clock has jumped; {len(self)} running jobs are not ended by time limits until "
-            "their nodes say how long they have run"
+            f"its clock has jumped; time limits do not end "
+            f"{plural(len(self), 'running job')} until their nodes say how long they have run"
         )
 
     def heard(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
@@ -16,7 +17,7 @@ from pyslurm_ng.model.assoc import Limits
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing, license_counts
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, limit_end_us
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
-from pyslurm_ng.sched.demand.reason import minutes, plural
+from pyslurm_ng.sched.demand.reason import minutes
 from pyslurm_ng.sched.explain.explain import Holder, Outlook
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.numbers import (
@@ -32,7 +33,6 @@ from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segment
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
-from pyslurm_ng.sched.demand.reason import plural
 
 # Beyond so many bytes the oldest segments are not read: an answer is due in a few seconds.
 _MOST_BYTES = 64 << 20

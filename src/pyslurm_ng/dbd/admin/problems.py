@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError
 from pyslurm_ng.dbd.admin.words import Words
@@ -24,7 +25,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
             table.delete().where(table.c.cluster_id == cluster_id)
         ).rowcount
         if gone:
-            change.lines.append(f" Deleting {gone} problems of cluster {name}")
+            change.lines.append(f" Deleting {plural(gone, 'problem')} of cluster {name}")
             change.changed += gone
     if not change.changed:
         raise RefusedError(" Nothing deleted", is_output=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
@@ -19,7 +20,7 @@ from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.demand import reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.demand.het import Part
-from pyslurm_ng.sched.demand.reason import minutes, needs, plural
+from pyslurm_ng.sched.demand.reason import minutes, needs
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.plan import Wait

@@ -11,6 +11,7 @@ from dataclasses import replace
 from operator import attrgetter
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, REQ_MEM_SET
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
@@ -286,7 +287,7 @@ class Demands:
             self._cpus[partition.name] = total
         if wanted <= total:
             return None
-        text = f"needs {wanted} CPUs; partition {partition.name} has {total}"
+        text = f"needs {plural(wanted, 'CPU')}; partition {partition.name} has {total}"
         place = self._snapshot.place if self._snapshot is not None else None
         if place is not None:
             text += f" in reservation {place.name}"
@@ -424,14 +425,14 @@ def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) 
     if need.nodes_min > partition.max_nodes or len(partition.node_ids) < need.nodes_min:
         return Wait(
             Reason.PartitionNodeLimit,
-            f"needs {need.nodes_min} nodes; partition {partition.name} allows "
+            f"needs {plural(need.nodes_min, 'node')}; partition {partition.name} allows "
             f"{min(partition.max_nodes, len(partition.node_ids))}",
         )
     if 0 < job.request.nodes_max < partition.min_nodes:
         return Wait(
             Reason.PartitionNodeLimit,
-            f"may have {job.request.nodes_max} nodes at most; partition {partition.name} gives "
-            f"{partition.min_nodes} at least",
+            f"may have {plural(job.request.nodes_max, 'node')} at most; "
+            f"partition {partition.name} gives {partition.min_nodes} at least",
         )
     wait = _not_allowed(job, partition) or _over_memory(snapshot, job, partition, need)
     if wait is not None:

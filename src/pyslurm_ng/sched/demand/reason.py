@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.plan import Wait
@@ -20,11 +21,6 @@ def preempting(job_ids: Sequence[int]) -> Wait:
         return Wait(Reason.Resources, "starts when what it preempted others for is free")
     return Wait(Reason.Resources, f"starts when preempted job{'s' * (len(job_ids) > 1)} {names} "
                 f"{'have' if len(job_ids) > 1 else 'has'} left")  # fmt: skip
-
-
-def plural(count: int, word: str) -> str:
-    """Return `1 node`, `2 nodes`."""
-    return f"{count} {word}{'s' * (count != 1)}"
 
 
 def minutes(duration_us: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.kept_request import changed_request
@@ -17,7 +18,7 @@ from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import NodePart, Reservation, changed_reservation
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand.demand import limit_us
-from pyslurm_ng.sched.demand.reason import minutes, plural
+from pyslurm_ng.sched.demand.reason import minutes
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.licenses import NOTHING_INSIDE

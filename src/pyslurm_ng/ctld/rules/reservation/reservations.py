@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
@@ -195,7 +196,7 @@ def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation
     if named:
         counts = counts * nodes if len(counts) == 1 else counts
         if len(counts) != nodes:
-            detail = f"{len(counts)} numbers of cores for {nodes} nodes"
+            detail = f"{len(counts)} numbers of cores for {plural(nodes, 'node')}"
             return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
     elif wide and len(counts) <= 1:
         total = counts[0]
