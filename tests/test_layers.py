@@ -75,7 +75,7 @@ LONG_FILES = {
 
 # From the ground up; a layer may import those below it, and itself.
 GROUND = ["", "_records", "_install", "base"]
-LAYERS = [["conf"], ["model"], ["sched"], ["wire", "journal"]]
+LAYERS = [["conf", "daemon"], ["model"], ["sched"], ["wire", "journal"]]
 TOP = ["cli", "web", "ctld", "d", "dbd", "up", "sim"]
 EXTRA = {"sim": ["ctld", "d"], "sched": ["_select"], "up": ["sim"], "d": ["_process"]}
 

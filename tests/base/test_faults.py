@@ -1,7 +1,7 @@
 """Faults of one job or message are counted always and logged sparingly."""
 
-from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog
 from pyslurm_ng.base.faults import LOG_INTERVAL_S, Faults
+from pyslurm_ng.daemon.log import ERROR, QUIET, DaemonLog
 
 
 class _Clock:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.d.daemon import Daemon
 from pyslurm_ng.d.job_spec import Account, batch_spec, step_spec
 from pyslurm_ng.d.setup import Options, Setup, load_setup
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.wire import node_messages as nm

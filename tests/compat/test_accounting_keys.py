@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.daemon_log import DEBUG, ERROR, DaemonLog
+from pyslurm_ng.daemon.log import DEBUG, ERROR, DaemonLog
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
 from pyslurm_ng.wire.auth import AuthError

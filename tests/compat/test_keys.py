@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
 from pyslurm_ng.ctld.rules.nodes import _shortage
+from pyslurm_ng.daemon.log import INFO, QUIET, DaemonLog
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.sizes import job_sizes

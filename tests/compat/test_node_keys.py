@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.numbers import REQ_OPEN_TRUNCATE
 from pyslurm_ng.d.__main__ import _open_log
 from pyslurm_ng.d.core import NodeCore, RunEpilog, RunProlog, TellUnkillable
@@ -23,6 +22,7 @@ from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, load_setup
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.up.ports import free_row
 from tests.compat.node_room import CONF, CPUS, Log, Node

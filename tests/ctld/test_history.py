@@ -15,7 +15,6 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
 from pyslurm_ng.ctld.history import History
@@ -23,6 +22,7 @@ from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.rules import job_end, past
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.reserve import Reserve

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import registration, schema
 from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.database import Database

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import readers
 from pyslurm_ng.dbd.database import Database, is_cut_short
 from pyslurm_ng.dbd.readers import Query, Readers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import Done
+from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.base.daemon_log import ERROR, QUIET, DaemonLog
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.daemon.log import ERROR, QUIET, DaemonLog
 from pyslurm_ng.wire import auth, munge
 from pyslurm_ng.wire.auth import (
     AuthError,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from pyslurm_ng.base.background import Background
-from pyslurm_ng.base.daemon_log import DaemonLog
-from pyslurm_ng.base.daemon_options import given_options
 from pyslurm_ng.conf.check import check_here
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.ctld.daemon import Daemon
 from pyslurm_ng.ctld.start import CannotStart, Options, open_log
+from pyslurm_ng.daemon.background import Background
+from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.daemon.options import given_options
 
 USAGE = """\
 Usage: slurmctld [OPTIONS]

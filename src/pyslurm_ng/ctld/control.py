@@ -6,14 +6,14 @@ import asyncio
 from dataclasses import replace
 from typing import cast
 
-from pyslurm_ng.base import background as bg
-from pyslurm_ng.base.daemon_log import FATAL, LEVELS, DaemonLog
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.ctld.parts import Parts
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.start import Options
+from pyslurm_ng.daemon import background as bg
+from pyslurm_ng.daemon.log import FATAL, LEVELS, DaemonLog
 from pyslurm_ng.wire.messages import Done, Shutdown
 from pyslurm_ng.wire.node_messages import NodeReconfigure
 from pyslurm_ng.wire.query_messages import SetDebugLevel

@@ -12,8 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base import background as bg, open_files
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
+from pyslurm_ng.base import open_files
 from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
@@ -31,6 +30,8 @@ from pyslurm_ng.ctld.start import (
     prepare,
     write_pid_file,
 )
+from pyslurm_ng.daemon import background as bg
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import JournalError

@@ -10,8 +10,8 @@ import os
 import traceback
 from typing import NoReturn
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.daemon.log import DaemonLog
 
 
 class Failures:

@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TypeVar
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock, wall_us
@@ -55,6 +54,7 @@ from pyslurm_ng.ctld.timekeeper import Timekeeper, TimeMark
 from pyslurm_ng.ctld.users.identities import Identities
 from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.sched.backfill.planner import plan

@@ -7,13 +7,13 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyslurm_ng.base import background as bg
 from pyslurm_ng.base.counts import plural
-from pyslurm_ng.base.daemon_log import INFO, QUIET, DaemonLog, level_number
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.scripts import ScriptStore
+from pyslurm_ng.daemon import background as bg
+from pyslurm_ng.daemon.log import INFO, QUIET, DaemonLog, level_number
 from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.model.cluster import Cluster

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
-from pyslurm_ng.base.background import Background
-from pyslurm_ng.base.daemon_log import DaemonLog, level_number
-from pyslurm_ng.base.daemon_options import given_options
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d.daemon import CannotStart, Daemon
 from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
+from pyslurm_ng.daemon.background import Background
+from pyslurm_ng.daemon.log import DaemonLog, level_number
+from pyslurm_ng.daemon.options import given_options
 
 USAGE = """\
 Usage: slurmd [OPTIONS]

@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.d.core import NodeCore
 from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import CLOCK_CAUSES, Identity, Peer
 from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port

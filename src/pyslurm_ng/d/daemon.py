@@ -16,11 +16,8 @@ from typing import Any, Protocol
 import msgspec
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base import background as bg
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.base.numbers import END_LOST
 from pyslurm_ng.conf import node_loss
@@ -46,6 +43,9 @@ from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.d.spool import SPOOL_FULL, Spool, SpoolFull
 from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
 from pyslurm_ng.d.usage import usage_of
+from pyslurm_ng.daemon import background as bg
+from pyslurm_ng.daemon.hooks import run_hook
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.wire import node_messages as nm

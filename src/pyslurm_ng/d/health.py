@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 
-from pyslurm_ng.base.daemon_log import DaemonLog
-from pyslurm_ng.base.hooks import run_hook
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.daemon.hooks import run_hook
+from pyslurm_ng.daemon.log import DaemonLog
 
 _ONLY_AT_START = frozenset(("START_ONLY", "REBOOT_ONLY"))
 

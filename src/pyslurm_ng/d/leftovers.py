@@ -15,10 +15,10 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pyslurm_ng.base.process_tree import descendants, is_zombie, signal_below
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.d.stepd.step_files import remove_script
+from pyslurm_ng.daemon.process_tree import descendants, is_zombie, signal_below
 from pyslurm_ng.model.ids import STEP_BATCH
 
 _FIRST_PAUSE_S = 0.02

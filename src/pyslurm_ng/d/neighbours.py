@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.d.core import NodeCore
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease, word
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import AuthError, Identity, body_digest, check_digest
 from pyslurm_ng.wire.stream_client import LinkError, connect_link

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base.daemon_log import DaemonLog
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon, print_schema
 from pyslurm_ng.dbd.options import USAGE, BadOptions, load_configuration, parse_options
 

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base import open_files
-from pyslurm_ng.base.background import (
+from pyslurm_ng.daemon.background import (
     Background,
     CannotBecome,
     PidFile,
@@ -23,7 +23,7 @@ from pyslurm_ng.base.background import (
     make_directory,
     tell_systemd,
 )
-from pyslurm_ng.base.daemon_log import ERROR, INFO, QUIET, DaemonLog
+from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration

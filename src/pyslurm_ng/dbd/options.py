@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
-from pyslurm_ng.base.daemon_log import level_number
-from pyslurm_ng.base.daemon_options import complaint
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
+from pyslurm_ng.daemon.log import level_number
+from pyslurm_ng.daemon.options import complaint
 from pyslurm_ng.dbd.database import mysql_url, sqlite_url
 
 USAGE = """\

@@ -21,9 +21,9 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.verbs import change

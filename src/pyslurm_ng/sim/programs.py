@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.ctld.programs.job_programs import Done
+from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.sim.world import World
 
 Fate = Callable[[], "tuple[int, int]"]

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.daemon_log import QUIET, DaemonLog
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.service import Service, Settings

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import Done
 from pyslurm_ng.ctld.rules.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.requeue import Again
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.sim.disk import MemoryJournal
 from pyslurm_ng.sim.world import World

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.ctld.programs.job_programs import Done, JobPrograms
 from pyslurm_ng.ctld.rules import job_end, reports
 from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.rules.preparation import preparation
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.duty import DutyKind

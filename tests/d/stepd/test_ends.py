@@ -19,11 +19,11 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.base.process_tree import descendants, is_zombie, signal_below
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.end_watch import EndWatch
 from pyslurm_ng.d.leftovers import Leftovers
 from pyslurm_ng.d.step_runner import StepRunner
+from pyslurm_ng.daemon.process_tree import descendants, is_zombie, signal_below
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
 from tests.d.stepd import supervised

@@ -175,7 +175,7 @@ def set_debug(session: "Session", words: "list[str]") -> int:
         fail("too few arguments for keyword:setdebug")
     if len(words) > 1:
         fail(f"scontrol: error: setdebug {words[1]}: levels of node daemons are not supported yet")
-    from pyslurm_ng.base.daemon_log import LEVELS
+    from pyslurm_ng.daemon.log import LEVELS
 
     word = words[0].lower()
     level = int(word) if word.isdigit() else LEVELS.index(word) if word in LEVELS else -1

@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
-from pyslurm_ng.base.daemon_log import escape
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.daemon.log import escape
 from pyslurm_ng.model import amounts, events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyslurm_ng.base.daemon_log import DaemonLog
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers.accounting_records import (
@@ -30,6 +29,7 @@ from pyslurm_ng.ctld.followers.accounting_records import (
 )
 from pyslurm_ng.ctld.followers.journal_cursor import common_record
 from pyslurm_ng.ctld.history import History
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.segment import Frame, JournalError
 from pyslurm_ng.wire.auth import Identity

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from pyslurm_ng.base.hooks import HookResult
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int, option_text
 from pyslurm_ng.ctld.programs.job_programs import Log, Runner
 from pyslurm_ng.ctld.rules import lost_runs
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import Job

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from pyslurm_ng.base.hooks import HookResult, run_hook
+from pyslurm_ng.daemon.hooks import HookResult, run_hook
 
 AT_ONCE = 8
 HOOKS_AT_ONCE = 256

@@ -4,10 +4,10 @@ import os
 import struct
 
 from pyslurm_ng._process import spawn
-from pyslurm_ng.base.process_tree import stamp
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.step_files import AsUser, OutputFiles, open_input
 from pyslurm_ng.d.stepd.task_programs import TaskPrograms
+from pyslurm_ng.daemon.process_tree import stamp
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False

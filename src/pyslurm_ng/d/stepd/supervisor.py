@@ -33,14 +33,6 @@ from _signal import (  # type: ignore[import-not-found]
 from _socket import socket
 
 from pyslurm_ng.base.numbers import END_CLEAN, END_KILLED, END_OUT_OF_MEMORY, END_OVER_MEMORY
-from pyslurm_ng.base.process_tree import (
-    descendants,
-    is_zombie,
-    own_peak_kib,
-    sample,
-    signal_below,
-    stamp,
-)
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.stepd.launcher import Launch, launch
 from pyslurm_ng.d.stepd.own_process import identity_of
@@ -54,6 +46,14 @@ from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, TERMINAL, CannotStart, n
 from pyslurm_ng.d.stepd.step_writer import StepWriter
 from pyslurm_ng.d.stepd.task import Task
 from pyslurm_ng.d.stepd.task_programs import TaskEpilogs
+from pyslurm_ng.daemon.process_tree import (
+    descendants,
+    is_zombie,
+    own_peak_kib,
+    sample,
+    signal_below,
+    stamp,
+)
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.base.background import make_directory
+from pyslurm_ng.daemon.background import make_directory
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
 SLURM_USER = 64_030

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.base.hooks import HookResult, run_hook
-from pyslurm_ng.base.process_tree import is_zombie
+from pyslurm_ng.daemon.hooks import HookResult, run_hook
+from pyslurm_ng.daemon.process_tree import is_zombie
 
 
 def run(tmp_path: Path, body: str, limit_s: int = 20) -> HookResult:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyslurm_ng.base.numbers import NO_VAL16
-from pyslurm_ng.base.process_tree import descendants, signal_below
+from pyslurm_ng.daemon.process_tree import descendants, signal_below
 
 _KEPT_BYTES = 4_096
 _READS_AT_END = 32  # more than a pipe holds; somebody may still be writing

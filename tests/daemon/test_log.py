@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.base.daemon_log import (
+from pyslurm_ng.daemon.log import (
     DEBUG,
     ERROR,
     FATAL,

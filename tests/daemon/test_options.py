@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base.daemon_options import Given, given_options
+from pyslurm_ng.daemon.options import Given, given_options
 
 
 def options(*argv: str) -> Given | int:

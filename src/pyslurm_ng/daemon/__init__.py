@@ -1,0 +1,1 @@
+"""What the three daemons share as processes: background, log, options, hooks, process tree."""
