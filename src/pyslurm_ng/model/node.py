@@ -140,6 +140,8 @@ class Node(Struct, array_like=True):
     owner_uid: int = -1
     resume_after_us: int = 0
     features: tuple[str, ...] = ()  # available now, from the specification or an update
+    # (job id, uid) of the last jobs that could not be launched here, with none between that could.
+    failed_launches: tuple[tuple[int, int], ...] = ()
 
 
 _found: dict[int, tuple[NodeSpec, NodeFacts, NodeSpec]] = {}  # the last answers, by node id

@@ -12,7 +12,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, END_OVER_MEMORY, NO_VAL
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules import job_end, lost_runs, node_loss, programs
+from pyslurm_ng.ctld.rules import failed_launches, job_end, lost_runs, node_loss, programs
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
@@ -105,7 +105,10 @@ def _duty_done(
     cluster: Cluster, node_id: int, job: Job, report: nm.DutyDone, now_us: int
 ) -> list[ev.AnyEvent]:
     """Settle a duty; when the last node has prepared, the job has started or its script is due."""
+    duty = cluster.duties.get(node_id, {}).get(report.duty_id)
     events = _settle(cluster, node_id, report.duty_id, now_us)
+    if duty is not None and duty.kind == DutyKind.LAUNCH:
+        events += failed_launches.launched(cluster, node_id, now_us)
     if not events or not job.flags & JobFlag.CONFIGURING or job.job_id in cluster.prologs:
         return events
     open_elsewhere = any(
@@ -165,6 +168,8 @@ def _batch_ended(
                 cancelled_by=_killer(report.flags),
             )
         )
+    if not report.flags & END_LOST:
+        events += failed_launches.launched(cluster, node_id, now_us)
     if is_completing(job):
         return events
     state = end_state(report.status, report.flags)
@@ -293,6 +298,8 @@ def _launch_failed(
     events = _drain(cluster, node_id, report.drain, now_us) if report.drain else []
     if is_completing(job):
         return events + _settle(cluster, node_id, report.duty_id, now_us)
+    if not report.drain:
+        events += failed_launches.failed(cluster, node_id, job, now_us)
     flags = 0
     if job.script_hash:
         flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED

@@ -1,0 +1,43 @@
+"""A node on which nothing can be launched is drained, before it has eaten the whole queue.
+
+Each launch that fails holds or delays its job, and leaves the node idle for the next one. So a
+node that failed to launch several jobs in a row, with none between that it could, takes no more.
+They must be jobs of several users: what one user asks for may be impossible on every node, and no
+user shall drain nodes.
+"""
+
+from __future__ import annotations
+
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.states import NodeFlag
+
+IN_A_ROW = 5
+REASON = f"{IN_A_ROW} failed launches in a row"
+
+
+def failed(cluster: Cluster, node_id: int, job: Job, now_us: int) -> list[ev.AnyEvent]:
+    """Return what follows for the node on which a job could not be launched."""
+    node = cluster.node(node_id)
+    if node.flags & NodeFlag.DRAIN:
+        return []  # whoever drained it looks at it
+    others = [one for one in node.failed_launches if one[0] != job.job_id]
+    row = (*others, (job.job_id, job.uid))[-IN_A_ROW:]
+    fields: dict[str, object] = {"failed_launches": row}
+    if len(row) == IN_A_ROW and len({uid for _, uid in row}) > 1:
+        fields = {
+            "failed_launches": (),
+            "flags": int(node.flags | NodeFlag.DRAIN),
+            "reason": REASON,
+            "reason_us": now_us,
+            "reason_uid": 0,
+        }
+    return [ev.NodeUpdated(now_us, (node_id,), fields)]
+
+
+def launched(cluster: Cluster, node_id: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return what follows for a node that has launched a job; nothing for nearly all."""
+    if not cluster.node(node_id).failed_launches:
+        return []
+    return [ev.NodeUpdated(now_us, (node_id,), {"failed_launches": ()})]
