@@ -6,6 +6,7 @@ Two jobs that differ in everything: each filter that fits the second alone has t
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 
 import msgspec
@@ -127,6 +128,24 @@ def test_a_filter_leaves_what_it_names(sacct: Commands, words: str) -> None:
     both = ("-X", "-P", "-o", "jobid", "-j", "1,2")
     assert lines(sacct, *both) == ["1", "2"]
     assert lines(sacct, *both, *words.split()) == ["2"]
+
+
+def test_jobs_of_oneself_or_of_all(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
+    """--allusers; without it only root sees others' jobs."""
+    words = (
+        "-X",
+        "-P",
+        "-o",
+        "jobid",
+        "-S",
+        "2026-11-20",
+        "-E",
+        "2026-11-21",
+        "--name=plain,other",
+    )
+    monkeypatch.setattr(os, "getuid", lambda: 1002)
+    assert lines(sacct, *words) == ["2"]
+    assert lines(sacct, *words, "--allusers") == ["1", "2"]
 
 
 def test_a_limit_from_above(sacct: Commands) -> None:

@@ -36,13 +36,17 @@ def cancelled(reference: ReferenceCluster) -> list[int]:
         ("root", "--reservation=maint", [41]),
         ("root", "--wckey=green", [42]),
         ("bob", "--me", [23, 25]),
+        ("root", "--me", []),
         ("bob", "--me --qos=low", [25]),
     ],
 )
 def test_scancel_reaches_only(
     user: str, words: str, ended: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs of this account, partition, QOS, node, reservation, wckey or of oneself."""
+    """Jobs of this account, partition, QOS, node, reservation, wckey or of oneself.
+
+    root, who may end any job, has none of its own here.
+    """
     reference = queue()
     reference.submit(41, "alice", "12:10:18", "reserved", reservation="maint")
     reference.submit(42, "alice", "12:10:18", "charged", wckey="green")
