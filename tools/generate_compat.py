@@ -12,13 +12,11 @@ from pathlib import Path
 
 from command_pages import FACTS
 from compat_rows import (
-    NOT_PROVEN,
     SECTIONS,
     Row,
     command_rows,
     every_row,
     key_rows,
-    proofs,
     state_of,
 )
 
@@ -32,7 +30,6 @@ against Slurm 26.11.
 
 - **same**: works as documented for Slurm, and a test of its effect is named in
   `tests/compat/proofs.toml`
-- **{NOT_PROVEN}**: should work so, but no test proves this row by itself
 - **differs**: works, but for what the row says
 - **accepted**: read, checked and shown, but without effect; daemons name such keys and words at
   start with file and line, `slurmctld --check` prints the same lines. Commands say so, but for
@@ -53,15 +50,15 @@ def shown(name: str) -> str:
     return ", ".join(f"`{word}`" for word in words)
 
 
-def table(rows: list[Row], what: str, proven: dict[str, dict[str, str]]) -> list[str]:
+def table(rows: list[Row], what: str) -> list[str]:
     lines = [line(what, "here", "what it does"), line("---", "---", "---")]
-    return lines + [line(shown(row.name), state_of(row, proven), row.help) for row in rows]
+    return lines + [line(shown(row.name), state_of(row), row.help) for row in rows]
 
 
-def count_lines(proven: dict[str, dict[str, str]]) -> list[str]:
+def count_lines() -> list[str]:
     """Return how many rows there are of each state."""
-    counts = Counter(state_of(row, proven).partition(":")[0] for row in every_row())
-    order = ("same", NOT_PROVEN, "differs", "accepted", "refused", "planned")
+    counts = Counter(row.kind for row in every_row())
+    order = ("same", "differs", "accepted", "refused", "planned")
     lines = [line("rows", "how many"), line("---", "---")]
     return [*lines, *(line(state, str(counts[state])) for state in order), ""]
 
@@ -69,17 +66,16 @@ def count_lines(proven: dict[str, dict[str, str]]) -> list[str]:
 def main(arguments: list[str]) -> None:
     if len(arguments) != 1 or arguments[0].startswith("-"):
         sys.exit("usage: generate_compat.py FILE")
-    proven = proofs()
-    lines = [HEAD, *count_lines(proven), "## Commands", ""]
+    lines = [HEAD, *count_lines(), "## Commands", ""]
     for name in FACTS:
         rows = list(command_rows(name))
         lines += [f"### {name}", ""]
-        lines += ["planned"] if rows[0].kind == "planned" else table(rows, "option", proven)
+        lines += ["planned"] if rows[0].kind == "planned" else table(rows, "option")
         lines.append("")
     lines += ["## Files", ""]
     for section in SECTIONS:
         heading = section if section.endswith(".conf") else f"Lines of slurm.conf: {section}"
-        lines += [f"### {heading}", "", *table(list(key_rows(section)), "key", proven), ""]
+        lines += [f"### {heading}", "", *table(list(key_rows(section)), "key"), ""]
     lines += ["### Files that are not read", ""]
     lines += [line("file", "here"), line("---", "---")]
     lines += [line(f"`{name}`", f"accepted: {why}") for name, why in NOT_READ.items()]

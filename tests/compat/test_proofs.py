@@ -1,4 +1,4 @@
-"""A row of the compatibility table that says `same` names the test of its effect, or lacks one."""
+"""A row of the compatibility table that says `same` names the test of its effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from compat_rows import Row, every_row, proofs  # noqa: E402
 
 from pyslurm_ng.conf.effects.effect import SAME  # noqa: E402
 
-UNPROVEN = ROOT / "tests" / "compat" / "unproven.txt"
 GOLDEN = ROOT / "tests" / "golden" / "cli"
 ROWS = {(row.part, row.key): row for row in every_row() if row.kind == SAME}
 PROVEN = [(part, key, test) for part, found in proofs().items() for key, test in found.items()]
@@ -64,10 +63,8 @@ def test_a_proof_is_there_and_about_its_row(part: str, key: str, test: str) -> N
     assert speaks_of(ROWS[part, key], test)
 
 
-def test_the_rows_without_a_proof_only_become_fewer() -> None:
-    """A new row of `same` brings its test; one that gets a test leaves the list."""
-    listed = set(UNPROVEN.read_text().splitlines())
+def test_every_row_is_proven() -> None:
+    """A new row of `same` brings its test, or says what else it is."""
     proven = {(part, key) for part, key, _ in PROVEN}
-    found = {f"{part} {key}" for part, key in ROWS if (part, key) not in proven}
-    assert sorted(found - listed) == [], "name a test in proofs.toml, or say what it is"
-    assert sorted(listed - found) == [], "take these out of the list"
+    missing = sorted(f"{part} {key}" for part, key in ROWS if (part, key) not in proven)
+    assert missing == [], "name a test in proofs.toml, or say what it is"
