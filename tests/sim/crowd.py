@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import INFINITE, SECOND_US
 from pyslurm_ng.cli.control.explain import lines
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.queries.explained import explained
@@ -23,7 +23,7 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.explain.explain import outlook
 from pyslurm_ng.sched.frame.job_views import may_be_considered
-from pyslurm_ng.sim.chaos import CONF as BASE, SECOND_US
+from pyslurm_ng.sim.chaos import CONF as BASE
 from pyslurm_ng.sim.checks import Violation
 from pyslurm_ng.sim.controller import SimController
 from tests.sim.meddling import CONF, Meddling

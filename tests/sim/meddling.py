@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from pyslurm_ng.base.numbers import NO_VAL, REQ_CONTIGUOUS, REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import NO_VAL, REQ_CONTIGUOUS, REQ_EXCLUSIVE, SECOND_US
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, license_counts
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sim.chaos import SECOND_US, Chaos
+from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.checks import Violation
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.wire.query_messages import (

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import Done
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sim.chaos import SECOND_US, Chaos
+from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.checks import Violation
 from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.net import Faults

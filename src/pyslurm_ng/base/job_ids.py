@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.base.numbers import (
+    MAX_NORMAL_STEP_ID,
+    STEP_BATCH,
+    STEP_EXTERN,
+    STEP_INTERACTIVE,
+    STEP_PENDING,
+)
+
 NO_TASKS: tuple[tuple[int, int, int], ...] = ()
 
 # Steps that srun does not make have fixed numbers; the names are what commands print and take.
 STEP_NUMBERS = {
-    "batch": 4294967291,
-    "extern": 4294967292,
-    "interactive": 4294967290,
-    "TBD": 4294967293,
+    "batch": STEP_BATCH,
+    "extern": STEP_EXTERN,
+    "interactive": STEP_INTERACTIVE,
+    "TBD": STEP_PENDING,
 }
 _MAX_ID_DIGITS = 10
 MOST_STEPS = 100
@@ -86,7 +94,7 @@ def split_job_ids(text: str) -> list[str]:
 
 def step_text(step_id: int) -> str:
     """Return a step's number as commands print it: `0`, `batch`, `extern`."""
-    if step_id < 4294967280:
+    if step_id < MAX_NORMAL_STEP_ID:
         return str(step_id)
     for name, number in STEP_NUMBERS.items():
         if number == step_id:

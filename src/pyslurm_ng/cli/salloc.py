@@ -4,7 +4,7 @@ import os
 import sys
 from time import monotonic
 
-from pyslurm_ng.base.numbers import JOB_TIMEOUT, SIGHUP, SIGQUIT, SIGTERM
+from pyslurm_ng.base.numbers import JOB_TIMEOUT, SECOND_US, SIGHUP, SIGQUIT, SIGTERM
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
@@ -141,7 +141,7 @@ class _Salloc:
         if options.verbose and granted["end_us"]:
             from pyslurm_ng.base.dates import format_date
 
-            when = format_date(granted["end_us"] // 1_000_000)
+            when = format_date(granted["end_us"] // SECOND_US)
             self._info(f"Job allocation time limit to be reached at {when}")
         if is_kept:
             return 0

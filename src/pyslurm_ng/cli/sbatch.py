@@ -8,6 +8,7 @@ from pyslurm_ng.base.numbers import (
     JOB_COMPLETED,
     JOB_FLAG_COMPLETING,
     JOB_FLAG_REQUEUED,
+    SECOND_US,
     SHOW_DETAIL,
 )
 from pyslurm_ng.cli.command import connect, read_conf, say
@@ -250,7 +251,7 @@ def _test(client: "Client", request: "dict[str, Any]", quiet: bool) -> int:
     if not quiet:
         from pyslurm_ng.base.dates import format_date
 
-        when = format_date(found["start_us"] // 1_000_000)
+        when = format_date(found["start_us"] // SECOND_US)
         say(
             f"sbatch: Job {found['job_id']} to start at {when} using {found['cpus']} processors "
             f"on nodes {found['nodes']} in partition {found['partition']}"

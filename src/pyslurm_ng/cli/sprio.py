@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli.command import (
     Table,
     connect,
@@ -90,7 +91,6 @@ PROGRAM = Program(
     tells={"helpformat": lambda: "\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS)},
 )
 _BILLION = 1_000_000_000
-_MOST = 4294967295
 
 
 def main(argv: "list[str]") -> int:
@@ -205,7 +205,7 @@ def cell(letter: str, row: "Row", weights: "Row", cluster: str) -> str:
     if letter == "c":
         return cluster
     if letter == "y":
-        return f"{row['priority'] / _MOST:.8f}"
+        return f"{row['priority'] / INFINITE:.8f}"
     if letter in _TEXT_FIELDS:
         return str(row[_TEXT_FIELDS[letter]])
     field = next(field for upper, field, _, _ in FACTORS if upper == letter.upper())

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyslurm_ng.base.numbers import INFINITE, JOB_NODE_FAIL, STEP_EXACT, STEP_MEM_ZERO
+from pyslurm_ng.base.numbers import INFINITE, JOB_NODE_FAIL, SECOND_US, STEP_EXACT, STEP_MEM_ZERO
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
@@ -209,7 +209,7 @@ def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
         return submission.refusal("srun", problem, "allocation failure", is_plain=True)
     from pyslurm_ng.base.dates import format_date
 
-    when = format_date(found["start_us"] // 1_000_000)
+    when = format_date(found["start_us"] // SECOND_US)
     say(
         f"srun: Job {found['job_id']} to start at {when} using {found['cpus']} processors "
         f"on nodes {found['nodes']} in partition {found['partition']}"

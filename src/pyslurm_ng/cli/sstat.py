@@ -100,7 +100,7 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
         "array_tasks": "",
         "het_job_id": step["het_job_id"],
         "het_job_offset": step["het_offset"],
-        "step_id": step["step_id"] - (1 << 32) if is_special else step["step_id"],
+        "step_id": step["step_id"] - 2**32 if is_special else step["step_id"],
         "tasks": step["tasks"],
         "tres_allocated": step["tres"],
         "node_list": step["nodes"],

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base import open_files
+from pyslurm_ng.base.numbers import DAY_US, MINUTE_US, SECOND_US
 from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
@@ -43,13 +44,12 @@ from pyslurm_ng.wire.node_messages import NodeShutdown
 from pyslurm_ng.wire.stream import StreamServer
 
 _TICK_S = 1.0
-_ACCRUAL_US = 60_000_000  # age is counted in days
+_ACCRUAL_US = MINUTE_US  # age is counted in days
 _SWITCH_S = 0.0005
 # Time for ZeroMQ's thread to hand the last messages to the kernel before the sockets close.
 _NODE_SHUTDOWN_S = 0.2
 _ACCOUNTING_S = 3.0
 """How long a start waits for slurmdbd before it takes work."""
-_DAY_US = 86_400_000_000
 
 
 class Daemon:
@@ -200,7 +200,7 @@ class Daemon:
         now_us = parts.clock.now_us()
         cluster, conf = parts.writer.cluster, parts.configuration.conf
         parts.soft.expect(cluster, now_us)
-        parts.soft.listened(now_us, int(_TICK_S * 1e6), conf.slurmd_timeout * 1_000_000)
+        parts.soft.listened(now_us, int(_TICK_S * 1e6), conf.slurmd_timeout * SECOND_US)
         works: tuple[tuple[str, Callable[[], object]], ...] = (
             # Usage is written down before its jobs are purged.
             ("usage", lambda: parts.writer.record(parts.usage.due(now_us, LOCAL))),
@@ -273,7 +273,7 @@ class Daemon:
     def _measure(self, now_us: int) -> None:
         """Bring the counters of sdiag up to date."""
         parts, soft = self._parts, self._parts.soft
-        if now_us // _DAY_US != soft.reset_us // _DAY_US:
+        if now_us // DAY_US != soft.reset_us // DAY_US:
             soft.reset(now_us)
         soft.journal_bytes = parts.journal.bytes_written
         soft.journal_groups = parts.journal.groups

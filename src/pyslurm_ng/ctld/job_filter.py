@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 
@@ -269,7 +269,7 @@ def _elapsed_test(wanted: JobFilter, now_us: int) -> JobTest:
     def test(job: Job) -> bool:
         if job.state not in (JobState.RUNNING, JobState.SUSPENDED):
             return False
-        elapsed_s = elapsed_us(job, now_us) // 1_000_000
+        elapsed_s = elapsed_us(job, now_us) // SECOND_US
         return (over < 0 or elapsed_s > over) and (under < 0 or elapsed_s < under)
 
     return test

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.rules.calendar import Calendar
 
-_SECOND_US = 1_000_000
 _NEAR_S = 3 * 3600  # more than clocks are ever put forward by
 
 
@@ -17,27 +17,27 @@ class LocalCalendar(Calendar):
         """Return the same time of day that many days later; in place of one that the clocks leave
         out, the moment at which they are put forward.
         """
-        seconds, rest_us = divmod(when_us, _SECOND_US)
+        seconds, rest_us = divmod(when_us, SECOND_US)
         day = time.localtime(seconds)
         clock = (day.tm_hour, day.tm_min, day.tm_sec)
         moved = int(time.mktime((day.tm_year, day.tm_mon, day.tm_mday + days, *clock, 0, 0, -1)))
         found = time.localtime(moved)
         if (found.tm_hour, found.tm_min, found.tm_sec) != clock:
-            return _forward_near(moved) * _SECOND_US
-        return moved * _SECOND_US + rest_us
+            return _forward_near(moved) * SECOND_US
+        return moved * SECOND_US + rest_us
 
     def weekday(self, when_us: int) -> int:
         """Return 0 for Monday to 6 for Sunday."""
-        return time.localtime(when_us // _SECOND_US).tm_wday
+        return time.localtime(when_us // SECOND_US).tm_wday
 
     def date(self, when_us: int) -> tuple[int, int, int]:
         """Return year, month and day."""
-        day = time.localtime(when_us // _SECOND_US)
+        day = time.localtime(when_us // SECOND_US)
         return day.tm_year, day.tm_mon, day.tm_mday
 
     def midnight_us(self, year: int, month: int, day: int) -> int:
         """Return when a day begins; months and days beyond the last run on."""
-        return int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))) * _SECOND_US
+        return int(time.mktime((year, month, day, 0, 0, 0, 0, 0, -1))) * SECOND_US
 
 
 def _forward_near(seconds: int) -> int:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock, wall_us
 from pyslurm_ng.ctld.configuration import Configuration
@@ -129,7 +130,7 @@ class Parts:
         self.scheduler.policy = fresh.policy
         self.usage.adopt(conf)
         self.rate_limit.words = rate_limit_words(conf.slurmctld_parameters)
-        keep_us = conf.group_update_time * 1_000_000
+        keep_us = conf.group_update_time * SECOND_US
         self.identities.keep_us = self.reservation_groups.keep_us = keep_us
         self.identities.forget()
         self.reservation_groups.forget()
@@ -197,7 +198,7 @@ class Parts:
         """Put together what answers commands."""
         conf = self.configuration.conf
         self.identities = Identities(
-            self._look_up, self.configuration.service_uid, conf.group_update_time * 1_000_000
+            self._look_up, self.configuration.service_uid, conf.group_update_time * SECOND_US
         )
         self.service = Service(
             self.writer,
@@ -286,7 +287,7 @@ class Parts:
             cluster, conf, self.programs, writer.when_durable
         )
         writer.observe(self.reservation_programs.applied, is_brittle=True)
-        keep_us = conf.group_update_time * 1_000_000
+        keep_us = conf.group_update_time * SECOND_US
         self.reservation_groups = ReservationGroups(self._look_up, writer.record, keep_us)
 
     def _build_nodes(self) -> None:

@@ -13,6 +13,7 @@ from pyslurm_ng import __version__
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
@@ -200,7 +201,7 @@ class Service:
         lines = config_lines(
             configuration.conf,
             version=__version__,
-            boot_time=format_date(self.started_us // 1_000_000),
+            boot_time=format_date(self.started_us // SECOND_US),
             next_job_id=self._writer.cluster.next_job_id,
             user_id=_user_id,
             cgroup=configuration.cgroup,

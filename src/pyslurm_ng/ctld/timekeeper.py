@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 from typing import Protocol
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.clock import MOST_STEERED_US, PATIENCE_US, Clock
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.rules import clocks
@@ -90,7 +91,7 @@ class Timekeeper:
             self._was_far = is_far
             self._log.error(
                 f"clock: this host's clock has jumped by {ahead_us / 1e6:.0f} s; recorded time "
-                f"goes on without that, and follows in {PATIENCE_US // 1_000_000} s unless the "
+                f"goes on without that, and follows in {PATIENCE_US // SECOND_US} s unless the "
                 "clock is put right"
                 if is_far
                 else "clock: this host's clock fits recorded time again"

@@ -13,7 +13,7 @@ import msgspec
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.number_ranges import fold_numbers
-from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NTASKS_SET, REQ_OVERCOMMIT
+from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NTASKS_SET, REQ_OVERCOMMIT, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
@@ -115,7 +115,7 @@ def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]
         "SLURM_JOB_UID": str(credential.uid),
         "SLURM_JOB_GID": str(credential.gid),
         "SLURM_JOB_USER": credential.user_name,
-        "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
+        "SLURM_JOB_START_TIME": str(credential.start_us // SECOND_US),
         "SLURM_OOM_KILL_STEP": str(int(place.oom_kill_step)),
     }
     for name, value in (
@@ -132,7 +132,7 @@ def job_variables(credential: JobCredential, place: NodePlace) -> dict[str, str]
         if value:
             variables[name] = value
     if credential.end_us:
-        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // 1_000_000)
+        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // SECOND_US)
     if request.segment:
         variables["SLURM_JOB_SEGMENT_SIZE"] = str(request.segment)
     variables |= _array(credential)
@@ -538,7 +538,7 @@ def hook_environment(
         "SLURM_JOB_CPUS_PER_NODE": counts_text(
             usable_cpus(request, alloc) for alloc in credential.allocs
         ),
-        "SLURM_JOB_START_TIME": str(credential.start_us // 1_000_000),
+        "SLURM_JOB_START_TIME": str(credential.start_us // SECOND_US),
         "SLURM_JOB_RESTART_COUNT": str(credential.attempt),
         "SLURM_JOB_OVERSUBSCRIBE": credential.oversubscribe,
         "SLURM_JOB_EXCLUSIVE": credential.exclusive,
@@ -550,7 +550,7 @@ def hook_environment(
     if request.constraint:
         variables["SLURM_JOB_CONSTRAINTS"] = request.constraint
     if credential.end_us:
-        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // 1_000_000)
+        variables["SLURM_JOB_END_TIME"] = str(credential.end_us // SECOND_US)
     if credential.reservation:
         variables["SLURM_JOB_RESERVATION"] = credential.reservation
     variables |= _array(credential)

@@ -15,7 +15,7 @@ from typing import Any, get_args
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
-from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
+from pyslurm_ng.base.numbers import NO_VAL, REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d import environment, task_binding
@@ -99,7 +99,7 @@ def place_of(setup: NodeSetup, credential: nm.JobCredential) -> environment.Node
 
 
 def _amount(value: int) -> int:
-    return 0 if value >= 0xFFFFFFFE else value
+    return 0 if value >= NO_VAL else value
 
 
 def alloc_of(nodes: Sequence[str], allocs: Sequence[NodeAlloc], name: str) -> NodeAlloc | None:

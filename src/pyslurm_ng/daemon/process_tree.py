@@ -9,6 +9,8 @@ import os
 import time
 from _signal import pidfd_send_signal  # type: ignore[import-not-found]
 
+from pyslurm_ng.base.numbers import SECOND_US
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,7 +137,7 @@ class Sample:
             return
         fields = stat[stat.rindex(b")") + 2 :].split()
         self.pages += int(fields[9])
-        self.cpu_us += (int(fields[11]) + int(fields[12])) * 1_000_000 // _CLOCK_TICKS
+        self.cpu_us += (int(fields[11]) + int(fields[12])) * SECOND_US // _CLOCK_TICKS
         self.virtual_kib += int(fields[20]) // 1024
         self.rss_kib += int(fields[21]) * _PAGE_KIB
         try:

@@ -9,6 +9,7 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.updates import find_cluster
@@ -240,7 +241,7 @@ def _ordered_indexes(
                 continue
             # A waiting array's record comes after its tasks that have ids of their own.
             task = row[3] if row[3] >= 0 or not row[2] else 2**62
-            keyed.append((row[1] // 1_000_000, row[2], task, row[4], row[5], row[0]))
+            keyed.append((row[1] // SECOND_US, row[2], task, row[4], row[5], row[0]))
         if read > most:
             raise RefusedError(
                 f"More than {most} jobs are selected: name a shorter time with -S and -E"

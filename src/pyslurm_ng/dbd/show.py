@@ -15,6 +15,7 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.dates import parse_date
+from pyslurm_ng.base.numbers import DAY_US, SECOND_US
 from pyslurm_ng.base.units import format_seconds, whole_number
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
@@ -467,13 +468,13 @@ def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _window(asked: Asked, default_start_us: int) -> tuple[int, int]:
     """Return the period that `Start` and `End` name, in microseconds."""
-    now_s = asked.now_us // 1_000_000
+    now_s = asked.now_us // SECOND_US
     times = [default_start_us, asked.now_us]
     for index, key in enumerate(("Start", "End")):
         text = asked.where.last(key)
         if text:
             try:
-                times[index] = parse_date(text, now_s, past=True) * 1_000_000
+                times[index] = parse_date(text, now_s, past=True) * SECOND_US
             except ValueError:
                 raise RefusedError(f" Invalid time specification: {text}") from None
     return times[0], times[1]
@@ -482,7 +483,7 @@ def _window(asked: Asked, default_start_us: int) -> tuple[int, int]:
 def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     table = schema.node_events
-    day_us = 86_400_000_000
+    day_us = DAY_US
     default_us = 0 if "All_Time" in where or "all_time" in asked.flags else asked.now_us - day_us
     start_us, end_us = _window(asked, default_us)
     nodes = set(where.values("Nodes"))

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import DAY_US, HOUR_US, NO_VAL
 
 from . import events as ev, task_ranges
 from .assoc import OwnerUsage
@@ -30,7 +30,7 @@ K = TypeVar("K")
 _APPLIERS: dict[type, Callable[[Cluster, Any], None]] = {}
 _node_id = attrgetter("node_id")
 MOST_IDS_SEEN = 1000  # so many job ids are left out after a crash at most
-_REPLIES_KEPT_US = 24 * 3600 * 1_000_000
+_REPLIES_KEPT_US = DAY_US
 
 
 def applies(
@@ -899,7 +899,7 @@ _RUN_TIMES = (
 _WAIT_TIMES = ("eligible_us", "accrue_us")
 _STEP_TIMES = ("created_us", "start_us", "end_us")
 _NODE_TIMES = ("reason_us", "registered_us", "last_busy_us", "resume_after_us")
-_LONGEST_REQUEUE_US = 2 * 3600 * 1_000_000  # more than a requeued job is kept waiting for
+_LONGEST_REQUEUE_US = 2 * HOUR_US  # more than a requeued job is kept waiting for
 
 
 @applies(ev.TimesMoved)

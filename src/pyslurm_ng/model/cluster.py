@@ -11,6 +11,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from pyslurm_ng.base.numbers import NO_VAL
+
 from . import gres_parts, task_ranges
 from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
@@ -462,7 +464,7 @@ class Cluster:
         self.share_values(job)
         self.user_jobs.setdefault(job.uid, {})[job.job_id] = None
         self.index_job_state(job)
-        if job.array_job_id and job.array_task_id < 4294967294:
+        if job.array_job_id and job.array_task_id < NO_VAL:
             self.arrays.setdefault(job.array_job_id, {})[job.array_task_id] = job.job_id
         self.index_dependencies(job)
         self.index_lost_runs(job, job.lost_runs)

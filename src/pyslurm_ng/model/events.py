@@ -11,6 +11,8 @@ from operator import attrgetter
 import msgspec
 from msgspec import Struct
 
+from pyslurm_ng.base.numbers import NO_VAL
+
 from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
@@ -47,7 +49,7 @@ class JobSubmitted(Event, tag=1, frozen=True, array_like=True, gc=False):
     script_hash: str = ""
     env_hash: str = ""
     reason: int = 0
-    priority: int = 4294967294
+    priority: int = NO_VAL
     begin_us: int = 0
     eligible_us: int = 0
     array_pending: tuple[tuple[int, int, int], ...] = ()
@@ -116,7 +118,7 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     first_duty_id: int
     scheduler: str = "Main"
     licenses: str = ""
-    time_limit_min: int = 4294967294  # NO_VAL: unchanged
+    time_limit_min: int = NO_VAL  # NO_VAL: unchanged
     duty: int = 2
     prepare_all: bool = False
     configuring: bool = False  # CONFIGURING until JobStarted: prologs run or nodes boot first
@@ -177,7 +179,7 @@ class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
     first_duty_id: int
     node_ids: tuple[int, ...]
     flags: int = 0  # JobFlag bits to add, e.g. REQUEUED
-    cancelled_by: int = 4294967294
+    cancelled_by: int = NO_VAL
     reason_text: str = ""
     failed_node: str = ""
     derived_exit_code: int = -1  # -1: unchanged
@@ -192,7 +194,7 @@ class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):
     state: int
     exit_code: int = 0
     reason: int = 0
-    cancelled_by: int = 4294967294
+    cancelled_by: int = NO_VAL
     reason_text: str = ""
     derived_exit_code: int = -1
 
@@ -204,7 +206,7 @@ class JobRequeued(Event, tag=13, frozen=True, array_like=True, gc=False):
     attempt: int
     begin_us: int
     reason: int = 0
-    priority: int = 4294967294
+    priority: int = NO_VAL
     flags: int = 0  # JobFlag bits it now carries: REQUEUE_HOLD, SPECIAL_EXIT
     reason_text: str = ""
     launch_failures: int = 0  # runs in a row that could not be launched
@@ -232,7 +234,7 @@ class StepEnded(Event, tag=16, frozen=True, array_like=True, gc=False):
     exit_code: int
     usage: Usage | None = None
     end_us: int = 0  # when its last task ended, if earlier than this event
-    cancelled_by: int = 4294967294  # 0 when it used more memory than it had
+    cancelled_by: int = NO_VAL  # 0 when it used more memory than it had
 
 
 class JobResized(Event, tag=17, frozen=True, array_like=True, gc=False):

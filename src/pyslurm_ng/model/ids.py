@@ -2,19 +2,19 @@
 
 from typing import NewType
 
+from pyslurm_ng.base import numbers
+
 JobId = NewType("JobId", int)
 StepId = NewType("StepId", int)
 NodeId = NewType("NodeId", int)
 AssocId = NewType("AssocId", int)
 
-# Slurm's numbers, used on every interface.
-
 # Steps that are not made by srun have fixed ids above every normal one.
-MAX_NORMAL_STEP_ID = StepId(4294967280)
-STEP_INTERACTIVE = StepId(4294967290)
-STEP_BATCH = StepId(4294967291)
-STEP_EXTERN = StepId(4294967292)
-STEP_PENDING = StepId(4294967293)
+MAX_NORMAL_STEP_ID = StepId(numbers.MAX_NORMAL_STEP_ID)
+STEP_INTERACTIVE = StepId(numbers.STEP_INTERACTIVE)
+STEP_BATCH = StepId(numbers.STEP_BATCH)
+STEP_EXTERN = StepId(numbers.STEP_EXTERN)
+STEP_PENDING = StepId(numbers.STEP_PENDING)
 
 STEP_NAMES = {
     STEP_INTERACTIVE: "interactive",

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 
 from .bounds import (
     MOST_RLIMITS,
@@ -420,4 +420,4 @@ def limit_end_us(job: Job) -> int:
     """Return when a started job's time limit is used up, suspensions apart; 0 for never."""
     if job.time_limit_min >= NO_VAL:  # INFINITE, too
         return 0
-    return job.start_us + job.suspended_us + job.time_limit_min * 60_000_000
+    return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US

@@ -11,7 +11,7 @@ from functools import partial
 from msgspec import Struct
 
 from pyslurm_ng.base.faults import Faults as SparedFaults
-from pyslurm_ng.base.numbers import END_CLEAN
+from pyslurm_ng.base.numbers import END_CLEAN, SECOND_US
 from pyslurm_ng.conf import node_loss
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
@@ -46,7 +46,6 @@ from pyslurm_ng.wire.job_messages import JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
 from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter
 
-SECOND_US = 1_000_000
 _BEGIN_US = 1_700_000_000 * SECOND_US
 CONF = """
 ClusterName=chaos

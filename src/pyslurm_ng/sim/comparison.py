@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 from statistics import fmean, median
 
 from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.recorded import Key, Run
 
 _BOUND_US = 10_000_000  # tau of the bounded slowdown, as the literature has it
-_SECOND_US = 1_000_000
 _POINTS = 240
 
 
@@ -132,7 +132,7 @@ def _row(name: str, keys: list[Key], recorded: Mapping[Key, Run], ours: Mapping[
 
 
 def _wait_s(run: Run) -> float:
-    return max(run.start_us - run.eligible_us, 0) / _SECOND_US
+    return max(run.start_us - run.eligible_us, 0) / SECOND_US
 
 
 def _figures(runs: list[Run]) -> Figures:
@@ -140,7 +140,7 @@ def _figures(runs: list[Run]) -> Figures:
         return Figures(0, 0.0, 0.0, 0.0, 0.0, 0.0)
     waits = [_wait_s(run) for run in runs]
     slowdowns = [
-        max(1.0, (wait * _SECOND_US + run.run_us) / max(run.run_us, _BOUND_US))
+        max(1.0, (wait * SECOND_US + run.run_us) / max(run.run_us, _BOUND_US))
         for wait, run in zip(waits, runs, strict=True)
     ]
     core_us = sum(run.run_us * run.cpus for run in runs)
@@ -150,7 +150,7 @@ def _figures(runs: list[Run]) -> Figures:
         median_wait_s=median(waits),
         max_wait_s=max(waits),
         mean_bounded_slowdown=fmean(slowdowns),
-        core_hours=core_us / 3600 / _SECOND_US,
+        core_hours=core_us / 3600 / SECOND_US,
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
@@ -161,7 +162,7 @@ class SimController:
         now_us = self.world.now_us
         if period_us:
             self.soft.expect(self.cluster, now_us)
-            self.soft.listened(now_us, period_us, self.conf.slurmd_timeout * 1_000_000)
+            self.soft.listened(now_us, period_us, self.conf.slurmd_timeout * SECOND_US)
         limited = self.limits.due(self.conf, now_us)
         run_out = self.usage.run_out(now_us) if self.scheduler.policy.stops_jobs else ()
         self.writer.record(self.usage.due(now_us, UTC))
@@ -202,7 +203,7 @@ class SimController:
                 continue  # it moves on, always as far from now
             moments.append(item.end_us if item.is_active else item.start_us)
             if item.idle_since_us:
-                moments.append(item.idle_since_us + item.purge_s * 1_000_000)
+                moments.append(item.idle_since_us + item.purge_s * SECOND_US)
         moments += [node.resume_after_us for node in cluster.nodes_of(timers.resuming(cluster))]
         moments += [cluster.jobs[job_id].begin_us for job_id in cluster.ineligible]
         now_us = self.world.now_us

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Reject
-from pyslurm_ng.base.numbers import NO_VAL, REQ_HOLD, REQ_REBOOT
+from pyslurm_ng.base.numbers import DAY_US, MINUTE_US, NO_VAL, REQ_HOLD, REQ_REBOOT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.rules import job_end
@@ -46,7 +46,7 @@ from pyslurm_ng.wire.query_messages import (
 )
 
 _TICK_US = 30_000_000
-_PATIENCE_US = 86_400_000_000  # what does not start in an idle day never will
+_PATIENCE_US = DAY_US  # what does not start in an idle day never will
 _NO_ID = bytes(16)
 _RULES: dict[type[Struct], Callable[..., Decision | Reject]] = {
     SubmitJob: submit_job,
@@ -364,7 +364,7 @@ class JournalRun:
         if known is not None:
             return known.run_us
         # It was cancelled before it ran: nobody knows; its own limit ends it, or the user.
-        return (job.time_limit_min if job.time_limit_min < NO_VAL else 60) * 60_000_000
+        return (job.time_limit_min if job.time_limit_min < NO_VAL else 60) * MINUTE_US
 
     def _applied(self, events: Sequence[ev.AnyEvent]) -> None:
         cluster = self.controller.cluster

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import INFINITE, SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.ctld.rules.requeue import again
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
@@ -19,7 +19,6 @@ from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.workload import TraceJob
 from pyslurm_ng.sim.world import World
 
-SECOND_US = 1_000_000
 _BEGIN_US = 1_000_000_000 * SECOND_US  # any moment: traces count from their own beginning
 _BOUND_S = 10  # tau of the bounded slowdown, as the literature has it
 _PURGE_EVERY_S = 3600

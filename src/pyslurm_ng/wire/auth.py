@@ -32,6 +32,7 @@ from typing import Protocol
 import msgspec
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import MINUTE_US, NO_UID, SECOND_US
 from pyslurm_ng.wire import munge
 
 TOKEN_MAGIC = b"pT1"
@@ -39,7 +40,7 @@ CREDENTIAL_MAGIC = b"pC1"
 KEY_ID_BYTES = 8
 MAC_BYTES = 32
 NONCE_BYTES = 16
-TOKEN_LIFE_US = 60_000_000
+TOKEN_LIFE_US = MINUTE_US
 MAX_SKEW_US = 300_000_000
 CLOCK_CAUSES = frozenset(("expired", "from_future"))
 """Causes of refusals for which the sender is who it says, and one of the two clocks is wrong."""
@@ -209,7 +210,7 @@ class ReplayStore:
         self._is_behind = False  # the file lacks nonces that memory has
         self._by_minute: dict[int, set[bytes]] = {}
         self._count = 0
-        self._minute = now_us // 60_000_000
+        self._minute = now_us // MINUTE_US
         self._path = path
         self._descriptor = -1
         if path is not None:
@@ -221,10 +222,10 @@ class ReplayStore:
         Raises:
             AuthError: the store is full, which only a flood of valid tokens can do.
         """
-        minute = now_us // 60_000_000
+        minute = now_us // MINUTE_US
         if minute != self._minute:
             self._forget(minute)
-        until = refuse_after_us // 60_000_000 + 1
+        until = refuse_after_us // MINUTE_US + 1
         bucket = self._by_minute.get(until)
         if bucket is None:
             bucket = self._by_minute[until] = set()
@@ -432,8 +433,8 @@ class TokenAuthenticator:
             raise AuthError("malformed_credential", "credential has unknown contents") from None
         life_us = claims.expires_us - claims.issued_us
         if (
-            not 0 <= claims.uid < 2**32 - 1
-            or not 0 <= claims.gid < 2**32 - 1
+            not 0 <= claims.uid < NO_UID
+            or not 0 <= claims.gid < NO_UID
             or not 0 < life_us <= TOKEN_LIFE_US
             or len(claims.nonce) != NONCE_BYTES
             or len(claims.digest) != 32
@@ -455,14 +456,14 @@ def check_time(what: str, issued_us: int, expires_us: int, now_us: int) -> None:
     raise AuthError(
         cause,
         f"{what} from {_utc(issued_us)} does not fit this host's clock "
-        f"{_utc(now_us)}; clocks may differ by {MAX_SKEW_US // 1_000_000} s",
+        f"{_utc(now_us)}; clocks may differ by {MAX_SKEW_US // SECOND_US} s",
     )
 
 
 def _utc(time_us: int) -> str:
     """Return a time as 2026-11-21T13:14:15Z; the peer may have claimed an impossible one."""
     try:
-        when = datetime.fromtimestamp(time_us // 1_000_000, timezone.utc)
+        when = datetime.fromtimestamp(time_us // SECOND_US, timezone.utc)
     except (OverflowError, ValueError, OSError):
         return "an impossible time"
     return when.strftime("%Y-%m-%dT%H:%M:%SZ")

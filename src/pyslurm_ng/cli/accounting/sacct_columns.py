@@ -3,7 +3,7 @@
 `job` and `step` are dicts of stored columns (`dbd.schema`); for a step `job` is its job's.
 """
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.listing.fmt import Dates, exit_text, long_time
 
@@ -51,13 +51,13 @@ def elapsed_s(row: "Row", context: Context) -> int:
     if row.get("suspend_start_us") and not end:
         suspended += context.now_us - row["suspend_start_us"]
     # Both ends are cut to whole seconds first, as the columns Start and End show them.
-    span_us = (end or context.now_us) // 1_000_000 - start // 1_000_000
-    return max(0, span_us - suspended // 1_000_000)
+    span_us = (end or context.now_us) // SECOND_US - start // SECOND_US
+    return max(0, span_us - suspended // SECOND_US)
 
 
 def cpu_time(microseconds: int) -> str:
     """Return CPU time: `00:00.004` below an hour when there are fractions, else `HH:MM:SS`."""
-    seconds, rest = divmod(microseconds, 1_000_000)
+    seconds, rest = divmod(microseconds, SECOND_US)
     if seconds >= 3600 or not microseconds:
         return long_time(seconds)
     return f"{seconds // 60:02d}:{seconds % 60:02d}.{rest // 1000:03d}"
@@ -182,7 +182,7 @@ def planned_s(job: "Row", context: Context) -> int:
         return 0
     until: int = job["start_us"] or job["end_us"] or context.now_us
     eligible: int = job["eligible_us"]
-    return max(0, until // 1_000_000 - eligible // 1_000_000)
+    return max(0, until // SECOND_US - eligible // SECOND_US)
 
 
 def _limit(job: "Row", _: Context) -> str:
@@ -355,9 +355,9 @@ _add("Start", _JOB_SPAN, _start, _SPAN,
 _add("End", _JOB_SPAN, lambda job, context: context.dates.text(context.span(job)[1], "Unknown"),
      _SPAN,
      lambda step, job, context: context.dates.text(context.span(step)[1], "Unknown"))  # fmt: skip
-_add("Suspended", ("suspended_us",), lambda job, _: long_time(job["suspended_us"] // 1_000_000),
+_add("Suspended", ("suspended_us",), lambda job, _: long_time(job["suspended_us"] // SECOND_US),
      ("suspended_us",),
-     lambda step, job, _: long_time(step["suspended_us"] // 1_000_000))  # fmt: skip
+     lambda step, job, _: long_time(step["suspended_us"] // SECOND_US))  # fmt: skip
 _add("Planned", _PLANNED, lambda job, context: long_time(planned_s(job, context)))
 _add("PlannedCPU", _PLANNED,
      lambda job, context: long_time(planned_s(job, context) * _cpus(job)))  # fmt: skip

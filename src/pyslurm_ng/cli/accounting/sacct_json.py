@@ -4,7 +4,7 @@ import os
 
 from pyslurm_ng.base import file_patterns
 from pyslurm_ng.base.hostlist import expand
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, STEP_BATCH
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US, STEP_BATCH
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.accounting.sacct_columns import (
     Context,
@@ -148,12 +148,12 @@ def limit(minutes: int) -> "dict[str, Any]":
 
 def seconds(us: int) -> int:
     """Return whole seconds of a moment."""
-    return us // 1_000_000
+    return us // SECOND_US
 
 
 def cpu(us: int) -> "dict[str, int]":
     """Return CPU time in two parts."""
-    return {"seconds": us // 1_000_000, "microseconds": us % 1_000_000}
+    return {"seconds": us // SECOND_US, "microseconds": us % SECOND_US}
 
 
 def tres(text: str, ids: "dict[str, int]") -> "list[dict[str, Any]]":

@@ -3,6 +3,7 @@
 import os
 from time import localtime, mktime, time
 
+from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID, SECOND_US
 from pyslurm_ng.cli.command import fail, split_list
 
 TYPE_CHECKING = False
@@ -111,7 +112,7 @@ def _window(given: "dict[str, str]") -> "tuple[int, int]":
             f"({format_date(end_s)})."
         )
     # An end in whole seconds includes what happened within the last of them.
-    return start_s * 1_000_000, end_s * 1_000_000 + 999_999
+    return start_s * SECOND_US, end_s * SECOND_US + 999_999
 
 
 def _moment(text: str, now_s: int) -> int:
@@ -133,7 +134,7 @@ def jobs_of(text: str) -> "list[list[int]]":
             name = parse_job_id(word)
         except JobIdError:
             fail(f"sacct: fatal: Bad job/step specified: {word}")
-        step = name.step - 2**32 if name.step > 4294967280 else name.step
+        step = name.step - 2**32 if name.step > MAX_NORMAL_STEP_ID else name.step
         tasks = [task for low, high, by in name.tasks for task in range(low, high + 1, by)]
         for task in tasks or [-1]:
             found.append([name.job_id, task, name.het_offset, step])

@@ -1,5 +1,6 @@
 """sacctmgr list: the columns of each entity, and the few that are not tables."""
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.accounting.sacctmgr_fields import ENTITIES, FIELDS
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag, rows_of
 from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
@@ -184,7 +185,7 @@ def _configuration(session: Session) -> int:
     service = conf.get("SlurmUser", "root")
     from pyslurm_ng.cli.command import uid_of
 
-    print(f"Configuration data as of {Dates(0).text(int(time()) * 1_000_000)}")
+    print(f"Configuration data as of {Dates(0).text(int(time()) * SECOND_US)}")
     for name, value in (
         ("AccountingStorageBackupHost ", conf.get("AccountingStorageBackupHost", "(null)")),
         ("AccountingStorageHost ", conf.get("AccountingStorageHost", "localhost")),
@@ -215,7 +216,7 @@ def _stats(session: Session) -> int:
     answer = session.call("ShowDbdStats", {})
 
     def shown(us: int) -> str:
-        seconds = us // 1_000_000
+        seconds = us // SECOND_US
         return f"{strftime('%a %b %d %H:%M:%S %Y', localtime(seconds))} ({seconds})"
 
     line = "*" * 67

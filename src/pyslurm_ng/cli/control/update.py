@@ -3,6 +3,7 @@
 import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import fail, say, uid_of
 from pyslurm_ng.cli.control.keys import find_key, words_to_settings
 from pyslurm_ng.cli.control.session import need
@@ -45,7 +46,7 @@ _JOB_ALIASES = {
 }
 _SIZES = frozenset(("numnodes", "nodelist", "reqnodelist"))  # which nodes a running job keeps
 _FLAGS = ("contiguous", "oversubscribe", "reboot", "requeue")
-_MAX_PRIORITY = 4294967293
+_MAX_PRIORITY = NO_VAL - 1
 _MOST_NICE = 2147483645
 _COUNTS = frozenset(
     ("cpuspertask", "mincpusnode", "mintmpdisknode", "numtasks", "taskspernode")
@@ -211,7 +212,7 @@ def _moment(session: "Session", value: str, word: str) -> str:
     from pyslurm_ng.base.dates import DateError, parse_date
 
     try:
-        return str(parse_date(value, int(time())) * 1_000_000)
+        return str(parse_date(value, int(time())) * SECOND_US)
     except DateError as problem:
         fail(f"{problem}\nInvalid input: {word}\nRequest aborted")
 

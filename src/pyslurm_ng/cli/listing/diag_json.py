@@ -1,5 +1,6 @@
 """sdiag as JSON."""
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.cli.command import read_conf, write_bytes
 from pyslurm_ng.cli.listing.json_text import encode, number, seconds, tail
 
@@ -17,7 +18,7 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         return int(count(name, 0) // cycles) if cycles else 0
 
     total, depth = count("schedule_total_us", 0), count("schedule_depth", 0)
-    minutes = max(1, (reply["now_us"] - reply["since_us"]) // 60_000_000)
+    minutes = max(1, (reply["now_us"] - reply["since_us"]) // MINUTE_US)
     mean, mean_depth = of_cycle("schedule_total_us"), of_cycle("schedule_depth")
     last, longest = count("schedule_last_us", 0), count("schedule_max_us", 0)
     queue = count("schedule_queue", 0)

@@ -65,7 +65,7 @@ def _number_text(value: int) -> str:
 
 
 def _seconds_text(when_us: int) -> str:
-    return _number_text(when_us // 1_000_000 if when_us > 0 else 0)
+    return _number_text(when_us // SECOND_US if when_us > 0 else 0)
 
 
 _NO_NUMBER = encode(number(0, is_set=False), 3)

@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import DATA_PARSER
 
 TYPE_CHECKING = False
@@ -51,14 +52,14 @@ def number(value: int, *, is_set: bool = True, is_infinite: bool = False) -> "di
 
 def limit(value: int) -> "dict[str, Any]":
     """Return an optional number from Slurm's marks for infinite and not set."""
-    if value >= 4294967295:
+    if value >= INFINITE:
         return number(0, is_set=False, is_infinite=True)
-    return number(value, is_set=value != 4294967294)
+    return number(value, is_set=value != NO_VAL)
 
 
 def seconds(when_us: int) -> "dict[str, Any]":
     """Return a moment."""
-    return number(max(0, when_us) // 1_000_000)
+    return number(max(0, when_us) // SECOND_US)
 
 
 _SIGNALS = {9: "SIGKILL", 15: "SIGTERM", 2: "SIGINT", 6: "SIGABRT", 11: "SIGSEGV", 10: "SIGUSR1"}

@@ -1,6 +1,6 @@
 """Nodes, partitions and licences as JSON."""
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import NODE_FLAGS, NODE_STATES
 from pyslurm_ng.cli.command import user_name, write_bytes
 from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
@@ -203,7 +203,7 @@ def print_licenses(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]"
                 "Reserved": row["reserved"],
                 "LastConsumed": row["last_consumed"],
                 "LastDeficit": row["last_deficit"],
-                "LastUpdate": row["last_update_us"] // 1_000_000,
+                "LastUpdate": row["last_update_us"] // SECOND_US,
             },
             2,
         )

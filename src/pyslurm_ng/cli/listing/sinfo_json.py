@@ -1,6 +1,6 @@
 """sinfo as JSON: one object for each group of nodes that agree in all of its fields."""
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import user_name, write_bytes
 from pyslurm_ng.cli.listing.json_text import document, encode, number, tail
 from pyslurm_ng.cli.listing.node_columns import Context, Group, cpu_counts, node_counts
@@ -97,7 +97,7 @@ def _object(group: Group) -> "dict[str, Any]":
         "cluster": "",
         "comment": first["comment"],
         "extra": first["extra"],
-        "reason": {"description": first["reason"], "time": first["reason_us"] // 1_000_000},
+        "reason": {"description": first["reason"], "time": first["reason_us"] // SECOND_US},
         "reservation": first["reservation"],
         "reason_set_by_user": user_name(first["reason_uid"]) if first["reason_us"] else "",
         "resource_spec": {"cpus": first["cpu_spec_list"], "memory": first["mem_spec_limit_mib"]},

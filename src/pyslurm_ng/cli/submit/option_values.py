@@ -7,6 +7,7 @@ settings that only the command itself needs.
 from pyslurm_ng.base import units
 from pyslurm_ng.base.numbers import (
     INFINITE,
+    NO_VAL,
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
@@ -28,6 +29,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REQUEUE,
     REQ_SIGNAL_BATCH,
     REQ_SIGNAL_RESV,
+    SECOND_US,
 )
 from pyslurm_ng.cli.option_words import OptionError
 
@@ -58,7 +60,6 @@ NO_SOCKETS = (
     "--gpus-per-socket option requires --sockets-per-node specification\n"
     "Invalid generic resource (gres) specification"
 )
-_LARGEST_PRIORITY = 4294967294
 
 
 def invalid(name: str) -> OptionError:
@@ -242,7 +243,7 @@ def moment(options: "Said", name: str, value: str) -> None:
     from pyslurm_ng.base.dates import DateError, parse_date
 
     try:
-        options.request[f"{name}_us"] = parse_date(value, int(time())) * 1_000_000
+        options.request[f"{name}_us"] = parse_date(value, int(time())) * SECOND_US
     except DateError as problem:
         options.complain(str(problem))
         raise invalid(name) from None
@@ -267,8 +268,8 @@ def priority(options: "Said", name: str, value: str) -> None:
     if value.lower() == "top":
         raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
     wanted = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
-    if wanted >= _LARGEST_PRIORITY:
-        raise OptionError(f"Priority must be < {_LARGEST_PRIORITY}", 1)
+    if wanted >= NO_VAL:
+        raise OptionError(f"Priority must be < {NO_VAL}", 1)
     options.request["priority"] = wanted
 
 

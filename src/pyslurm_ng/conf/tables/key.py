@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pyslurm_ng.base.numbers import NO_VAL
+
 
 class Key(NamedTuple):
     """One key of a configuration file.
@@ -19,7 +21,7 @@ class Key(NamedTuple):
     default: str
     choices: tuple[str, ...] = ()
     low: int = 0
-    high: int = 2**32 - 3
+    high: int = NO_VAL - 1
     infinite: bool = False
     needs_restart: bool = False
     tier: int = 1

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.daemon.log import escape
@@ -144,7 +144,7 @@ def _tres(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
 
 
 def _date(time_us: int) -> str:
-    return format_date(time_us // 1_000_000) if time_us else "unknown"
+    return format_date(time_us // SECOND_US) if time_us else "unknown"
 
 
 def _exit_code(status: int) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import usage_reset
 from pyslurm_ng.ctld.rules.calendar import Calendar
@@ -27,8 +27,7 @@ from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 
-_SECOND_US = 1_000_000
-_CHECK_US = 10 * _SECOND_US  # how often running jobs are looked at
+_CHECK_US = 10 * SECOND_US  # how often running jobs are looked at
 _STEP_S = 300  # how often sums are written down where nothing else is said
 _MOST = (1 << 63) - 1  # what a journal can hold
 
@@ -57,7 +56,7 @@ class UsageIndex:
         self._running = RunningCount(cluster, lambda job: self._ask(job, 0))
         self._checked_us = 0
         self._charged_until_us = cluster.usage_until_us
-        self._keep_us = _STEP_S * _SECOND_US
+        self._keep_us = _STEP_S * SECOND_US
         self._reset_period = ""
         self._resets_now = False
         if conf is not None:
@@ -87,7 +86,7 @@ class UsageIndex:
                 self._changed[owner] = None
             self._ledger.half_life_s = conf.priority_decay_half_life
         least_s = min(conf.priority_calc_period or _STEP_S, conf.min_job_age or _STEP_S)
-        self._keep_us = least_s * _SECOND_US
+        self._keep_us = least_s * SECOND_US
         self._reset_period = conf.priority_usage_reset_period
         self._resets_now = self._reset_period == "NOW"
 
@@ -254,7 +253,7 @@ class UsageIndex:
     def _counted_s(self, owner: OwnerKey, start_us: int, run_s: float, end_us: int) -> float:
         """Return how much of a run an owner's usage counts: nothing of before it was reset."""
         since_us = self._since_us(owner)
-        return run_s if since_us <= start_us else min(run_s, max(0, end_us - since_us) / _SECOND_US)
+        return run_s if since_us <= start_us else min(run_s, max(0, end_us - since_us) / SECOND_US)
 
     def _since_us(self, owner: OwnerKey) -> int:
         known = self._cluster.usage.get(owner)
@@ -326,13 +325,13 @@ class UsageIndex:
 
 def _run_s(job: Job, now_us: int) -> float:
     """Return for how long a job has run, without the time it was suspended."""
-    return max(0, now_us - job.start_us - _suspended_us(job, now_us)) / _SECOND_US
+    return max(0, now_us - job.start_us - _suspended_us(job, now_us)) / SECOND_US
 
 
 def _held_s(job: Job, one: _Held, now_us: int) -> float:
     """Return for how long a job has run as it is charged for now."""
     suspended_us = _suspended_us(job, now_us) - one.suspended_us
-    return max(0, now_us - one.start_us - suspended_us) / _SECOND_US
+    return max(0, now_us - one.start_us - suspended_us) / SECOND_US
 
 
 def _suspended_us(job: Job, now_us: int) -> int:

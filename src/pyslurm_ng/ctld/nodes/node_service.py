@@ -10,6 +10,7 @@ from msgspec.msgpack import Decoder
 from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import History
@@ -47,7 +48,7 @@ from pyslurm_ng.wire.node_messages import (
 )
 from pyslurm_ng.wire.table import MessageError, decode_request, encode
 
-_MOST_SKEW_US = 60_000_000
+_MOST_SKEW_US = MINUTE_US
 """A difference up to this may be the time that reports waited while the controller was away."""
 _facts_decoder = Decoder(NodeFacts)
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.rules import clocks
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire import node_messages as nm
-
-_SECOND_US = 1_000_000
 
 
 class RunTimes:
@@ -83,6 +82,6 @@ class RunTimes:
 
 
 def _duration(span_us: int) -> str:
-    seconds = span_us // _SECOND_US
+    seconds = span_us // SECOND_US
     days, seconds = divmod(seconds, 86_400)
     return f"{days}-{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"

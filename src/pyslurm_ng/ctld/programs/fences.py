@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int, option_text
 from pyslurm_ng.ctld.programs.job_programs import Log, Runner
@@ -26,7 +27,6 @@ _LIMIT_S = 60
 _FIRST_PAUSE_S = 10
 _LONGEST_PAUSE_S = 600
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_SECOND_US = 1_000_000
 
 
 class Fences:
@@ -75,7 +75,7 @@ class Fences:
         if node_id < 0 or now_us < self._pauses.get(name, (0, 0))[1]:
             return False
         silent_us = now_us - self._soft.last_seen_us.get(node_id, now_us)
-        if silent_us < self.conf.slurmd_timeout * _SECOND_US:
+        if silent_us < self.conf.slurmd_timeout * SECOND_US:
             return False
         return any(_waits_for(cluster.jobs[job_id], name) for job_id in cluster.lost_on[name])
 
@@ -99,7 +99,7 @@ class Fences:
         if result.status:
             before_s = self._pauses.get(name, (0, 0))[0]
             pause_s = min(_LONGEST_PAUSE_S, before_s * 2 or _FIRST_PAUSE_S)
-            self._pauses[name] = pause_s, self._now_us() + pause_s * _SECOND_US
+            self._pauses[name] = pause_s, self._now_us() + pause_s * SECOND_US
             self._log.error(
                 f"fence_program for node {name}: {result.text}; again in {pause_s} s, "
                 "its jobs wait until then"

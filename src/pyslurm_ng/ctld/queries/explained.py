@@ -9,7 +9,7 @@ from msgspec import structs
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.counts import plural
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
@@ -29,7 +29,6 @@ _SAID_ALREADY = frozenset(
     (Reason.Licenses, Reason.JobArrayTaskLimit, Reason.JobHeldAdmin, Reason.Reservation)
 )
 _JOB_ID = re.compile(r"\bjob (\d+)\b")
-MINUTE_US = 60_000_000
 
 
 Sees = Callable[[Job], bool]

@@ -14,11 +14,15 @@ import msgspec
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.numbers import (
     NO_VAL,
+    REQ_CPUS_SET,
+    REQ_DEFAULT_ACCOUNT,
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
+    REQ_LOOKED_AT,
     REQ_OVERSUBSCRIBE,
+    SECOND_US,
 )
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
@@ -296,7 +300,7 @@ def detail_values(
         job.begin_us,
         job.last_eval_us,
         job.preempt_us,
-        job.start_us + 1_000_000 * preempt_exempt_s(cluster, job, exempt_s) if job.start_us else 0,
+        job.start_us + SECOND_US * preempt_exempt_s(cluster, job, exempt_s) if job.start_us else 0,
         job.resize_us,
         job.scheduler,
         job.attempt,
@@ -494,15 +498,15 @@ def _shown_flags(job: Job) -> int:
     """Return what `--json` tells about a request beside its own flags, as bits above those.
 
     Which names were left to their defaults, whether CPUs were counted exactly, and whether the
-    scheduler has looked at the job: the bits of `cli.listing.job_json`.
+    scheduler has looked at the job.
     """
     request = job.request
     given = (request.account, request.partition, request.qos, request.wckey)
-    flags = sum(1 << 40 + bit for bit, name in enumerate(given) if not name)
+    flags = sum(REQ_DEFAULT_ACCOUNT << bit for bit, name in enumerate(given) if not name)
     if request.cpus_per_task:
-        flags |= 1 << 44
+        flags |= REQ_CPUS_SET
     if job.last_eval_us and job.state == JobState.PENDING:
-        flags |= 1 << 45
+        flags |= REQ_LOOKED_AT
     return flags
 
 

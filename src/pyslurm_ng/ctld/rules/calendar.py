@@ -5,7 +5,8 @@ The core has no time zone; the controller's edge brings it.
 
 from __future__ import annotations
 
-DAY_US = 86_400_000_000
+from pyslurm_ng.base.numbers import DAY_US
+
 _MONDAY_US = 4 * DAY_US  # 1970-01-05
 _ERA_DAYS = 146_097  # of 400 years, after which the Gregorian calendar repeats itself
 _MARCH_DAYS = 719_468  # from March of year 0 to 1970

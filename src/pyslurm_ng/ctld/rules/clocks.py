@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire import node_messages as nm
 
-TOLERANCE_US = 60_000_000
+TOLERANCE_US = MINUTE_US
 """What launches, prologs and reports may take is no sign of a wrong clock."""
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.model.cluster import Cluster, is_completing
-
-_SECOND_US = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +36,7 @@ def held_back(cluster: Cluster, wait_s: int, now_us: int, *, only_near: bool) ->
     ends: dict[str, int] = {}
     for job_id in cluster.active:
         job = cluster.jobs[job_id]
-        until_us = job.end_us + wait_s * _SECOND_US
+        until_us = job.end_us + wait_s * SECOND_US
         if is_completing(job) and until_us > now_us:
             ends[job.partition] = max(until_us, ends.get(job.partition, 0))
     if not ends:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from pyslurm_ng.base.numbers import NO_VAL, REQ_KILL_INVALID_DEP
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL, REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules.dependency_text import exists
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
@@ -19,7 +19,6 @@ from pyslurm_ng.model.job import Dependency, Job
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 
 OPEN, MET, NEVER = 0, 1, 2
-_MINUTE_US = 60_000_000
 
 
 @dataclass(slots=True)
@@ -236,7 +235,7 @@ def _delay_over_us(cluster: Cluster, term: Dependency) -> int | None:
     begun_us = [target.start_us or target.end_us for target in targets]
     if 0 in begun_us:
         return None
-    return max(begun_us) + term.delay_min * _MINUTE_US if begun_us else 0
+    return max(begun_us) + term.delay_min * MINUTE_US if begun_us else 0
 
 
 def _has_open(cluster: Cluster, term: Dependency, ending: int) -> bool:
@@ -464,7 +463,7 @@ def _started_state(
         if state == JobState.PENDING:
             return OPEN
         began_us = target.start_us or target.end_us
-        if term.delay_min and now_us < (began_us or now_us) + term.delay_min * _MINUTE_US:
+        if term.delay_min and now_us < (began_us or now_us) + term.delay_min * MINUTE_US:
             return OPEN
     return MET
 

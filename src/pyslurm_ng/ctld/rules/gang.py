@@ -10,14 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job
 from pyslurm_ng.model.rows import row_count
 from pyslurm_ng.model.states import JobState
-
-_SECOND_US = 1_000_000
 
 Row = dict[int, int]
 """Cores in use by node."""
@@ -36,7 +35,7 @@ def turns(cluster: Cluster, seconds: int, now_us: int) -> list[ev.AnyEvent]:
     """
     if not seconds:
         return []
-    turn = now_us // (seconds * _SECOND_US)
+    turn = now_us // (seconds * SECOND_US)
     stops: list[Job] = []
     goes: list[Job] = []
     for jobs in _crowds(cluster):

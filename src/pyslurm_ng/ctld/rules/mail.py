@@ -21,6 +21,7 @@ from pyslurm_ng.base.numbers import (
     MAIL_TIME_90,
     MAIL_TIME_LIMIT,
     NO_VAL,
+    SECOND_US,
 )
 from pyslurm_ng.base.plain_text import printable, program_variables
 from pyslurm_ng.base.units import format_seconds
@@ -35,7 +36,6 @@ TIME_MARKS = (
     (MAIL_TIME_90, 90, "Reached 90% of time limit"),
 )
 TIME_BITS = MAIL_TIME_50 | MAIL_TIME_80 | MAIL_TIME_90
-_SECOND_US = 1_000_000
 _NOT_FAILED = (JobState.COMPLETED, JobState.CANCELLED)
 
 
@@ -150,7 +150,7 @@ def time_marks(cluster: Cluster, job: Job, domain: str, last_us: int, now_us: in
         return []
     mails = []
     for bit, percent, words in TIME_MARKS:
-        mark_us = job.start_us + job.suspended_us + limit_min * 60 * _SECOND_US * percent // 100
+        mark_us = job.start_us + job.suspended_us + limit_min * 60 * SECOND_US * percent // 100
         if job.request.mail_type & bit and last_us < mark_us <= now_us:
             run = _run_time(job, now_us)
             mails.append(
@@ -196,7 +196,7 @@ def _run_time(job: Job, now_us: int) -> str:
 
 
 def _duration(span_us: int) -> str:
-    return format_seconds(max(0, span_us) // _SECOND_US)
+    return format_seconds(max(0, span_us) // SECOND_US)
 
 
 def _mail(cluster: Cluster, job: Job, kind: str, more: str, domain: str, **variables: str) -> Mail:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from pyslurm_ng.base.numbers import (
     REQ_SIGNAL_BATCH,
+    SECOND_US,
     SIGCONT,
     SIGNAL_BATCH_ONLY,
     SIGNAL_FULL,
@@ -34,7 +35,6 @@ from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.reserved import gives_way
 from pyslurm_ng.sched.preemption.modes import grace_s
 
-SECOND_US = 1_000_000
 _GONE = (JobState.RUNNING, JobState.SUSPENDED)
 
 

@@ -6,7 +6,7 @@ No PATH and nothing of the user's environment, as for the programs that nodes ru
 from __future__ import annotations
 
 from pyslurm_ng.base.hostlist import fold
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.ctld.rules.sharing_words import exclusive, oversubscribe
@@ -16,8 +16,6 @@ from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.output_names import NameFields, batch_names
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text
-
-_SECOND_US = 1_000_000
 
 
 def prolog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
@@ -32,7 +30,7 @@ def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_JOB_EXIT_CODE": str(job.exit_code),
         "SLURM_JOB_EXIT_CODE2": f"{code}:{signal}",
         "SLURM_JOB_DERIVED_EC": str(job.derived_exit_code),
-        "SLURM_JOB_END_TIME": str(job.end_us // _SECOND_US),
+        "SLURM_JOB_END_TIME": str(job.end_us // SECOND_US),
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
     }
     return program_variables(_of_job(cluster, job) | ended)
@@ -62,7 +60,7 @@ def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_JOB_QOS": job.qos,
         "SLURM_JOB_RESTART_COUNT": str(job.attempt),
         "SLURM_JOB_SLUID": sluid_text(sluid_number(job.submit_us, job.job_id)),
-        "SLURM_JOB_START_TIME": str(job.start_us // _SECOND_US),
+        "SLURM_JOB_START_TIME": str(job.start_us // SECOND_US),
         "SLURM_JOB_UID": str(job.uid),
         "SLURM_JOB_USER": job.user_name,
         "SLURM_JOB_WORK_DIR": request.work_dir,
@@ -77,7 +75,7 @@ def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
             variables[name] = value
     end_us = limit_end_us(job)
     if end_us:
-        variables["SLURM_JOB_END_TIME"] = str(end_us // _SECOND_US)
+        variables["SLURM_JOB_END_TIME"] = str(end_us // SECOND_US)
     return variables | _files(cluster, job) | _array(job) | _het(job)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, Reason
 
-_SECOND_US = 1_000_000
 _MOST_DOUBLINGS = 5
 
 
@@ -57,7 +57,7 @@ def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobR
         return held(reason=Reason.JobHoldMaxRequeue, launch_failures=failures)
     # The second more is Slurm's: a run never begins in the second in which the last one ended.
     delay_s = (rules.delay_s << min(max(0, failures - 1), _MOST_DOUBLINGS)) + 1
-    begin_us = now_us + delay_s * _SECOND_US
+    begin_us = now_us + delay_s * SECOND_US
     if job.end_us and job.begin_us >= job.end_us:
         begin_us = job.begin_us  # `scontrol update StartTime` since the run was over
     waits = begin_us > now_us

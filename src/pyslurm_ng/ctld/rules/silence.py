@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import node_loss
@@ -12,7 +13,6 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag, NodeState
 
-_SECOND_US = 1_000_000
 _LONGEST_MS = 30_000
 _SHORTEST_MS = 200
 _IN_TIMEOUT = 6  # heartbeats in SlurmdTimeout
@@ -38,7 +38,7 @@ def silent_after_us(conf: SlurmConf, nodes: int) -> int:
     Half of SlurmdTimeout, and never before three heartbeats are missing: one that is late, or two
     that are lost, say nothing of a node.
     """
-    timeout_us = conf.slurmd_timeout * _SECOND_US
+    timeout_us = conf.slurmd_timeout * SECOND_US
     three_missing_us = heartbeat_ms(conf, nodes) * 3_500
     return min(timeout_us, max(timeout_us // 2, three_missing_us))
 
@@ -47,7 +47,7 @@ def silent_nodes(
     cluster: Cluster, conf: SlurmConf, last_seen_us: Mapping[int, int], now_us: int
 ) -> list[ev.AnyEvent]:
     """Return NodesSilent for nodes that miss heartbeats, the loss of those silent too long."""
-    timeout_us = conf.slurmd_timeout * _SECOND_US
+    timeout_us = conf.slurmd_timeout * SECOND_US
     if not timeout_us or not last_seen_us:
         return []
     silent_us = silent_after_us(conf, len(cluster.nodes))

@@ -13,6 +13,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import HostlistError, expand, expand_of_user
 from pyslurm_ng.base.numbers import (
     INFINITE,
+    MINUTE_US,
     NO_VAL,
     SIGKILL,
     SIGNAL_CANCELLED,
@@ -54,7 +55,6 @@ WAIT_CODES = frozenset(
         Errno.ESLURM_DISABLED,
     )
 )
-_MINUTE_US = 60_000_000
 _NEVER = {
     Lack.NODES: Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE,
     Lack.CPUS: Errno.ESLURM_TOO_MANY_REQUESTED_CPUS,
@@ -463,7 +463,7 @@ def _step_end_us(step: Step) -> int:
     """Return when a step's own limit passes; 0 for a step without, or one that is over."""
     if step.time_limit_min in (INFINITE, NO_VAL) or step.step_id >= STEP_INTERACTIVE:
         return 0
-    return step.start_us + step.time_limit_min * _MINUTE_US if step.nodes_pending else 0
+    return step.start_us + step.time_limit_min * MINUTE_US if step.nodes_pending else 0
 
 
 def step_ends_us(job: Job) -> list[int]:

@@ -9,6 +9,7 @@ from pyslurm_ng.base.numbers import (
     INFINITE,
     NO_VAL,
     REQ_SIGNAL_BATCH,
+    SECOND_US,
     SIGNAL_BATCH_ONLY,
     SIGNAL_STEPS_ONLY,
     SIGNAL_TIME_LIMIT,
@@ -24,7 +25,6 @@ from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.policy import over_run_us
 from pyslurm_ng.sched.frame.reserved import cut_of_us
 
-SECOND_US = 1_000_000
 MARK_WARNED = 1  # bit of Job.time_signalled: the --signal warning was sent
 _PURGE_AT_ONCE = 10_000
 

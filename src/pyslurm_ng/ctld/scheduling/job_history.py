@@ -27,6 +27,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REQUEUE,
     REQ_SPREAD,
     REQ_USE_MIN_NODES,
+    SECOND_US,
 )
 from pyslurm_ng.base.units import format_minutes_short
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
@@ -321,7 +322,7 @@ _FLAGS = {
 
 
 def _date(value_us: int) -> str:
-    return format_date(value_us // 1_000_000)
+    return format_date(value_us // SECOND_US)
 
 
 def _mib(value: int) -> str:

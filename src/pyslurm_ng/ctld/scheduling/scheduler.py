@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Protocol
 
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.jobs import is_live_behind, refresh_live
 from pyslurm_ng.ctld.rules import faulty, gang, preempt
@@ -42,8 +43,8 @@ Reasons = Mapping[int, Wait]
 _STARTS_PER_TURN = 16
 _LONG_QUEUE = 10_000
 _LONGEST_PAUSE_S = 1.0
-_LONGEST_PAUSE_US = 1_000_000
-_RANKING_LIFE_US = 1_000_000
+_LONGEST_PAUSE_US = SECOND_US
+_RANKING_LIFE_US = SECOND_US
 _AFTER_FAILED_PASS_S = 1.0
 # A job that a pass has failed about, though not by itself, is looked at again after this time.
 _LEFT_OUT_US = 300_000_000

@@ -11,6 +11,7 @@ import os
 import time
 from abc import ABC, abstractmethod
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.d.host import device_filter
 from pyslurm_ng.d.host.kernel_files import read_text
 
@@ -247,7 +248,7 @@ class GroupV1(Group):
         user = system = 0
         cpu = self.directories.get("cpuacct")
         if cpu:
-            ticks_us = 1_000_000 // os.sysconf("SC_CLK_TCK")
+            ticks_us = SECOND_US // os.sysconf("SC_CLK_TCK")
             stat = _pairs(f"{cpu}/cpuacct.stat")
             user, system = stat.get("user", 0) * ticks_us, stat.get("system", 0) * ticks_us
         memory = self.directories.get("memory")

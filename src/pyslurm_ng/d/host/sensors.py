@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.d.host.binding import host_cores
 from pyslurm_ng.d.host.kernel_files import read_text
 
@@ -86,5 +87,5 @@ def _meminfo(key: str) -> int:
 def _boot_us() -> int:
     for line in read_text("/proc/stat").splitlines():
         if line.startswith("btime "):
-            return int(line.split()[1]) * 1_000_000
+            return int(line.split()[1]) * SECOND_US
     return 0

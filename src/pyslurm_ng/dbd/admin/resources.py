@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
 from pyslurm_ng.dbd.admin.words import Words
 
 _SERVER = "slurmdb"
-_MOST = (1 << 32) - 3
+_MOST = NO_VAL - 1
 _NOT_IN_NAMES = "@,:|=&*+-'\" "
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row
 from pyslurm_ng.dbd.admin.words import Words
@@ -93,7 +94,7 @@ def _shares(value: str) -> int:
 def _priority(stored: limits.Stored, value: str) -> None:
     if value == "-1":
         stored.pop("Priority", None)
-    elif value.isascii() and value.isdigit() and int(value) < 2**32 - 2:
+    elif value.isascii() and value.isdigit() and int(value) < NO_VAL:
         stored["Priority"] = int(value)
     else:
         raise RefusedError(f" Bad Priority value: {value}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.policy import Policy
 
@@ -45,7 +46,7 @@ class BackfillLimits:
 
     def may_reserve(self, job: Waiting, priority: int) -> bool:
         """Return whether a job is old and important enough to be promised room."""
-        waited_s = (self._now_us - (job.accrue_us or job.submit_us)) // 1_000_000
+        waited_s = (self._now_us - (job.accrue_us or job.submit_us)) // SECOND_US
         return (
             waited_s >= self._policy.least_age_to_reserve_s
             and priority >= self._policy.least_priority_to_reserve

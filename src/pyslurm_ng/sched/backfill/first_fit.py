@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
@@ -30,7 +30,7 @@ from pyslurm_ng.sched.cons_tres.obstacle import (
 from pyslurm_ng.sched.cons_tres.select import batch_node, choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.demand import het, reason as why_wait
-from pyslurm_ng.sched.demand.demand import MINUTE_US, limit_in, limit_us, verdict
+from pyslurm_ng.sched.demand.demand import limit_in, limit_us, verdict
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.measures import Ask, given, least

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pyslurm_ng._select import NEVER
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.smart import Smart
@@ -22,7 +23,7 @@ from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sched.timeline.promises import Promises
 
-_WORTH_US = 60_000_000  # what a second reservation of a job has to bring
+_WORTH_US = MINUTE_US  # what a second reservation of a job has to bring
 _MOST_SHORTENED = 1000  # jobs that may run shorter for which the best start to come is looked for
 
 

@@ -43,6 +43,7 @@ from operator import itemgetter
 from typing import NamedTuple
 
 from pyslurm_ng._select import starts_in_us
+from pyslurm_ng.base.numbers import DAY_US, MINUTE_US
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
@@ -64,9 +65,9 @@ _WIDE = 0.4  # of a partition's CPUs
 _EXPRESS_SHARE = 0.02  # of the machine's time
 _MOST_EXPRESS_S = 12 * 3600 * _EXPRESS_SHARE
 _LOOK_EVERY_US = 600_000_000
-_LEAST_LEFT_US = 60_000_000  # of a job that runs
+_LEAST_LEFT_US = MINUTE_US  # of a job that runs
 _LONG_SORT = 4096  # lines, two milliseconds
-_WITHOUT_LIMIT_US = 14 * 86_400_000_000
+_WITHOUT_LIMIT_US = 14 * DAY_US
 
 # Groups of a queue.
 _FIRST, _EXPRESS, _LATE, _OTHER = range(4)

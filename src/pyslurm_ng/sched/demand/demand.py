@@ -12,7 +12,13 @@ from operator import attrgetter
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.counts import plural
-from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER, REQ_MEM_SET
+from pyslurm_ng.base.numbers import (
+    MINUTE_US,
+    NO_VAL,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_USER,
+    REQ_MEM_SET,
+)
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.job import JobRequest
@@ -27,7 +33,6 @@ from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of, placing
 from pyslurm_ng.sched.request.sharing import NOBODY, TOPO, USER, Tenant, tenant_of
 
-MINUTE_US = 60_000_000
 _MOST_SHORTER = 256
 # Products of two such numbers, as tasks and CPUs of each, are within 64 bits.
 _MOST_COUNTED = 1 << 32

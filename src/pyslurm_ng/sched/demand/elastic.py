@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.sched.demand.demand import MINUTE_US, Demand
+from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 
 _MOST_MIN = NO_END_US // MINUTE_US

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.plan import Wait
@@ -25,9 +26,9 @@ def preempting(job_ids: Sequence[int]) -> Wait:
 
 def minutes(duration_us: int) -> str:
     """Return a time as people say it: 20 s, 45 min, 3 h 5 min, 2 days 4 h; parts are rounded up."""
-    if 0 < duration_us < 60_000_000:
-        return f"{-(-duration_us // 1_000_000)} s"
-    whole = max(0, -(-duration_us // 60_000_000))
+    if 0 < duration_us < MINUTE_US:
+        return f"{-(-duration_us // SECOND_US)} s"
+    whole = max(0, -(-duration_us // MINUTE_US))
     hours, left = divmod(whole, 60)
     days, hours = divmod(hours, 24)
     if days:

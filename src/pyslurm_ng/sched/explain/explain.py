@@ -10,6 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field, replace
 
 from pyslurm_ng.base.numbers import (
+    MINUTE_US,
     NO_VAL,
     REQ_CONTIGUOUS,
     REQ_EXCLUSIVE,
@@ -41,13 +42,12 @@ from pyslurm_ng.sched.reservation.place_view import (
     too_late,
 )
 
-_MINUTE_US = 60_000_000
 # Time limits to try, in minutes, besides parts of the job's own.
 _LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 40, 30, 20, 15, 10, 5, 1)
 _MOST_LIMITS = 18
 _MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
-_WORTH_US = _MINUTE_US
+_WORTH_US = MINUTE_US
 
 # Who waits for one of these, and for nothing out of service, has its turn some time.
 _IN_TURN = (Reason.Priority, Reason.Resources)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL, SECOND_US
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 
@@ -25,8 +25,7 @@ _RESIZED = 0.3  # how much a run counts with the same limit but of another size
 _UNLIKE = 0.1  # how much a run with another limit counts
 _WORD = 2.0  # how much the limit itself counts
 _BRIEF_S = 10.0  # as in the bounded slowdown
-_LEAST_US = 1_000_000
-_MINUTE_US = 60_000_000
+_LEAST_US = SECOND_US
 
 _Size = tuple[int, int, int]  # nodes, tasks and CPUs per task that were asked for
 _Run = tuple[float, int, _Size]  # seconds, limit in minutes
@@ -49,7 +48,7 @@ class History:
         """Count a job that has ended."""
         if not job.start_us or job.time_limit_min >= NO_VAL or job.time_limit_min <= 0:
             return
-        asked_us = job.time_limit_min * _MINUTE_US
+        asked_us = job.time_limit_min * MINUTE_US
         used_us = min(asked_us, max(0, job.end_us - job.start_us - job.suspended_us))
         used, asked = self._sums.get(job.uid, (0.0, 0.0))
         self._sums[job.uid] = used * _FADING + used_us, asked * _FADING + asked_us
@@ -60,7 +59,7 @@ class History:
         """Return how long a job will probably run; its limit where nothing is known, or 0."""
         if job.time_limit_min >= NO_VAL or job.time_limit_min <= 0:
             return 0
-        limit_us = job.time_limit_min * _MINUTE_US
+        limit_us = job.time_limit_min * MINUTE_US
         sums = self._sums.get(job.uid)
         if sums is None or not sums[1]:
             return limit_us

@@ -8,6 +8,7 @@ from functools import lru_cache
 from itertools import islice
 
 from pyslurm_ng._select import untracked
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.job import Job, limit_end_us
@@ -293,4 +294,4 @@ def _names(partitions: str) -> tuple[str, ...]:
 
 def _patience_us(job: Job) -> int:
     """Return until when a job waits for few leaf switches."""
-    return (job.eligible_us or job.submit_us) + job.request.switches_wait_s * 1_000_000
+    return (job.eligible_us or job.submit_us) + job.request.switches_wait_s * SECOND_US

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.base.tres import parse_weights
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.sched.frame.job_records import NO_END_US
@@ -191,7 +191,7 @@ def selection(conf: SlurmConf) -> Selection:
 def over_run_us(conf: SlurmConf) -> int:
     """Return how much longer than a reservation its jobs may run: ResvOverRun."""
     over_min = conf.resv_over_run
-    return NO_END_US if over_min == INFINITE else over_min * 60_000_000
+    return NO_END_US if over_min == INFINITE else over_min * MINUTE_US
 
 
 def exempt_s(conf: SlurmConf) -> int:

@@ -17,7 +17,7 @@ from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 
-MAX_PRIORITY = 4294967295
+MAX_PRIORITY = INFINITE
 _BASIC_FIRST = 4294901760  # priority/basic counts down from here in order of submission
 _DEFAULT_MAX_TIME_MIN = 365 * 24 * 60  # stands for a partition without MaxTime
 

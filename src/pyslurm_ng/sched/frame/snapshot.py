@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster, license_counts
@@ -27,8 +27,6 @@ from pyslurm_ng.sched.frame.job_views import Views
 from pyslurm_ng.sched.frame.licenses import LicensesInside, kept_from, licenses_inside
 from pyslurm_ng.sched.frame.measures import Limits
 from pyslurm_ng.sched.request.sharing import tenant_of
-
-_MINUTE = 60_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,7 +328,9 @@ def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
                                 if one in cluster.use[alloc.node_id].allocs])  # fmt: skip
         for name, count in license_counts(job.request.licenses):
             view.licenses_free[name] = view.licenses_free.get(name, 0) - count
-        end_us = view.now_us + (job.time_limit_min if job.time_limit_min < NO_VAL else 0) * _MINUTE
+        end_us = (
+            view.now_us + (job.time_limit_min if job.time_limit_min < NO_VAL else 0) * MINUTE_US
+        )
         if job.time_limit_min >= NO_VAL:
             end_us = NO_END_US
         partition = cluster.partitions.get(job.partition.partition(",")[0])

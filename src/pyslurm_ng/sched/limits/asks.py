@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.demand.demand import MINUTE_US, Demand
+from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.measures import Ask, given, least
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-_SECOND_US = 1_000_000
+from pyslurm_ng.base.numbers import SECOND_US
+
 _LN2 = 0.693  # as Slurm rounds it
 OwnerKey: TypeAlias = tuple[str, int | str]  # ("assoc", id) or ("qos", name)
 
@@ -79,7 +80,7 @@ class Ledger:
     def of(self, owner: OwnerKey, now_us: int, *, fades: bool = True) -> Spent:
         """Return what an owner has used, as it counts now; a copy."""
         at_us, spent = self._spent.get(owner, (now_us, Spent()))
-        elapsed_s = max(0, now_us - at_us) / _SECOND_US
+        elapsed_s = max(0, now_us - at_us) / SECOND_US
         return spent.faded(self._factor(elapsed_s) if fades else 1.0)
 
     def lasting_s(self, run_s: float, *, fades: bool = True) -> float:

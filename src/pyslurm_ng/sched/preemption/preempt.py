@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_USER
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_USER, SECOND_US
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.job import NodeAlloc
@@ -34,7 +34,6 @@ from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption.modes import exempt_s, grace_s, mode_of, mode_words, words_of
 from pyslurm_ng.sched.request.sharing import NOBODY, TOPO, Tenant, Units
 
-_SECOND_US = 1_000_000
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
 _MOST_WORK = 1_000_000  # node tests of one pass
 _MOST_MOMENTS = 4  # at which others are exempt no more, tried for one job
@@ -258,7 +257,7 @@ class Preempting:
             if item.is_suspended and not victim.preemptor and mode == "SUSPEND":
                 mode = ""  # an operator's: it holds no cores
             partition = snapshot.partitions.get(victim.partition)
-            ends_us = victim.start_us + _SECOND_US * exempt_s(
+            ends_us = victim.start_us + SECOND_US * exempt_s(
                 policy.preempt_exempt_s, snapshot.qos, partition, victim.job.qos
             )
             if mode and ends_us > snapshot.now_us and not self._gives_way(job, victim.job):
@@ -438,7 +437,7 @@ class Preempting:
                 self._later_tries += 1
                 continue
             victims = [job_id for unit in best[0] for job_id in unit.job_ids]
-            start_us = at_us + _SECOND_US * max(map(self._grace_s, victims), default=0)
+            start_us = at_us + SECOND_US * max(map(self._grace_s, victims), default=0)
             if start_us >= before_us:
                 break
             gone = over.union(victims)
@@ -523,7 +522,7 @@ class Preempting:
                 self._later_tries += 1
                 continue
             victims = tuple(job_id for unit in found.units for job_id in unit.job_ids)
-            start_us = at_us + _SECOND_US * max(map(self._grace_s, victims))
+            start_us = at_us + SECOND_US * max(map(self._grace_s, victims))
             if start_us >= before_us:
                 break
             self._awaited.update(victims)

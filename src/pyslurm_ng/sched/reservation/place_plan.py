@@ -12,9 +12,8 @@ import dataclasses
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Protocol
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.demand.demand import MINUTE_US
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.plan import Plan, Start

@@ -10,7 +10,7 @@ import dataclasses
 from typing import NamedTuple
 
 from pyslurm_ng.base.counts import plural
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import NodeSpec
@@ -55,7 +55,7 @@ def terms(place: Reservation, now_us: int, policy: Policy) -> list[Term]:
 
     Only a few: each is planned by itself.
     """
-    until_us = now_us + policy.window_s * 1_000_000
+    until_us = now_us + policy.window_s * SECOND_US
     cut_us = reserved.cut_us(place, policy.over_run_us)
     found = [
         Term(begin_us, end_us, cut_us)

@@ -13,6 +13,7 @@ from operator import and_, attrgetter, itemgetter
 from typing import Any
 
 from pyslurm_ng._select import NEVER, Profile
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeSpec
@@ -181,7 +182,7 @@ class Pools:
         """Enter what is free now, and later when running jobs have reached their limits."""
         snapshot = self._snapshot
         now_us = snapshot.now_us
-        self._end_us = min(now_us + window_s * 1_000_000, snapshot.until_us)
+        self._end_us = min(now_us + window_s * SECOND_US, snapshot.until_us)
         in_use = int.from_bytes(snapshot.in_use, "little")
         amounts = [0] * max(1, len(self._pools) + len(self._licenses))
         busy = amounts[:]

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 
@@ -14,7 +15,7 @@ _MOST_ONE_BY_ONE = 100  # changes; of more the whole list is made anew
 _Known = tuple[Running, Counter[int | None]]
 _node_id = attrgetter("node_id")
 # What is overdue, or cleaning up, is expected to be gone by then.
-SOON_US = 60_000_000
+SOON_US = MINUTE_US
 
 End = tuple[int, int, int]  # the moment, the pool, how many of its nodes come back
 

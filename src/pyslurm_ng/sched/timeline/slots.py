@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from heapq import nsmallest
 from math import ceil
 
-_SECOND_US = 1_000_000
+from pyslurm_ng.base.numbers import SECOND_US
+
 _MOST_SLOTS = 4096  # of a grid
 _MOST_EXACT_ENDS = 64  # of running jobs; later ones are rounded up to a slot
 _FIRST_SLOT_S = 60
@@ -28,9 +29,9 @@ def slot_times(now_us: int, window_s: int, most: int) -> list[int]:
     # Not by what it takes now: all passes must come to the same widths.
     while _slots_at_most(window_s, growth) > most:
         growth *= 1.1
-    widest_us = _widest_s(window_s, growth) * _SECOND_US
-    times, width_us = [now_us], _FIRST_SLOT_S * _SECOND_US
-    end_us, at_us = now_us + window_s * _SECOND_US, (now_us // width_us + 1) * width_us
+    widest_us = _widest_s(window_s, growth) * SECOND_US
+    times, width_us = [now_us], _FIRST_SLOT_S * SECOND_US
+    end_us, at_us = now_us + window_s * SECOND_US, (now_us // width_us + 1) * width_us
     while at_us < end_us:
         times.append(at_us)
         wider_us = 2 * width_us

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from pyslurm_ng.base.numbers import SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
+from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US, SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.calendar import Calendar
@@ -18,9 +18,6 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.policy import over_run_us
-
-_SECOND_US = 1_000_000
-_MINUTE_US = 60 * _SECOND_US
 
 
 def due(
@@ -54,9 +51,9 @@ def due(
 def _afloat(item: Reservation, now_us: int) -> Reservation:
     """Move a TIME_FLOAT reservation along, once a minute."""
     late_us = now_us + item.float_us - item.start_us
-    if not item.float_us or late_us < _MINUTE_US:
+    if not item.float_us or late_us < MINUTE_US:
         return item
-    late_us -= late_us % _MINUTE_US
+    late_us -= late_us % MINUTE_US
     return msgspec.structs.replace(
         item, start_us=item.start_us + late_us, end_us=item.end_us + late_us
     )
@@ -183,7 +180,7 @@ def _idle(cluster: Cluster, item: Reservation, now_us: int) -> Reservation | Non
         since_us = 0
     else:
         since_us = item.idle_since_us or now_us
-        if now_us - since_us >= item.purge_s * _SECOND_US:
+        if now_us - since_us >= item.purge_s * SECOND_US:
             if not _is_awaited(cluster, item.name):
                 return None
             since_us = now_us

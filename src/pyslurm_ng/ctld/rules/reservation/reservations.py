@@ -12,6 +12,7 @@ import msgspec
 
 from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.reservation.devices import with_devices
@@ -32,7 +33,7 @@ from pyslurm_ng.wire.query_messages import (
 )
 
 # How far in the past a start may be: commands and controllers have clocks of their own.
-_LATE_US = 60_000_000
+_LATE_US = MINUTE_US
 _WHO = ("accounts", "users", "groups", "qos", "allowed_partitions")  # one has to be given
 LEAST_FLOAT_US = 110_000_000  # two minutes, less what a command takes
 

@@ -7,9 +7,8 @@ from typing import Any
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import DAY_US, INFINITE, SECOND_US
 from pyslurm_ng.base.units import whole_number
-from pyslurm_ng.ctld.rules.calendar import DAY_US
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.reservation.devices import DeviceWish
 from pyslurm_ng.ctld.rules.reservation.times import PERIOD_US
@@ -18,7 +17,6 @@ from pyslurm_ng.model.node import is_indexed
 from pyslurm_ng.model.reservation import REPEATS, SHOWN_FLAGS, Reservation
 from pyslurm_ng.sched.request import features
 
-_SECOND_US = 1_000_000
 _UNLIMITED_US = 365 * DAY_US
 _PURGE_S = 300
 _ALIASES = {
@@ -141,7 +139,7 @@ def _duration(draft: Draft, value: str, sign: str) -> Reject | None:
         seconds = units.parse_time_limit_s(value)
     except units.UnitError:
         return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
-    length_us = _UNLIMITED_US if seconds == INFINITE else seconds * _SECOND_US
+    length_us = _UNLIMITED_US if seconds == INFINITE else seconds * SECOND_US
     now_us = draft.current.end_us - draft.current.start_us
     draft.duration_us = {"": length_us, "+": now_us + length_us, "-": now_us - length_us}[sign]
     return None if draft.duration_us > 0 else Reject(Errno.ESLURM_INVALID_TIME_VALUE)

@@ -11,10 +11,10 @@ from itertools import count, islice, takewhile
 
 import msgspec
 
-from pyslurm_ng.ctld.rules.calendar import DAY_US, Calendar
+from pyslurm_ng.base.numbers import DAY_US, HOUR_US
+from pyslurm_ng.ctld.rules.calendar import Calendar
 from pyslurm_ng.model.reservation import Reservation
 
-HOUR_US = 3_600_000_000
 _HORIZON_US = 60 * DAY_US
 _MOST_LATER = 100
 # Every pattern of two that repeat has shown itself after a week and the longest occurrence.

@@ -15,6 +15,7 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import (
     INFINITE,
+    MINUTE_US,
     NO_VAL,
     REQ_EXCLUSIVE_MCS,
     REQ_HOLD,
@@ -50,7 +51,6 @@ from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
-_MINUTE_US = 60_000_000
 _MAX_SWITCH_WAIT_S = 300
 _MAX_SUBMIT_LINE_BYTES = 1 << 20
 SINGLE_LINE = "mail_user: one line of printable characters is allowed"
@@ -369,7 +369,7 @@ def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reje
                 Errno.ESLURM_INVALID_TIME_LIMIT,
                 "Incompatible begin and deadline time specification",
             )
-        left_min = (request.deadline_us - begin_us) // _MINUTE_US
+        left_min = (request.deadline_us - begin_us) // MINUTE_US
         least = request.time_min_min if request.time_min_min != NO_VAL else limit
         if not is_given:
             limit = min(max(1, left_min), partition.max_time_min)

@@ -6,7 +6,7 @@ import msgspec
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
 from pyslurm_ng.ctld.rules import dependency as dependencies, dependency_text
 from pyslurm_ng.ctld.rules.steer import comes_back
 from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
@@ -45,7 +45,7 @@ def end_time(change: Change, value: str) -> int:
     end_us = units.whole_number(value)
     if end_us is None or end_us <= began_us:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    return _set_time_limit(change, (end_us - began_us + 59_999_999) // 60_000_000)
+    return _set_time_limit(change, (end_us - began_us + 59_999_999) // MINUTE_US)
 
 
 @while_pending

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.ctld.rules import lost_runs, node_loss
@@ -97,7 +97,7 @@ def _plain_fields(
         seconds = -1 if resume_after == "-1" else whole_number(resume_after)
         if seconds is None or seconds > INFINITE:
             return Reject(Errno.ESLURM_INVALID_TIME_VALUE, f"ResumeAfter={resume_after}")
-        fields["resume_after_us"] = context.now_us + seconds * 1_000_000 if seconds > 0 else 0
+        fields["resume_after_us"] = context.now_us + seconds * SECOND_US if seconds > 0 else 0
     available = settings.get("availablefeatures")
     if available is not None:
         fields["features"] = fields["features_active"] = _words(available)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
-from pyslurm_ng.base.numbers import INFINITE, SIGNAL_TIME_LIMIT
+from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, SIGNAL_TIME_LIMIT
 from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
@@ -16,8 +16,6 @@ from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.query_messages import JobsChanged, UpdateStep
-
-_MINUTE_US = 60_000_000
 
 
 def update_step(cluster: Cluster, request: UpdateStep, context: Context) -> Decision | Reject:
@@ -56,4 +54,4 @@ def _has_passed(step: Step, limit: int, now_us: int) -> bool:
     """Return whether nobody would look at this limit any more: timers see limits pass."""
     if limit == INFINITE or step.step_id >= STEP_INTERACTIVE or not step.nodes_pending:
         return False
-    return step.start_us + limit * _MINUTE_US <= now_us
+    return step.start_us + limit * MINUTE_US <= now_us
