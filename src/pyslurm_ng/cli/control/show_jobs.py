@@ -42,20 +42,6 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-_MAIL = (
-    (1, "BEGIN"),
-    (2, "END"),
-    (4, "FAIL"),
-    (8, "REQUEUE"),
-    (16, "TIME_LIMIT"),
-    (32, "TIME_LIMIT_90"),
-    (64, "TIME_LIMIT_80"),
-    (128, "TIME_LIMIT_50"),
-    (256, "STAGE_OUT"),
-    (512, "ARRAY_TASKS"),
-    (1024, "INVALID_DEPEND"),
-)
-
 
 # Jobs -----------------------------------------------------------------------------------------
 
@@ -392,7 +378,9 @@ def _job_wishes(row: "Row") -> "list[str]":
         if text:
             lines.append(f"{key}={text}")
     if row["mail_type"]:
-        words = ",".join(word for bit, word in _MAIL if row["mail_type"] & bit)
+        from pyslurm_ng.base.request_words import MAIL_BITS
+
+        words = ",".join(word for word, bit in MAIL_BITS.items() if row["mail_type"] & bit)
         lines.append(f"MailUser={row['mail_user'] or row['user_name']} MailType={words}")
     if row["container"]:
         lines.append(f"Container={row['container']}")

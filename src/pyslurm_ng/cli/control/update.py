@@ -184,7 +184,7 @@ def _is_invalid(name: str, value: str) -> bool:
     if name == "switches":
         return not (value.partition("@")[0] or "0").isdigit()
     if name == "mailtype":
-        from pyslurm_ng.cli.submit.option_values import MAIL_WORDS
+        from pyslurm_ng.base.request_words import MAIL_WORDS
 
         return any(word.strip().upper() not in MAIL_WORDS for word in value.split(","))
     return False

@@ -37,11 +37,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.said import Said
 
-MAIL_WORDS = {
-    "NONE": 0, "BEGIN": 1, "END": 2, "FAIL": 4, "REQUEUE": 8, "TIME_LIMIT": 16,
-    "TIME_LIMIT_90": 32, "TIME_LIMIT_80": 64, "TIME_LIMIT_50": 128, "STAGE_OUT": 256,
-    "ARRAY_TASKS": 512, "INVALID_DEPEND": 1024, "ALL": 1 | 2 | 4 | 8 | 256 | 1024,
-}  # fmt: skip
 SIGNAL_NAMES = {
     "HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "KILL": 9, "USR1": 10, "SEGV": 11, "USR2": 12,
     "PIPE": 13, "ALRM": 14, "TERM": 15, "CONT": 18, "STOP": 19, "TSTP": 20, "TTIN": 21,
@@ -402,6 +397,8 @@ def wait_all_nodes(options: "Said", name: str, value: str) -> None:
 
 def mail_type(options: "Said", name: str, value: str) -> None:
     """A list of events."""
+    from pyslurm_ng.base.request_words import MAIL_WORDS
+
     bits = 0
     for word in value.split(","):
         if word.strip().upper() not in MAIL_WORDS:

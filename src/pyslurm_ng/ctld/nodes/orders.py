@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.rules.sharing_words import exclusive, oversubscribe
+from pyslurm_ng.ctld.rules.sharing_words import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -111,7 +112,7 @@ def credential_of(
         het_offset=job.het_offset,
         dependency=request.dependency,
         oversubscribe=oversubscribe(cluster, job),
-        exclusive=exclusive(request),
+        exclusive=exclusive_word(request.flags),
         batch_host=batch_node.spec.name if batch_node is not None else "",
         node_addresses=tuple(addresses[0]),
         address_pattern=addresses[1],

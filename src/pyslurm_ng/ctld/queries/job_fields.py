@@ -16,14 +16,10 @@ from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_CPUS_SET,
     REQ_DEFAULT_ACCOUNT,
-    REQ_EXCLUSIVE,
-    REQ_EXCLUSIVE_MCS,
-    REQ_EXCLUSIVE_TOPO,
-    REQ_EXCLUSIVE_USER,
     REQ_LOOKED_AT,
-    REQ_OVERSUBSCRIBE,
     SECOND_US,
 )
+from pyslurm_ng.base.request_words import exclusive_word, oversubscribe_word
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.soft import Soft
@@ -329,8 +325,8 @@ def detail_values(
         [alloc.charged_cpus for alloc in job.nodes],
         request.flags | _shown_flags(job),
         *_wanted(request),
-        oversubscribe_text(request.flags),
-        exclusive_text(request.flags, partition.exclusive if partition else "NO"),
+        oversubscribe_word(request.flags),
+        exclusive_word(request.flags, partition.exclusive if partition else "NO"),
         sizes.mem_per_node_mib,
         sizes.mem_per_cpu_mib,
         sizes.mem_per_gpu_mib,
@@ -394,24 +390,6 @@ def dependency_text(cluster: Cluster, terms: Sequence[Dependency], is_any: bool)
 def _is_array(cluster: Cluster, job_id: int) -> bool:
     head = cluster.jobs.get(job_id)
     return job_id in cluster.arrays or (head is not None and head.array_job_id == job_id)
-
-
-def oversubscribe_text(flags: int) -> str:
-    """Return OverSubscribe= of a job."""
-    return "YES" if flags & REQ_OVERSUBSCRIBE else "NO"
-
-
-def exclusive_text(flags: int, partition_exclusive: str) -> str:
-    """Return Exclusive= of a job: its own wish, else its partition's rule."""
-    for bit, word in (
-        (REQ_EXCLUSIVE_TOPO, "TOPO"),
-        (REQ_EXCLUSIVE_MCS, "MCS"),
-        (REQ_EXCLUSIVE_USER, "USER"),
-        (REQ_EXCLUSIVE, "NODE"),
-    ):
-        if flags & bit:
-            return word
-    return partition_exclusive
 
 
 def ids_of_mask(mask: bytes) -> str:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
+from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.rules.sharing_words import exclusive, oversubscribe
+from pyslurm_ng.ctld.rules.sharing_words import oversubscribe
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, limit_end_us
@@ -46,7 +47,7 @@ def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_JOB_ACCOUNT": job.account,
         "SLURM_JOB_COMMENT": job.comment,
         "SLURM_JOB_CPUS_PER_NODE": counts_text(usable_cpus(request, alloc) for alloc in job.nodes),
-        "SLURM_JOB_EXCLUSIVE": exclusive(request),
+        "SLURM_JOB_EXCLUSIVE": exclusive_word(request.flags),
         "SLURM_JOB_EXTRA": request.extra,
         "SLURM_JOB_GID": str(job.gid),
         "SLURM_JOB_GROUP": job.group_name,

@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import (
-    MAIL_ARRAY_TASKS,
-    MAIL_BEGIN,
-    MAIL_END,
-    MAIL_FAIL,
-    MAIL_INVALID_DEPEND,
-    MAIL_REQUEUE,
-    MAIL_STAGE_OUT,
-    MAIL_TIME_50,
-    MAIL_TIME_80,
-    MAIL_TIME_90,
-    MAIL_TIME_LIMIT,
-)
+from pyslurm_ng.base.request_words import MAIL_WORDS
 from pyslurm_ng.ctld.rules.submission.place import node_extra
 from pyslurm_ng.ctld.rules.update.job_change import Change
-
-_MAIL_WORDS = {
-    "NONE": 0,
-    "BEGIN": MAIL_BEGIN,
-    "END": MAIL_END,
-    "FAIL": MAIL_FAIL,
-    "REQUEUE": MAIL_REQUEUE,
-    "ALL": MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE | MAIL_STAGE_OUT | MAIL_INVALID_DEPEND,
-    "STAGE_OUT": MAIL_STAGE_OUT,
-    "TIME_LIMIT": MAIL_TIME_LIMIT,
-    "TIME_LIMIT_90": MAIL_TIME_90,
-    "TIME_LIMIT_80": MAIL_TIME_80,
-    "TIME_LIMIT_50": MAIL_TIME_50,
-    "ARRAY_TASKS": MAIL_ARRAY_TASKS,
-    "INVALID_DEPEND": MAIL_INVALID_DEPEND,
-}
 
 
 def mail_type(change: Change, value: str) -> int:
     """Set of which events mail tells."""
     bits = 0
     for word in value.split(","):
-        bit = _MAIL_WORDS.get(word.strip().upper())
+        bit = MAIL_WORDS.get(word.strip().upper())
         if bit is None:
             return Errno.ESLURM_NOT_SUPPORTED
         bits |= bit

@@ -1,0 +1,60 @@
+"""Words for bits of a request: --mail-type, and what a job shares or has to itself."""
+
+from pyslurm_ng.base.numbers import (
+    MAIL_ARRAY_TASKS,
+    MAIL_BEGIN,
+    MAIL_END,
+    MAIL_FAIL,
+    MAIL_INVALID_DEPEND,
+    MAIL_REQUEUE,
+    MAIL_STAGE_OUT,
+    MAIL_TIME_50,
+    MAIL_TIME_80,
+    MAIL_TIME_90,
+    MAIL_TIME_LIMIT,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_MCS,
+    REQ_EXCLUSIVE_TOPO,
+    REQ_EXCLUSIVE_USER,
+    REQ_OVERSUBSCRIBE,
+)
+
+MAIL_BITS = {
+    "BEGIN": MAIL_BEGIN,
+    "END": MAIL_END,
+    "FAIL": MAIL_FAIL,
+    "REQUEUE": MAIL_REQUEUE,
+    "TIME_LIMIT": MAIL_TIME_LIMIT,
+    "TIME_LIMIT_90": MAIL_TIME_90,
+    "TIME_LIMIT_80": MAIL_TIME_80,
+    "TIME_LIMIT_50": MAIL_TIME_50,
+    "STAGE_OUT": MAIL_STAGE_OUT,
+    "ARRAY_TASKS": MAIL_ARRAY_TASKS,
+    "INVALID_DEPEND": MAIL_INVALID_DEPEND,
+}
+MAIL_WORDS = {
+    "NONE": 0,
+    **MAIL_BITS,
+    "ALL": MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE | MAIL_STAGE_OUT | MAIL_INVALID_DEPEND,
+}
+"""What --mail-type takes."""
+# The first that is set counts.
+_EXCLUSIVE = (
+    (REQ_EXCLUSIVE_TOPO, "TOPO"),
+    (REQ_EXCLUSIVE_MCS, "MCS"),
+    (REQ_EXCLUSIVE_USER, "USER"),
+    (REQ_EXCLUSIVE, "NODE"),
+)
+
+
+def exclusive_word(flags: int, otherwise: str = "NO") -> str:
+    """Return what a job asked to have to itself; `otherwise` where it asked for nothing."""
+    for bit, word in _EXCLUSIVE:
+        if flags & bit:
+            return word
+    return otherwise
+
+
+def oversubscribe_word(flags: int) -> str:
+    """Return whether a job asked to share what it gets."""
+    return "YES" if flags & REQ_OVERSUBSCRIBE else "NO"
