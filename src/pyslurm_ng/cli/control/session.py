@@ -3,7 +3,6 @@
 import os
 
 from pyslurm_ng.cli.command import connect, fail, read_conf, say
-from pyslurm_ng.cli.listing.fmt import Dates
 from pyslurm_ng.wire.client import SlurmError, controller_hosts
 
 TYPE_CHECKING = False
@@ -64,6 +63,8 @@ class Session:
     def count(self, reply: "dict[str, Any]", rows: "Sized") -> None:
         """With --verbose say of when an answer is and how many records it has."""
         if self.verbose:
+            from pyslurm_ng.cli.listing.fmt import Dates
+
             when = Dates(reply["now_us"]).text(reply["now_us"])
             print(f"last_update_time={when}, records={len(rows)}")
 
