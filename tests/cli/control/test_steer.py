@@ -6,6 +6,7 @@ import pytest
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.cli import scancel
+from pyslurm_ng.cli.control.update import by_key
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
 from tests.cli.run_command import Printed, run_command
@@ -312,6 +313,16 @@ def test_blank_values_mean_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None
     assert run(monkeypatch, reference, "alice", words) == Printed("", "", 0)
     request = reference.cluster.jobs[29].request
     assert (request.switches, request.time_min_min) == (0, NO_VAL)
+
+
+def test_a_text_too_long_is_told_of_its_key() -> None:
+    """Which of the settings it was, the message alone does not say."""
+    bound = "at most 9 characters are allowed"
+    settings = {"nice": "7", "comment": "x" * 10}
+    assert by_key(f"settings: {bound}", {"settings": settings}) == f"comment: {bound}"
+    for text in ("settings: at most 256 items are allowed", "Invalid job id specified"):
+        assert by_key(text, {"settings": settings}) == text
+    assert by_key(f"settings: {bound}", {}) == f"settings: {bound}"
 
 
 def test_update_cannot_enter_a_closed_partition(monkeypatch: pytest.MonkeyPatch) -> None:

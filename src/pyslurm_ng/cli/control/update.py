@@ -228,6 +228,15 @@ def job_ids(words: "list[str]") -> "list[str]":
     return ids
 
 
+def by_key(text: str, request: "dict[str, Any]") -> str:
+    """Return a refusal of `settings`, a text too long, with the key of the longest of them."""
+    field, _, rest = text.partition(": ")
+    settings = request.get("settings") or {}
+    if field != "settings" or not settings or not rest.endswith("characters are allowed"):
+        return text
+    return f"{max(settings, key=lambda key: len(str(settings[key])))}: {rest}"
+
+
 def change_jobs(
     session: "Session", kind: str, request: "dict[str, Any]", second_line: str = ""
 ) -> int:
@@ -238,7 +247,7 @@ def change_jobs(
         detail, _, text = error.text.rpartition("\n")
         if kind == "UpdateJob" and detail:
             return refuse(detail)
-        say(f"slurm_update error: {text}")
+        say(f"slurm_update error: {by_key(text, request)}")
         return 1
     for text, _, words in reply["errors"]:
         session.complain(f"{words} for job {text}")
