@@ -30,13 +30,17 @@ runpy.run_module("pyslurm_ng.ctld", run_name="__main__", alter_sys=True)
 class Controller:
     """Starts, asks, kills and starts again."""
 
-    def __init__(self, directory: Path, extra: str = "", sync_s: float = 0.0) -> None:
+    def __init__(
+        self, directory: Path, extra: str = "", sync_s: float = 0.0, patience_s: float = LIMIT_S
+    ) -> None:
         """Write its files.
 
         Args:
+            patience_s: how long a start may take.
             sync_s: how much longer than the disk's own time each sync of the journal takes.
         """
         self.directory = directory
+        self.patience_s = patience_s
         self.program = ["-m", "pyslurm_ng.ctld"] if not sync_s else ["-c", SLOW_SYNC % sync_s]
         self.state = directory / "state"
         self.log_file = directory / "slurmctld.log"
@@ -66,7 +70,7 @@ class Controller:
             capture_output=True,
             text=True,
             check=False,
-            timeout=LIMIT_S,
+            timeout=self.patience_s,
             cwd=self.directory,
             env={**os.environ, "PYTHONPATH": str(SOURCE)},
         )
@@ -121,9 +125,9 @@ class Controller:
         return self.log_file.read_text() if self.log_file.exists() else ""
 
 
-def wait_for(condition: Any) -> None:
+def wait_for(condition: Any, limit_s: float = LIMIT_S) -> None:
     """Wait for something another process does."""
-    end = time.monotonic() + LIMIT_S
+    end = time.monotonic() + limit_s
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.01)

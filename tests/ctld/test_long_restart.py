@@ -15,11 +15,18 @@ from tests.ctld.test_kill import known_jobs
 pytestmark = pytest.mark.daemons
 OUTSTANDING = 256
 MOST_MEMORY_KIB = 1_500_000
+PATIENCE_S = 600.0
+"""A hundred thousand jobs with a million events take minutes on a machine with much else to do."""
 
 
 @pytest.fixture
 def controller(tmp_path: Path) -> Iterator[Controller]:
-    room = Controller(tmp_path, "MaxJobCount=2000000\nMaxArraySize=1000\n")
+    # With MessageTimeout's default commands give up on a loaded machine and ask again, and so on.
+    room = Controller(
+        tmp_path,
+        "MaxJobCount=2000000\nMaxArraySize=1000\nMessageTimeout=100\n",
+        patience_s=PATIENCE_S,
+    )
     yield room
     room.stop()
 
@@ -35,7 +42,7 @@ def fill(controller: Controller, count: int) -> dict[int, str]:
             while sent < count and len(marks) < OUTSTANDING:
                 marks[begin(client, f"mark {sent}")] = f"mark {sent}"
                 sent += 1
-            sequence, reply, _ = client.receive(60)
+            sequence, reply, _ = client.receive(PATIENCE_S)
             promised[int(reply["job_id"])] = marks.pop(sequence)
     finally:
         client.close()
@@ -65,7 +72,7 @@ def known_soon(controller: Controller) -> dict[int, str]:
             return False
         return True
 
-    wait_for(is_answered)
+    wait_for(is_answered, PATIENCE_S)
     return found[-1]
 
 
