@@ -85,6 +85,13 @@ def test_nonsense_is_refused_with_its_place(text: str) -> None:
     assert str(caught.value).endswith(f"): {text}")
 
 
+@pytest.mark.parametrize("text", ["now+9999999999hours", "now-9999999999hours", f"uts{10**12}"])
+def test_a_moment_of_no_calendar_is_refused(text: str) -> None:
+    """It would not fit into a message, either."""
+    with pytest.raises(DateError):
+        parse_date(text, NOW)
+
+
 def test_summer_time_is_the_days_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """RELIABILITY 15: tomorrow's midnight across the change is 23 or 25 hours ahead, not 24."""
     monkeypatch.setenv("TZ", "Europe/Stockholm")

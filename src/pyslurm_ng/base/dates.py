@@ -26,6 +26,7 @@ _UNITS_S = {
     "day": 86400,
     "week": 7 * 86400,
 }
+_LAST_S = 253_402_300_799  # the end of the year 9999
 _MONTH_DAYS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 
 
@@ -45,9 +46,12 @@ def parse_date(text: str, now_s: int, past: bool = False) -> int:
     of day is today's and a date without year the last such one.
 
     Raises:
-        DateError: a text of no known form.
+        DateError: a text of no known form, or a year of more than four digits.
     """
-    return _Reader(text, now_s, past).read()
+    moment_s = _Reader(text, now_s, past).read()
+    if abs(moment_s) > _LAST_S:
+        raise DateError(text, len(text))
+    return moment_s
 
 
 class _Reader:

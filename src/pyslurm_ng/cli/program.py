@@ -153,7 +153,7 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
     """Show once, or with --iterate again and again under a line with the time."""
     if interval is None:
         return show()
-    if not interval.isdigit() or not int(interval):
+    if not interval.isdigit() or len(interval) > 9 or not int(interval):
         fail(f"{command}: error: Error: invalid entry for --iterate: '{interval}'")
     from time import sleep, time
 

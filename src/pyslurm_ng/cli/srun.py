@@ -250,7 +250,9 @@ class _Srun:
     def inside(self, job_text: str) -> int:
         """Run a step of a job that exists."""
         job, _, task = job_text.partition("_")
-        if not job.isdigit() or (task and not task.isdigit()):
+        # Ids have 32 bits; ten digits fit what carries them.
+        is_number = job.isdigit() and (task.isdigit() or not task)
+        if not is_number or max(len(job), len(task)) > 10:
             say(f"srun: error: Invalid job id: {job_text}")
             return 1
         fields = step_request.step_fields(self._options, self._argv, self._operands[0])

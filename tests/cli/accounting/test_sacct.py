@@ -290,6 +290,11 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         ("--frob", "sacct: unrecognized option '--frob'"),
         ("-E 2020-01-01", "sacct: error: Start time ("),
         ("-j x", "sacct: fatal: Bad job/step specified: x"),
+        (
+            "-j 1_[0-99999999]",
+            "sacct: fatal: Bad job/step specified: 1_[0-99999999]: at most 10000",
+        ),
+        ("-S now-9999999999hours", "Invalid time specification (pos="),
         ("-u nobody-of-that-name", "sacct: fatal: Invalid user id: nobody-of-that-name"),
         ("-g nogroup-of-that-name", "sacct: fatal: Invalid group id: nogroup-of-that-name"),
         ("-N n[1-", "sacct: error: Invalid node list"),

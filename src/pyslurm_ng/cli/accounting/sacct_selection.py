@@ -10,6 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+MOST_JOBS = 10_000
+"""Of one request; wire.dbd_messages allows as many. Written out here, a range may fill memory."""
 FLAG_NAMES = {
     "schedsubmit": "SchedSubmit",
     "schedmain": "SchedMain",
@@ -134,6 +136,9 @@ def jobs_of(text: str) -> "list[list[int]]":
             name = parse_job_id(word)
         except JobIdError:
             fail(f"sacct: fatal: Bad job/step specified: {word}")
+        count = sum((high - low) // by + 1 for low, high, by in name.tasks)
+        if len(found) + count > MOST_JOBS:
+            fail(f"sacct: fatal: Bad job/step specified: {word}: at most {MOST_JOBS} are allowed")
         step = name.step - 2**32 if name.step > MAX_NORMAL_STEP_ID else name.step
         tasks = [task for low, high, by in name.tasks for task in range(low, high + 1, by)]
         for task in tasks or [-1]:
