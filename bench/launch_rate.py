@@ -25,7 +25,7 @@ SCRIPT = b"#!/bin/sh\nexec /bin/true\n"
 
 def spec(directory: str, job_id: int) -> dict[str, object]:
     """Return what slurmd would tell a supervisor of a one-line script."""
-    task = {"task": 0, "local": 0, "argv": ["x"], "cpus": b"", "memory_mode": -1,
+    task = {"task": 0, "local": 0, "program": 0, "cpus": b"", "memory_mode": -1,
             "memory_nodes": b"", "report": "", "problem": "", "env": [], "in": "/dev/null",
             "out": "/dev/null", "err": "/dev/null"}  # fmt: skip
     environment = [b"PATH=/usr/bin:/bin"] + [b"SLURM_VARIABLE_%d=value" % n for n in range(40)]
@@ -37,7 +37,8 @@ def spec(directory: str, job_id: int) -> dict[str, object]:
         "label": False, "label_width": 1, "kill_wait": 30, "unkillable_s": 60, "cgroup": None,
         "acct": True, "acct_every": 30, "memory_limit_kib": 0, "task_prologs": [],
         "task_epilogs": [], "pty": False, "rows": 0, "columns": 0, "is_batch": True,
-        "no_kill": False, "oom_kill_step": False, "waits_for_children": False, "tasks": [task],
+        "no_kill": False, "oom_kill_step": False, "waits_for_children": False, "programs": [["x"]],
+        "tasks": [task],
     }  # fmt: skip
 
 

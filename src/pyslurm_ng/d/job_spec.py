@@ -31,6 +31,8 @@ from pyslurm_ng.wire import node_messages as nm
 
 _NULL = "/dev/null"
 _UNLIMITED = 1 << 62
+_MOST_FOR_EXEC = 6 << 20
+"""Bytes of arguments, environment and the pointers to them; the kernel takes no more of anybody."""
 _SAME_NICE = 100  # tells `spawn` to leave it as it is
 _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(RlimitName)}
 """The limits that Slurm propagates; others (RTPRIO, NICE) are the node's business."""
@@ -323,11 +325,12 @@ def batch_spec(
         "script": order.script,
         "spool": f"{setup.spool}/job{credential.job_id:05d}",
         "append": _appends(setup, request.flags),
+        "programs": [["slurm_script", *request.argv]],
         "tasks": [
             {
                 "task": 0,
                 "local": 0,
-                "argv": ["slurm_script", *request.argv],
+                "program": 0,
                 **task_binding.unbound(cpus if cpus and setup.uses("task/affinity") else ()),
                 "env": [],
                 "in": std_in,
@@ -388,7 +391,7 @@ def step_spec(
         port=route.port if route else 0,
         umask=request.umask,
     )
-    sent = environment.parse_environment(request.environment)
+    sent = _sent(request)
     variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
     if request.all_ranks:
         variables |= environment.het_step_variables(task_ids, node_index, request)
@@ -402,8 +405,11 @@ def step_spec(
         )
         bind = _gpu_bind(credential, request)
         gpus = _share_gpus(setup, bind, gpu_view(setup, credential).step, bound.tasks)
+        programs = _programs(request, task_ids)
         tasks = [
-            _task(setup, credential, request, local, task_id, gpus[local]) | bound.tasks[local]
+            _task(setup, credential, request, local, task_id, gpus[local])
+            | {"program": programs[task_id]}
+            | bound.tasks[local]
             for local, task_id in enumerate(task_ids)
         ]
     except (binding.BindError, BindWordsError, GpuBindError) as error:
@@ -435,6 +441,7 @@ def step_spec(
         "nice": _nice(setup.conf, sent, credential.uid),
         "no_kill": request.no_kill,
         "waits_for_children": request.waits_for_children,
+        "programs": [_argv(request, program, setup.node_name) for program in request.programs],
         "tasks": tasks,
     }
     if request.task_prolog:
@@ -487,7 +494,6 @@ def _task(
     return {
         "task": task_id,
         "local": local,
-        "argv": _argv(request, task_id, setup.node_name),
         "env": environment.entries(environment.task_variables(rank, local, view)),
         "in": std_in,
         "out": std_out,
@@ -527,18 +533,39 @@ def _numbers(mask_bytes: bytes) -> list[int]:
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
-def _argv(request: nm.LaunchStep, task_id: int, node_name: str) -> list[str]:
-    rest: list[str] | None = None
-    for program in request.programs:
-        if task_id in program.tasks:
-            return list(program.argv)
+def _sent(request: nm.LaunchStep) -> dict[str, str]:
+    """Return srun's environment. Raises SpecError if no exec takes it with the arguments."""
+    shared = len(request.environment) + 8 * request.environment.count(b"\0")
+    longest = max(sum(len(word) + 9 for word in one.argv) for one in request.programs)
+    if shared + longest > _MOST_FOR_EXEC:
+        raise SpecError(
+            f"Argument list too long: arguments and environment take {shared + longest} bytes, "
+            f"{_MOST_FOR_EXEC} are allowed"
+        )
+    return environment.parse_environment(request.environment)
+
+
+def _programs(request: nm.LaunchStep, task_ids: Sequence[int]) -> dict[int, int]:
+    """Return the number of each task's program. Raises SpecError."""
+    here = set(task_ids)
+    found: dict[int, int] = {}
+    rest = -1
+    for number, program in enumerate(request.programs):
+        for task_id in here.intersection(program.tasks):
+            found.setdefault(task_id, number)
         if not program.tasks:
-            rest = list(program.argv)
-    if not rest:
-        raise SpecError(f"no program for task {task_id}")
-    if request.program:
-        rest[0] = request.program.replace("%N", node_name)
-    return rest
+            rest = number
+    for task_id in task_ids:
+        if found.setdefault(task_id, rest) < 0 or not request.programs[found[task_id]].argv:
+            raise SpecError(f"no program for task {task_id}")
+    return found
+
+
+def _argv(request: nm.LaunchStep, program: nm.Program, node_name: str) -> list[str]:
+    argv = list(program.argv)
+    if request.program and argv and not program.tasks:
+        argv[0] = request.program.replace("%N", node_name)
+    return argv
 
 
 def _streams(

@@ -22,7 +22,7 @@ LIMIT_S = 30.0
 KEY = b"k" * 16 + b"w" * 16
 PLAIN = {
     "in": "/dev/null", "cpus": b"", "memory_mode": -1, "memory_nodes": b"", "report": "",
-    "problem": "", "env": [],
+    "problem": "", "env": [], "program": 0,
 }  # fmt: skip
 
 
@@ -86,7 +86,8 @@ class Template:
             "task_epilogs": [], "pty": False, "rows": 0, "columns": 0, "is_batch": True,
             "no_kill": False,
             "oom_kill_step": False, "waits_for_children": False,
-            "tasks": [{**PLAIN, "task": 0, "local": 0, "argv": ["x"], "out": out, "err": out}],
+            "programs": [["x"]],
+            "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
         return base | more
 
@@ -123,11 +124,13 @@ class Srun:
         self.listener.settimeout(30)
         route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": KEY}
         tasks = [
-            {**PLAIN, "in": None, "task": task, "local": task, "argv": argv, "out": None,
+            {**PLAIN, "in": None, "task": task, "local": task, "out": None,
              "err": None, "env": [f"SLURM_PROCID={task}"]}
             for task in range(count)
         ]  # fmt: skip
-        spec = template.spec("", route=route, tasks=tasks, is_batch=False, step=0, **more)
+        spec = template.spec(
+            "", route=route, programs=[argv], tasks=tasks, is_batch=False, step=0, **more
+        )
         spec["name"] = f"{spec['job']}.0"
         self.step = template.start(spec)
         self.connection, _ = self.listener.accept()

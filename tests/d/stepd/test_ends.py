@@ -179,7 +179,7 @@ def test_a_file_system_that_hangs_stops_no_supervisor(
         spec["tasks"][0]["out"] = spec["tasks"][0]["err"] = path
     elif where == "program":
         spec["script"] = b""
-        spec["tasks"][0]["argv"] = [path]
+        spec["programs"] = [[path]]
     else:
         spec["script"] = b"#!/bin/sh\n"
         spec["task_epilogs"] = [("--task-epilog", path)]
@@ -217,11 +217,15 @@ def test_a_step_that_is_cancelled_while_it_starts_ends(template: Template) -> No
     """RELIABILITY 30: at whatever moment of its start; tasks that have just begun, too."""
     for pause_ms in range(0, 80, 4):
         tasks = [
-            {**PLAIN, "task": task, "local": task, "argv": ["sleep", "3600"], "out": "/dev/null",
+            {**PLAIN, "task": task, "local": task, "program": 0, "out": "/dev/null",
              "err": "/dev/null"}
             for task in range(30)
         ]  # fmt: skip
-        step = template.start(template.spec("", tasks=tasks, is_batch=False, step=pause_ms))
+        step = template.start(
+            template.spec(
+                "", programs=[["sleep", "3600"]], tasks=tasks, is_batch=False, step=pause_ms
+            )
+        )
         until(lambda: "pid" in step_record.read(step.path))  # noqa: B023 - called at once
         give_up = time.monotonic() + pause_ms / 2000
         while time.monotonic() < give_up:

@@ -235,7 +235,7 @@ class TaskStarter:
             if status:
                 task.status, task.is_over = status, True
                 return
-        argv = [os.fsencode(word) for word in task.spec["argv"]]
+        argv = [os.fsencode(word) for word in spec["programs"][task.spec["program"]]]
         try:
             task.pid = spawn(
                 self._candidates(argv[0], environment),

@@ -226,7 +226,7 @@ class Step:
             path = write_script(spec["spool"], spec["script"], spec["uid"], spec["gid"])
         except OSError as error:
             raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
-        self._tasks[0].spec["argv"][0] = path
+        self._spec["programs"][0][0] = path
 
     def _connect(self) -> None:
         spec = self._spec

@@ -1,0 +1,61 @@
+"""What the tasks of a step run: the programs of one request, once in the step's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from pyslurm_ng._records import pack
+from pyslurm_ng.d.job_spec import Account, SpecError, step_spec
+from pyslurm_ng.wire import node_messages as nm
+from tests.compat.node_room import Node
+
+TASKS = 500
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def spec(node: Node, programs: list[nm.Program], **more: Any) -> dict[str, Any]:
+    """Return what the supervisor of 500 tasks is told."""
+    known = msgspec.structs.replace(node.credential(0), step_tasks=(tuple(range(TASKS)),))
+    request = nm.LaunchStep(credential=b"", programs=programs, **more)
+    return step_spec(node.setup.node, known, request, Account((0,)))
+
+
+def test_arguments_of_many_tasks_are_there_once(node: Node) -> None:
+    """500 tasks with 5 MB of arguments took 4.7 GB of slurmd's memory, and its loop for minutes."""
+    long = ["x" * 1000] * 5000
+    made = spec(node, [nm.Program(long)])
+    assert made["programs"] == [long]
+    assert {task["program"] for task in made["tasks"]} == {0}
+    assert len(pack(made)) < 6 << 20
+
+
+@pytest.mark.parametrize(
+    ("words", "environment"),
+    [(["x" * 100] * 60_000, b""), (["x"], b"A=1\0" * 600_000), (["x"], b"A=" + b"1" * (7 << 20))],
+)
+def test_what_no_exec_takes_is_refused(node: Node, words: list[str], environment: bytes) -> None:
+    with pytest.raises(SpecError, match=r"Argument list too long: .* 6291456 are allowed"):
+        spec(node, [nm.Program(words)], environment=environment)
+
+
+def test_each_task_has_the_first_program_that_names_it(node: Node) -> None:
+    """The others have the last that names nobody."""
+    programs = [nm.Program(["a"], [0, 2]), nm.Program(["b"], [2, 3, 9999]), nm.Program(["c"]),
+                nm.Program(["d"])]  # fmt: skip
+    made = spec(node, programs, program="/tmp/sent.%N")
+    run = [made["programs"][task["program"]] for task in made["tasks"]]
+    assert run[:5] == [["a"], ["/tmp/sent.n1"], ["a"], ["b"], ["/tmp/sent.n1"]]
+
+
+@pytest.mark.parametrize("programs", [[nm.Program(["a"], [0])], [nm.Program([])]])
+def test_a_task_without_a_program_is_refused(node: Node, programs: list[nm.Program]) -> None:
+    with pytest.raises(SpecError, match="no program for task"):
+        spec(node, programs)
