@@ -35,7 +35,7 @@ from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.memory import settle
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos

@@ -21,11 +21,12 @@ from msgspec import Struct
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.routes import RULES
-from pyslurm_ng.ctld.rules import nodes, reports, timers
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.nodes import registration as nodes, reports
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.scripts import digest_of
 from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.reserve import Reserve

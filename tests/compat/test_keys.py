@@ -10,7 +10,7 @@ import pytest
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf
-from pyslurm_ng.ctld.rules.nodes import _shortage
+from pyslurm_ng.ctld.rules.nodes.registration import _shortage
 from pyslurm_ng.daemon.log import INFO, QUIET, DaemonLog
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts

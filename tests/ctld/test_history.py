@@ -19,7 +19,8 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.recover import recover_cluster
-from pyslurm_ng.ctld.rules import job_end, past
+from pyslurm_ng.ctld.rules import past
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.log import QUIET, DaemonLog

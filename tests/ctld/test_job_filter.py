@@ -6,9 +6,9 @@ import pytest
 
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, agrees, job_id_text
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Context
-from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster

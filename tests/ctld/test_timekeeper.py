@@ -16,8 +16,8 @@ from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.rules import clocks, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
-from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.reservation import reservation_due
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.timekeeper import Timekeeper, TimeMark
 from pyslurm_ng.ctld.writer import Writer

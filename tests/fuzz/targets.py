@@ -29,7 +29,7 @@ from pyslurm_ng.conf import (
     topology_conf,
     topology_yaml,
 )
-from pyslurm_ng.ctld.rules import dependency_text
+from pyslurm_ng.ctld.rules.queue import dependency_text
 from pyslurm_ng.dbd.admin import words as admin_words
 from pyslurm_ng.journal import checkpoint, segment
 from pyslurm_ng.model import events

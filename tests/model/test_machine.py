@@ -9,8 +9,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
-from pyslurm_ng.ctld.rules import job_end, node_loss, timers
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.ends import job_end, node_loss
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association, Qos

@@ -13,7 +13,7 @@ from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev

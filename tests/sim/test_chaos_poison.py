@@ -11,8 +11,8 @@ import pytest
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster, free_job_id

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from pyslurm_ng.base.numbers import END_CLEAN
-from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.duty import DutyKind

@@ -19,9 +19,10 @@ from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.parts import Parts
-from pyslurm_ng.ctld.rules import accrual, timers
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
+from pyslurm_ng.ctld.rules.queue import accrual
 from pyslurm_ng.ctld.rules.reservation import reservation_due
 from pyslurm_ng.ctld.start import (
     Beginning,

@@ -41,7 +41,7 @@ from pyslurm_ng.ctld.programs.runner import HookRunner, Programs
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.preparation import preparation
+from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.scheduling.explainer import Explainer
 from pyslurm_ng.ctld.scheduling.loop_edges import LoopEdges

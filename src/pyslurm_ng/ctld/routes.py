@@ -19,13 +19,13 @@ from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.queries.priority import show_priorities
 from pyslurm_ng.ctld.queries.reservations import show_reservations
 from pyslurm_ng.ctld.queries.will_run import test_job
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs, suspend_jobs
+from pyslurm_ng.ctld.rules.orders.top import top_jobs
 from pyslurm_ng.ctld.rules.reservation.reservations import delete_reservation, update_reservation
-from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs
-from pyslurm_ng.ctld.rules.steps import complete_job, complete_step
+from pyslurm_ng.ctld.rules.steps.steps import complete_job, complete_step
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
-from pyslurm_ng.ctld.rules.top import top_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.ctld.rules.update.update_partition import delete_partition, update_partition

@@ -16,10 +16,11 @@ from pyslurm_ng.conf import node_loss
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
-from pyslurm_ng.ctld.rules import lost_runs, nodes as node_rules, reports
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.preparation import preparation
+from pyslurm_ng.ctld.rules.ends import lost_runs
+from pyslurm_ng.ctld.rules.nodes import registration as node_rules, reports
+from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.d import lease
 from pyslurm_ng.d.lease import Lease

@@ -16,8 +16,8 @@ from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
 from pyslurm_ng.ctld.rules.reservation import reservation_due
+from pyslurm_ng.ctld.rules.starts.preparation import NONE, Preparation
 from pyslurm_ng.ctld.scheduling.scheduler import Outcome, PlanFunction, Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer

@@ -14,12 +14,12 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import DAY_US, MINUTE_US, NO_VAL, REQ_HOLD, REQ_REBOOT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.requeue import again
-from pyslurm_ng.ctld.rules.steer import suspend_jobs
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import suspend_jobs
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction

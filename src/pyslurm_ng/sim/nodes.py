@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.requeue import USUAL, Again
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import is_completing

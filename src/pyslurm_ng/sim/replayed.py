@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.ctld.rules import node_loss
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.context import Context
-from pyslurm_ng.ctld.rules.requeue import Again
+from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.ends.requeue import Again
+from pyslurm_ng.ctld.rules.orders.job_orders import Steering
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import choose_nodes
 from pyslurm_ng.ctld.rules.reservation.reservations import deletion
-from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_remote
 from pyslurm_ng.model.job import Job

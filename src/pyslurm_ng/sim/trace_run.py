@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from pyslurm_ng.base.numbers import INFINITE, SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev

@@ -9,8 +9,8 @@ import pytest
 
 from pyslurm_ng.cli.accounting.sacct_completion import parse_line
 from pyslurm_ng.ctld.followers.completion_log import CompletionLog, completion_line
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.job import Job, JobRequest

@@ -12,8 +12,9 @@ import pytest
 
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
-from pyslurm_ng.ctld.rules import dependency, timers
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import TERMINAL_STATES

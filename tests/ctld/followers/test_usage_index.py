@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
-from pyslurm_ng.ctld.rules import clocks, job_end, timers
+from pyslurm_ng.ctld.rules import clocks, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos

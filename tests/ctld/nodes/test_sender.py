@@ -16,9 +16,9 @@ from pyslurm_ng.ctld.nodes.node_service import NodeService
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.rules import past
-from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.silence import silent_nodes
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.nodes.silence import silent_nodes
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer

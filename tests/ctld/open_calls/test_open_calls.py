@@ -12,9 +12,9 @@ from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.open_calls.allocations import Allocations
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.step_calls import StepCalls
-from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev

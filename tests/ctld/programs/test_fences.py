@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import Done
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.requeue import Again
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.ends.requeue import Again
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult

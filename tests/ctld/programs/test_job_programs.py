@@ -9,9 +9,10 @@ import pytest
 
 from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.ctld.programs.job_programs import Done, JobPrograms
-from pyslurm_ng.ctld.rules import job_end, reports
-from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
-from pyslurm_ng.ctld.rules.preparation import preparation
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.nodes import reports
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev

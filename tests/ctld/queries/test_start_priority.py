@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyslurm_ng.ctld.queries.job_fields import soft_values
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.frame.policy import policy

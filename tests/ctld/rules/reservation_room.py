@@ -8,9 +8,9 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch
 from pyslurm_ng.ctld.rules.reservation import reservation_due
 from pyslurm_ng.ctld.rules.reservation.reservations import delete_reservation, update_reservation
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all

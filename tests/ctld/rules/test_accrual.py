@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.ctld.rules import accrual
+from pyslurm_ng.ctld.rules.queue import accrual
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.job import Job

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.complete_wait import NOTHING, HeldBack, held_back
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.complete_wait import NOTHING, HeldBack, held_back
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster

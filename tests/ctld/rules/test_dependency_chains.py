@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_KILL_INVALID_DEP
-from pyslurm_ng.ctld.rules import dependency, dependency_text
+from pyslurm_ng.ctld.rules.queue import dependency, dependency_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.numbers import REQ_KILL_INVALID_DEP
-from pyslurm_ng.ctld.rules import node_loss, timers
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster

@@ -6,9 +6,9 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import END_CLEAN
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
-from pyslurm_ng.ctld.rules.failed_launches import IN_A_ROW, REASON
-from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.rules.nodes.failed_launches import IN_A_ROW, REASON
+from pyslurm_ng.ctld.rules.nodes.reports import judge
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag

@@ -6,12 +6,13 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_HOLD
-from pyslurm_ng.ctld.rules import het, job_end, timers
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.context import Context, Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch_het
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.rules.ends import het, job_end
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all

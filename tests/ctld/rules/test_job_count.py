@@ -13,7 +13,7 @@ from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.job_count import jobs_of, jobs_of_all
+from pyslurm_ng.ctld.rules.queue.job_count import jobs_of, jobs_of_all
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest

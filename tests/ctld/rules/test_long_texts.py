@@ -13,7 +13,7 @@ import pytest
 from pyslurm_ng.base import hostlist, tres
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
-from pyslurm_ng.ctld.rules.dependency_text import MOST_TERMS, parse_dependency
+from pyslurm_ng.ctld.rules.queue.dependency_text import MOST_TERMS, parse_dependency
 from pyslurm_ng.ctld.rules.reservation.settings import _tres_parts
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
 from pyslurm_ng.ctld.rules.submission.license_names import full_names

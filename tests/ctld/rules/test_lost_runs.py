@@ -7,15 +7,16 @@ import pytest
 
 from pyslurm_ng.base.numbers import END_CLEAN, REQ_EXCLUSIVE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import lost_runs, timers
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.nodes import register, strays
-from pyslurm_ng.ctld.rules.reports import judge
-from pyslurm_ng.ctld.rules.requeue import Again
-from pyslurm_ng.ctld.rules.silence import silent_nodes
-from pyslurm_ng.ctld.rules.steer import requeue_jobs
+from pyslurm_ng.ctld.rules.ends import lost_runs
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.ends.requeue import Again
+from pyslurm_ng.ctld.rules.nodes.registration import register, strays
+from pyslurm_ng.ctld.rules.nodes.reports import judge
+from pyslurm_ng.ctld.rules.nodes.silence import silent_nodes
+from pyslurm_ng.ctld.rules.orders.job_orders import requeue_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model import events as ev

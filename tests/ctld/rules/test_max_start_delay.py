@@ -8,8 +8,8 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch_het
-from pyslurm_ng.ctld.rules.preempt import grace_over, preempt
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch_het
+from pyslurm_ng.ctld.rules.starts.preempt import grace_over, preempt
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_HOLD, REQ_KILL_INVALID_DEP
-from pyslurm_ng.ctld.rules.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs, suspend_jobs
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs, suspend_jobs
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs, SuspendJobs

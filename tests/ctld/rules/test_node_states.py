@@ -11,7 +11,7 @@ from pyslurm_ng.base.numbers import END_CLEAN
 from pyslurm_ng.base.state_names import job_state, node_state_words
 from pyslurm_ng.ctld.queries.nodes import node_state
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.nodes import register
+from pyslurm_ng.ctld.rules.nodes.registration import register
 from pyslurm_ng.ctld.rules.update.update_nodes import STATES, update_nodes
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all

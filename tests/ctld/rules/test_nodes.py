@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import node_loss
-from pyslurm_ng.ctld.rules.nodes import register, strays
+from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.nodes.registration import register, strays
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.ctld.rules import queue_room
 from pyslurm_ng.ctld.rules.context import Caller, Decision
+from pyslurm_ng.ctld.rules.queue import queue_room
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.job import JobRequest

@@ -18,13 +18,15 @@ from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.explained import explained
 from pyslurm_ng.ctld.queries.job_fields import soft_values
-from pyslurm_ng.ctld.rules import reports, requeue, timers
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
-from pyslurm_ng.ctld.rules.steps import end_inactive
+from pyslurm_ng.ctld.rules.ends import requeue
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.nodes import reports
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
+from pyslurm_ng.ctld.rules.steps.steps import end_inactive
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord

@@ -6,9 +6,9 @@ import pytest
 
 from pyslurm_ng.base.numbers import END_CLEAN, END_OUT_OF_MEMORY, END_OVER_MEMORY
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.preparation import Preparation
-from pyslurm_ng.ctld.rules.reports import judge, moved
+from pyslurm_ng.ctld.rules.nodes.reports import judge, moved
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check

@@ -6,8 +6,8 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.requeue import Again, again, requeued
-from pyslurm_ng.ctld.rules.steer import hold_jobs, release_fields, requeue_jobs
+from pyslurm_ng.ctld.rules.ends.requeue import Again, again, requeued
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, release_fields, requeue_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster

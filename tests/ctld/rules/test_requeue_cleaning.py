@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.ctld.rules import requeue
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.steer import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.rules.ends import requeue
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.numbers import REQ_HOLD, REQ_KILL_INVALID_DEP
-from pyslurm_ng.ctld.rules import dependency, node_loss, timers
+from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch
-from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
+from pyslurm_ng.ctld.rules.queue import dependency
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules.silence import heartbeat_ms, silent_after_us, silent_nodes
+from pyslurm_ng.ctld.rules.nodes.silence import heartbeat_ms, silent_after_us, silent_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster

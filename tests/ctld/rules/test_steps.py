@@ -10,9 +10,10 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import queue_room, steps
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.queue import queue_room
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
+from pyslurm_ng.ctld.rules.steps import steps
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check

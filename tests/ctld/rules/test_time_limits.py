@@ -6,7 +6,7 @@ import pytest
 from msgspec import to_builtins
 
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.timers import begin_times, end_limit_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.top import top_jobs
+from pyslurm_ng.ctld.rules.orders.top import top_jobs
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.numbers import REQ_CONTIGUOUS, REQ_EXCLUSIVE, REQ_NO_REQUEUE
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.scheduling.job_history import read_history
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.segment import ORIGIN

@@ -15,7 +15,7 @@ import pytest
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
-from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.scheduling import scheduler
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster

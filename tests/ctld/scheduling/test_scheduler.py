@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.preparation import NONE
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.preparation import NONE
 from pyslurm_ng.ctld.scheduling import scheduler
 from pyslurm_ng.ctld.scheduling.scheduler import Outcome, Scheduler
 from pyslurm_ng.ctld.soft import Soft

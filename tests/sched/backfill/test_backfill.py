@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
@@ -141,7 +141,7 @@ def test_nobody_waits_longer_than_first_promised(jobs: list[tuple[int, int]], st
 
 
 def _end_due(cluster: Cluster, now_us: int) -> None:
-    from pyslurm_ng.ctld.rules import job_end
+    from pyslurm_ng.ctld.rules.ends import job_end
 
     for item in list(cluster.jobs.values()):
         if (

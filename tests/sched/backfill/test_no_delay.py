@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check

@@ -9,7 +9,7 @@ from statistics import geometric_mean
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.job import Job, JobRequest

@@ -11,7 +11,7 @@ from pyslurm_ng.base.numbers import (
     REQ_GRES_ONE_TASK_SHARING,
 )
 from pyslurm_ng.ctld.queries.nodes import gres_used_text
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.place import check_names
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all

@@ -8,7 +8,8 @@ import msgspec
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE
-from pyslurm_ng.ctld.rules import gang, job_end
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts import gang
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG
 from pyslurm_ng.model.rows import Load, row_count
 from pyslurm_ng.model.states import JobState

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng._select import NEVER, Grid
 from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all

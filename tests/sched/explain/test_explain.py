@@ -8,8 +8,8 @@ from random import Random
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.assoc import Limits, Qos

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, REQ_OVERSUBSCRIBE
-from pyslurm_ng.ctld.rules import gang, timers
+from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.starts import gang
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.states import JobState
 from tests.sched.preemption.test_preempt import BASE, MINUTE_US, Site

@@ -10,8 +10,9 @@ from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, SIGNAL_PREEMPTED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import preempt, timers
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules import timers
+from pyslurm_ng.ctld.rules.starts import preempt
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Limits, Qos
@@ -138,7 +139,7 @@ class Site:
 
     def clean_up(self) -> None:
         """Let all nodes report that they have cleaned up."""
-        from pyslurm_ng.ctld.rules import reports
+        from pyslurm_ng.ctld.rules.nodes import reports
         from pyslurm_ng.wire import node_messages as nm
 
         for node_id in list(self.cluster.duties):
@@ -495,7 +496,7 @@ def test_claim_is_lost_with_its_node_and_made_anew() -> None:
     high = site.job("high", 4)
     site.run()
     [alloc] = site.cluster.jobs[high].claim
-    from pyslurm_ng.ctld.rules.node_loss import nodes_down
+    from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 
     site.apply(nodes_down(site.cluster, (alloc.node_id,), "test", site.now_us))
     plan = site.run()
@@ -525,7 +526,7 @@ def test_job_starts_elsewhere_if_room_comes_first() -> None:
     [(victim, _)] = site.run().preemptions[0].victims
     other = next(job_id for job_id in low if job_id != victim)
     where = site.nodes(other)
-    from pyslurm_ng.ctld.rules.node_loss import nodes_down
+    from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 
     site.apply(nodes_down(site.cluster, tuple(where), "test", site.now_us))
     site.apply_one(ev.NodesReturned(site.now_us, tuple(where)))

@@ -6,8 +6,8 @@ from itertools import groupby
 
 from hypothesis import example, given, settings, strategies as st
 
-from pyslurm_ng.ctld.rules import preempt
-from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.starts import preempt
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.model.states import JobState
 from tests.sched.preemption.test_preempt import MINUTE_US, SECOND_US, START_US, TIERS, Site
 

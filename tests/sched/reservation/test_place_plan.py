@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
-from pyslurm_ng.ctld.rules.reports import judge
+from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.ctld.rules.timers import limit_moments_us, over_at_us
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.states import JobState, Reason

@@ -16,9 +16,9 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.conf.topology_yaml import topologies_of
-from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.configure import configure
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.feasible import feasible
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all

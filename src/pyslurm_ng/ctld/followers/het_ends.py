@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from pyslurm_ng.ctld.rules import het
+from pyslurm_ng.ctld.rules.ends import het
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 

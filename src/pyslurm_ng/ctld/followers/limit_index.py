@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
-from pyslurm_ng.ctld.rules.steps import step_ends_us
+from pyslurm_ng.ctld.rules.steps.steps import step_ends_us
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster

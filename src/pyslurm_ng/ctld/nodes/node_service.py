@@ -16,10 +16,10 @@ from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
-from pyslurm_ng.ctld.rules.lost_runs import open_on, over
-from pyslurm_ng.ctld.rules.nodes import register, strays
-from pyslurm_ng.ctld.rules.reports import judge, moved
-from pyslurm_ng.ctld.rules.silence import heartbeat_ms
+from pyslurm_ng.ctld.rules.ends.lost_runs import open_on, over
+from pyslurm_ng.ctld.rules.nodes.registration import register, strays
+from pyslurm_ng.ctld.rules.nodes.reports import judge, moved
+from pyslurm_ng.ctld.rules.nodes.silence import heartbeat_ms
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev

@@ -17,8 +17,8 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.ctld.clock import Timers
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.step_calls import OpenCall
-from pyslurm_ng.ctld.rules import steps
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.steps import steps
 from pyslurm_ng.ctld.rules.submission.feasible import size_of
 from pyslurm_ng.ctld.writer import Answer, Writer
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing

@@ -19,8 +19,8 @@ from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.ctld.clock import Timers
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import StepShare
-from pyslurm_ng.ctld.rules import steps
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.steps import steps
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState

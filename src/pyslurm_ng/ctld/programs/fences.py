@@ -13,7 +13,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int, option_text
 from pyslurm_ng.ctld.programs.job_programs import Log, Runner
-from pyslurm_ng.ctld.rules import lost_runs
+from pyslurm_ng.ctld.rules.ends import lost_runs
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult

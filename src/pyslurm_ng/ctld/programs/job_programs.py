@@ -11,10 +11,13 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import programs
-from pyslurm_ng.ctld.rules.preparation import preparation
-from pyslurm_ng.ctld.rules.program_environment import epilog_environment, prolog_environment
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.programs import programs
+from pyslurm_ng.ctld.rules.programs.program_environment import (
+    epilog_environment,
+    prolog_environment,
+)
+from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev

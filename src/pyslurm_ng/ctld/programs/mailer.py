@@ -11,8 +11,8 @@ from functools import partial
 from typing import Protocol
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import mail
-from pyslurm_ng.ctld.rules.mail import ArrayEnd, Mail
+from pyslurm_ng.ctld.rules.programs import mail
+from pyslurm_ng.ctld.rules.programs.mail import ArrayEnd, Mail
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing

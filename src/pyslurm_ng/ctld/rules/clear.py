@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pyslurm_ng.ctld.rules import job_end
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import DutyKind

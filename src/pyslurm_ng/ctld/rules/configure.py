@@ -10,8 +10,8 @@ from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules import lost_runs, node_loss
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
+from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster, remote_licenses
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts

@@ -15,8 +15,11 @@ from pyslurm_ng.base.numbers import (
     SIGNAL_TIME_LIMIT,
 )
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency, gang, job_end, preempt, silence
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.nodes import silence
+from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it, sparing
+from pyslurm_ng.ctld.rules.starts import gang, preempt
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.job import Job, limit_end_us

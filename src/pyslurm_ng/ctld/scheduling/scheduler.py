@@ -15,10 +15,11 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.jobs import is_live_behind, refresh_live
-from pyslurm_ng.ctld.rules import faulty, gang, preempt
-from pyslurm_ng.ctld.rules.complete_wait import held_back
-from pyslurm_ng.ctld.rules.dispatch import dispatch, dispatch_het
-from pyslurm_ng.ctld.rules.preparation import Preparation
+from pyslurm_ng.ctld.rules.ends import faulty
+from pyslurm_ng.ctld.rules.starts import gang, preempt
+from pyslurm_ng.ctld.rules.starts.complete_wait import held_back
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.ctld.scheduling.early_starts import EarlyStarts
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft

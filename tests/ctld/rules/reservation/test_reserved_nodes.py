@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
-from pyslurm_ng.ctld.rules.dispatch import dispatch
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.frame.policy import policy

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged
 from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT

@@ -14,9 +14,9 @@ from pyslurm_ng.base.numbers import (
     REQ_NO_REQUEUE,
 )
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency, dependency_text
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.steer import hold_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
+from pyslurm_ng.ctld.rules.queue import dependency, dependency_text
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job

@@ -6,10 +6,10 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
-from pyslurm_ng.ctld.rules import reports
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.steer import requeue_jobs
+from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
+from pyslurm_ng.ctld.rules.nodes import reports
+from pyslurm_ng.ctld.rules.orders.job_orders import requeue_jobs
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.rules.steps import step_time_limits
+from pyslurm_ng.ctld.rules.steps.steps import step_time_limits
 from pyslurm_ng.ctld.rules.update.update_step import update_step
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, Step

@@ -6,8 +6,8 @@ import msgspec
 
 from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US, SIGNAL_RESERVATION, SIGNAL_TIME_LIMIT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.calendar import Calendar
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.reservation.reservations import deletion, running_jobs
 from pyslurm_ng.ctld.rules.reservation.times import moved_to, next_occurrence

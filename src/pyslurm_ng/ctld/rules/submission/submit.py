@@ -27,8 +27,8 @@ from pyslurm_ng.base.numbers import (
     REQ_REQUEUE,
 )
 from pyslurm_ng.conf.values import option_int
-from pyslurm_ng.ctld.rules import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission import limits, plugins
 from pyslurm_ng.ctld.rules.submission.account import Standing, standing_of

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.orders.job_orders import comes_back
 from pyslurm_ng.ctld.rules.permission import is_privileged
-from pyslurm_ng.ctld.rules.steer import comes_back
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, NodeAlloc
 from pyslurm_ng.model.states import JobState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_NO_REQUEUE, REQ_REQUEUE
 from pyslurm_ng.base.units import whole_number
-from pyslurm_ng.ctld.rules.steer import hold_fields, release_fields, waiting_reason
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_fields, release_fields, waiting_reason
 from pyslurm_ng.ctld.rules.update.job_change import Change, yes_or_no
 
 _NICE_MAX = 2147483645

@@ -7,8 +7,8 @@ import msgspec
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
-from pyslurm_ng.ctld.rules import dependency as dependencies, dependency_text
-from pyslurm_ng.ctld.rules.steer import comes_back
+from pyslurm_ng.ctld.rules.orders.job_orders import comes_back
+from pyslurm_ng.ctld.rules.queue import dependency as dependencies, dependency_text
 from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.states import Reason

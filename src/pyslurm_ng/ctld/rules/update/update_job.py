@@ -12,13 +12,13 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_SPREAD_SEGMENTS,
 )
-from pyslurm_ng.ctld.rules import queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
-from pyslurm_ng.ctld.rules.permission import may_change
-from pyslurm_ng.ctld.rules.steer import (
+from pyslurm_ng.ctld.rules.orders.job_orders import (
     Steering,
     comes_back,
 )
+from pyslurm_ng.ctld.rules.permission import may_change
+from pyslurm_ng.ctld.rules.queue import queue_room
 from pyslurm_ng.ctld.rules.submission.feasible import feasible, feasible_inside
 from pyslurm_ng.ctld.rules.submission.place import (
     as_judged,

@@ -7,9 +7,9 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.conf.node_loss import policy
-from pyslurm_ng.ctld.rules import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.context import Context, Decision
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
+from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import Node

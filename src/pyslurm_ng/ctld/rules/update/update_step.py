@@ -9,7 +9,7 @@ from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, SIGNAL_TIME_LIMIT
 from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
-from pyslurm_ng.ctld.rules.steps import kill_step
+from pyslurm_ng.ctld.rules.steps.steps import kill_step
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import STEP_INTERACTIVE

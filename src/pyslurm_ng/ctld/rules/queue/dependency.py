@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL, REQ_KILL_INVALID_DEP
-from pyslurm_ng.ctld.rules.dependency_text import exists
+from pyslurm_ng.ctld.rules.queue.dependency_text import exists
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
 from pyslurm_ng.model.job import Dependency, Job

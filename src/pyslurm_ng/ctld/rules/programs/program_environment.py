@@ -10,7 +10,7 @@ from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.rules.sharing_words import oversubscribe
+from pyslurm_ng.ctld.rules.programs.sharing_words import oversubscribe
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, limit_end_us

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from pyslurm_ng.conf.node_loss import AS_SLURM, policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import job_end, lost_runs, node_loss
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
+from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import STEP_BATCH

@@ -22,10 +22,11 @@ from pyslurm_ng.base.numbers import (
     SIGTERM,
 )
 from pyslurm_ng.ctld import job_filter
-from pyslurm_ng.ctld.rules import dependency, job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
-from pyslurm_ng.ctld.rules.job_parts import JobParts
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import may_change
+from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.job import Job

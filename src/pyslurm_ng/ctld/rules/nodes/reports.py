@@ -12,8 +12,10 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, END_OVER_MEMORY, NO_VAL
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules import failed_launches, job_end, lost_runs, node_loss, programs
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
+from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.nodes import failed_launches
+from pyslurm_ng.ctld.rules.programs import programs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.duty import DutyKind

@@ -18,8 +18,9 @@ from pyslurm_ng.base.numbers import (
     SIGNAL_STEPS_ONLY,
     SIGTERM,
 )
-from pyslurm_ng.ctld.rules import dependency, job_end, node_loss
-from pyslurm_ng.ctld.rules.dispatch import collide, may_start_in, reservation_of
+from pyslurm_ng.ctld.rules.ends import job_end, node_loss
+from pyslurm_ng.ctld.rules.queue import dependency
+from pyslurm_ng.ctld.rules.starts.dispatch import collide, may_start_in, reservation_of
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import (
     Cluster,

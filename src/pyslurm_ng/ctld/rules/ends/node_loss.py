@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyslurm_ng.base.numbers import REQ_NO_KILL, SIGNAL_NODE_FAIL
 from pyslurm_ng.conf.node_loss import AS_SLURM
-from pyslurm_ng.ctld.rules import dependency, job_end, lost_runs
-from pyslurm_ng.ctld.rules.requeue import USUAL, Again
+from pyslurm_ng.ctld.rules.ends import job_end, lost_runs
+from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again
+from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.job import Job

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import NO_VAL, SIGNAL_REQUEUED
 from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, job_id_text
-from pyslurm_ng.ctld.rules import job_end
 from pyslurm_ng.ctld.rules.context import Context, Decision
-from pyslurm_ng.ctld.rules.job_parts import JobParts
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.ends.requeue import again, requeued
+from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
-from pyslurm_ng.ctld.rules.requeue import again, requeued
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.ctld.rules import dependency
-from pyslurm_ng.ctld.rules.requeue import USUAL, Again, requeued
+from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again, requeued
+from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
 from pyslurm_ng.model.job import Job

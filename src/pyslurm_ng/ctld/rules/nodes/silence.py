@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import node_loss
-from pyslurm_ng.ctld.rules.requeue import again
+from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag, NodeState

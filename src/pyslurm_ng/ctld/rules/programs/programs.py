@@ -11,10 +11,10 @@ from collections.abc import Sequence
 
 from pyslurm_ng.base.numbers import SIGNAL_REQUEUED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import job_end
-from pyslurm_ng.ctld.rules.dispatch import batch_step
-from pyslurm_ng.ctld.rules.preparation import Preparation
-from pyslurm_ng.ctld.rules.requeue import Again, again
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.ends.requeue import Again, again
+from pyslurm_ng.ctld.rules.starts.dispatch import batch_step
+from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import DutyKind

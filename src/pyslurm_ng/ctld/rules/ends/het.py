@@ -15,7 +15,8 @@ from pyslurm_ng.base.numbers import (
     SIGNAL_REQUEUED,
     SIGNAL_TIME_LIMIT,
 )
-from pyslurm_ng.ctld.rules import dependency, job_end
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
 from pyslurm_ng.model.job import Job

@@ -9,8 +9,9 @@ from types import MappingProxyType
 import msgspec
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
-from pyslurm_ng.ctld.rules import dependency, lost_runs
-from pyslurm_ng.ctld.rules.preparation import NONE, Preparation
+from pyslurm_ng.ctld.rules.ends import lost_runs
+from pyslurm_ng.ctld.rules.queue import dependency
+from pyslurm_ng.ctld.rules.starts.preparation import NONE, Preparation
 from pyslurm_ng.model import events as ev, gres_parts, task_ranges
 from pyslurm_ng.model.cluster import (
     RUNS_PROLOG,

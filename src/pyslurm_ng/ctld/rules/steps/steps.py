@@ -24,10 +24,11 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.tres import TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import dependency, job_end, queue_room
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.permission import may_change
-from pyslurm_ng.ctld.rules.step_ports import reserve_ports
+from pyslurm_ng.ctld.rules.queue import dependency, queue_room
+from pyslurm_ng.ctld.rules.steps.step_ports import reserve_ports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing
 from pyslurm_ng.model.ids import STEP_INTERACTIVE

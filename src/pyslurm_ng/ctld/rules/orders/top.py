@@ -11,8 +11,8 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.orders.job_orders import Steering
 from pyslurm_ng.ctld.rules.permission import is_privileged
-from pyslurm_ng.ctld.rules.steer import Steering
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState

@@ -1,0 +1,1 @@
+"""What nodes say: registrations, reports, silence."""

@@ -1,0 +1,1 @@
+"""The programs of the controller for jobs: PrologSlurmctld, EpilogSlurmctld, MailProg."""

@@ -1,0 +1,1 @@
+"""What waits: how many jobs a user may have, dependencies, age priority."""

@@ -1,0 +1,1 @@
+"""How jobs start: plans become events, preemption, gang scheduling, CompleteWait."""

@@ -1,0 +1,1 @@
+"""Steps of running jobs and their ports."""
