@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.wire.client import Client
 
-MOST_IDS = 1 << 14
+MOST_IDS = 1 << 12
 """Of one message; slurmctld hears others between two of them."""
 
 OPTIONS = (

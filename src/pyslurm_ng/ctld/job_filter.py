@@ -97,6 +97,8 @@ class JobFinder:
             return [(other, ()) for other in self._het_parts(name.job_id)]
         if job is not None and job.array_job_id != job.job_id:
             return [(job, ())]
+        if name.job_id not in self.cluster.arrays and name.job_id not in self._array_groups():
+            return [(job, ())] if job is not None else []
         return [(part, ()) for part in self._array_parts(name.job_id)]
 
     def _array_parts(self, array_job_id: int) -> list[Job]:
