@@ -271,7 +271,7 @@ def test_one_record_that_raises_leaves_the_listing(
     assert "train" in whole
     usual = jobs.brief_values
 
-    def raising(cluster: Cluster, job: Job, tasks: object) -> tuple[object, ...]:
+    def raising(cluster: Cluster, job: Job, tasks: object) -> job_fields.Values:
         if job.request.name == "train":
             raise OverflowError("nobody foresaw this")
         return usual(cluster, job, tasks)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.ctld.queries.job_fields import DETAIL, detail_values
+from pyslurm_ng.ctld.queries.job_fields import detail_values
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.sizes import cpus_of_each_gpu
 from tests.model.clusters import cluster_of, conf_of, submit
@@ -38,5 +38,5 @@ def test_cpus_that_come_with_each_gpu(fields: dict[str, object], cpus: int) -> N
     request = JobRequest(partition="gpu", **fields)  # type: ignore[arg-type]
     assert cpus_of_each_gpu(request, cluster.partitions["gpu"]) == cpus
     job = cluster.jobs[submit(cluster, request)]
-    shown = dict(zip(DETAIL, detail_values(cluster, job, ()), strict=True))
+    shown = detail_values(cluster, job, ())
     assert shown["cpus_per_gpu"] == cpus

@@ -22,4 +22,4 @@ def test_a_controller_started_anew_shows_the_same() -> None:
     again = Cluster.from_bytes(scene.cluster.to_bytes())
     soft = Soft(scene.now_us, rank=lambda job: 1)
     for cluster in (scene.cluster, again):
-        assert soft_values(cluster, soft, cluster.jobs[job.job_id])[0] == 4711
+        assert soft_values(cluster, soft, cluster.jobs[job.job_id]).priority == 4711

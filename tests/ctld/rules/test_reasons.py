@@ -99,8 +99,8 @@ class Scene(Room):
 
     def shown(self, job: Job) -> tuple[str, str]:
         """Return the reason's name and Slurm's words in its place, as commands get them."""
-        _, reason, text, _, _ = soft_values(self.cluster, self.soft, job)
-        return str(reason), str(text)
+        values = soft_values(self.cluster, self.soft, job)
+        return values.reason, values.reason_text
 
     def sentences(self, job: Job) -> list[str]:
         """Return what `scontrol explain` says that a job waits for."""

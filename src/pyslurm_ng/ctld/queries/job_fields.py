@@ -1,15 +1,18 @@
 """The fields of job records, in order; squeue, scontrol and --json read them by name.
 
 Three groups: BRIEF serves the daily formats, DETAIL everything else, SOFT what scheduling passes
-change. A brief record is BRIEF + SOFT, a detailed one BRIEF + DETAIL + SOFT.
+change. A brief record is BRIEF + SOFT, a detailed one BRIEF + DETAIL + SOFT. Each field stands once,
+its name beside what it is got from; a record has the fields in the order of these tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import itemgetter
+from typing import TypeAlias
 
-import msgspec
+from msgspec import Struct
+from msgspec.structs import astuple, replace
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.numbers import (
@@ -33,72 +36,10 @@ from pyslurm_ng.model.sizes import JobSizes, cpus_of_each_gpu, job_sizes, least_
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.preemption import modes as preempt_modes
 
-BRIEF = (
-    "job_id",
-    "array_job_id",
-    "array_task_id",
-    "array_tasks",
-    "array_limit",
-    "het_job_id",
-    "het_offset",
-    "user_id",
-    "user_name",
-    "name",
-    "partition",
-    "account",
-    "qos",
-    "state",
-    "flags",
-    "submit_us",
-    "start_us",
-    "end_us",
-    "suspend_us",
-    "suspended_us",
-    "time_limit_min",
-    "node_count",
-    "cpus",
-    "tasks",
-    "nodes",
-)
-SOFT = ("priority", "reason", "reason_text", "expected_start_us", "sched_nodes")
-DETAIL = (
-    "group_id",
-    "group_name",
-    "assoc_id",
-    "eligible_us",
-    "accrue_us",
-    "begin_us",
-    "last_eval_us",
-    "preempt_us",
-    "preemptable_us",
-    "resize_us",
-    "scheduler",
-    "attempt",
-    "requeue",
-    "is_batch",
-    "exit_code",
-    "derived_exit_code",
-    "nice",
-    "site_factor",
-    "dependency",
-    "array_count",
-    "batch_host",
-    "failed_node",
-    "comment",
-    "admin_comment",
-    "system_comment",
-    "licenses_alloc",
-    "tres_alloc",
-    "tres_req",
-    "alloc_node",
-    "resources",
-    "gres_alloc",
-    "het_job_ids",
-    "kill_us",
-    "elapsed_before_us",
-    "job_cpus_per_node",
-    # From the request.
-    "request_flags",
+Values: TypeAlias = dict[str, object]
+"""Fields of one job by name, in the order of its record."""
+
+OF_REQUEST = (
     "nodes_min",
     "nodes_max",
     "ntasks_per_node",
@@ -156,16 +97,9 @@ DETAIL = (
     "burst_buffer",
     "profile",
     "acctg_freq",
-    "oversubscribe",
-    "exclusive",
-    "mem_per_node_mib",
-    "mem_per_cpu_mib",
-    "mem_per_gpu_mib",
-    "cpus_each",
 )
-_FROM_REQUEST = DETAIL[DETAIL.index("nodes_min") : DETAIL.index("oversubscribe")]
-_TRES_BIND = _FROM_REQUEST.index("tres_bind")
-_of_request = itemgetter(*[JobRequest.__struct_fields__.index(name) for name in _FROM_REQUEST])
+"""Fields of DETAIL that are the request's own, by the same names."""
+_of_request = itemgetter(*[JobRequest.__struct_fields__.index(name) for name in OF_REQUEST])
 # A queue holds few different requests and many jobs.
 _tres_texts: dict[tuple[object, ...], str] = {}
 _TRES_TEXTS_KEPT = 10_000
@@ -193,8 +127,8 @@ def nodes_text(cluster: Cluster, allocs: Sequence[NodeAlloc]) -> str:
     return hostlist.fold([node.spec.name for node in found if node is not None])
 
 
-def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> tuple[object, ...]:
-    """Return a job's BRIEF fields; with `tasks` those of only some of an array's waiting tasks."""
+def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> Values:
+    """Return a job's BRIEF fields, by name; with `tasks` of only some of an array's tasks."""
     node_count, cpus, task_count = job_counts(job, first_partition(cluster, job))
     waiting = tasks or job.array_pending
     task_id, text = job.array_task_id, ""
@@ -202,49 +136,77 @@ def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> t
         task_id = waiting[0][0]
     elif waiting:
         text = task_ranges.text(waiting)
-    return (
-        job.job_id,
-        job.array_job_id,
-        task_id,
-        text,
-        job.array_limit,
-        job.het_job_id,
-        job.het_offset,
-        job.uid,
-        job.user_name,
-        job.request.name,
-        job.partition,
-        job.account,
-        job.qos,
-        job.state,
-        job.flags,
-        job.submit_us,
-        job.start_us,
-        job.end_us or job.preempt_end_us,
-        job.suspend_us,
-        job.suspended_us,
-        job.time_limit_min,
-        node_count,
-        cpus,
-        task_count,
-        nodes_text(cluster, job.nodes),
-    )
+    return {
+        "job_id": job.job_id,
+        "array_job_id": job.array_job_id,
+        "array_task_id": task_id,
+        "array_tasks": text,
+        "array_limit": job.array_limit,
+        "het_job_id": job.het_job_id,
+        "het_offset": job.het_offset,
+        "user_id": job.uid,
+        "user_name": job.user_name,
+        "name": job.request.name,
+        "partition": job.partition,
+        "account": job.account,
+        "qos": job.qos,
+        "state": job.state,
+        "flags": job.flags,
+        "submit_us": job.submit_us,
+        "start_us": job.start_us,
+        "end_us": job.end_us or job.preempt_end_us,
+        "suspend_us": job.suspend_us,
+        "suspended_us": job.suspended_us,
+        "time_limit_min": job.time_limit_min,
+        "node_count": node_count,
+        "cpus": cpus,
+        "tasks": task_count,
+        "nodes": nodes_text(cluster, job.nodes),
+    }
 
 
-def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
+class SoftValues(Struct, frozen=True, gc=False):
+    """The SOFT fields of a job: what each scheduling pass may change of all that wait.
+
+    Not a dict as the other groups are: it is made ten thousand times after a pass, and is a key.
+    """
+
+    priority: int
+    reason: str
+    reason_text: str
+    expected_start_us: int
+    sched_nodes: str
+
+
+def soft_values(cluster: Cluster, soft: Soft, job: Job) -> SoftValues:
     """Return a job's SOFT fields."""
-    job_id = job.job_id
-    priority = job.priority
-    if priority == NO_VAL:
-        priority = job.start_priority or soft.priority.get(job_id, 0)
-        priority = priority or soft.last_priority.get(job_id, 0)
-        if not priority and job.state not in TERMINAL_STATES:
-            priority = soft.rank(job)
+    reason, text, start_us, planned = _why_it_waits(soft, job)
+    names = ""
+    if planned:
+        nodes = (cluster.nodes[node_id] for node_id in planned)
+        names = hostlist.fold([node.spec.name for node in nodes if node is not None])
+    return SoftValues(_priority(soft, job), reason_text(reason), text, start_us, names)
+
+
+def _priority(soft: Soft, job: Job) -> int:
+    """Return what a job's place in the queue was worth last, or would be worth."""
+    if job.priority != NO_VAL:
+        return job.priority
+    known = job.start_priority or soft.priority.get(job.job_id, 0)
+    known = known or soft.last_priority.get(job.job_id, 0)
+    if known or job.state in TERMINAL_STATES:
+        return known
+    return soft.rank(job)
+
+
+def _why_it_waits(soft: Soft, job: Job) -> tuple[int, str, int, Sequence[int]]:
+    """Return a job's reason with its text, when it is expected to start, and on which nodes."""
     if is_completing(job) and job.flags & JobFlag.REQUEUED:
-        return (priority, reason_text(Reason.Cleaning), "", 0, "")
-    if job.state != JobState.PENDING:
-        return (priority, reason_text(job.reason), job.reason_text, 0, "")
+        return Reason.Cleaning, "", 0, ()
     reason, text = job.reason, job.reason_text
+    if job.state != JobState.PENDING:
+        return reason, text, 0, ()
+    job_id = job.job_id
     if not reason:
         found = soft.reason.get(job_id)
         if found is not None:
@@ -252,12 +214,7 @@ def soft_values(cluster: Cluster, soft: Soft, job: Job) -> tuple[object, ...]:
     start_us = soft.expected_start_us.get(job_id, 0)
     if not start_us and reason == Reason.BeginTime:
         start_us = job.begin_us
-    planned = soft.sched_nodes.nodes_of(job_id)
-    names = ""
-    if planned:
-        nodes = (cluster.nodes[node_id] for node_id in planned)
-        names = hostlist.fold([node.spec.name for node in nodes if node is not None])
-    return (priority, reason_text(reason), text, start_us, names)
+    return reason, text, start_us, soft.sched_nodes.nodes_of(job_id)
 
 
 def preempt_exempt_s(cluster: Cluster, job: Job, usual_s: int) -> int:
@@ -266,10 +223,8 @@ def preempt_exempt_s(cluster: Cluster, job: Job, usual_s: int) -> int:
     return preempt_modes.exempt_s(usual_s, cluster.qos, partition, job.qos)
 
 
-def detail_values(
-    cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: int = 0
-) -> tuple[object, ...]:
-    """Return a job's DETAIL fields.
+def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: int = 0) -> Values:
+    """Return a job's DETAIL fields, by name.
 
     Args:
         tracked: the TRES names the cluster counts.
@@ -277,68 +232,69 @@ def detail_values(
     """
     request = whole_request(job.request)
     if job.reservation:
-        request = msgspec.structs.replace(request, reservation=job.reservation)
+        request = replace(request, reservation=job.reservation)
     partition = first_partition(cluster, job)
     sizes = job_sizes(request, partition)
     of_gpu = cpus_of_each_gpu(request, partition)
     if of_gpu != request.cpus_per_gpu:
-        request = msgspec.structs.replace(request, cpus_per_gpu=of_gpu)
+        request = replace(request, cpus_per_gpu=of_gpu)
+    exempt_us = SECOND_US * preempt_exempt_s(cluster, job, exempt_s)
     terms = partition.billing_terms if partition else ""
     nodes = job.nodes or job.nodes_before
     held = amounts.allocated_tres(nodes, tracked, terms) if nodes else {}
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
-    return (
-        job.gid,
-        job.group_name,
-        job.assoc_id,
-        job.eligible_us,
-        job.accrue_us,
-        job.begin_us,
-        job.last_eval_us,
-        job.preempt_us,
-        job.start_us + SECOND_US * preempt_exempt_s(cluster, job, exempt_s) if job.start_us else 0,
-        job.resize_us,
-        job.scheduler,
-        job.attempt,
-        job.requeue,
-        bool(job.script_hash),
-        job.exit_code,
-        job.derived_exit_code,
-        job.nice,
-        job.site_factor,
-        dependency_text(cluster, job.dependencies, job.dependency_any),
-        job.array_count,
-        batch_node.spec.name if batch_node is not None and job.script_hash else "",
-        job.failed_node,
-        job.comment,
-        job.admin_comment,
-        job.system_comment,
-        job.licenses_alloc,
-        format_tres(held),
-        requested_text(request, sizes, partition, tracked),
-        request.alloc_node,
-        _resources(cluster, job),
-        _gres_total(job),
-        _het_ids(cluster, job),
-        job.kill_us,
-        elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
-        [alloc.charged_cpus for alloc in job.nodes],
-        request.flags | _shown_flags(job),
-        *_wanted(request),
-        oversubscribe_word(request.flags),
-        exclusive_word(request.flags, partition.exclusive if partition else "NO"),
-        sizes.mem_per_node_mib,
-        sizes.mem_per_cpu_mib,
-        sizes.mem_per_gpu_mib,
-        sizes.cpus_per_task,
-    )
+    return {
+        "group_id": job.gid,
+        "group_name": job.group_name,
+        "assoc_id": job.assoc_id,
+        "eligible_us": job.eligible_us,
+        "accrue_us": job.accrue_us,
+        "begin_us": job.begin_us,
+        "last_eval_us": job.last_eval_us,
+        "preempt_us": job.preempt_us,
+        "preemptable_us": job.start_us and job.start_us + exempt_us,
+        "resize_us": job.resize_us,
+        "scheduler": job.scheduler,
+        "attempt": job.attempt,
+        "requeue": job.requeue,
+        "is_batch": bool(job.script_hash),
+        "exit_code": job.exit_code,
+        "derived_exit_code": job.derived_exit_code,
+        "nice": job.nice,
+        "site_factor": job.site_factor,
+        "dependency": dependency_text(cluster, job.dependencies, job.dependency_any),
+        "array_count": job.array_count,
+        "batch_host": batch_node.spec.name if batch_node is not None and job.script_hash else "",
+        "failed_node": job.failed_node,
+        "comment": job.comment,
+        "admin_comment": job.admin_comment,
+        "system_comment": job.system_comment,
+        "licenses_alloc": job.licenses_alloc,
+        "tres_alloc": format_tres(held),
+        "tres_req": requested_text(request, sizes, partition, tracked),
+        "alloc_node": request.alloc_node,
+        "resources": _resources(cluster, job),
+        "gres_alloc": _gres_total(job),
+        "het_job_ids": _het_ids(cluster, job),
+        "kill_us": job.kill_us,
+        "elapsed_before_us": elapsed_us(job, job.suspend_us) if job.suspend_us else 0,
+        "job_cpus_per_node": [alloc.charged_cpus for alloc in job.nodes],
+        "request_flags": request.flags | _shown_flags(job),
+        **_wanted(request),
+        "oversubscribe": oversubscribe_word(request.flags),
+        "exclusive": exclusive_word(request.flags, partition.exclusive if partition else "NO"),
+        "mem_per_node_mib": sizes.mem_per_node_mib,
+        "mem_per_cpu_mib": sizes.mem_per_cpu_mib,
+        "mem_per_gpu_mib": sizes.mem_per_gpu_mib,
+        "cpus_each": sizes.cpus_per_task,
+    }
 
 
-def _wanted(request: JobRequest) -> Sequence[object]:
-    """Return the values of `_FROM_REQUEST`; --gpu-bind is shown as what it is short for."""
-    wanted: list[object] = [*_of_request(msgspec.structs.astuple(request))]
+def _wanted(request: JobRequest) -> Values:
+    """Return the fields of `OF_REQUEST`; --gpu-bind is shown as what it is short for."""
+    wanted: Values = dict(zip(OF_REQUEST, _of_request(astuple(request)), strict=True))
     if request.gpu_bind and not request.tres_bind:
-        wanted[_TRES_BIND] = f"gres/gpu:{request.gpu_bind}"
+        wanted["tres_bind"] = f"gres/gpu:{request.gpu_bind}"
     return wanted
 
 
@@ -507,3 +463,10 @@ def _het_ids(cluster: Cluster, job: Job) -> str:
     jobs = (cluster.jobs[job_id] for job_id in cluster.user_jobs.get(job.uid, {}))
     ids = sorted(other.job_id for other in jobs if other.het_job_id == job.het_job_id)
     return task_ranges.text(task_ranges.from_tasks(ids))
+
+
+# The names stand beside the values above; these are they, in the order of a record.
+_NOBODY = Job(0, JobRequest(), 0, 0, "", "", 0, "", "", 0, "", 0)
+BRIEF = tuple(brief_values(Cluster(), _NOBODY, ()))
+DETAIL = tuple(detail_values(Cluster(), _NOBODY, ()))
+SOFT = SoftValues.__struct_fields__

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
+from msgspec.structs import astuple
+
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.number_ranges import fold_numbers
@@ -17,6 +19,8 @@ from pyslurm_ng.ctld.queries.job_fields import (
     BRIEF,
     DETAIL,
     SOFT,
+    SoftValues,
+    Values,
     brief_values,
     detail_values,
     nodes_text,
@@ -36,7 +40,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.ctld.rules.context import Caller
 
-Tails: TypeAlias = dict[tuple[object, ...], bytes]
+Tails: TypeAlias = dict[SoftValues, bytes]
 _BRIEF_HEAD = array_head(len(BRIEF) + len(SOFT))
 _DETAIL_HEAD = array_head(len(BRIEF) + len(DETAIL) + len(SOFT))
 BRIEF_FIELDS = [*BRIEF, *SOFT]
@@ -194,15 +198,19 @@ def _pack_live(cluster: Cluster, soft: Soft, stale: Iterable[int], tails: Tails)
         try:
             fixed = fixed_parts.get(job_id)
             if fixed is None:
-                fixed = fixed_parts[job_id] = _BRIEF_HEAD + elements(brief_values(cluster, job, ()))
+                fixed = fixed_parts[job_id] = _BRIEF_HEAD + _packed(brief_values(cluster, job, ()))
             values = soft_values(cluster, soft, job)
             tail = tails.get(values)
             if tail is None:
-                tail = tails[values] = elements(values)
+                tail = tails[values] = elements(astuple(values))
             live[job_id] = fixed + tail
         except Exception as error:  # noqa: BLE001 - all others are listed
             live.pop(job_id, None)
             soft.spared(f"job {job_id} is not listed", error)
+
+
+def _packed(values: Values) -> bytes:
+    return elements(tuple(values.values()))
 
 
 def _selected(
@@ -256,14 +264,14 @@ def _records(
                 values = brief_values(cluster, job, tasks)
                 head = _BRIEF_HEAD
                 if detailed:
-                    values += detail_values(cluster, job, tracked, exempt_s)
+                    values |= detail_values(cluster, job, tracked, exempt_s)
                     head = _DETAIL_HEAD
-                fixed = head + elements(values)
+                fixed = head + _packed(values)
                 if not tasks:
                     kept[job.job_id] = fixed
             tail = tails.get(job.job_id)
             if tail is None:
-                tail = tails[job.job_id] = elements(soft_values(cluster, soft, job))
+                tail = tails[job.job_id] = elements(astuple(soft_values(cluster, soft, job)))
         except Exception as error:  # noqa: BLE001 - all others are listed
             soft.spared(f"job {job.job_id} is not listed", error)
             continue
