@@ -72,3 +72,9 @@ def test_none_makes_no_file() -> None:
 
 def test_errors_of_their_own() -> None:
     assert names.batch_names("in", "o.%j", "/e.%j", "/w", BATCH) == ("/w/in", "/w/o.82", "/e.82")
+
+
+def test_only_so_many_patterns_are_replaced() -> None:
+    """A name of two thousand took a millisecond, for each task of a step and each job listed."""
+    fields = names.NameFields(1, 0, NO_VAL, STEP_BATCH, "u", "x", "n1")
+    assert names.expand("%j" * 130 + "end", fields) == "1" * 128 + "%j%jend"

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _WIDEST = 10
+_MOST_PATTERNS = 128
+"""So many are replaced: two thousand, for each of hundreds of tasks, kept slurmd busy for seconds."""
 
 
 def expand(
@@ -31,7 +33,7 @@ def expand(
 
     A backslash anywhere turns replacement off and is taken out. Digits after % pad numbers with
     zeros, at most ten of them; texts are never padded. Before a letter without a meaning a % alone
-    stays, and one with digits is left out, as in Slurm.
+    stays, and one with digits is left out, as in Slurm. What follows the 128th stays as it is.
 
     Args:
         array_task_id: NO_VAL for a job that is no task of an array, as Slurm prints it.
@@ -75,11 +77,12 @@ def _replaced(pattern: str, value_of: "Callable[[str, int], str | None]") -> str
     """Return a pattern with what `value_of` says for each letter and width."""
     out = []
     at = 0
-    while at < len(pattern):
-        begin, at = at, at + 1
-        if pattern[begin] != "%":
-            out.append(pattern[begin])
-            continue
+    for _ in range(_MOST_PATTERNS):
+        begin = pattern.find("%", at)
+        if begin < 0:
+            break
+        out.append(pattern[at:begin])
+        at = begin + 1
         while at < len(pattern) and pattern[at] in "0123456789":
             at += 1
         digits, letter = pattern[begin + 1 : at], pattern[at : at + 1]
@@ -92,4 +95,5 @@ def _replaced(pattern: str, value_of: "Callable[[str, int], str | None]") -> str
         else:
             out.append("%")
             at += letter == "%"
+    out.append(pattern[at:])
     return "".join(out)
