@@ -31,6 +31,8 @@ def cluster() -> Iterator[LiveCluster]:
     if missing_programs():
         pytest.skip("not built")
     with open_directory() as directory:
+        # Programs of slurmctld write there as SlurmUser.
+        directory.chmod(0o777)
         for name, text in (("prolog", PROLOG), ("epilog", EPILOG)):
             program = directory / name
             program.write_text(text.format(directory=directory))
