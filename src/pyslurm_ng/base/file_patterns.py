@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _WIDEST = 10
 _MOST_PATTERNS = 128
-"""So many are replaced: two thousand, for each of hundreds of tasks, kept slurmd busy for seconds."""
+"""So many are replaced: two thousand, for each of many tasks, kept slurmd busy for seconds."""
 
 
 def expand(
