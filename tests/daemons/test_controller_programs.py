@@ -54,6 +54,7 @@ def runs(cluster: LiveCluster) -> Path:
     """Return the file in which programs note that they ran; it begins empty."""
     path = cluster.directory.parent / "runs"
     path.write_text("")
+    path.chmod(0o666)
     return path
 
 
