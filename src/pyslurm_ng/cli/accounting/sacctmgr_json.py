@@ -129,55 +129,7 @@ def qos(row: "Row") -> "Row":
         "id": row["ID"],
         "limits": {
             "grace_time": _seconds(row["GraceTime"]),
-            "max": {
-                "active_jobs": {
-                    "accruing": _limit(limits, "GrpJobsAccrue"),
-                    "count": _limit(limits, "GrpJobs"),
-                },
-                "jobs": {
-                    "count": _limit(limits, "GrpSubmitJobs"),
-                    "active_jobs": {
-                        "per": {
-                            "account": _limit(limits, "MaxJobsPerAccount"),
-                            "user": _limit(limits, "MaxJobsPerUser"),
-                        }
-                    },
-                    "per": {
-                        "account": _limit(limits, "MaxSubmitJobsPerAccount"),
-                        "user": _limit(limits, "MaxSubmitJobsPerUser"),
-                    },
-                },
-                "tres": {
-                    "total": _list(limits, "GrpTRES"),
-                    "minutes": {
-                        "total": _list(limits, "GrpTRESMins"),
-                        "per": {
-                            "qos": _list(limits, "GrpTRESRunMins"),
-                            "job": _list(limits, "MaxTRESMinsPerJob"),
-                            "account": [],
-                            "user": _list(limits, "MaxTRESRunMinsPerUser"),
-                        },
-                    },
-                    "per": {
-                        "account": _list(limits, "MaxTRESPerAccount"),
-                        "job": _list(limits, "MaxTRESPerJob"),
-                        "node": _list(limits, "MaxTRESPerNode"),
-                        "user": _list(limits, "MaxTRESPerUser"),
-                    },
-                },
-                "wall_clock": {
-                    "per": {
-                        "qos": _limit(limits, "GrpWall"),
-                        "job": _limit(limits, "MaxWallDurationPerJob"),
-                    }
-                },
-                "accruing": {
-                    "per": {
-                        "account": number(None, True),
-                        "user": _limit(limits, "MaxJobsAccruePerUser"),
-                    }
-                },
-            },
+            "max": _qos_max(limits),
             "factor": _fraction(factor),
             "min": {
                 "priority_threshold": _limit(limits, "MinPrioThreshold"),
@@ -193,6 +145,59 @@ def qos(row: "Row") -> "Row":
         "priority": number(row["Priority"]),
         "usage_factor": _fraction(limits.get("UsageFactor", 1_000_000)),
         "usage_threshold": _fraction(threshold),
+    }
+
+
+def _qos_max(limits: "Row") -> "Row":
+    """Return the most that a QOS allows, to all its jobs, an account, a user and a job."""
+    return {
+        "active_jobs": {
+            "accruing": _limit(limits, "GrpJobsAccrue"),
+            "count": _limit(limits, "GrpJobs"),
+        },
+        "jobs": {
+            "count": _limit(limits, "GrpSubmitJobs"),
+            "active_jobs": {
+                "per": {
+                    "account": _limit(limits, "MaxJobsPerAccount"),
+                    "user": _limit(limits, "MaxJobsPerUser"),
+                }
+            },
+            "per": {
+                "account": _limit(limits, "MaxSubmitJobsPerAccount"),
+                "user": _limit(limits, "MaxSubmitJobsPerUser"),
+            },
+        },
+        "tres": {
+            "total": _list(limits, "GrpTRES"),
+            "minutes": {
+                "total": _list(limits, "GrpTRESMins"),
+                "per": {
+                    "qos": _list(limits, "GrpTRESRunMins"),
+                    "job": _list(limits, "MaxTRESMinsPerJob"),
+                    "account": [],
+                    "user": _list(limits, "MaxTRESRunMinsPerUser"),
+                },
+            },
+            "per": {
+                "account": _list(limits, "MaxTRESPerAccount"),
+                "job": _list(limits, "MaxTRESPerJob"),
+                "node": _list(limits, "MaxTRESPerNode"),
+                "user": _list(limits, "MaxTRESPerUser"),
+            },
+        },
+        "wall_clock": {
+            "per": {
+                "qos": _limit(limits, "GrpWall"),
+                "job": _limit(limits, "MaxWallDurationPerJob"),
+            }
+        },
+        "accruing": {
+            "per": {
+                "account": number(None, True),
+                "user": _limit(limits, "MaxJobsAccruePerUser"),
+            }
+        },
     }
 
 

@@ -11,17 +11,10 @@ if TYPE_CHECKING:
 
 def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
     """Return the counters with Slurm's keys; what we have no such thing of is 0."""
-    count = reply["counters"].get
+    counters = reply["counters"]
+    count = counters.get
     cycles = count("schedule_cycles", 0)
-
-    def of_cycle(name: str) -> int:
-        return int(count(name, 0) // cycles) if cycles else 0
-
-    total, depth = count("schedule_total_us", 0), count("schedule_depth", 0)
     minutes = max(1, (reply["now_us"] - reply["since_us"]) // MINUTE_US)
-    mean, mean_depth = of_cycle("schedule_total_us"), of_cycle("schedule_depth")
-    last, longest = count("schedule_last_us", 0), count("schedule_max_us", 0)
-    queue = count("schedule_queue", 0)
     return {
         "req_time": seconds(reply["now_us"]),
         "req_time_start": seconds(reply["since_us"]),
@@ -31,14 +24,14 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "agent_thread_count": 0,
         "dbd_agent_queue_size": count("dbd_queue", 0),
         "gettimeofday_latency": count("clock_latency_us", 0),
-        "schedule_cycle_max": longest,
-        "schedule_cycle_last": last,
-        "schedule_cycle_sum": total,
+        "schedule_cycle_max": count("schedule_max_us", 0),
+        "schedule_cycle_last": count("schedule_last_us", 0),
+        "schedule_cycle_sum": count("schedule_total_us", 0),
         "schedule_cycle_total": cycles,
-        "schedule_cycle_mean": mean,
-        "schedule_cycle_mean_depth": mean_depth,
+        "schedule_cycle_mean": _of_cycle(counters, "schedule_total_us"),
+        "schedule_cycle_mean_depth": _of_cycle(counters, "schedule_depth"),
         "schedule_cycle_per_minute": cycles // minutes,
-        "schedule_cycle_depth": depth,
+        "schedule_cycle_depth": count("schedule_depth", 0),
         "schedule_exit": {
             "end_job_queue": cycles,
             "default_queue_depth": 0,
@@ -47,7 +40,7 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
             "max_sched_time": 0,
             "licenses": 0,
         },
-        "schedule_queue_length": queue,
+        "schedule_queue_length": count("schedule_queue", 0),
         "jobs_submitted": count("jobs_submitted", 0),
         "jobs_started": count("jobs_started", 0),
         "jobs_completed": count("jobs_completed", 0),
@@ -56,16 +49,34 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "jobs_pending": count("jobs_pending", 0),
         "jobs_running": count("jobs_running", 0),
         "job_states_ts": seconds(reply["now_us"]),
+        **_backfill(counters),
+        **_calls(reply),
+        "pending_rpcs": [],
+        "pending_rpcs_by_hostlist": [],
+    }
+
+
+def _of_cycle(counters: "dict[str, int]", name: str) -> int:
+    """Return a sum over all passes as the mean of one."""
+    cycles = counters.get("schedule_cycles", 0)
+    return int(counters.get(name, 0) // cycles) if cycles else 0
+
+
+def _backfill(counters: "dict[str, int]") -> "dict[str, Any]":
+    """Return the counters of backfill; one pass does what Slurm does in two, so it counts twice."""
+    count = counters.get
+    cycles = count("schedule_cycles", 0)
+    return {
         "bf_backfilled_jobs": count("backfilled_ever", 0),
         "bf_last_backfilled_jobs": count("backfilled", 0),
         "bf_backfilled_het_jobs": count("backfilled_het", 0),
         "bf_cycle_counter": cycles,
-        "bf_cycle_mean": mean,
-        "bf_depth_mean": mean_depth,
-        "bf_depth_mean_try": of_cycle("schedule_tried"),
-        "bf_cycle_sum": total,
-        "bf_cycle_last": last,
-        "bf_cycle_max": longest,
+        "bf_cycle_mean": _of_cycle(counters, "schedule_total_us"),
+        "bf_depth_mean": _of_cycle(counters, "schedule_depth"),
+        "bf_depth_mean_try": _of_cycle(counters, "schedule_tried"),
+        "bf_cycle_sum": count("schedule_total_us", 0),
+        "bf_cycle_last": count("schedule_last_us", 0),
+        "bf_cycle_max": count("schedule_max_us", 0),
         "bf_exit": {
             "end_job_queue": cycles - count("cut_by_start", 0) - count("cut_by_test", 0),
             "bf_max_job_start": count("cut_by_start", 0),
@@ -76,19 +87,16 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         },
         "bf_last_depth": count("tested_last_pass", 0),
         "bf_last_depth_try": count("tried_last_pass", 0),
-        "bf_depth_sum": depth,
+        "bf_depth_sum": count("schedule_depth", 0),
         "bf_depth_try_sum": count("schedule_tried", 0),
-        "bf_queue_len": queue,
-        "bf_queue_len_mean": of_cycle("schedule_queue_total"),
+        "bf_queue_len": count("schedule_queue", 0),
+        "bf_queue_len_mean": _of_cycle(counters, "schedule_queue_total"),
         "bf_queue_len_sum": count("schedule_queue_total", 0),
         "bf_table_size": count("schedule_slots", 0),
         "bf_table_size_sum": count("schedule_slots_total", 0),
-        "bf_table_size_mean": of_cycle("schedule_slots_total"),
+        "bf_table_size_mean": _of_cycle(counters, "schedule_slots_total"),
         "bf_when_last_cycle": seconds(count("schedule_when_us", 0)),
         "bf_active": False,
-        **_calls(reply),
-        "pending_rpcs": [],
-        "pending_rpcs_by_hostlist": [],
     }
 
 
