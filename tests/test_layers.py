@@ -33,7 +33,7 @@ LARGE_CLASSES = {
     "cli.srun._Srun": (310, 25),
     "cli.step.client.StepClient": (545, 48),
     "ctld.followers.usage_index.UsageIndex": (300, 26),
-    "ctld.parts.Parts": (360, 25),
+    "ctld.controller_parts.ControllerParts": (360, 25),
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
     "d.core.NodeCore": (485, 35),
     "d.daemon.Daemon": (805, 53),

@@ -20,9 +20,9 @@ import pytest
 from pyslurm_ng.base.numbers import REQ_NODES_SET
 from pyslurm_ng.cli import sbatch
 from pyslurm_ng.cli.submit import submission
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.option_texts import OPERANDS, help_text, usage_text
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord

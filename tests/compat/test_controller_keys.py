@@ -19,7 +19,7 @@ from pyslurm_ng._records import project
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import SHOW_ALL, STEP_OVERLAP
 from pyslurm_ng.ctld.configuration import load_configuration
-from pyslurm_ng.ctld.parts import Parts
+from pyslurm_ng.ctld.controller_parts import ControllerParts
 from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.queries.reservations import show_reservations
 from pyslurm_ng.ctld.soft import Soft
@@ -164,7 +164,7 @@ def test_message_timeout(room: Room) -> None:
 # Accounting and users ----------------------------------------------------------------------------
 
 
-def with_parts(directory: Path, text: str, look: Callable[[Parts], None]) -> None:
+def with_parts(directory: Path, text: str, look: Callable[[ControllerParts], None]) -> None:
     """Build a whole controller that serves nobody, and look at it."""
     configuration = begun(directory, text)
     log = DaemonLog("slurmctld")
@@ -172,7 +172,7 @@ def with_parts(directory: Path, text: str, look: Callable[[Parts], None]) -> Non
 
     async def live() -> None:
         beginning = prepare(configuration, Options(""), log, "ctl")
-        parts = Parts(beginning, configuration, log)
+        parts = ControllerParts(beginning, configuration, log)
         try:
             look(parts)
         finally:
@@ -190,13 +190,13 @@ def test_accounting_storage(tmp_path: Path) -> None:
     """
     lines = "AccountingStorageHost=192.0.2.7\nAccountingStorageTRES=gres/gpu\nGresTypes=gpu\n"
 
-    def without(parts: Parts) -> None:
+    def without(parts: ControllerParts) -> None:
         parts.connect_accounting()
         assert parts.dbd is None
 
     with_parts(tmp_path, lines, without)
 
-    def connected(parts: Parts) -> None:
+    def connected(parts: ControllerParts) -> None:
         parts.connect_accounting()
         assert parts.dbd is not None
         assert parts.dbd._place.host == "192.0.2.7"
@@ -222,7 +222,7 @@ def test_group_update_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     peer = Peer(os.getuid(), os.getgid(), 1, "user", "", "h", "unix")
     times_us = (0, 50_000_000, 150_000_000)
 
-    def looks(parts: Parts) -> int:
+    def looks(parts: ControllerParts) -> int:
         asked.clear()
         parts.identities._run = lambda work, done: done(work())
         parts.identities.forget()
@@ -230,7 +230,7 @@ def test_group_update_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
             parts.identities.find(peer, now_us, lambda person: None)
         return len(asked)
 
-    def seen(parts: Parts) -> None:
+    def seen(parts: ControllerParts) -> None:
         assert looks(parts) == 2
         parts.adopt(begun(tmp_path, "GroupUpdateTime=600\n"))
         assert looks(parts) == 1

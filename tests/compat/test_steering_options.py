@@ -136,7 +136,7 @@ def test_wait_job_returns_when_the_nodes_are_ready(monkeypatch: pytest.MonkeyPat
         waits.append(seconds)
         run(monkeypatch, reference, "alice", "scancel 29")
 
-    monkeypatch.setattr("pyslurm_ng.cli.control.steer.sleep", ends)
+    monkeypatch.setattr("pyslurm_ng.cli.control.job_actions.sleep", ends)
     printed = run(monkeypatch, reference, "alice", "scontrol wait_job 29")
     assert printed == Printed("", "Job 29 no longer running\n", 1)
     assert len(waits) == 1

@@ -29,7 +29,7 @@ from pyslurm_ng.cli import salloc, srun
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import launch
 from pyslurm_ng.cli.submit import options as op, submission
-from pyslurm_ng.cli.submit.said import COMMAND_LINE
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.model.job import JobRequest
 
 COMMANDS = ("sbatch", "salloc", "srun")

@@ -19,7 +19,7 @@ from pyslurm_ng.conf.effects.effect import (
     word_effect,
     words_of,
 )
-from pyslurm_ng.conf.effects.what import Keys, Words
+from pyslurm_ng.conf.effects.key_tables import Keys, Words
 from pyslurm_ng.conf.effects.words import DBD_WORDS, GRES_WORDS, SLURM_WORDS
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurmdbd_conf import parse_slurmdbd_conf

@@ -51,7 +51,7 @@ class Kept:
         return len(self.records)
 
 
-class Said:
+class OptionState:
     """What is answered."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ def test_a_change_of_many_jobs_is_several_records() -> None:
     jobs = [submit(scene.cluster, long, uid=ALICE.uid) for _ in range(300)]
     writer, journal, soon = writer_of(scene)
     message = UpdateJob(b"r" * 16, {"comment": "c" * 100}, [str(job) for job in jobs])
-    said = Said()
+    said = OptionState()
     writer.change(update_job, message, scene.context(ALICE), said)
     for callback in soon:
         callback()

@@ -3,7 +3,6 @@
 import os
 
 from pyslurm_ng.base.error_numbers import is_unreachable
-from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, shown
 from pyslurm_ng.cli.accounting.sacct_fields import (
     BRIEF_FORMAT,
     DEFAULT_FORMAT,
@@ -12,6 +11,7 @@ from pyslurm_ng.cli.accounting.sacct_fields import (
     OPTIONS,
 )
 from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection
+from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
 from pyslurm_ng.cli.command import fail, read_conf, write_bytes
 from pyslurm_ng.cli.program import Program, cluster_unknown, foreign_cluster
 
@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.cli.accounting.paper import Chosen
     from pyslurm_ng.cli.accounting.sacct_columns import Context
+    from pyslurm_ng.cli.accounting.table_layout import Chosen
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
@@ -162,20 +162,20 @@ def _table(
 
     job_columns, step_columns = _columns(TEXTS, chosen, request)
     request["columns"], request["step_columns"] = job_columns, step_columns
-    paper = Paper(chosen, given)
+    layout = TableLayout(chosen, given)
     is_first = True
     for part in _ask(client, request):
         context = Context(part["now_us"], part["cluster"])
         _set_units(context, given, request)
         context.qos = part["qos"]
         if is_first and "noheader" not in given:
-            write_bytes(paper.header())
+            write_bytes(layout.header())
         is_first = False
         rows = rows_of(part, request)
         if "array" in given:
             rows = _expand_arrays(rows)
         makers = [(TEXTS[name][1], TEXTS[name][3]) for name, _, _ in chosen]
-        write_bytes(paper.rows(_cells(rows, makers, context)))
+        write_bytes(layout.rows(_cells(rows, makers, context)))
     return 0
 
 

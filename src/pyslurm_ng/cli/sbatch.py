@@ -16,8 +16,8 @@ from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.directives import apply_directives
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, HelpRequested
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ def main(argv: "list[str]") -> int:
         return _run(options, argv)
     except OptionError as problem:
         return submission.option_failure(options, problem)
-    except Told as problem:
+    except HelpRequested as problem:
         return submission.told(problem)
     except ScriptError as problem:
         for line in str(problem).split("\n"):

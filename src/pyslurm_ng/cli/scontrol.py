@@ -153,7 +153,7 @@ def _action(name: str) -> "Action":
     elif name in _TO_DAEMONS:
         from pyslurm_ng.cli.control.daemons import ACTIONS
     else:
-        from pyslurm_ng.cli.control.steer import ACTIONS
+        from pyslurm_ng.cli.control.job_actions import ACTIONS
     return ACTIONS[name]
 
 

@@ -14,8 +14,8 @@ from pyslurm_ng.cli.step.terminal import RawTerminal
 from pyslurm_ng.cli.step.whole_step import of_component
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.binding_options import without_found_masks
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT, SCRIPT, HelpRequested
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, ENVIRONMENT, SCRIPT, Told
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -63,7 +63,7 @@ def main(argv: "list[str]") -> int:
     except OptionError as problem:
         code = _option_failure(options, problem)
         return _set_code(_EXIT_ERROR) if _EXIT_ERROR in os.environ else code
-    except Told as problem:
+    except HelpRequested as problem:
         return submission.told(problem)
     except Failed as problem:
         return problem.code
@@ -144,7 +144,7 @@ def _run_component(step: "Component", meeting: "Meeting", argv: "list[str]") -> 
         return _run(options, step.words, meeting, argv)
     except OptionError as problem:
         return _option_failure(options, problem)
-    except Told as problem:
+    except HelpRequested as problem:
         return submission.told(problem)
     except Failed as problem:
         return problem.code

@@ -2,8 +2,8 @@
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID, NO_VAL, SHOW_ALL
-from pyslurm_ng.cli.accounting.paper import Paper, choose_fields, field_list, shown
 from pyslurm_ng.cli.accounting.sstat_fields import DEFAULT_FORMAT, FIELDS, OPTIONS, PID_FORMAT
+from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, write_bytes
 from pyslurm_ng.cli.node_clients import node_clients
 from pyslurm_ng.cli.option_words import NONE
@@ -45,9 +45,9 @@ def main(argv: "list[str]") -> int:
     chosen = choose_fields("sstat", given.get("format", default), FIELDS)
     conf = read_conf("sstat")
     client = connect(conf)
-    paper = Paper(chosen, given)
+    layout = TableLayout(chosen, given)
     if "noheader" not in given:
-        write_bytes(paper.header())
+        write_bytes(layout.header())
     code = 0
     for text in jobs:
         for step in _steps(client, text, all_steps="allsteps" in given):
@@ -56,7 +56,7 @@ def main(argv: "list[str]") -> int:
                 code = 1
                 continue
             cells = [_cell(name, row, is_raw="noconvert" in given) for name, _, _ in chosen]
-            write_bytes(paper.rows([cells]))
+            write_bytes(layout.rows([cells]))
     return code
 
 

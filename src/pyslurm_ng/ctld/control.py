@@ -8,7 +8,7 @@ from typing import cast
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
-from pyslurm_ng.ctld.parts import Parts
+from pyslurm_ng.ctld.controller_parts import ControllerParts
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.start import Options
@@ -35,7 +35,7 @@ class Control:
         with_nodes: whether node daemons stop with it.
     """
 
-    def __init__(self, parts: Parts, options: Options, log: DaemonLog) -> None:
+    def __init__(self, parts: ControllerParts, options: Options, log: DaemonLog) -> None:
         self.ended = asyncio.Event()
         self.with_nodes = False
         self._parts = parts

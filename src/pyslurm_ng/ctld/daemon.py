@@ -17,8 +17,8 @@ from pyslurm_ng.base.numbers import DAY_US, MINUTE_US, SECOND_US
 from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
+from pyslurm_ng.ctld.controller_parts import ControllerParts
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.parts import Parts
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.clear import clear_state
 from pyslurm_ng.ctld.rules.configure import configure
@@ -97,7 +97,7 @@ class Daemon:
     async def _serve(self, beginning: Beginning) -> int:
         """Run until a signal or `scontrol shutdown`."""
         loop = asyncio.get_running_loop()
-        self._parts = parts = Parts(beginning, self._configuration, self.log)
+        self._parts = parts = ControllerParts(beginning, self._configuration, self.log)
         self._control = control = Control(parts, self.options, self.log)
         loop.set_exception_handler(parts.failures.on_loop)
         self._begin_epoch(beginning)

@@ -37,8 +37,8 @@ from pyslurm_ng.d.job_spec import (
     step_spec,
 )
 from pyslurm_ng.d.lease import Lease
-from pyslurm_ng.d.leftovers import Leftovers
 from pyslurm_ng.d.neighbours import Neighbours
+from pyslurm_ng.d.orphaned_steps import OrphanedStep
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.d.spool import SPOOL_FULL, Spool, SpoolFull
 from pyslurm_ng.d.step_runner import CannotSupervise, StepKey, StepRunner
@@ -692,7 +692,7 @@ class Daemon:
         for line in self.spool.take_trace(path):
             self.log.error(f"  {line}")
         limit_s = float(self.node.conf.unkillable_step_timeout)
-        left = Leftovers(job_id, step_id, path, records)
+        left = OrphanedStep(job_id, step_id, path, records)
         try:
             await left.end(
                 limit_s, lambda: self.act(self.core.step_unkillable(job_id, attempt, step_id))

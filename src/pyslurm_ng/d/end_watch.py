@@ -2,7 +2,7 @@
 
 A supervisor that was told to end its step has KillWait and UnkillableStepTimeout for it. Then the
 node is in trouble whatever it says. One that does not even answer any more is killed; what it
-leaves is ended by its template and by slurmd (see `leftovers`).
+leaves is ended by its template and by slurmd (see `orphaned_steps`).
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from pyslurm_ng.base.numbers import STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP, STE
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import step_request
 from pyslurm_ng.cli.step.launch import gpu_bind, is_per_node
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE
 
 JOB = {
     "SLURM_JOB_ID": "5",

@@ -6,8 +6,8 @@ import pytest
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import binding_options
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, HelpRequested
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 
 
 def options_of(*words: str, command: str = "srun", **variables: str) -> Options:
@@ -75,7 +75,7 @@ def test_bad_words_have_slurms_codes() -> None:
 
 def test_a_binding_of_help_explains_itself() -> None:
     for name in ("cpu-bind", "mem-bind"):
-        with pytest.raises(Told, match=f"--{name}="):
+        with pytest.raises(HelpRequested, match=f"--{name}="):
             options_of(f"--{name}=help")
 
 

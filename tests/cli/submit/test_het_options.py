@@ -8,8 +8,8 @@ from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import het_steps
 from pyslurm_ng.cli.submit.directives import apply_directives
 from pyslurm_ng.cli.submit.het_options import further_components, split_groups
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE
 
 JOB = {
     "SLURM_JOB_ID": "7", "SLURM_JOB_ID_HET_GROUP_0": "7", "SLURM_JOB_ID_HET_GROUP_1": "8",

@@ -24,8 +24,8 @@ from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import options as op, submission
 from pyslurm_ng.cli.submit.directives import split_directive
 from pyslurm_ng.cli.submit.option_help import HELP
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, HelpRequested
 from pyslurm_ng.cli.submit.option_table import OPTIONS
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, Told
 from pyslurm_ng.model.job import JobRequest
 
 COMMANDS = ("sbatch", "salloc", "srun")
@@ -393,7 +393,7 @@ def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
         options.finish()
     except OptionError as problem:
         said, code = problem.text, problem.code
-    except Told as told:
+    except HelpRequested as told:
         said = told.text
     assert bool(said) or not code
     assert code in (0, 1, 255)

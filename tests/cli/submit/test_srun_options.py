@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE
 
 
 def options_of(*words: str, command: str = "srun") -> Options:

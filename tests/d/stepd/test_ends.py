@@ -21,7 +21,7 @@ import pytest
 
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.end_watch import EndWatch
-from pyslurm_ng.d.leftovers import Leftovers
+from pyslurm_ng.d.orphaned_steps import OrphanedStep
 from pyslurm_ng.d.step_runner import StepRunner
 from pyslurm_ng.daemon.process_tree import descendants, is_zombie, signal_below
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -383,7 +383,7 @@ def test_leftovers_end_with_the_template_dead_too(template: Template) -> None:
     records = step_record.read(step.path)
 
     async def end() -> None:
-        left = Leftovers(spec["job"], STEP_BATCH, step.path, records)
+        left = OrphanedStep(spec["job"], STEP_BATCH, step.path, records)
         await left.end(LIMIT_S, lambda: pytest.fail("something is left"))
 
     asyncio.run(end())
@@ -415,7 +415,7 @@ def test_a_supervisor_that_does_not_answer_is_killed(template: Template) -> None
         runner.command(key, {"do": "terminate", "why": "", "wait_s": 0.0})
         watch.expect(key, 0.0)
         records = await asyncio.wait_for(over, LIMIT_S)
-        await Leftovers(*key[:2], path, records).end(LIMIT_S, lambda: None)
+        await OrphanedStep(*key[:2], path, records).end(LIMIT_S, lambda: None)
         watch.close()
         runner.close()
         return records
@@ -473,7 +473,7 @@ def test_leftovers_are_ended_although_they_have_all_threads(
 
     monkeypatch.setattr(threading.Thread, "start", start)
     records = step_record.read(step.path)
-    left = Leftovers(spec["job"], STEP_BATCH, step.path, records)
+    left = OrphanedStep(spec["job"], STEP_BATCH, step.path, records)
     asyncio.run(asyncio.wait_for(left.end(LIMIT_S, lambda: None), LIMIT_S))
     assert "swept" in step_record.read(step.path)
     assert len(tries) >= 4

@@ -117,7 +117,7 @@ def test_jobs_of_a_reservation_to_come_are_planned_in_it() -> None:
 
 
 def test_the_end_of_a_reservation_is_a_reason() -> None:
-    """Said with numbers: of who has to run longer, and where there is no room before it."""
+    """OptionState with numbers: of who has to run longer, and where there is no room before it."""
     here = room()
     here.make(nodes="n[3-4]", duration=120)
     here.advance(HOUR_US)

@@ -2,13 +2,13 @@
 
 import os
 
-from pyslurm_ng.cli.accounting.paper import Paper
 from pyslurm_ng.cli.accounting.sacct_selection import states, uids
+from pyslurm_ng.cli.accounting.table_layout import TableLayout
 from pyslurm_ng.cli.command import fail, split_list, write_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.accounting.paper import Chosen
+    from pyslurm_ng.cli.accounting.table_layout import Chosen
 
 FORMAT = "jobid,uid,jobname,partition,nnodes,nodelist,state,end"
 LONG_FORMAT = "jobid,uid,jobname,partition,nnodes,nodelist,state,start,end,timelimit"
@@ -111,8 +111,8 @@ def show(
         for values in records
         if values and all(cell(values, field) in allowed for field, allowed in wanted)
     )
-    paper = Paper(chosen, given)
+    layout = TableLayout(chosen, given)
     if "noheader" not in given:
-        write_bytes(paper.header())
-    write_bytes(paper.rows(rows))
+        write_bytes(layout.header())
+    write_bytes(layout.rows(rows))
     return 0

@@ -15,8 +15,8 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT
 from pyslurm_ng.cli.submit.option_values import NO_HOSTS
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, ENVIRONMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.submit.said import Said
+    from pyslurm_ng.cli.submit.option_state import OptionState
 
 _CPU_HELP = """\
 CPU bind options:
@@ -47,12 +47,12 @@ _OF_HINTS = {
 }  # fmt: skip
 
 
-def read(options: "Said", name: str, value: str) -> None:
+def read(options: "OptionState", name: str, value: str) -> None:
     """Read one of the options as it is given.
 
     Raises:
         OptionError: a word that is none of it.
-        Told: help was asked for.
+        HelpRequested: help was asked for.
     """
     is_cpu = name.startswith("cpu")
     try:
@@ -80,7 +80,7 @@ def without_found_masks(environment: "dict[str, str]") -> "dict[str, str]":
     return {key: value for key, value in environment.items() if key != name}
 
 
-def step_cpu_bind(options: "Said") -> BindWords:
+def step_cpu_bind(options: "OptionState") -> BindWords:
     """Return how the tasks of a step are to be bound, from all options that say something of it."""
     request = options.request
     found = bind_words.cpu_bind(options.settings.get("cpu-bind", ""))
@@ -100,12 +100,12 @@ def step_cpu_bind(options: "Said") -> BindWords:
     return found
 
 
-def cpu_bind_variables(options: "Said") -> "dict[str, str]":
+def cpu_bind_variables(options: "OptionState") -> "dict[str, str]":
     """Return SLURM_CPU_BIND and its parts as srun tells them; nodes that bind tell more."""
     return _variables("SLURM_CPU_BIND", bind_words.cpu_bind(options.settings.get("cpu-bind", "")))
 
 
-def mem_bind_variables(options: "Said") -> "dict[str, str]":
+def mem_bind_variables(options: "OptionState") -> "dict[str, str]":
     """Return SLURM_MEM_BIND and its parts, {} without --mem-bind."""
     text = options.settings.get("mem-bind", "")
     if not text:

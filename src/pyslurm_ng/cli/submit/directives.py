@@ -1,8 +1,8 @@
 """Options inside a batch script: `#SBATCH`, and the usual ones of `#PBS` and `#BSUB`."""
 
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_state import SCRIPT
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import SCRIPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

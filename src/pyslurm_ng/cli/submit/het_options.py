@@ -5,8 +5,8 @@ those hold for all components behind the one they were given to, until another v
 """
 
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, SCRIPT
 from pyslurm_ng.cli.submit.options import Options
-from pyslurm_ng.cli.submit.said import COMMAND_LINE, SCRIPT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

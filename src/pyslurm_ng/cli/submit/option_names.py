@@ -5,15 +5,15 @@ from pyslurm_ng.cli.submit.option_values import invalid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.submit.said import Said
+    from pyslurm_ng.cli.submit.option_state import OptionState
 
 
-def account(options: "Said", name: str, value: str) -> None:
+def account(options: "OptionState", name: str, value: str) -> None:
     """Accounts are lower case everywhere."""
     options.request["account"] = value.lower()
 
 
-def node_list(options: "Said", name: str, value: str) -> None:
+def node_list(options: "OptionState", name: str, value: str) -> None:
     """Names, or with a slash the file that holds them."""
     if "/" in value:
         value = _names_in(name, value)
@@ -32,7 +32,7 @@ def _folded(names: str) -> str:
         return names
 
 
-def node_file(options: "Said", name: str, value: str) -> None:
+def node_file(options: "OptionState", name: str, value: str) -> None:
     """`--nodefile`."""
     options.request["node_list"] = _names_in(name, value)
 
@@ -47,7 +47,7 @@ def _names_in(name: str, path: str) -> str:
         raise OptionError(f"--{name}: {path} is not a text file", 1) from None
 
 
-def burst_buffer_file(options: "Said", name: str, value: str) -> None:
+def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
     """`--bbf`: what the file says counts as `--bb`."""
     try:
         with open(value) as stream:
@@ -56,7 +56,7 @@ def burst_buffer_file(options: "Said", name: str, value: str) -> None:
         raise OptionError("Invalid --bbf specification", 1) from None
 
 
-def directory(options: "Said", name: str, value: str) -> None:
+def directory(options: "OptionState", name: str, value: str) -> None:
     """`--chdir`."""
     from pyslurm_ng.cli.file_names import current_directory
 
@@ -65,12 +65,12 @@ def directory(options: "Said", name: str, value: str) -> None:
     )
 
 
-def cluster(options: "Said", name: str, value: str) -> None:
+def cluster(options: "OptionState", name: str, value: str) -> None:
     """Other clusters; whether ours is meant is known when slurm.conf has been read."""
     options.settings["clusters"] = value
 
 
-def user(options: "Said", name: str, value: str) -> None:
+def user(options: "OptionState", name: str, value: str) -> None:
     """`--uid`: root submits for somebody else."""
     from posix import getuid
     from pwd import getpwnam, getpwuid
@@ -84,7 +84,7 @@ def user(options: "Said", name: str, value: str) -> None:
     options.settings["uid"] = str(found.pw_uid)
 
 
-def group(options: "Said", name: str, value: str) -> None:
+def group(options: "OptionState", name: str, value: str) -> None:
     """`--gid`."""
     from grp import getgrgid, getgrnam
     from posix import getuid

@@ -1,6 +1,6 @@
 """Values of submission options: each function reads one text and says what is wrong as Slurm does.
 
-They write into an `Said`: fields of the job request, bits of its flags, or
+They write into an `OptionState`: fields of the job request, bits of its flags, or
 settings that only the command itself needs.
 """
 
@@ -35,7 +35,7 @@ from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.cli.submit.said import Said
+    from pyslurm_ng.cli.submit.option_state import OptionState
 
 SIGNAL_NAMES = {
     "HUP": 1, "INT": 2, "QUIT": 3, "ABRT": 6, "KILL": 9, "USR1": 10, "SEGV": 11, "USR2": 12,
@@ -76,7 +76,7 @@ def number(name: str, value: str, least: int = 1) -> int:
 # Size -----------------------------------------------------------------------------------------
 
 
-def nodes(options: "Said", name: str, value: str) -> None:
+def nodes(options: "OptionState", name: str, value: str) -> None:
     """`4`, `2-4`, `1k`, and lists of sizes: `1,2,4`, `2-10:2`."""
     options.request.pop("node_sizes", None)
     if "," in value or ":" in value:
@@ -115,13 +115,13 @@ def _node_sizes(value: str) -> tuple[int, int]:
     return min(ends), max(ends)
 
 
-def ntasks(options: "Said", name: str, value: str) -> None:
+def ntasks(options: "OptionState", name: str, value: str) -> None:
     """`-n 8`."""
     options.request["ntasks"] = number(name, value)
     options.flag(REQ_NTASKS_SET)
 
 
-def memory(options: "Said", name: str, value: str) -> None:
+def memory(options: "OptionState", name: str, value: str) -> None:
     """The three memory options exclude one another; which of them counts is settled at the end."""
     try:
         options.memory[name] = units.parse_mem_mib(value)
@@ -129,7 +129,7 @@ def memory(options: "Said", name: str, value: str) -> None:
         raise invalid(name) from None
 
 
-def mebibytes(options: "Said", name: str, value: str) -> None:
+def mebibytes(options: "OptionState", name: str, value: str) -> None:
     """`--tmp`."""
     try:
         options.request["tmp_mib"] = units.parse_mem_mib(value)
@@ -137,7 +137,7 @@ def mebibytes(options: "Said", name: str, value: str) -> None:
         raise invalid(name) from None
 
 
-def gpus(options: "Said", name: str, value: str) -> None:
+def gpus(options: "OptionState", name: str, value: str) -> None:
     """`2`, `a100:2`, `a100:1,v100:3`; a type alone is one of it."""
     words = []
     for word in value.split(","):
@@ -151,7 +151,7 @@ def gpus(options: "Said", name: str, value: str) -> None:
     options.resources.append("gpu")
 
 
-def gres_flags(options: "Said", name: str, value: str) -> None:
+def gres_flags(options: "OptionState", name: str, value: str) -> None:
     """How devices and cores belong together."""
     for word in value.lower().split(","):
         if word == "enforce-binding":
@@ -168,7 +168,7 @@ def gres_flags(options: "Said", name: str, value: str) -> None:
             raise invalid(name)
 
 
-def extra_node_info(options: "Said", name: str, value: str) -> None:
+def extra_node_info(options: "OptionState", name: str, value: str) -> None:
     """`-B sockets[:cores[:threads]]`, least counts; `*` for any."""
     words = value.split(":")
     fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
@@ -183,7 +183,7 @@ def extra_node_info(options: "Said", name: str, value: str) -> None:
         options.request[field] = int(word)
 
 
-def gres(options: "Said", name: str, value: str) -> None:
+def gres(options: "OptionState", name: str, value: str) -> None:
     """Generic resources per node; `none` and `help` are words of their own."""
     from pyslurm_ng.base.tres import TresError, parse_gres
 
@@ -197,7 +197,7 @@ def gres(options: "Said", name: str, value: str) -> None:
     options.request["gres"] = value if found else ""
 
 
-def tres_per_task(options: "Said", name: str, value: str) -> None:
+def tres_per_task(options: "OptionState", name: str, value: str) -> None:
     """`cpu=2,gres/gpu:a100=1`: the CPUs and GPUs of it are those of the plain options."""
     from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
 
@@ -221,7 +221,7 @@ def tres_per_task(options: "Said", name: str, value: str) -> None:
 # Time -----------------------------------------------------------------------------------------
 
 
-def time_limit(options: "Said", name: str, value: str) -> None:
+def time_limit(options: "OptionState", name: str, value: str) -> None:
     """`--time` and `--time-min`; 0 is no limit."""
     try:
         minutes = units.parse_time_limit_min(value)
@@ -231,7 +231,7 @@ def time_limit(options: "Said", name: str, value: str) -> None:
     options.request[field] = minutes or INFINITE
 
 
-def moment(options: "Said", name: str, value: str) -> None:
+def moment(options: "OptionState", name: str, value: str) -> None:
     """`--begin` and `--deadline`."""
     from time import time
 
@@ -244,7 +244,7 @@ def moment(options: "Said", name: str, value: str) -> None:
         raise invalid(name) from None
 
 
-def nice(options: "Said", name: str, value: "str | None") -> None:
+def nice(options: "OptionState", name: str, value: "str | None") -> None:
     """`--nice` is 100; text that is no number counts as 0, as in Slurm."""
     found = 100
     if value is not None:
@@ -258,7 +258,7 @@ def nice(options: "Said", name: str, value: "str | None") -> None:
     options.flag(REQ_NICE_SET)
 
 
-def priority(options: "Said", name: str, value: str) -> None:
+def priority(options: "OptionState", name: str, value: str) -> None:
     """A fixed priority, for operators."""
     if value.lower() == "top":
         raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
@@ -268,7 +268,7 @@ def priority(options: "Said", name: str, value: str) -> None:
     options.request["priority"] = wanted
 
 
-def signal(options: "Said", name: str, value: str) -> None:
+def signal(options: "OptionState", name: str, value: str) -> None:
     """`[R][B]:signal[@seconds]`."""
     head, colon, rest = value.partition(":")
     bits = 0
@@ -299,7 +299,7 @@ def signal_number(word: str) -> int:
 # Switches and choices -------------------------------------------------------------------------
 
 
-def switches(options: "Said", name: str, value: str) -> None:
+def switches(options: "OptionState", name: str, value: str) -> None:
     """`count[@time]`: leaf switches at most, and how long to wait for so few of them."""
     count, at, wait = value.partition("@")
     if count or not at:
@@ -313,7 +313,7 @@ def switches(options: "Said", name: str, value: str) -> None:
         options.request["switches_wait_s"] = wait_s
 
 
-def exclusive(options: "Said", name: str, value: "str | None") -> None:
+def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
     """Whole nodes, or nodes shared with some only."""
     kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
@@ -327,12 +327,12 @@ def exclusive(options: "Said", name: str, value: "str | None") -> None:
         raise invalid(name)
 
 
-def oversubscribe(options: "Said", name: str, value: "str | None") -> None:
+def oversubscribe(options: "OptionState", name: str, value: "str | None") -> None:
     """Shared nodes where the partition lets the job choose."""
     options.flag(REQ_OVERSUBSCRIBE, REQ_EXCLUSIVE)
 
 
-def requeue(options: "Said", name: str, value: "str | None") -> None:
+def requeue(options: "OptionState", name: str, value: "str | None") -> None:
     """`--requeue`."""
     if value is not None:
         if value.lower() == "expedite":
@@ -341,12 +341,12 @@ def requeue(options: "Said", name: str, value: "str | None") -> None:
     options.flag(REQ_REQUEUE, REQ_NO_REQUEUE)
 
 
-def no_requeue(options: "Said", name: str, value: "str | None") -> None:
+def no_requeue(options: "OptionState", name: str, value: "str | None") -> None:
     """`--no-requeue`."""
     options.flag(REQ_NO_REQUEUE, REQ_REQUEUE)
 
 
-def no_kill(options: "Said", name: str, value: "str | None") -> None:
+def no_kill(options: "OptionState", name: str, value: "str | None") -> None:
     """`--no-kill[=off]`."""
     if value is None or value == "set":
         options.flag(REQ_NO_KILL)
@@ -356,7 +356,7 @@ def no_kill(options: "Said", name: str, value: "str | None") -> None:
         raise invalid(name)
 
 
-def open_mode(options: "Said", name: str, value: str) -> None:
+def open_mode(options: "OptionState", name: str, value: str) -> None:
     """`append` or `truncate`, by their first letter."""
     if value[:1].lower() not in ("a", "t"):
         raise invalid(name)
@@ -367,7 +367,7 @@ def open_mode(options: "Said", name: str, value: str) -> None:
     )
 
 
-def kill_on_invalid_dep(options: "Said", name: str, value: str) -> None:
+def kill_on_invalid_dep(options: "OptionState", name: str, value: str) -> None:
     """`yes` or `no`."""
     if value.lower() not in ("yes", "no"):
         raise invalid(name)
@@ -378,7 +378,7 @@ def kill_on_invalid_dep(options: "Said", name: str, value: str) -> None:
     )
 
 
-def get_user_env(options: "Said", name: str, value: "str | None") -> None:
+def get_user_env(options: "OptionState", name: str, value: "str | None") -> None:
     """`[timeout][mode]` of Slurm 22.05, seconds and S or L; later ones know neither."""
     seconds = (value or "").removeprefix("-")
     if seconds[-1:] in ("s", "S", "l", "L"):
@@ -388,14 +388,14 @@ def get_user_env(options: "Said", name: str, value: "str | None") -> None:
     options.flag(REQ_GET_USER_ENV)
 
 
-def wait_all_nodes(options: "Said", name: str, value: str) -> None:
+def wait_all_nodes(options: "OptionState", name: str, value: str) -> None:
     """0 or 1; our jobs always start when all their nodes are ready."""
     if value not in ("0", "1"):
         raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
     options.request["wait_all_nodes"] = int(value)
 
 
-def mail_type(options: "Said", name: str, value: str) -> None:
+def mail_type(options: "OptionState", name: str, value: str) -> None:
     """A list of events."""
     from pyslurm_ng.base.request_words import MAIL_WORDS
 
@@ -407,7 +407,7 @@ def mail_type(options: "Said", name: str, value: str) -> None:
     options.request["mail_type"] = bits
 
 
-def distribution(options: "Said", name: str, value: str) -> None:
+def distribution(options: "OptionState", name: str, value: str) -> None:
     """`block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`."""
     layout, comma, pack = value.partition(",")
     if comma and pack.lower() not in ("pack", "nopack"):
@@ -430,7 +430,7 @@ def distribution(options: "Said", name: str, value: str) -> None:
     options.request["distribution"] = value
 
 
-def hint(options: "Said", name: str, value: str) -> None:
+def hint(options: "OptionState", name: str, value: str) -> None:
     """A preset for threads and memory."""
     if value == "help":
         options.tell("Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n")
@@ -443,14 +443,14 @@ def hint(options: "Said", name: str, value: str) -> None:
         options.request["cores_per_socket"] = 1
 
 
-def binding(options: "Said", name: str, value: str) -> None:
+def binding(options: "OptionState", name: str, value: str) -> None:
     """What tasks are bound to."""
     from pyslurm_ng.cli.submit.binding_options import read
 
     read(options, name, value)
 
 
-def gpu_bind(options: "Said", name: str, value: str) -> None:
+def gpu_bind(options: "OptionState", name: str, value: str) -> None:
     """How tasks share GPUs, in the words of --gpu-bind or of --tres-bind."""
     from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part, parse_gpu_bind
 
@@ -464,19 +464,19 @@ def gpu_bind(options: "Said", name: str, value: str) -> None:
     options.request[name.replace("-", "_")] = value
 
 
-def oom_kill_step(options: "Said", name: str, value: "str | None") -> None:
+def oom_kill_step(options: "OptionState", name: str, value: "str | None") -> None:
     """Whether a task that runs out of memory takes its step along."""
     if value not in (None, "", "0", "1"):
         raise OptionError(f"Invalid --{name} specification: {value}; 0 or 1 is allowed", 1)
     options.request["oom_kill_step"] = int(value or 1)
 
 
-def resv_ports(options: "Said", name: str, value: "str | None") -> None:
+def resv_ports(options: "OptionState", name: str, value: "str | None") -> None:
     """How many ports a step is to have; by default as its tasks need them."""
     options.request["resv_ports"] = number(name, value, 1) if value else 0
 
 
-def signals(options: "Said", name: str, value: str) -> None:
+def signals(options: "OptionState", name: str, value: str) -> None:
     """A list of signals, by name or number."""
     from pyslurm_ng.base.signal_names import parse_signal
 
@@ -487,7 +487,7 @@ def signals(options: "Said", name: str, value: str) -> None:
     options.settings[name] = ",".join(map(str, numbers))
 
 
-def sampling(options: "Said", name: str, value: str) -> None:
+def sampling(options: "OptionState", name: str, value: str) -> None:
     """`--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
     for word in value.split(","):
         kind, equals, seconds = word.rpartition("=")
@@ -497,14 +497,14 @@ def sampling(options: "Said", name: str, value: str) -> None:
     options.request["acctg_freq"] = value
 
 
-def kill_command(options: "Said", name: str, value: "str | None") -> None:
+def kill_command(options: "OptionState", name: str, value: "str | None") -> None:
     """`-K[SIGNAL]` of salloc."""
     if value and not signal_number(value):
         raise invalid(name)
     options.settings[name] = value or ""
 
 
-def propagate(options: "Said", name: str, value: "str | None") -> None:
+def propagate(options: "OptionState", name: str, value: "str | None") -> None:
     """Which limits travel: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
     for word, said in zip(words, (value or "ALL").split(","), strict=True):

@@ -17,8 +17,8 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
 from pyslurm_ng.cli.submit import option_names as on, option_values as ov
+from pyslurm_ng.cli.submit.option_state import COMMANDS, ENVIRONMENT, OptionState
 from pyslurm_ng.cli.submit.option_table import OPTIONS
-from pyslurm_ng.cli.submit.said import COMMANDS, ENVIRONMENT, Said
 from pyslurm_ng.cli.submit.settle import settle
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Row: TypeAlias = tuple[Any, ...]
-    Reader: TypeAlias = Callable[[Said, str, Any], None]
+    Reader: TypeAlias = Callable[[OptionState, str, Any], None]
 
 TEXTS = {
     "array": "array", "bb": "burst_buffer", "comment": "comment",
@@ -118,7 +118,7 @@ def is_implemented(name: str) -> bool:
     return any(name in names for names in known)
 
 
-class Options(Said):
+class Options(OptionState):
     """Reads all that a command is told: words, variables and directives of a script."""
 
     def __init__(self, command: str) -> None:

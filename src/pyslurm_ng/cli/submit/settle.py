@@ -5,10 +5,10 @@ import os
 from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_NTASKS_SET
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
-from pyslurm_ng.cli.submit.said import SCRIPT, Said
+from pyslurm_ng.cli.submit.option_state import SCRIPT, OptionState
 
 
-def settle(said: Said) -> "list[str]":
+def settle(said: OptionState) -> "list[str]":
     """Settle what the options mean together; return lines about what is odd, with their level.
 
     Raises:
@@ -29,7 +29,7 @@ def settle(said: Said) -> "list[str]":
     return odd
 
 
-def _settle_nodes(said: Said) -> "list[str]":
+def _settle_nodes(said: OptionState) -> "list[str]":
     """No more nodes than tasks, and no more names than nodes."""
     odd: list[str] = []
     request = said.request
@@ -48,7 +48,7 @@ def _settle_nodes(said: Said) -> "list[str]":
     return odd
 
 
-def _without_effect(said: Said) -> "list[str]":
+def _without_effect(said: OptionState) -> "list[str]":
     """Return what a step cannot have, and do without it."""
     odd = []
     if "begin" in said.given:
@@ -68,7 +68,7 @@ def _without_effect(said: Said) -> "list[str]":
     return odd
 
 
-def _settle_names(said: Said) -> "list[str]":
+def _settle_names(said: OptionState) -> "list[str]":
     """Refuse more names than nodes; srun does without the last of them, and says so."""
     most, named = said.request.get("nodes_max", 0), _named_nodes(said, 1)
     if not 0 < most < named:
@@ -85,7 +85,7 @@ def _settle_names(said: Said) -> "list[str]":
     ]
 
 
-def _check_plane(said: Said) -> None:
+def _check_plane(said: OptionState) -> None:
     """Planes fill one node after another: there have to be tasks for the last one."""
     request = said.request
     nodes = request.get("nodes_min", 0) or _named_nodes(said, 1)
@@ -95,7 +95,7 @@ def _check_plane(said: Said) -> None:
         raise OptionError(text, 1)
 
 
-def _check_hosts(said: Said) -> None:
+def _check_hosts(said: OptionState) -> None:
     """An arbitrary distribution is a list of hosts; a step may have its job's."""
     layout = said.request.get("distribution", "").lower()
     if not layout.startswith("arbitrary") or _is_step(said):
@@ -104,7 +104,7 @@ def _check_hosts(said: Said) -> None:
         raise OptionError(ov.NO_HOSTS, 1)
 
 
-def _named_nodes(said: Said, tasks: int) -> int:
+def _named_nodes(said: OptionState, tasks: int) -> int:
     """Return how many nodes --nodelist names, for a job whose tasks may be fewer."""
     names = said.request.get("node_list", "")
     if not tasks or not names or "arbitrary" in said.request.get("distribution", "").lower():
@@ -117,7 +117,7 @@ def _named_nodes(said: Said, tasks: int) -> int:
         return 0  # refused later
 
 
-def _settle_memory(said: Said) -> None:
+def _settle_memory(said: OptionState) -> None:
     """Of --mem, --mem-per-cpu and --mem-per-gpu the strongest source's one counts."""
     if not said.memory:
         return
@@ -131,7 +131,7 @@ def _settle_memory(said: Said) -> None:
     said.flag(REQ_MEM_SET)
 
 
-def _check_hint(said: Said) -> None:
+def _check_hint(said: OptionState) -> None:
     if "hint" not in said.given:
         return
     source = said.given["hint"][0]
@@ -147,7 +147,7 @@ def _check_hint(said: Said) -> None:
         )
 
 
-def _settle_gpus(said: Said) -> None:
+def _settle_gpus(said: OptionState) -> None:
     """Derive the GPUs of --ntasks-per-gpu, and refuse sums that cannot be right."""
     request = said.request
     per_gpu = request.get("ntasks_per_gpu", 0)
@@ -179,7 +179,7 @@ def _settle_gpus(said: Said) -> None:
     gpu_sums.check(request)
 
 
-def _settle_tasks(said: Said) -> None:
+def _settle_tasks(said: OptionState) -> None:
     """With -B and a count of nodes every thread, core or socket it names has a task."""
     request = said.request
     low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
@@ -193,9 +193,9 @@ def _settle_tasks(said: Said) -> None:
     said.flag(REQ_NTASKS_SET)
 
 
-def _is_step(said: Said) -> bool:
+def _is_step(said: OptionState) -> bool:
     return said.command == "srun" and "SLURM_JOB_ID" in os.environ
 
 
-def _source(said: Said, name: str) -> int:
+def _source(said: OptionState, name: str) -> int:
     return said.given[name][0] if name in said.given else SCRIPT

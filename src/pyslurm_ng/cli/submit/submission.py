@@ -19,8 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pyslurm_ng.cli.submit.option_state import HelpRequested
     from pyslurm_ng.cli.submit.options import Options
-    from pyslurm_ng.cli.submit.said import Told
     from pyslurm_ng.wire.client import SlurmError
 
 CONF_KEYS = (
@@ -308,7 +308,7 @@ def option_failure(options: "Options", problem: OptionError) -> int:
     return problem.code
 
 
-def told(problem: "Told") -> int:
+def told(problem: "HelpRequested") -> int:
     """Print a text that an option asked for."""
     sys.stdout.write(problem.text)
     return 0

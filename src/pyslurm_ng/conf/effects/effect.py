@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.conf.effects.key_tables import Keys, Words
 from pyslurm_ng.conf.effects.other_files import FILES
 from pyslurm_ng.conf.effects.slurm_conf import (
     CLUSTER,
@@ -15,7 +16,6 @@ from pyslurm_ng.conf.effects.slurm_conf import (
     PARTITION,
     POWER_ACTION,
 )
-from pyslurm_ng.conf.effects.what import Keys, Words
 from pyslurm_ng.conf.effects.words import DBD_WORDS, GRES_WORDS, PARTITION_WORDS, SLURM_WORDS
 from pyslurm_ng.conf.lexer import ConfError, ConfText, Entry
 from pyslurm_ng.conf.tables.key import Key

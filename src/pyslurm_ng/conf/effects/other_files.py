@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.conf.effects.what import Keys, named
+from pyslurm_ng.conf.effects.key_tables import Keys, named
 
 _KEPT = "records are kept for ever"
 _NO_ARCHIVE = "nothing is purged, so nothing is archived"

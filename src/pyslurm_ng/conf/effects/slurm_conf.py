@@ -6,7 +6,7 @@ of list parameters are in `words`.
 
 from __future__ import annotations
 
-from pyslurm_ng.conf.effects.what import Keys, named
+from pyslurm_ng.conf.effects.key_tables import Keys, named
 
 _NO_BOOT = "nodes are not powered up and down"
 _NO_FEDERATION = "there are no federations"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.conf.effects.what import Words, named
+from pyslurm_ng.conf.effects.key_tables import Words, named
 
 _ALWAYS = "every pass plans the whole queue"
 _BEST_PLACE = "a job gets the best place there is at its soonest start, and waits for no better"

@@ -1,8 +1,8 @@
 """The fields of job records, in order; squeue, scontrol and --json read them by name.
 
 Three groups: BRIEF serves the daily formats, DETAIL everything else, SOFT what scheduling passes
-change. A brief record is BRIEF + SOFT, a detailed one BRIEF + DETAIL + SOFT. Each field stands once,
-its name beside what it is got from; a record has the fields in the order of these tables.
+change. A brief record is BRIEF + SOFT, a detailed one BRIEF + DETAIL + SOFT. Each field stands
+once, its name beside what it is got from; a record has the fields in the order of these tables.
 """
 
 from __future__ import annotations

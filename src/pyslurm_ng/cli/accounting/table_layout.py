@@ -1,4 +1,4 @@
-"""How sacct and sstat choose fields, and lay out headings and rows."""
+"""How sacct and sstat choose fields and lay out headings and rows."""
 
 from pyslurm_ng._records import MARK, RIGHT, render
 from pyslurm_ng.cli.command import fail, split_list
@@ -55,7 +55,7 @@ def field_list(fields: "Sequence[Chosen]") -> str:
     return "\n".join(lines)
 
 
-class Paper:
+class TableLayout:
     """The columns of one output: padded and cut, or with -p and -P separated."""
 
     def __init__(self, chosen: "Sequence[Chosen]", given: "dict[str, str]") -> None:

@@ -1,4 +1,4 @@
-"""How the tables of effects are written down."""
+"""The types in which the tables of effects are written."""
 
 from __future__ import annotations
 

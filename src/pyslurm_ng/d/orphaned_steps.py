@@ -26,7 +26,7 @@ _LONGEST_PAUSE_S = 2.0
 _NO_PROCESS = -1
 
 
-class Leftovers:
+class OrphanedStep:
     """What may be left of one step.
 
     Args:
@@ -139,7 +139,7 @@ async def _in_thread(
 
     while True:
         try:
-            threading.Thread(target=run, daemon=True, name="leftovers").start()
+            threading.Thread(target=run, daemon=True, name="orphaned_step").start()
         except RuntimeError:
             await asyncio.sleep(_FIRST_PAUSE_S)
         else:

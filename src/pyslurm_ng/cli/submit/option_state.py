@@ -1,4 +1,4 @@
-"""What the options of sbatch, salloc and srun have said so far, whatever said it."""
+"""What options of sbatch, salloc and srun ask for, from every source."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -9,20 +9,20 @@ SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
 COMMANDS = ("sbatch", "salloc", "srun")
 
 
-class Told(Exception):
-    """An option asked for a text (`--gres=help`): print it and leave with 0."""
+class HelpRequested(Exception):
+    """An option asks for a text (`--gres=help`): print it and exit with 0."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.text = text
 
 
-class Said:
-    """What all sources say, the strongest last.
+class OptionState:
+    """What the options of all sources ask for; a stronger source replaces a weaker one.
 
     request: fields of JobRequest.
     settings: long name -> text, for what the command itself needs; "" for a switch that is set.
-    given: long name -> (source, value), for `-v` and for rules about who overrides whom.
+    given: long name -> (source, value), for `-v` and for options that override others.
     memory: long name -> MiB, of --mem and its kin; one of them will count.
     resources: names of generic resources asked for.
     lines: for stderr, before an error.
@@ -47,9 +47,9 @@ class Said:
         return bool(self.request.get("flags", 0) & bit)
 
     def complain(self, text: str) -> None:
-        """Keep a bare line for stderr, to be printed before the error that follows."""
+        """Keep a line for stderr; it is printed before the error that follows."""
         self.lines.append(text)
 
     def tell(self, text: str) -> None:
-        """End with a text for stdout."""
-        raise Told(text)
+        """End the command with a text for stdout."""
+        raise HelpRequested(text)

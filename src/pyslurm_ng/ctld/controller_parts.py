@@ -1,4 +1,4 @@
-"""The parts of a running controller, and who is told of what."""
+"""The parts of a running controller, and what each of them is told of."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def control_host(conf: SlurmConf, host: str) -> str:
     return next(given, "") or host
 
 
-class Parts:
+class ControllerParts:
     """All parts of one controller; made on its loop, which must run.
 
     Raises:
