@@ -1,30 +1,39 @@
 from collections.abc import Sequence
 
+from typing_extensions import Required, TypedDict, Unpack
+
+class _How(TypedDict, total=False):
+    stdin: Required[int]
+    stdout: Required[int]
+    stderr: Required[int]
+    cwd: bytes
+    uid: int
+    gid: int
+    groups: Sequence[int]
+    umask: int
+    rlimits: Sequence[tuple[int, int, int]]
+    cpus: bytes
+    cgroup_fds: Sequence[int]
+    terminal: bool
+    nice: int
+    die_with_parent: bool
+    pid_name: bytes
+    memory_mode: int
+    memory_nodes: bytes
+    report: bytes
+    is_sibling: bool
+
+class _HowAtOnce(_How, total=False):
+    in_place: bool
+
+class _HowInBackground(_How, total=False):
+    opens: Sequence[tuple[bytes, int, bool]]
+
 def spawn(
     paths: Sequence[bytes],
     argv: Sequence[bytes],
     env: Sequence[bytes],
-    *,
-    stdin: int,
-    stdout: int,
-    stderr: int,
-    cwd: bytes = b"",
-    uid: int = -1,
-    gid: int = -1,
-    groups: Sequence[int] = (),
-    umask: int = -1,
-    rlimits: Sequence[tuple[int, int, int]] = (),
-    cpus: bytes = b"",
-    cgroup_fds: Sequence[int] = (),
-    terminal: bool = False,
-    nice: int = 100,
-    die_with_parent: bool = True,
-    pid_name: bytes = b"",
-    memory_mode: int = -1,
-    memory_nodes: bytes = b"",
-    report: bytes = b"",
-    is_sibling: bool = False,
-    in_place: bool = False,
+    **how: Unpack[_HowAtOnce],
 ) -> int:
     """Start a program in a session of its own and return its process id.
 
@@ -48,6 +57,57 @@ def spawn(
         OSError: with `filename` saying which step failed: cgroup, affinity, memory policy, limits,
             groups, gid, uid, chdir, exec or fork.
     """
+
+class Background:
+    """Starts programs, one after another, without a wait for any.
+
+    A thread of its own, which knows nothing of Python, waits until a program begins; it lives as
+    long as the process.
+    """
+
+    def fileno(self) -> int:
+        """Return what is ready to read when `take` has something."""
+
+    @property
+    def pid(self) -> int:
+        """The process that is to become a program, and may be it by now; 0 if there is none."""
+
+    def begin(
+        self,
+        paths: Sequence[bytes],
+        argv: Sequence[bytes],
+        env: Sequence[bytes],
+        **how: Unpack[_HowInBackground],
+    ) -> None:
+        """Begin a program as `spawn` does; `take` returns what becomes of it.
+
+        Its process first closes all that it does not need. With the user's rights and umask it
+        then enters `cwd` and opens files: `opens` are (path, flags of open(2), whether we get the
+        descriptor, too), at most four. A stream of -1 is the first of them, -2 the second. Without
+        `paths` it ends when they are open.
+
+        Raises:
+            OSError: `filename` is fork.
+        """
+
+    def take(self) -> list[int] | int | OSError | None:
+        """Return what has happened, None if nothing has yet.
+
+        Descriptors of `opens`; after them, and for the last time, the process id of the program
+        that has begun (or was cancelled), or why it has not: an error as of `spawn`, with the path
+        in bytes as `filename` if that could not be opened. Who waits for children sees that
+        process, too.
+        """
+
+    def cancel(self) -> None:
+        """Begin no program; only before the caller waits for its process.
+
+        It is killed while it opens files. Later it may be the program already; signals that it gets
+        between are the program's.
+        """
+
+    def close(self) -> None:
+        """Let go of it; nothing can be begun any more."""
 
 def become_subreaper() -> None:
     """Let processes whose parents died become our children."""

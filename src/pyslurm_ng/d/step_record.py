@@ -21,6 +21,7 @@ import os
 import struct
 
 from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.daemon.process_tree import read_proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -139,8 +140,7 @@ def read(path: str) -> "dict[str, dict[str, Any]]":
         StepRecordError: not a step's file.
         OSError: it cannot be read.
     """
-    with open(path, "rb") as file:
-        content = file.read()
+    content = _content(path)
     records: dict[str, dict[str, Any]] = {}
     at = 0
     while at + 4 <= len(content):
@@ -160,17 +160,26 @@ def read(path: str) -> "dict[str, dict[str, Any]]":
     return records
 
 
+def _content(path: str) -> bytes:
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        parts = [os.read(descriptor, os.fstat(descriptor).st_size + 1)]
+        while parts[-1]:
+            parts.append(os.read(descriptor, 1 << 20))
+    finally:
+        os.close(descriptor)
+    return b"".join(parts)
+
+
 def boot_id() -> str:
     """Return the kernel's id of this boot."""
-    with open("/proc/sys/kernel/random/boot_id", "rb") as file:
-        return file.read().decode().strip()
+    return read_proc("/proc/sys/kernel/random/boot_id").decode().strip()
 
 
 def start_ticks(pid: int) -> int:
     """Return when a process started, in ticks since boot; 0 when there is none."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            stat = file.read()
+        stat = read_proc(f"/proc/{pid}/stat")
     except OSError:
         return 0
     return int(stat[stat.rindex(b")") + 2 :].split()[19])

@@ -186,6 +186,8 @@ def test_a_file_system_that_hangs_stops_no_supervisor(
     step = template.start(spec)
     assert hung.heard.wait(LIMIT_S)
     assert answers(step)
+    if where != "task epilog":
+        assert len(descendants(supervisor_of(step))) == 1, "what becomes the task, and no other"
     other, out = template.run("echo served")
     assert (other["status"], out) == (0, "served\n")
     step.tell(do="terminate", why="DUE TO TIME LIMIT", wait_s=0.0)

@@ -21,6 +21,7 @@ from pyslurm_ng.d.stepd.step_files import remove_script, write_script
 from pyslurm_ng.wire import step_io
 from tests.d.stepd.supervised import (
     KEY,
+    PLAIN,
     Srun,
     Supervised,
     Template,
@@ -438,6 +439,22 @@ def test_streams_of_each_task(template: Template) -> None:
     assert srun.out[0, step_io.STDERR] == b"e0\n"
     assert srun.exits == {0: 0, 1: 256}
     assert srun.done
+
+
+def test_tasks_write_one_file_together(template: Template) -> None:
+    """What several tasks write into a file of one name stands there whole, one after another."""
+    out = str(template.directory / "together")
+    programs = [["sh", "-c", "echo $SLURM_PROCID; echo e >&2"]]
+    tasks = [
+        {**PLAIN, "task": task, "local": task, "out": out, "err": out,
+         "env": [f"SLURM_PROCID={task}"]}
+        for task in range(8)
+    ]  # fmt: skip
+    Path(out).write_text("old\n")
+    spec = template.spec("", programs=programs, tasks=tasks, is_batch=False, step=0)
+    end = template.start(spec).end()
+    assert end["status"] == 0
+    assert sorted(Path(out).read_text().split()) == [*"01234567", *"eeeeeeee"]
 
 
 def test_input_goes_to_all_unharmed(template: Template) -> None:

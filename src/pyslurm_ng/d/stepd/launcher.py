@@ -1,22 +1,13 @@
-"""The process that opens a step's files and starts its tasks, and the supervisor's hold on it.
+"""The process that starts the tasks of a step for which programs have to run before them.
 
-It is forked for each step, works through the tasks (`step_tasks`) and ends. Working directories,
-files, programs and their interpreters are the user's: whatever they do to the one who touches them,
-the supervisor still hears cancellation and the time limit. The tasks it starts are children of the
+Task prologs and login shells are waited for, and may take for ever; the supervisor still hears
+cancellation and the time limit. It is forked for such a step, works through the tasks
+(`step_tasks`, whose messages it passes on) and ends. The tasks it starts are children of the
 supervisor from the beginning (CLONE_PARENT).
-
-Messages to the supervisor, msgpack maps with descriptors beside:
-
-    {file}              a file to be written with labels: its number
-    {stderr}            a copy of the step's stderr, for notices
-    {task, pid, status, is_over, inlet (0: none, 1: a pipe, 2: a terminal), outlets (stream, file
-     number or -1), has_stderr, notes}
-                        with descriptors of inlet, outlets and stderr
-    {failed, text, notes, trace}    the step cannot start; trace only of a bug
-    {done, notes}
 """
 
 import os
+import select
 import struct
 import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
@@ -25,7 +16,14 @@ from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_SEQPACKET, SOL_S
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d.stepd.own_process import fork_own
 from pyslurm_ng.d.stepd.step_faults import trace_of
-from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart, TaskStarter
+from pyslurm_ng.d.stepd.step_tasks import (
+    FILES_STATUS,
+    FORK_LIMIT_S,
+    FORK_PAUSE_S,
+    CannotStart,
+    TaskStarter,
+)
+from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +33,10 @@ if TYPE_CHECKING:
 
 _MESSAGE_BYTES = 1 << 18
 _MOST_PASSED = 64
-_FORK_LIMIT_S = 60.0
-_FORK_PAUSE_S = 0.1
 
 
-class Launch:
-    """The supervisor's side.
+class Launcher:
+    """The supervisor's side, used as a `TaskStarter`.
 
     Args:
         spec: of the step.
@@ -63,6 +59,8 @@ class Launch:
             raise
         finally:
             theirs.close()
+
+    next_task_pid = 0  # as `TaskStarter` knows it
 
     def fileno(self) -> int:
         """Return what is ready to read when there is a message."""
@@ -98,7 +96,7 @@ def launch(
     goes_on: "Callable[[float], bool]",
     *,
     is_routed: bool,
-) -> Launch:
+) -> "Launcher | TaskStarter":
     """Return a launch that has begun; another job may have all processes there are for a while.
 
     Args:
@@ -107,32 +105,40 @@ def launch(
     Raises:
         CannotStart: no process was to be had in a minute.
     """
-    give_up = time.monotonic() + _FORK_LIMIT_S
+    begin = Launcher if spec["task_prologs"] or spec.get("login") else TaskStarter
+    give_up = time.monotonic() + FORK_LIMIT_S
     while True:
         try:
-            return Launch(spec, joins, is_routed=is_routed)
+            return begin(spec, joins, is_routed=is_routed)
         except OSError as error:
-            if time.monotonic() > give_up or not goes_on(_FORK_PAUSE_S):
+            if time.monotonic() > give_up or not goes_on(FORK_PAUSE_S):
                 raise CannotStart(FILES_STATUS, f"fork: {error.strerror}") from None
 
 
 def _work(
     spec: "dict[str, Any]", joins: "list[int]", channel: "socket", *, is_routed: bool
 ) -> None:
+    """In the process: start the tasks and pass on what is said of them."""
+
     def tell(fields: "dict[str, Any]", passed: "Sequence[int]" = ()) -> None:
         rights = struct.pack(f"{len(passed)}i", *passed)
         beside = [(SOL_SOCKET, SCM_RIGHTS, rights)] if passed else []
         channel.sendmsg([pack(fields)], beside)
+        for descriptor in passed:
+            os.close(descriptor)
 
     channel.setblocking(True)
-    starter = TaskStarter(spec, joins, tell, is_routed=is_routed)
     try:
-        starter.run()
-    except CannotStart as problem:
-        fields = {"failed": problem.status, "text": problem.text}
-        tell({**fields, "notes": starter.notes_for_srun()})
+        starter = TaskStarter(spec, joins, is_routed=is_routed, programs=TaskPrograms(spec, joins))
+        ready = select.poll()
+        ready.register(starter, select.POLLIN)
+        fields: dict[str, Any] | None = None
+        while fields is None or not ("done" in fields or "failed" in fields):
+            fields, passed = starter.take()
+            if fields is None:
+                ready.poll(int(FORK_PAUSE_S * 1000))
+            else:
+                tell(fields, passed)
     except Exception as error:  # noqa: BLE001 - the supervisor tells of it
         text = f"start: {type(error).__name__}: {error}"[:1000]
         tell({"failed": FILES_STATUS, "text": text, "notes": [], "trace": trace_of(error)})
-    else:
-        tell({"done": True, "notes": starter.notes_for_srun()})

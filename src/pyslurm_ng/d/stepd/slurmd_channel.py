@@ -116,6 +116,13 @@ class SlurmdChannel:
             self.tell(fields)
 
     def close(self) -> None:
-        """Take the socket away; the channel ends with the process."""
+        """Take the socket away and end the channel.
+
+        The process's own end may take for ever: it closes a user's file then, for notices.
+        """
         if self._listener is not None:
             os.unlink(self._path)
+        if self._channel is not None:
+            self._poller.drop(self._channel.fileno())
+            self._channel.close()
+            self._channel = None

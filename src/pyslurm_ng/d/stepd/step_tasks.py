@@ -1,31 +1,41 @@
-"""Starting a step's tasks: files, terminal, task prolog, process."""
+"""Starting a step's tasks: files, terminal, task prolog, process.
 
+A task's own process opens the task's files before it becomes the task, so what is the user's can
+keep nobody else waiting, and a task costs no more than one process.
+
+`TaskStarter.take` returns what the supervisor has to know, maps with descriptors beside:
+
+    {file}              a file to be written with labels: its number
+    {stderr}            a copy of the step's stderr, for notices
+    {task, pid, status, is_over, inlet (0: none, 1: a pipe, 2: a terminal), outlets (stream, file
+     number or -1), has_stderr, notes}
+                        with descriptors of inlet, outlets and stderr
+    {failed, text, notes, trace}    the step cannot start; trace only of a bug
+    {done, notes}
+    {}                  the end, without a word: it was cancelled or lost
+"""
+
+import errno
 import os
-import struct
+import time
 
-from pyslurm_ng._process import spawn
+from pyslurm_ng._process import Background
 from pyslurm_ng.d.stepd.own_process import identity_of
-from pyslurm_ng.d.stepd.step_files import AsUser, OutputFiles, open_input
-from pyslurm_ng.d.stepd.task_programs import TaskPrograms
+from pyslurm_ng.d.stepd.task_streams import NULL, TERMINAL, Started, TaskStreams
 from pyslurm_ng.daemon.process_tree import stamp
-from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any, Protocol
+    from typing import Any
 
-    class Tell(Protocol):
-        """Sends a message and descriptors."""
+    from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
-        def __call__(self, fields: dict[str, Any], passed: Sequence[int] = ()) -> None: ...
-
-
-_NULL = "/dev/null"
-PIPE, TERMINAL = 1, 2
-"""Where a task's standard input comes from, if the supervisor feeds it."""
 FILES_STATUS = 53
 """How Slurm reports that a script's files could not be opened: 0:53."""
+FORK_LIMIT_S = 60.0
+"""Another job may have all processes there are for a while."""
+FORK_PAUSE_S = 0.1
+_SPARE = "/tmp"
 
 
 class CannotStart(Exception):
@@ -37,249 +47,292 @@ class CannotStart(Exception):
         self.text = text
 
 
-class Started:
-    """One task while it is started; `passed` are the supervisor's ends of its streams."""
-
-    __slots__ = ("inlet_kind", "is_over", "outlets", "passed", "pid", "spec", "status", "stderr")
-
-    def __init__(self, spec: "dict[str, Any]") -> None:
-        self.spec = spec
-        self.pid = 0
-        self.status = 0
-        self.is_over = False
-        self.inlet_kind = 0
-        self.outlets: list[tuple[int, int]] = []
-        self.passed: list[int] = []
-        self.stderr = -1  # a copy for its epilogs, if there are any
-
-    def close(self) -> None:
-        """Close what the supervisor has by now."""
-        for descriptor in (*self.passed, self.stderr):
-            if descriptor >= 0:
-                os.close(descriptor)
-
-
 class TaskStarter:
-    """Opens what tasks need and starts them, in the launcher's process (see `launcher`).
+    """Starts tasks, one after another, without a wait for any.
+
+    Processes that are to become tasks are the step's from the beginning: a signal that one gets
+    while it opens its files is the task's.
 
     Args:
         spec: of the step.
         joins: descriptors of its control groups.
-        tell: sends a message with descriptors to the supervisor.
         is_routed: whether streams without a file go to srun.
+        programs: what has to run before each task, and may be waited for: we are the launcher
+            then, and the tasks are our parent's children.
     """
 
     def __init__(
-        self, spec: "dict[str, Any]", joins: "list[int]", tell: "Tell", *, is_routed: bool
+        self,
+        spec: "dict[str, Any]",
+        joins: "list[int]",
+        *,
+        is_routed: bool,
+        programs: "TaskPrograms | None" = None,
     ) -> None:
+        """Begin with the first task. Raises OSError."""
         self._spec = spec
         self._joins = joins
-        self._tell = tell
         self._is_routed = is_routed
-        self._as_user = AsUser(spec["uid"], spec["gid"], spec["groups"], spec["umask"])
-        self._files = OutputFiles(append=spec["append"])
+        self._streams = TaskStreams(spec, is_routed=is_routed)
+        self._programs = programs
         self._identity = identity_of(spec)
-        self._programs = TaskPrograms(spec, joins)
         self._environment = [item if isinstance(item, bytes) else os.fsencode(item)
                              for item in spec["env"]]  # fmt: skip
         self._cwd: str = spec["cwd"]
-        self._notes = self._programs.notes
+        self.notes: list[str] = []
         self._stderr = -1
-
-    def run(self) -> None:
-        """Start all tasks. Raises CannotStart."""
-        self._find_directory()
+        self._messages: list[tuple[dict[str, Any], list[int]]] = []
+        self._is_cancelled = False
+        self._todo = iter(spec["tasks"])
+        self._task: Started | None = None
+        self._is_opening = False  # and does nothing else
+        self._again_at = 0.0  # when a fork that failed is tried again
+        self._give_up = 0.0
+        self._background = Background()
         try:
-            for task in self._spec["tasks"]:
-                self._start(Started(task))
-        finally:
-            self._say_notes()
+            self._next()
+        except CannotStart as problem:
+            self._fail(problem)
 
-    def notes_for_srun(self) -> "list[str]":
-        """Return what the user is to be told by the supervisor, and forget it."""
-        notes = list(self._notes)
-        self._notes.clear()
-        return notes
+    # What the supervisor calls ----------------------------------------------------------------
 
-    def _say_notes(self) -> None:
-        """Write what has been noted, as soon as there is a place to write it to."""
-        if self._is_routed:
-            return
-        for text in self.notes_for_srun():
-            if self._stderr >= 0:
-                try:
-                    os.write(self._stderr, notice(text))
-                except OSError:
-                    continue
+    def fileno(self) -> int:
+        """Return what is ready to read when there is a message."""
+        return self._background.fileno()
 
-    def _find_directory(self) -> None:
-        """Use /tmp when the user cannot enter the working directory, and say so."""
-        with self._as_user:
+    def take(self) -> "tuple[dict[str, Any] | None, list[int]]":
+        """Return the next message and its descriptors; None if there is none yet."""
+        while not self._messages:
+            event = self._background.take()
+            is_due = self._again_at and (time.monotonic() > self._again_at or self._is_cancelled)
+            if event is None and not is_due:
+                return None, []
             try:
-                folder = os.open(self._cwd, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-                allowed = os.access(self._cwd, os.X_OK, effective_ids=True)
-                os.close(folder)
-                problem = "" if allowed else "Permission denied"
-            except OSError as error:
-                problem = error.strerror or str(error)
-        if problem:
-            self._notes.append(f"couldn't chdir to `{self._cwd}': {problem}: going to /tmp instead")
-            self._cwd = "/tmp"
+                if event is None:
+                    self._try_again()
+                elif isinstance(event, list):
+                    self._on_opened(event)
+                else:
+                    self._on_begun(event)
+            except CannotStart as problem:
+                self._fail(problem)
+        return self._messages.pop(0)
 
-    def _start(self, task: "Started") -> None:
-        """Open one task's files and start it.
+    pid = 0  # as `Launcher` has one
 
-        Raises:
-            CannotStart: its files cannot be opened, or identity and limits not be set.
+    @property
+    def next_task_pid(self) -> int:
+        """The process that is to become a task, and may be it by now; 0 if there is none."""
+        return self._background.pid
+
+    def kill(self) -> None:
+        """Start nothing more. Only before the supervisor reaps."""
+        self._is_cancelled = True
+        self._background.cancel()
+
+    def close(self) -> None:
+        """Let go of it.
+
+        Files stay open: to close one may take for ever, too, and has to wait until we end.
         """
-        if self._spec["pty"] and task.spec["local"] == 0:
-            streams = self._open_terminal(task)
-        else:
-            streams = self._open_streams(task)
-            self._say_notes()
-        if self._spec["task_epilogs"]:
-            task.stderr = os.dup(streams[2])
-        self._spawn(task, *streams)
-        for descriptor in set(streams):
-            os.close(descriptor)
-        self._say_notes()
-        self._tell(
-            {
-                "task": task.spec["local"], "pid": task.pid, "status": task.status,
-                "is_over": task.is_over, "inlet": task.inlet_kind, "outlets": task.outlets,
-                "has_stderr": task.stderr >= 0, "notes": self.notes_for_srun(),
-            },
-            task.passed + ([task.stderr] if task.stderr >= 0 else []),
-        )  # fmt: skip
-        task.close()
+        self._background.close()
 
-    # Streams ----------------------------------------------------------------------------------
+    # One task after another -------------------------------------------------------------------
 
-    def _open_streams(self, task: "Started") -> "tuple[int, int, int]":
-        spec = task.spec
-        try:
-            stdin = self._open_stdin(task, spec["in"])
-            stdout = self._open_stdout(task, spec["out"], step_io.STDOUT)
-            if spec["err"] == spec["out"] and spec["out"] is not None and not self._spec["label"]:
-                stderr = os.dup(stdout)
-            else:
-                stderr = self._open_stdout(task, spec["err"], step_io.STDERR)
-        except OSError as error:
-            name = error.filename or "stdio"
-            text = f"Could not open stdio file {name}: {error.strerror}"
-            raise CannotStart(FILES_STATUS, text) from None
-        if self._stderr < 0 and spec["err"] is not None and not self._spec["label"]:
-            self._stderr = os.dup(stderr)
-            self._tell({"stderr": True}, [self._stderr])
-        return stdin, stdout, stderr
+    def _fail(self, problem: CannotStart) -> None:
+        fields = {"failed": problem.status, "text": problem.text, "notes": self._taken_notes()}
+        self._messages.append((fields, []))
 
-    def _open_stdin(self, task: "Started", path: "str | None") -> int:
-        if path is not None:
-            with self._as_user:
-                return open_input(path)
-        if not self._is_routed:
-            return os.open(_NULL, os.O_RDONLY | os.O_CLOEXEC)
-        theirs, ours = os.pipe2(os.O_CLOEXEC)
-        task.inlet_kind = PIPE
-        task.passed.append(ours)
-        return theirs
-
-    def _open_stdout(self, task: "Started", path: "str | None", stream: int) -> int:
-        label = self._spec["label"]
-        file = -1
-        if path is not None:
-            with self._as_user:
-                opened = self._files.get(path)
-            if not label or path == _NULL:
-                return os.dup(opened)
-            file, is_new = self._files.number(path)
-            if is_new:
-                self._tell({"file": file}, [opened])
-        elif not self._is_routed:
-            return os.open(_NULL, os.O_WRONLY | os.O_CLOEXEC)
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
-        task.outlets.append((stream, file))
-        task.passed.append(ours)
-        return theirs
-
-    def _open_terminal(self, task: "Started") -> "tuple[int, int, int]":
-        import fcntl
-        import termios
-
-        master, slave = os.openpty()
-        os.set_inheritable(master, False)
-        size = struct.pack("HHHH", self._spec["rows"] or 24, self._spec["columns"] or 80, 0, 0)
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
-        if os.geteuid() == 0:
-            os.fchown(slave, self._spec["uid"], self._spec["gid"])
-        task.inlet_kind = TERMINAL
-        task.outlets.append((step_io.STDOUT, -1))
-        task.passed += [master, os.dup(master)]
-        return slave, slave, slave
-
-    # Process ----------------------------------------------------------------------------------
-
-    def _spawn(self, task: "Started", stdin: int, stdout: int, stderr: int) -> None:
-        spec = self._spec
-        if task.spec["problem"]:
-            self._notes.append(task.spec["problem"])
-            task.status, task.is_over = 1 << 8, True
+    def _next(self) -> None:
+        """Begin with the next task's files. Raises CannotStart."""
+        spec = None if self._is_cancelled else next(self._todo, None)
+        if spec is None:
+            end = {} if self._is_cancelled else {"done": True, "notes": self._taken_notes()}
+            self._messages.append((end, []))
             return
-        environment = self._environment + [os.fsencode(item) for item in task.spec["env"]]
-        if spec.get("login"):
-            environment = self._programs.login(spec["login"], environment)
-        for prolog in spec["task_prologs"]:
-            status, environment = self._programs.prolog(
-                prolog, environment, self._cwd, stdout, stderr
-            )
-            if status:
-                task.status, task.is_over = status, True
-                return
-        argv = [os.fsencode(word) for word in spec["programs"][task.spec["program"]]]
+        self._task = task = Started(spec)
         try:
-            task.pid = spawn(
-                self._candidates(argv[0], environment),
+            wants_stderr = self._stderr < 0 or bool(self._spec["task_epilogs"])
+            self._streams.choose(task, wants_stderr=wants_stderr)
+        except OSError as error:
+            raise CannotStart(
+                FILES_STATUS, f"Could not open stdio file stdio: {error.strerror}"
+            ) from None
+        self._begin(task)
+
+    def _begin(self, task: Started) -> None:
+        """Have a task's files opened and, if nothing has to be done in between, start it."""
+        self._is_opening = self._programs is not None or bool(task.spec["problem"])
+        if self._is_opening:
+            task.opens = [(path, flags, True) for path, flags, _ in task.opens]
+            self._start(task, [], [b"open"], self._environment)
+        else:
+            self._start_program(task, self._task_environment(task))
+
+    def _try_again(self) -> None:
+        """Make the process that could not be had. Raises CannotStart."""
+        self._again_at = 0.0
+        assert self._task is not None
+        if self._is_cancelled:
+            self._messages.append(({}, []))
+        else:
+            self._begin(self._task)
+
+    def _task_environment(self, task: Started) -> "list[bytes]":
+        return self._environment + [os.fsencode(item) for item in task.spec["env"]]
+
+    def _program(self, task: Started) -> "list[str]":
+        """Return a task's program and its arguments; many tasks have the same."""
+        program: list[str] = self._spec["programs"][task.spec["program"]]
+        return program
+
+    def _start_program(self, task: Started, environment: "list[bytes]") -> None:
+        argv = [os.fsencode(word) for word in self._program(task)]
+        self._start(task, _candidates(argv[0], environment), argv, environment)
+
+    def _start(
+        self, task: Started, paths: "list[bytes]", argv: "list[bytes]", environment: "list[bytes]"
+    ) -> None:
+        """Begin a process. Raises CannotStart."""
+        spec = self._spec
+        # What is noted by now stands before all that the task writes.
+        lines = b"" if self._is_routed or spec["label"] else b"".join(map(notice, self.notes))
+        stdin, stdout, stderr = task.streams
+        try:
+            self._background.begin(
+                paths,
                 argv,
                 environment,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=stderr,
+                opens=[(os.fsencode(path), flags, passes) for path, flags, passes in task.opens],
                 cwd=os.fsencode(self._cwd),
                 umask=spec["umask"],
                 rlimits=[tuple(limit) for limit in spec["rlimits"]],
                 cpus=task.spec["cpus"],
                 memory_mode=task.spec["memory_mode"],
                 memory_nodes=task.spec["memory_nodes"],
-                report=task.spec["report"].encode(),
+                report=lines + task.spec["report"].encode(),
                 cgroup_fds=self._joins,
                 terminal=task.inlet_kind == TERMINAL,
-                is_sibling=True,
+                is_sibling=self._programs is not None,
                 nice=spec["nice"],
                 pid_name=b"SLURM_TASK_PID",
                 **self._identity,
             )
         except (OSError, ValueError) as error:
-            self._not_started(task, argv[0], error)
+            self._on_begun(error)
 
-    def _not_started(self, task: "Started", program: bytes, error: "OSError | ValueError") -> None:
+    def _on_opened(self, descriptors: "list[int]") -> None:
+        """Take the files that we get, too: for notices, labels, epilogs and other tasks."""
+        task = self._task
+        assert task is not None
+        numbers = [number for number, (_, _, passes) in enumerate(task.opens) if passes]
+        got = dict(zip(numbers, descriptors, strict=True))
+        for number, descriptor in got.items():
+            file, is_shared = self._streams.opened(task.opens[number][0], descriptor)
+            if file >= 0:
+                self._messages.append(({"file": file}, [os.dup(descriptor)]))
+            if not is_shared and self._programs is not None:
+                task.temporary.append(descriptor)
+        stderr = task.streams[2]
+        stderr = got.get(-1 - stderr, -1) if stderr < 0 else stderr
+        self._keep_stderr(task, stderr)
+        if self._is_opening:
+            task.streams = [got[-1 - one] if one < 0 else one for one in task.streams]
+            task.opens = []
+
+    def _keep_stderr(self, task: Started, stderr: int) -> None:
+        if stderr < 0:
+            return
+        if self._stderr < 0 and task.spec["err"] not in (None, NULL) and not self._spec["label"]:
+            self._stderr = os.dup(stderr)
+            self._messages.append(({"stderr": True}, [os.dup(stderr)]))
+        if self._spec["task_epilogs"] and task.stderr < 0:
+            task.stderr = os.dup(stderr)
+
+    def _on_begun(self, what: "int | OSError | ValueError") -> None:
+        """Take that a task's process has begun, or opened its files. Raises CannotStart."""
+        task = self._task
+        assert task is not None
+        if isinstance(what, OSError) and what.filename == "chdir" and self._cwd != _SPARE:
+            self.notes.append(
+                f"couldn't chdir to `{self._cwd}': {what.strerror}: going to {_SPARE} instead"
+            )
+            self._cwd = _SPARE
+            self._begin(task)
+            return
+        if isinstance(what, OSError) and what.filename == "fork" and what.errno == errno.EAGAIN:
+            now = time.monotonic()
+            self._give_up = self._give_up or now + FORK_LIMIT_S
+            if now > self._give_up:
+                raise CannotStart(FILES_STATUS, f"fork: {what.strerror}")
+            self._again_at = now + FORK_PAUSE_S
+            return
+        self._give_up = 0.0
+        if not isinstance(what, int):
+            self._not_started(task, what)
+        elif self._is_opening:
+            self._is_opening = False
+            self._prepare(task)
+            if not task.is_over:
+                return
+        else:
+            if not self._is_routed:
+                self.notes.clear()  # they are written
+            task.pid = what
+        self._messages.append(task.message(self._taken_notes()))
+        self._next()
+
+    def _prepare(self, task: Started) -> None:
+        """Run what comes before a task that has its files, then start it."""
+        self._keep_stderr(task, task.streams[2])
+        environment = self._task_environment(task)
+        if task.spec["problem"]:
+            self.notes.append(task.spec["problem"])
+            task.status, task.is_over = 1 << 8, True
+        elif self._programs is not None:
+            task.status, environment = self._programs.before(
+                environment, self._cwd, task.streams[1], task.streams[2]
+            )
+            task.is_over = bool(task.status)
+            self.notes += self._programs.notes
+            self._programs.notes.clear()
+        if not task.is_over:
+            self._start_program(task, environment)
+
+    def _not_started(self, task: Started, error: "OSError | ValueError") -> None:
         """Give a task that could not begin the exit code that Slurm gives it: the errno."""
-        if not isinstance(error, OSError) or error.filename not in ("exec", "chdir", "fork"):
-            where = getattr(error, "filename", None) or "start"
-            raise CannotStart(FILES_STATUS, f"{where}: {getattr(error, 'strerror', error)}")
-        self._notes.append(f"execve(): {os.fsdecode(program)}: {error.strerror}")
+        where = getattr(error, "filename", None) or "start"
+        why = getattr(error, "strerror", error)
+        if isinstance(where, bytes):
+            text = f"Could not open stdio file {os.fsdecode(where)}: {why}"
+            raise CannotStart(FILES_STATUS, text)
+        if not isinstance(error, OSError) or where not in ("exec", "chdir", "fork"):
+            raise CannotStart(FILES_STATUS, f"{where}: {why}")
+        if where == "exec" and not self._is_routed:
+            self.notes.clear()
+        self.notes.append(f"execve(): {self._program(task)[0]}: {why}")
         task.status = (error.errno or 1) << 8
         task.is_over = True
 
-    @staticmethod
-    def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
-        """Return where to look for a program: itself, or in the directories of the task's PATH."""
-        if b"/" in program:
-            return [program]
-        path = b"/usr/local/bin:/usr/bin:/bin"
-        for entry in environment:
-            if entry.startswith(b"PATH="):
-                path = entry[5:]
-        return [(folder or b".") + b"/" + program for folder in path.split(b":")]
+    def _taken_notes(self) -> "list[str]":
+        """Return what the user is to be told by the supervisor, and forget it."""
+        notes = list(self.notes)
+        self.notes.clear()
+        return notes
+
+
+def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
+    """Return where to look for a program: itself, or in the directories of the task's PATH."""
+    if b"/" in program:
+        return [program]
+    path = b"/usr/local/bin:/usr/bin:/bin"
+    for entry in environment:
+        if entry.startswith(b"PATH="):
+            path = entry[5:]
+    return [(folder or b".") + b"/" + program for folder in path.split(b":")]
 
 
 def notice(text: str) -> bytes:

@@ -1,10 +1,11 @@
 """The supervisor of one step on one node: has its tasks started, serves their streams, ends all.
 
-One thread, one poll loop, no library: it may run for weeks and must stay small. It obeys slurmd
+One poll loop, no library: it may run for weeks and must stay small. It obeys slurmd
 over its channel (`commands` below) and, for a step of srun, srun over its own connection. Its last
 act is the `end` record in the step's file, so it never waits for slurmd. Nothing of the user's can
-make it wait, either: files are opened and tasks started by its `launcher`, lines of its own are
-written by its `step_writer`, and what goes wrong with one frame or command costs that one only.
+make it wait, either: each task's process opens its own files (`step_tasks`), programs that run
+before a task have a `launcher`, lines of the supervisor's own are written by its `step_writer`, and
+what goes wrong with one frame or command costs that one only.
 
 Commands on the channel, msgpack maps by "do": signal (number, scope script|all), terminate (why,
 wait_s), suspend, resume, say (text, to stderr), ping, pids, usage. Answers go back, by "did":
@@ -34,7 +35,7 @@ from _socket import socket
 
 from pyslurm_ng.base.numbers import END_CLEAN, END_KILLED, END_OUT_OF_MEMORY, END_OVER_MEMORY
 from pyslurm_ng.d import step_record
-from pyslurm_ng.d.stepd.launcher import Launch, launch
+from pyslurm_ng.d.stepd.launcher import Launcher, launch
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.poller import Poller
 from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
@@ -42,13 +43,20 @@ from pyslurm_ng.d.stepd.step_cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.stepd.step_faults import StepFaults, leave_trace
 from pyslurm_ng.d.stepd.step_files import remove_script, write_script
 from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet, SrunLink
-from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, TERMINAL, CannotStart, notice
+from pyslurm_ng.d.stepd.step_tasks import (
+    FILES_STATUS,
+    CannotStart,
+    TaskStarter,
+    notice,
+)
 from pyslurm_ng.d.stepd.step_writer import StepWriter
 from pyslurm_ng.d.stepd.task import Task
 from pyslurm_ng.d.stepd.task_programs import TaskEpilogs
+from pyslurm_ng.d.stepd.task_streams import TERMINAL
 from pyslurm_ng.daemon.process_tree import (
     descendants,
     is_zombie,
+    own_descendants,
     own_peak_kib,
     sample,
     signal_below,
@@ -85,9 +93,9 @@ class Step:
         self._by_pid: dict[int, Task] = {}
         self._epilogs = TaskEpilogs(spec, self._later, self._say, self._tell_exit)
         self._link: SrunLink | None = None
-        self._launch: Launch | None = None
+        self._launch: Launcher | TaskStarter | None = None
         self._writer = StepWriter(self._poller, identity_of(spec))
-        self._files: dict[int, int] = {}  # by the launcher's number: the writer's
+        self._files: dict[int, int] = {}  # by the starter's number: the writer's
         self._stderr = -1  # the writer's number of the step's stderr
         self._cgroup = StepCgroup(spec["cgroup"]) if spec["cgroup"] else None
         self._early_lines: list[bytes] = []  # for that stderr, until it is there
@@ -203,14 +211,12 @@ class Step:
             self._turn(limit_s)
             return not self._is_dying
 
-        try:
-            self._launch = launch(spec, joins, goes_on, is_routed=self._link is not None)
-        finally:
-            for descriptor in joins:
-                os.close(descriptor)
+        self._launch = launch(spec, joins, goes_on, is_routed=self._link is not None)
         try:
             self._wait_for_launch(self._launch)
         finally:
+            for descriptor in joins:
+                os.close(descriptor)
             self._launch.close()
             self._launch = None
             for line in self._early_lines:
@@ -251,8 +257,8 @@ class Step:
             problem = link.problem or "no answer"
             raise CannotStart(SIGKILL, f"cannot connect to srun: {problem}")
 
-    def _wait_for_launch(self, launch: Launch) -> None:
-        """Serve until the launcher is done. Raises CannotStart.
+    def _wait_for_launch(self, launch: "Launcher | TaskStarter") -> None:
+        """Serve until all tasks have begun. Raises CannotStart.
 
         Nothing is reaped meanwhile: how a task ended is of use only once it is known to be one.
         """
@@ -408,7 +414,7 @@ class Step:
 
     def _processes(self) -> "list[int]":
         """Return the step's living processes; those of our own are none of them."""
-        pids = descendants(os.getpid())
+        pids = own_descendants()
         if self._cgroup is not None:
             known = set(pids)
             pids += [pid for pid in self._cgroup.pids() if pid not in known]
@@ -512,6 +518,8 @@ class Step:
             self._terminate("" if self._spec["is_batch"] else "DUE to SIGNAL Killed", 0.0)
         elif scope == "script":
             pids = [task.pid for task in self._tasks if not task.is_over and task.pid]
+            if self._launch is not None and self._launch.next_task_pid:
+                pids.append(self._launch.next_task_pid)
             self._signal_all(pids, number)
         else:
             self._signal_all(self._processes(), number)

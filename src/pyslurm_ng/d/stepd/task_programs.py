@@ -34,7 +34,7 @@ _OF_THE_SHELL = {b"_", b"PWD", b"OLDPWD"}
 
 
 class TaskPrograms:
-    """Runs them; `notes` gathers what the user should be told.
+    """Runs what comes before a task; `notes` gathers what the user should be told.
 
     Args:
         spec: of the step.
@@ -42,11 +42,24 @@ class TaskPrograms:
     """
 
     def __init__(self, spec: "dict[str, Any]", joins: "list[int]") -> None:
+        self._spec = spec
         self._joins = joins
         self._identity = identity_of(spec)
         self.notes: list[str] = []
 
-    def prolog(
+    def before(
+        self, environment: "list[bytes]", cwd: str, stdout: int, stderr: int
+    ) -> "tuple[int, list[bytes]]":
+        """Run all of them; return (wait status of one that failed, the task's environment)."""
+        if self._spec.get("login"):
+            environment = self._login(self._spec["login"], environment)
+        for program in self._spec["task_prologs"]:
+            status, environment = self._prolog(program, environment, cwd, stdout, stderr)
+            if status:
+                return status, environment
+        return 0, environment
+
+    def _prolog(
         self,
         program: "tuple[str, str]",
         environment: "list[bytes]",
@@ -71,7 +84,7 @@ class TaskPrograms:
             self.notes.append(f"{name} failed status={status_text(status)}")
         return status, environment
 
-    def login(self, login: "dict[str, Any]", environment: "list[bytes]") -> "list[bytes]":
+    def _login(self, login: "dict[str, Any]", environment: "list[bytes]") -> "list[bytes]":
         """Return an environment with what the user's login shell sets, as `su -` would.
 
         What the job brought itself wins; `login` has the shell and the values made up for lack of

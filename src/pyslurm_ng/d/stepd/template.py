@@ -38,7 +38,7 @@ from pyslurm_ng import _process
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.stepd.step_faults import leave_trace
 from pyslurm_ng.d.stepd.supervisor import Step
-from pyslurm_ng.daemon.process_tree import children, descendants, is_zombie, signal_below
+from pyslurm_ng.daemon.process_tree import descendants, is_zombie, own_children, signal_below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ class _Title:
         """Show `text`, as much of it as there is room for."""
         raw = os.fsencode(text)[: self._room - 1]
         try:
-            with open("/proc/self/mem", "r+b", buffering=0) as memory:
-                memory.seek(self._begin)
-                memory.write(raw.ljust(self._room, b"\0"))
+            memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+            os.pwrite(memory, raw.ljust(self._room, b"\0"), self._begin)
+            os.close(memory)
         except OSError:
             return  # only for people's eyes
 
@@ -214,7 +214,7 @@ class _Template:
     def _sweep(self) -> None:
         """Kill all that came to us from supervisors that are gone; say so when none is left."""
         own = self._running.keys() | self._receivers
-        orphans = [pid for pid in children(os.getpid()) if pid not in own]
+        orphans = [pid for pid in own_children() if pid not in own]
         alive = [one for pid in orphans for one in (pid, *descendants(pid)) if not is_zombie(one)]
         signal_below(os.getpid(), alive, SIGKILL)
         self._has_orphans = bool(alive)

@@ -1,0 +1,503 @@
+/* Processes from clone to exec, for `_process.pyx`, and the thread that stands still for them.
+
+   A child shares its parent's memory until exec, so it takes no lock, allocates nothing, and uses the
+   errno of a thread that is waiting for it. */
+#ifndef PYSLURM_PROCESS_START_H
+#define PYSLURM_PROCESS_START_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+
+enum psng_stage { PSNG_OK, PSNG_FORK, PSNG_CGROUP, PSNG_AFFINITY, PSNG_MEMORY, PSNG_LIMITS,
+                  PSNG_FILES, PSNG_GROUPS, PSNG_GID, PSNG_UID, PSNG_CHDIR, PSNG_EXEC,
+                  PSNG_OPEN };
+
+#define PSNG_MOST_OPENS 4
+
+struct psng_start {
+    char **paths, **argv, **env;
+    int stdio[3];                /* below 0: -1 is the first of `opens`, -2 the second ... */
+    int open_count, which;       /* `which` could not be opened */
+    const char *opens[PSNG_MOST_OPENS];
+    int open_flags[PSNG_MOST_OPENS], passes[PSNG_MOST_OPENS];
+    int channel;                 /* takes descriptors that are passed; -1: not in background */
+    int is_cancelled, is_open;   /* it will begin nothing; the user's files are open */
+    pid_t pid;
+    const char *cwd;
+    long uid, gid;
+    int group_count;
+    gid_t *groups;
+    int umask;
+    int limit_count;
+    int *limit_names;
+    long long *limits;           /* soft, hard, soft, hard ... */
+    const unsigned char *cpus;
+    int cpu_bytes;
+    int memory_mode;             /* MPOL_*, -1: as it is */
+    const unsigned char *memory_nodes;
+    int memory_bytes;
+    const char *report;          /* for stderr; \1 stands for the process id */
+    int cgroup_count;
+    int *cgroup_fds;
+    int terminal, nice, die_with_parent;
+    int is_sibling;              /* becomes a child of our parent instead of ours */
+    int in_place;                /* no new process: this one becomes the program */
+    pid_t parent;
+    char *pid_entry;             /* SLURM_TASK_PID= with room for the digits, in env */
+    volatile int stage, error;
+};
+
+/* Returns in place only, so every caller returns at once after it. */
+static int psng_fail(struct psng_start *s, int stage)
+{
+    s->stage = stage;
+    s->error = errno;
+    if (!s->in_place)
+        _exit(127);
+    return -1;
+}
+
+/* After the identity: the user may lower what the node has, and nobody may raise it. */
+static int psng_limits(struct psng_start *s)
+{
+    for (int i = 0; i < s->limit_count; i++) {
+        struct rlimit now, want;
+        long long soft = s->limits[2 * i], hard = s->limits[2 * i + 1];
+        want.rlim_cur = soft < 0 ? RLIM_INFINITY : (rlim_t)soft;
+        want.rlim_max = hard < 0 ? RLIM_INFINITY : (rlim_t)hard;
+        if (getrlimit(s->limit_names[i], &now))
+            return psng_fail(s, PSNG_LIMITS);
+        if (want.rlim_max > now.rlim_max)
+            want.rlim_max = now.rlim_max;
+        if (want.rlim_cur > want.rlim_max)
+            want.rlim_cur = want.rlim_max;
+        if (setrlimit(s->limit_names[i], &want))
+            return psng_fail(s, PSNG_LIMITS);
+    }
+    return 0;
+}
+
+static int psng_identity(struct psng_start *s)
+{
+    uid_t r, e, v;
+    if (s->uid < 0)
+        return 0;
+    /* The raw calls: a child that shares our memory must not meet glibc's signalling of other
+       threads. */
+    if (syscall(SYS_setgroups, s->group_count, s->groups))
+        return psng_fail(s, PSNG_GROUPS);
+    if (syscall(SYS_setresgid, s->gid, s->gid, s->gid))
+        return psng_fail(s, PSNG_GID);
+    if (syscall(SYS_setresuid, s->uid, s->uid, s->uid))
+        return psng_fail(s, PSNG_UID);
+    if (getresuid(&r, &e, &v) || r != s->uid || e != s->uid || v != s->uid) {
+        errno = EPERM;
+        return psng_fail(s, PSNG_UID);
+    }
+    if (s->uid != 0 && syscall(SYS_setresuid, 0, 0, 0) == 0) {
+        errno = EPERM;
+        return psng_fail(s, PSNG_UID);
+    }
+    /* Our parent's memory is ours until exec: whatever fs.suid_dumpable says, not his. */
+    prctl(PR_SET_DUMPABLE, 0);
+    return 0;
+}
+
+static void psng_own_pid(char *entry)
+{
+    char digits[24];
+    int count = 0;
+    for (pid_t pid = getpid(); pid; pid /= 10)
+        digits[count++] = '0' + pid % 10;
+    entry = strchr(entry, '=') + 1;
+    while (count)
+        *entry++ = digits[--count];
+    *entry = 0;
+}
+
+static void psng_report(const char *text)
+{
+    char line[12288], digits[24];
+    size_t used = 0;
+    for (; *text && used < sizeof line - sizeof digits; text++) {
+        if (*text != '\1') {
+            line[used++] = *text;
+            continue;
+        }
+        int count = 0;
+        for (pid_t pid = getpid(); pid; pid /= 10)
+            digits[count++] = '0' + pid % 10;
+        while (count)
+            line[used++] = digits[--count];
+    }
+    /* Whether anybody reads it must not decide whether the task runs. */
+    if (used && write(2, line, used) < 0)
+        return;
+}
+
+static void psng_close(unsigned first, unsigned last)
+{
+    if (first > last || !syscall(SYS_close_range, first, last, 0))
+        return;
+    for (unsigned fd = first; fd <= last && fd < 4096; fd++)
+        close(fd);
+}
+
+/* While it waits for a user's file it must hold nothing else: who waits for the end of a
+   connection would wait for that, too. */
+static void psng_close_others(struct psng_start *s)
+{
+    unsigned after = 3;
+    for (;;) {
+        unsigned next = ~0U;
+        for (int i = 0; i < 4 + s->cgroup_count; i++) {
+            int fd = i < 3 ? s->stdio[i] : i < 4 ? s->channel : s->cgroup_fds[i - 4];
+            if (fd >= (int)after && (unsigned)fd < next)
+                next = fd;
+        }
+        if (next == ~0U)
+            break;
+        psng_close(after, next - 1);
+        after = next + 1;
+    }
+    psng_close(after, ~0U);
+}
+
+/* The user's rights for some system calls. Signals of his do not reach us: the real id decides
+   about those. */
+static int psng_borrow(struct psng_start *s, int is_on)
+{
+    long uid = is_on ? s->uid : 0, gid = is_on ? s->gid : 0;
+    if (s->uid < 0)
+        return 0;
+    if (is_on && syscall(SYS_setgroups, s->group_count, s->groups))
+        return psng_fail(s, PSNG_GROUPS);
+    if (!is_on && syscall(SYS_setresuid, -1, uid, -1))
+        return psng_fail(s, PSNG_UID);
+    if (syscall(SYS_setresgid, -1, gid, -1))
+        return psng_fail(s, PSNG_GID);
+    if (is_on && syscall(SYS_setresuid, -1, uid, -1))
+        return psng_fail(s, PSNG_UID);
+    return 0;
+}
+
+/* A FIFO without a reader, a directory or a socket is refused instead of waited for. */
+static int psng_open(const char *path, int flags)
+{
+    struct stat found;
+    int fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    if (fd < 0 || fstat(fd, &found))
+        return -1;
+    if (S_ISDIR(found.st_mode)) {
+        errno = EISDIR;
+        return -1;
+    }
+    /* Only to open without waiting; a program expects its files to block. */
+    if (fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK))
+        return -1;
+    return fd;
+}
+
+/* All that a child in background says but for the end of its channel, by which it has begun or
+   failed. */
+static int psng_pass(struct psng_start *s, const int *fds, int count)
+{
+    char room[CMSG_SPACE(PSNG_MOST_OPENS * sizeof(int))] = {0};
+    struct iovec body = {"o", 1};
+    struct msghdr message = {0};
+    message.msg_iov = &body;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = CMSG_SPACE(count * sizeof(int));
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(count * sizeof(int));
+    memcpy(CMSG_DATA(head), fds, count * sizeof(int));
+    return sendmsg(s->channel, &message, MSG_NOSIGNAL);
+}
+
+/* Only in background: whatever of the user's is touched here may take for ever. */
+static int psng_prepare(struct psng_start *s)
+{
+    int fds[PSNG_MOST_OPENS], passed[PSNG_MOST_OPENS], count = 0;
+    if (__atomic_load_n(&s->is_cancelled, __ATOMIC_SEQ_CST))
+        _exit(127);
+    psng_close_others(s);
+    if (s->umask >= 0)
+        umask(s->umask);
+    if (psng_borrow(s, 1))
+        return -1;
+    if (s->cwd[0] && chdir(s->cwd))
+        return psng_fail(s, PSNG_CHDIR);
+    for (int i = 0; i < s->open_count; i++) {
+        s->which = i;
+        if ((fds[i] = psng_open(s->opens[i], s->open_flags[i])) < 0)
+            return psng_fail(s, PSNG_OPEN);
+        if (s->passes[i])
+            passed[count++] = fds[i];
+    }
+    if (psng_borrow(s, 0))
+        return -1;
+    if (count && psng_pass(s, passed, count) < 0)
+        return psng_fail(s, PSNG_FILES);
+    if (!s->paths[0])
+        _exit(0);
+    for (int i = 0; i < 3; i++)
+        if (s->stdio[i] < 0)
+            s->stdio[i] = fds[-1 - s->stdio[i]];
+    __atomic_store_n(&s->is_open, 1, __ATOMIC_SEQ_CST);
+    if (__atomic_load_n(&s->is_cancelled, __ATOMIC_SEQ_CST))
+        _exit(127);
+    return 0;
+}
+
+static int psng_child(struct psng_start *s)
+{
+    /* The kernel's own record, all zero: SIG_DFL. glibc would not touch signals 32 and 33. */
+    static const char plain[64];
+    if (s->channel >= 0 && psng_prepare(s))
+        return -1;
+    for (int i = 0; i < s->cgroup_count; i++)
+        if (write(s->cgroup_fds[i], "0", 1) < 0)
+            return psng_fail(s, PSNG_CGROUP);
+    if (s->cpu_bytes && syscall(SYS_sched_setaffinity, 0, s->cpu_bytes, s->cpus) < 0)
+        return psng_fail(s, PSNG_AFFINITY);
+    if (s->memory_mode >= 0 &&
+        syscall(SYS_set_mempolicy, s->memory_mode, s->memory_bytes ? s->memory_nodes : NULL,
+                s->memory_bytes * 8 + 1))
+        return psng_fail(s, PSNG_MEMORY);
+    if (s->nice <= 19)
+        setpriority(PRIO_PROCESS, 0, s->nice);
+    setsid();
+    /* Above all others first, so that no dup2 closes what another still needs. */
+    int high[3];
+    for (int i = 0; i < 3; i++)
+        if ((high[i] = fcntl(s->stdio[i], F_DUPFD_CLOEXEC, 64)) < 0)
+            return psng_fail(s, PSNG_FILES);
+    for (int i = 0; i < 3; i++)
+        if (dup2(high[i], i) < 0)
+            return psng_fail(s, PSNG_FILES);
+    /* In place the caller still has to say how it failed, and all it opened is O_CLOEXEC. */
+    if (s->channel >= 0) {
+        psng_close(3, s->channel - 1);
+        psng_close(s->channel + 1, ~0U);
+    } else if (!s->in_place) {
+        psng_close(3, ~0U);
+    }
+    if (s->terminal)
+        ioctl(0, TIOCSCTTY, 0);
+    if (psng_identity(s) || psng_limits(s))
+        return -1;
+    if (s->channel < 0) {
+        if (s->umask >= 0)
+            umask(s->umask);
+        if (s->cwd[0] && chdir(s->cwd))
+            return psng_fail(s, PSNG_CHDIR);
+    }
+    if (s->die_with_parent) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (getppid() != s->parent)
+            _exit(127);
+    }
+    if (s->pid_entry)
+        psng_own_pid(s->pid_entry);
+    psng_report(s->report);
+    for (int number = 1; number <= 64; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            syscall(SYS_rt_sigaction, number, plain, NULL, 8);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    int problem = ENOENT;
+    for (char **path = s->paths; *path; path++) {
+        execve(*path, s->argv, s->env);
+        if (errno != ENOENT && errno != ENOTDIR)
+            problem = errno;
+    }
+    errno = problem;
+    return psng_fail(s, PSNG_EXEC);
+}
+
+static int psng_entry(void *start)
+{
+    return psng_child((struct psng_start *)start);
+}
+
+#define PSNG_STACK (128 << 10)
+
+/* Returns when the child has begun its program or is dead. Signals are blocked: a handler must
+   not run in the child, which shares our memory until exec. */
+static pid_t psng_clone(struct psng_start *s, char *stack)
+{
+    int flags = CLONE_VM | CLONE_VFORK | CLONE_PARENT_SETTID | SIGCHLD;
+    /* The kernel tells `pid` before the child can do anything. */
+    pid_t pid = clone(psng_entry, stack + PSNG_STACK,
+                      flags | (s->is_sibling ? CLONE_PARENT : 0), s, &s->pid, NULL, NULL);
+    if (pid < 0) {
+        s->stage = PSNG_FORK;
+        s->error = errno;
+    }
+    return pid;
+}
+
+static pid_t psng_spawn(struct psng_start *s)
+{
+    sigset_t all, old;
+    if (s->in_place) {
+        s->parent = getppid();
+        return psng_child(s);
+    }
+    s->parent = s->is_sibling ? getppid() : getpid();
+    char *stack = (char *)malloc(PSNG_STACK);
+    if (!stack) {
+        s->stage = PSNG_FORK;
+        s->error = ENOMEM;
+        return -1;
+    }
+    sigfillset(&all);
+    sigprocmask(SIG_BLOCK, &all, &old);
+    pid_t pid = psng_clone(s, stack);
+    sigprocmask(SIG_SETMASK, &old, NULL);
+    free(stack);
+    return pid;
+}
+
+/* The thread that stands still instead of the caller. There is one in a process, and it lives as
+   long: the parent whose death is to be the tasks' is the thread that made them. */
+static struct {
+    pid_t process;
+    sem_t asked;
+    struct psng_start *start;
+    char stack[PSNG_STACK];
+} psng_background;
+
+static void *psng_serve(void *nothing)
+{
+    for (;;) {
+        while (sem_wait(&psng_background.asked))
+            ;
+        struct psng_start *s = psng_background.start;
+        psng_clone(s, psng_background.stack);
+        /* With that the caller sees the end, and may do away with `s`. */
+        close(s->channel);
+    }
+    return nothing;
+}
+
+static int psng_thread(void)
+{
+    sigset_t all, old;
+    pthread_t thread;
+    pthread_attr_t how;
+    sem_init(&psng_background.asked, 0, 0);
+    pthread_attr_init(&how);
+    pthread_attr_setstacksize(&how, PSNG_STACK);
+    pthread_attr_setdetachstate(&how, PTHREAD_CREATE_DETACHED);
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    int error = pthread_create(&thread, &how, psng_serve, NULL);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    pthread_attr_destroy(&how);
+    if (!error)
+        psng_background.process = getpid();
+    return error;
+}
+
+/* Returns a descriptor that has nothing to read, or makes `ours` one. */
+static int psng_rest(int ours)
+{
+    int quiet = eventfd(0, EFD_CLOEXEC);
+    if (ours < 0 || quiet < 0)
+        return quiet;
+    dup3(quiet, ours, O_CLOEXEC);
+    close(quiet);
+    return ours;
+}
+
+/* Returns 0, or -1 with stage and error; `ours` becomes our end of the channel. */
+static int psng_begin(struct psng_start *s, int ours)
+{
+    int fds[2];
+    s->stage = PSNG_FORK;
+    /* A fork of ours has no such thread. */
+    if (psng_background.process != getpid() && (s->error = psng_thread()))
+        return -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
+        s->error = errno;
+        return -1;
+    }
+    s->stage = PSNG_OK;
+    dup3(fds[0], ours, O_CLOEXEC);
+    close(fds[0]);
+    s->channel = fds[1];
+    s->parent = s->is_sibling ? getppid() : getpid();
+    psng_background.start = s;
+    sem_post(&psng_background.asked);
+    return 0;
+}
+
+/* Returns 'o' with descriptors that were passed, 'e' at the end, 0: nothing yet. */
+static int psng_take(int channel, int *fds, int *count)
+{
+    char room[CMSG_SPACE(PSNG_MOST_OPENS * sizeof(int))];
+    char said;
+    struct iovec body = {&said, 1};
+    struct msghdr message = {0};
+    *count = 0;
+    message.msg_iov = &body;
+    message.msg_iovlen = 1;
+    message.msg_control = room;
+    message.msg_controllen = sizeof room;
+    ssize_t got = recvmsg(channel, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (got < 1)
+        return 'e';
+    for (struct cmsghdr *at = CMSG_FIRSTHDR(&message); at; at = CMSG_NXTHDR(&message, at))
+        if (at->cmsg_level == SOL_SOCKET && at->cmsg_type == SCM_RIGHTS) {
+            *count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+            memcpy(fds, CMSG_DATA(at), *count * sizeof(int));
+        }
+    return said;
+}
+
+/* A child that has its files may be the program by now, and is left alone. */
+static void psng_cancel(struct psng_start *s)
+{
+    __atomic_store_n(&s->is_cancelled, 1, __ATOMIC_SEQ_CST);
+    pid_t pid = __atomic_load_n(&s->pid, __ATOMIC_SEQ_CST);
+    if (pid > 0 && !__atomic_load_n(&s->is_open, __ATOMIC_SEQ_CST))
+        kill(pid, SIGKILL);
+}
+
+static int psng_prctl(int option, unsigned long value)
+{
+    return prctl(option, value, 0, 0, 0);
+}
+
+#endif
