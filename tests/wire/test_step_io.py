@@ -100,3 +100,12 @@ def test_every_type_has_a_row() -> None:
         == set(step_io.FRAMES)
         <= kinds | set(step_io.FRAMES)
     )
+
+
+def test_frames_before_a_malformed_one_count() -> None:
+    """srun's first frame makes known who it is, and so that it can be told what was wrong."""
+    reader = step_io.Frames(step_io.SRUN)
+    good, bad = step_io.pack(step_io.PING), step_io.pack(step_io.SIGNAL, 0, b"")
+    assert [kind for kind, _, _ in reader.feed(good + bad)] == [step_io.PING]
+    with pytest.raises(step_io.BadStepFrame, match="SIGNAL"):
+        reader.feed(b"")

@@ -165,8 +165,21 @@ class Frames:
         self._buffer = bytearray()
         self._sender = sender
 
+    def _check_head(self, kind: int, length: int) -> bool:
+        """Return whether the body has to be checked, too. Raises BadStepFrame."""
+        row = FRAMES.get(kind)
+        if row is None:
+            raise BadStepFrame(f"unknown frame type {kind}")
+        if BOTH not in (self._sender, row[1]) and self._sender != row[1]:
+            raise BadStepFrame(f"{row[0]} is not sent by {self._sender}")
+        if length > row[3]:
+            raise BadStepFrame(f"{row[0]}: a body of {length} bytes; {row[3]} are allowed")
+        return bool(row[2] or row[4])
+
     def feed(self, data: "bytes | bytearray | memoryview") -> "list[tuple[int, int, bytes]]":
         """Return the frames (type, task, body) that `data` completes.
+
+        What came before a malformed frame counts: it is returned, and the next call raises.
 
         Raises:
             BadStepFrame: a type we do not know or that the other side does not send, a body that
@@ -174,25 +187,23 @@ class Frames:
         """
         buffer = self._buffer
         buffer += data
-        frames = []
+        frames: list[tuple[int, int, bytes]] = []
         at = 0
         have = len(buffer)
         while have - at >= HEAD_BYTES:
             kind, _, _, task, length = HEAD.unpack_from(buffer, at)
-            row = FRAMES.get(kind)
-            if row is None:
-                raise BadStepFrame(f"unknown frame type {kind}")
-            if BOTH not in (self._sender, row[1]) and self._sender != row[1]:
-                raise BadStepFrame(f"{row[0]} is not sent by {self._sender}")
-            if length > row[3]:
-                text = f"{row[0]}: a body of {length} bytes; {row[3]} are allowed"
-                raise BadStepFrame(text)
             end = at + HEAD_BYTES + length
-            if end > have:
-                break
-            body = bytes(buffer[at + HEAD_BYTES : end])
-            if row[2] or row[4]:
-                check_body(kind, body)
+            try:
+                needs_check = self._check_head(kind, length)
+                if end > have:
+                    break
+                body = bytes(buffer[at + HEAD_BYTES : end])
+                if needs_check:
+                    check_body(kind, body)
+            except BadStepFrame:
+                if frames:
+                    break
+                raise
             frames.append((kind, task, body))
             at = end
         if at:

@@ -179,11 +179,14 @@ class SrunLink:
             data = b""
         is_good = False
         try:
-            for kind, task, body in self._frames.feed(data):
-                if self._is_srun:
-                    self._on_frame(kind, task, body)
-                else:
-                    self._welcomed(kind, body)
+            frames = self._frames.feed(data)
+            while frames:
+                for kind, task, body in frames:
+                    if self._is_srun:
+                        self._on_frame(kind, task, body)
+                    else:
+                        self._welcomed(kind, body)
+                frames = self._frames.feed(b"")
             is_good = bool(data)
         except step_io.BadStepFrame as error:
             self._on_bad(str(error))
