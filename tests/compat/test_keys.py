@@ -18,9 +18,10 @@ from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from tests.ctld.rules.submission.test_submit import ALICE, BOB, ROOT, Room
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.frame.test_priority import ranked, rules_of
+from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.site import Site
 
 MORE = "PartitionName=x Nodes=n[1-2]"
 ENFORCED = "EnforcePartLimits=ALL\n"
@@ -46,16 +47,16 @@ ENFORCED = "EnforcePartLimits=ALL\n"
 )
 def test_a_partition_takes_no_such_job(line: str, request_: dict[str, object], code: int) -> None:
     """And one without the key does."""
-    room = Room(f"{ENFORCED}{MORE} DefMemPerCPU=100 {line}")
+    room = Site(f"{ENFORCED}{MORE} DefMemPerCPU=100 {line}")
     assert room.refused(partition="x", **request_) == code
-    Room(f"{ENFORCED}{MORE} DefMemPerCPU=100").job(partition="x", **request_)
+    Site(f"{ENFORCED}{MORE} DefMemPerCPU=100").job(partition="x", **request_)
 
 
 def test_default_and_default_time() -> None:
     """Default=YES takes jobs that name no partition, DefaultTime those without a limit."""
-    job = Room("").job()
+    job = Site("").job()
     assert (job.partition, job.time_limit_min) == ("main", 60)
-    assert Room(f"{MORE} DefaultTime=7 DefMemPerCPU=1").job(partition="x").time_limit_min == 7
+    assert Site(f"{MORE} DefaultTime=7 DefMemPerCPU=1").job(partition="x").time_limit_min == 7
 
 
 @pytest.mark.parametrize(
@@ -142,22 +143,22 @@ def test_priority_type_basic_is_the_order_of_submission() -> None:
 
 def test_first_and_max_job_id() -> None:
     """FirstJobId=500 begins; behind MaxJobId=501 numbers begin anew."""
-    room = Room("FirstJobId=500\nMaxJobId=502")
+    room = Site("FirstJobId=500\nMaxJobId=502")
     ids = [room.job().job_id for _ in range(2)]
     assert ids == [500, 501]
 
 
 def test_disable_root_jobs_and_job_requeue() -> None:
     """DisableRootJobs=YES and JobRequeue=0 of the whole cluster."""
-    assert Room("DisableRootJobs=YES").refused(ROOT) == Errno.ESLURM_USER_ID_MISSING
-    assert Room("JobRequeue=0").job().requeue is False
-    assert Room("").job(ROOT).requeue is True
+    assert Site("DisableRootJobs=YES").refused(ROOT) == Errno.ESLURM_USER_ID_MISSING
+    assert Site("JobRequeue=0").job().requeue is False
+    assert Site("").job(ROOT).requeue is True
 
 
 @pytest.mark.parametrize("word", ["NO", "ANY", "ALL"])
 def test_enforce_part_limits(word: str) -> None:
     """EnforcePartLimits: two partitions of which one takes the job."""
-    room = Room(f"EnforcePartLimits={word}\n{MORE} DefMemPerCPU=1 MaxTime=5")
+    room = Site(f"EnforcePartLimits={word}\n{MORE} DefMemPerCPU=1 MaxTime=5")
     if word == "ALL":
         code = Errno.ESLURM_INVALID_TIME_LIMIT
         assert room.refused(BOB, partition="x,main", time_limit_min=60) == code
@@ -171,7 +172,7 @@ def test_tmp_disk_must_be_there() -> None:
     node = next(one for one in cluster_of(conf).living_nodes() if one.spec.name == "x")
     facts = NodeFacts(cpus=1, real_memory_mib=10, tmp_disk_mib=99)
     assert _shortage(node, facts) == "Low TmpDisk (reported:99 < configured:100)"
-    room = Room("NodeName=x CPUs=1 TmpDisk=100\nPartitionName=x Nodes=x")
+    room = Site("NodeName=x CPUs=1 TmpDisk=100\nPartitionName=x Nodes=x")
     code = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
     assert room.refused(ALICE, partition="x", tmp_mib=101, mem_per_node_mib=1) == code
     room.job(ALICE, partition="x", tmp_mib=100, mem_per_node_mib=1)
@@ -179,7 +180,7 @@ def test_tmp_disk_must_be_there() -> None:
 
 def test_mem_spec_limit_is_not_for_jobs() -> None:
     """MemSpecLimit=400 of RealMemory=1000 leaves 600."""
-    room = Room("NodeName=x CPUs=1 RealMemory=1000 MemSpecLimit=400\nPartitionName=x Nodes=x")
+    room = Site("NodeName=x CPUs=1 RealMemory=1000 MemSpecLimit=400\nPartitionName=x Nodes=x")
     code = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
     assert room.refused(partition="x", mem_per_node_mib=601) == code
     room.job(partition="x", mem_per_node_mib=600)

@@ -31,16 +31,15 @@ from pyslurm_ng.sched.request.need import need_of
 from pyslurm_ng.wire.query_messages import ShowNodes
 from tests.cli.reference_cluster import ADMIN
 from tests.ctld.followers.test_usage_index import PLAIN, ends, started
-from tests.ctld.rules.submission.test_submit import Room
-from tests.ctld.rules.test_reasons import Scene
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.cons_tres.test_charged_cpus import _started
 from tests.sched.cons_tres.test_devices import GPUS, node
 from tests.sched.cons_tres.test_parts import CONF as PARTS, Site as PartsSite
 from tests.sched.cons_tres.test_rows import ROWS
 from tests.sched.frame.test_priority import ranked, rules_of
-from tests.sched.preemption.test_preempt import BASE, TIERS, Site
+from tests.sched.preemption.preemption_site import BASE, TIERS, PreemptionSite
 from tests.sched.timeline.test_topology_plan import CONF as EIGHT, cluster_with, run, whole
+from tests.world.site import Site
 
 MINUTE_US = 60_000_000
 BLOCKS = "BlockName=b1 Nodes=n[1-4]\nBlockName=b2 Nodes=n[5-8]\n"
@@ -53,8 +52,8 @@ def test_features_are_where_constraints_lead() -> None:
     """Features of a node's line: a job that asks for one runs there, without any nowhere."""
     lines = "NodeName=x CPUs=1 {}\nPartitionName=x Nodes=x DefMemPerCPU=0"
     code = Errno.ESLURM_INVALID_FEATURE
-    assert Room(lines.format("")).refused(partition="x", constraint="fast") == code
-    Room(lines.format("Features=fast")).job(partition="x", constraint="fast")
+    assert Site(lines.format("")).refused(partition="x", constraint="fast") == code
+    Site(lines.format("Features=fast")).job(partition="x", constraint="fast")
 
 
 def test_reason_of_a_state_in_the_file() -> None:
@@ -74,9 +73,9 @@ def test_sockets_per_board() -> None:
         "NodeName=x CPUs=8 Boards=2 {} CoresPerSocket={}\nPartitionName=x Nodes=x DefMemPerCPU=0"
     )
     wants = {"partition": "x", "nodes_min": 1, "sockets_per_node": 4}
-    Room(lines.format("SocketsPerBoard=2", 2)).job(**wants)
+    Site(lines.format("SocketsPerBoard=2", 2)).job(**wants)
     code = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
-    assert Room(lines.format("SocketsPerBoard=1", 4)).refused(**wants) == code
+    assert Site(lines.format("SocketsPerBoard=1", 4)).refused(**wants) == code
 
 
 # Networks ----------------------------------------------------------------------------------------
@@ -127,10 +126,10 @@ def test_topology_plugin(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "nodes"), [("cons_tres", [0, 0]), ("linear", [0, 1])])
 def test_select_type(kind: str, nodes: list[int]) -> None:
     """SelectType=select/cons_tres: two small jobs share a node; with linear each has its own."""
-    site = Site(f"{BASE.replace('CR_Core_Memory', 'CR_Memory')}SelectType=select/{kind}\n"
+    site = PreemptionSite(f"{BASE.replace('CR_Core_Memory', 'CR_Memory')}SelectType=select/{kind}\n"
                 "PartitionName=main Nodes=ALL Default=YES\n")  # fmt: skip
-    jobs = [site.job("main", 1, mem_per_cpu_mib=1) for _ in range(2)]
-    site.run()
+    jobs = [site.add("main", 1, mem_per_cpu_mib=1) for _ in range(2)]
+    site.run_pass()
     assert [site.nodes(job) for job in jobs] == [[at] for at in nodes]
 
 
@@ -179,12 +178,14 @@ def test_one_gpu_or_all_may_be_shared(flag: str, running: int) -> None:
 )
 def test_a_partition_has_a_preempt_mode_of_its_own(cluster: str, own: str, mode: str) -> None:
     """PreemptMode of the victims' partition says what becomes of them."""
-    site = Site((TIERS % cluster).replace("PartitionName=low", f"PartitionName=low {own}"))
+    site = PreemptionSite(
+        (TIERS % cluster).replace("PartitionName=low", f"PartitionName=low {own}")
+    )
     for _ in range(4):
-        site.job("low", 4, mem_per_cpu_mib=1)
-    site.run()
-    site.job("high", 4, mem_per_cpu_mib=1)
-    [item] = site.run().preemptions
+        site.add("low", 4, mem_per_cpu_mib=1)
+    site.run_pass()
+    site.add("high", 4, mem_per_cpu_mib=1)
+    [item] = site.run_pass().preemptions
     assert [how for _, how in item.victims] == [mode]
 
 
@@ -195,24 +196,28 @@ def test_preempt_mode_priority(cluster: str, own: str) -> None:
     """PreemptMode=PRIORITY spares jobs whose priority is not lower; without it the tier decides."""
     for word, is_spared in (("", False), ("yes", True)):
         text = TIERS % (cluster if word else "CANCEL")
-        site = Site(text.replace("PartitionName=low", f"PartitionName=low {own if word else ''}"))
-        low = [site.job("low", 4) for _ in range(4)]
-        site.run()
+        site = PreemptionSite(
+            text.replace("PartitionName=low", f"PartitionName=low {own if word else ''}")
+        )
+        low = [site.add("low", 4) for _ in range(4)]
+        site.run_pass()
         for job in low:
             site.apply_one(ev.JobUpdated(START_US, job, {"priority": 9}))
-        high = site.job("high", 4)
+        high = site.add("high", 4)
         site.apply_one(ev.JobUpdated(START_US, high, {"priority": 8}))
-        assert (site.run().preemptions == []) == is_spared
+        assert (site.run_pass().preemptions == []) == is_spared
     site.apply_one(ev.JobUpdated(START_US, high, {"priority": 10}))
-    assert site.run().preemptions
+    assert site.run_pass().preemptions
 
 
 @pytest.mark.parametrize("seconds", [0, 30, 60])
 def test_gang_and_its_time_slice(seconds: int) -> None:
     """PreemptMode=GANG lets two jobs of the same cores take turns of SchedulerTimeSlice."""
-    site = Site(ROWS % (f"PreemptMode=GANG\nSchedulerTimeSlice={seconds}" if seconds else ""))
-    pair = [site.job("twice", 4, node_list="n1") for _ in range(2)]
-    site.run()
+    site = PreemptionSite(
+        ROWS % (f"PreemptMode=GANG\nSchedulerTimeSlice={seconds}" if seconds else "")
+    )
+    pair = [site.add("twice", 4, node_list="n1") for _ in range(2)]
+    site.run_pass()
     states = []
     for _ in range(240):
         site.wait(1)
@@ -265,7 +270,7 @@ def test_priority_calc_period(minutes: int, is_kept: bool) -> None:
 def test_qos_of_a_partition() -> None:
     """QOS of a partition's line: its limits hold for all jobs there."""
     for key, is_limited in (("", False), ("QOS=gate", True)):
-        scene = Scene(
+        scene = Site(
             f"AccountingStorageEnforce=limits\nPartitionName=x Nodes=n4 DefMemPerCPU=1 {key}"
         )
         scene.account()
@@ -282,7 +287,7 @@ def test_qos_of_a_partition() -> None:
 )
 def test_accounting_storage_enforce(word: str, starts: bool, is_ended: bool) -> None:
     """AccountingStorageEnforce=limits ends a job whose minutes are over, =safe starts none such."""
-    scene = Scene(f"AccountingStorageEnforce={word}")
+    scene = Site(f"AccountingStorageEnforce={word}")
     scene.account(Limits(grp_tres_mins={"cpu": 20}))
     long = scene.job(account="physics", time_limit_min=60)
     short = scene.job(account="physics", time_limit_min=10)

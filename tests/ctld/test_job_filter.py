@@ -14,9 +14,10 @@ from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter
 from tests.cli.reference_cluster import NOW_US, queue
-from tests.ctld.rules.submission.test_submit import ROOT, Room
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
 from tests.operations import lines_run
+from tests.world.callers import ROOT
+from tests.world.site import Site
 
 
 def named(cluster: Cluster, texts: list[str]) -> tuple[list[Part], list[str]]:
@@ -87,7 +88,7 @@ def test_ids_as_typed(text: str, expected: list[str]) -> None:
 
 def with_arrays(tasks: int, started: int) -> Cluster:
     """Return a cluster with two arrays, of which so many tasks are records of their own."""
-    room = Room(f"MaxArraySize={tasks + 1}\nMaxJobCount={4 * tasks}")
+    room = Site(f"MaxArraySize={tasks + 1}\nMaxJobCount={4 * tasks}")
     for head in [room.job(array=f"0-{tasks - 1}:1") for _ in range(2)]:
         splits = [
             ev.ArrayTaskSplit(room.now_us, head.job_id, 3 * n, 2 * n + 9 + head.job_id)

@@ -27,9 +27,9 @@ from pyslurm_ng.wire.job_messages import (
     SubmitJob,
 )
 from pyslurm_ng.wire.query_messages import UpdateJob
-from tests.ctld.rules.reservation_room import ALICE
-from tests.ctld.rules.test_reasons import Scene
 from tests.model.clusters import submit
+from tests.world.callers import ALICE
+from tests.world.site import Site
 
 
 class Kept:
@@ -64,7 +64,7 @@ class OptionState:
         raise AssertionError((code, text))
 
 
-def writer_of(scene: Scene) -> tuple[Writer, Kept, list[Callable[[], None]]]:
+def writer_of(scene: Site) -> tuple[Writer, Kept, list[Callable[[], None]]]:
     journal, soon = Kept(), []  # type: ignore[var-annotated]
 
     def bug(why: str, error: BaseException) -> None:
@@ -75,7 +75,7 @@ def writer_of(scene: Scene) -> tuple[Writer, Kept, list[Callable[[], None]]]:
 
 def test_a_change_of_many_jobs_is_several_records() -> None:
     """One short message changes hundreds of jobs; each record of a change holds a whole request."""
-    scene = Scene()
+    scene = Site()
     long = JobRequest(argv=("a" * 60_000,))
     jobs = [submit(scene.cluster, long, uid=ALICE.uid) for _ in range(300)]
     writer, journal, soon = writer_of(scene)
@@ -98,7 +98,7 @@ def test_a_change_of_many_jobs_is_several_records() -> None:
 
 def test_decisions_of_one_turn_do_not_add_up_without_end() -> None:
     """Sixteen scripts of 3 MiB in one turn of the loop were one record of 48 MiB."""
-    scene = Scene()
+    scene = Site()
     writer, journal, soon = writer_of(scene)
     for number in range(16):
         content = bytes([number]) * (3 << 20)
@@ -111,7 +111,7 @@ def test_decisions_of_one_turn_do_not_add_up_without_end() -> None:
 
 def test_the_largest_submission_is_sent_to_slurmdbd_in_one_message() -> None:
     """All that a message may hold: script, environment, and options of 128 components."""
-    scene = Scene("SchedulerParameters=max_script_size=67108864")
+    scene = Site("SchedulerParameters=max_script_size=67108864")
     each = MAX_OPTION_BYTES // MOST_COMPONENTS - 2000
     words = ("w" * (each // 4),) * 3
     requests = [JobRequest(argv=words, submit_line="s" * (each // 4)) for _ in range(128)]

@@ -19,8 +19,9 @@ from pyslurm_ng.model.events import LicensesUpdated
 from pyslurm_ng.model.license_server import deficit
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
-from tests.ctld.rules.reservation_room import BOB, Room
 from tests.dbd.accounting_room import assignments, manage, register
+from tests.world.callers import BOB
+from tests.world.site import Site
 
 MATLAB = "name=matlab server=flex_host"
 ADD = f"add resource {MATLAB} count=50 servertype=flexlm type=license cluster=demo"
@@ -164,7 +165,7 @@ def test_a_store_of_before_gets_the_tables(store: Database) -> None:
 def test_jobs_use_them_by_name_and_server(store: Database) -> None:
     """A reconfigure leaves them, the server's word changes them; local ones stay."""
     manage(store, f"{ADD} percentallowed=40")
-    room = Room("Licenses=ansys:2")
+    room = Site("Licenses=ansys:2")
     told = update(store)
     assert told is not None
     room.apply(mirror(room.cluster, told, room.now_us))
@@ -189,7 +190,7 @@ def test_jobs_use_them_by_name_and_server(store: Database) -> None:
     assert job.licenses_alloc and wide.licenses_alloc
 
 
-def tell(store: Database, room: Room, words: str = "") -> None:
+def tell(store: Database, room: Site, words: str = "") -> None:
     """Change the resource and let the controller hear of it."""
     if words:
         assert manage(store, f"modify resource where {MATLAB} set {words}").exit_code == 0
@@ -202,7 +203,7 @@ def tell(store: Database, room: Room, words: str = "") -> None:
 def test_licences_in_use_elsewhere_are_missing_here(store: Database) -> None:
     """LastConsumed counts all users of the server; those that jobs had then are no others."""
     manage(store, f"{ADD} percentallowed=100")
-    room = Room("")
+    room = Site("")
     tell(store, room)
     mine = room.job(BOB, licenses="matlab@flex_host:20")
     room.run_pass()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
@@ -19,11 +20,12 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import TERMINAL_STATES
 from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter, UpdateJob
-from tests.ctld.rules.reservation_room import MINUTE_US, ROOT, Room
 from tests.operations import lines_run
+from tests.world.callers import ROOT
+from tests.world.site import Site
 
 
-class Scene(Room):
+class Scene(Site):
     """A room whose index hears of all that happens."""
 
     def __init__(self, more: str = "") -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_HOLD
+from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_EXCLUSIVE, REQ_HOLD
 from pyslurm_ng.cli.control.explain import lines
 from pyslurm_ng.ctld.queries.explained import explained, limit_holders
 from pyslurm_ng.ctld.queries.job_fields import dependency_text
@@ -18,10 +18,8 @@ from pyslurm_ng.sched.explain.explain import outlook
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import JobExplained
-from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US
-from tests.ctld.rules.test_reasons import (
+from tests.ctld.rules.reason_scenarios import (
     ENFORCED,
-    Scene,
     array_limit,
     cleaning,
     held_by_admin,
@@ -31,9 +29,11 @@ from tests.ctld.rules.test_reasons import (
     priority,
     reservation_deleted,
 )
+from tests.world.callers import BOB
+from tests.world.reservations import ReservationSite
 
 
-def answer(scene: Scene, job: Job, asked: str = "") -> JobExplained:
+def answer(scene: ReservationSite, job: Job, asked: str = "") -> JobExplained:
     view = snapshot(scene.cluster, scene.now_us)
     found = outlook(view, policy(scene.conf), job.job_id)
     return explained(scene.cluster, scene.soft, job, found, [], 0, scene.now_us, asked)
@@ -50,14 +50,14 @@ def answer(scene: Scene, job: Job, asked: str = "") -> JobExplained:
     ],
 )
 def test_who_held_it(scenario: object, words: str) -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = scenario(scene)  # type: ignore[operator]
     (line,) = scene.sentences(job)
     assert words in line and line.endswith(f"scontrol release {job.job_id}")
 
 
 def test_a_dependency_says_until_when_at_the_latest() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     first = scene.running(time_limit_min=90)
     second = scene.waiting(dependency=f"afterok:{first.job_id}", time_limit_min=30)
     (line,) = scene.sentences(second)
@@ -67,7 +67,7 @@ def test_a_dependency_says_until_when_at_the_latest() -> None:
 
 
 def test_a_dependency_on_a_task_speaks_of_that_task() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     array = scene.job(array="1-4%1", time_limit_min=30)
     second = scene.job(dependency=f"afterok:{array.job_id}_1,afterok:{array.job_id}_3")
     tail = scene.job(dependency=f"afterany:{array.job_id}")
@@ -84,7 +84,7 @@ def test_a_dependency_on_a_task_speaks_of_that_task() -> None:
 
 
 def test_licences_that_the_cluster_does_not_have() -> None:
-    scene = Scene("Licenses=matlab:2")
+    scene = ReservationSite("Licenses=matlab:2")
     job = scene.job(licenses="matlab:2")
     scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 1),))])
     scene.run_pass()
@@ -92,14 +92,14 @@ def test_licences_that_the_cluster_does_not_have() -> None:
 
 
 def test_a_licence_says_who_has_it() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = licenses(scene)
     (line,) = scene.sentences(job)
     assert line.startswith("needs 1 of licence matlab; 1 of 1 are used by job 1, which ends in")
 
 
 def test_licences_used_outside_of_the_cluster_are_counted() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     told = ServerUse("matlab@flex", 8, 8, scene.now_us)
     scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab@flex", 9),), (told,))])
     job = scene.job(licenses="matlab@flex:2")
@@ -111,7 +111,7 @@ def test_licences_used_outside_of_the_cluster_are_counted() -> None:
 
 
 def test_an_array_speaks_of_its_next_task() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = array_limit(scene)
     found = answer(scene, job, f"{job.job_id}_3")
     assert found.job_id == f"{job.job_id}_3"
@@ -122,7 +122,7 @@ def test_an_array_speaks_of_its_next_task() -> None:
 
 
 def test_the_start_is_that_of_squeue() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = priority(scene)
     scene.now_us += 5_000_000
     found = answer(scene, job)
@@ -132,7 +132,7 @@ def test_the_start_is_that_of_squeue() -> None:
 
 
 def test_who_counts_for_a_limit_the_first_to_end_first() -> None:
-    scene = Scene(ENFORCED)
+    scene = ReservationSite(ENFORCED)
     scene.account(quality=Limits(grp_jobs=2))
     long = scene.running(time_limit_min=60)
     short = scene.running(time_limit_min=10)
@@ -145,20 +145,20 @@ def test_who_counts_for_a_limit_the_first_to_end_first() -> None:
 
 
 def test_a_run_that_is_cleaned_up_is_not_waiting_yet() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = cleaning(scene)
     found = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
     assert JobState[found.state] == JobState(job.state)
 
 
 def test_a_begin_time_is_told() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = scene.waiting(begin_us=scene.now_us + 2 * HOUR_US)
     assert scene.sentences(job) == ["its begin time is 2 h away"]
 
 
 def test_the_reason_of_a_partition_that_is_gone() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job = scene.waiting(partition="gpu", flags=REQ_HOLD)
     fields = {"priority": 1, "reason": 0, "eligible_us": scene.now_us}
     scene.apply([ev.JobUpdated(scene.now_us, job.job_id, fields)])
@@ -170,7 +170,7 @@ def test_the_reason_of_a_partition_that_is_gone() -> None:
 
 def test_private_jobs_have_no_names() -> None:
     """PrivateData=jobs: what others hold is told, not who they are."""
-    scene = Scene()
+    scene = ReservationSite()
     job = priority(scene)
     view = snapshot(scene.cluster, scene.now_us)
     found = outlook(view, policy(scene.conf), job.job_id)
@@ -191,7 +191,7 @@ def test_private_jobs_have_no_names() -> None:
 
 
 def test_a_term_that_waits_for_minutes_says_how_many() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     first = scene.running(time_limit_min=90)
     second = scene.waiting(dependency=f"after:{first.job_id}+10")
     scene.now_us += 4 * MINUTE_US
@@ -200,7 +200,7 @@ def test_a_term_that_waits_for_minutes_says_how_many() -> None:
 
 
 def test_a_singleton_names_those_before_it() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     first = scene.running(name="one")
     second = scene.waiting(name="one", dependency="singleton")
     assert scene.sentences(second) == [f"jobs of alice named one have to end first: {first.job_id}"]
@@ -208,7 +208,7 @@ def test_a_singleton_names_those_before_it() -> None:
 
 def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> None:
     """The running tasks, until whose end its next one waits, are named, and what would help."""
-    scene = Scene()
+    scene = ReservationSite()
     job = array_limit(scene)
     found = answer(scene, job)
     (running,) = (other.job_id for other in scene.cluster.jobs.values() if other is not job)
@@ -222,14 +222,14 @@ def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> No
 
 def test_a_higher_limit_is_offered_only_if_it_helps() -> None:
     """The licence comes back no sooner than the task ends that counts for the limit."""
-    scene = Scene("Licenses=matlab:1")
+    scene = ReservationSite("Licenses=matlab:1")
     job = scene.waiting(array="0-3%1", licenses="matlab:1")
     found = answer(scene, job)
     assert (found.start_us, found.sooner) == (scene.now_us + 60 * MINUTE_US, [])
 
 
 def test_a_reservation_that_keeps_licences_is_named() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     scene.apply([ev.LicensesUpdated(scene.now_us, (("matlab", 4),))])
     scene.make("class", licenses="matlab:3", flags="ANY_NODES", users="bob", duration=30)
     job = scene.waiting(licenses="matlab:2", time_limit_min=10)
@@ -240,7 +240,7 @@ def test_a_reservation_that_keeps_licences_is_named() -> None:
 
 
 def test_a_suspended_job_says_who_has_its_cores() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     job, other = scene.running(), scene.running(BOB)
     scene.apply([
         ev.JobUpdated(scene.now_us, job.job_id, {"suspended_by": other.job_id}),
@@ -252,7 +252,7 @@ def test_a_suspended_job_says_who_has_its_cores() -> None:
 
 
 def test_a_whole_array_is_named_as_in_slurm() -> None:
-    scene = Scene()
+    scene = ReservationSite()
     array = scene.job(array="1-2")
     job = scene.waiting(dependency=f"afterok:{array.job_id},afterany:{array.job_id}_2")
     texts = dependency_text(scene.cluster, job.dependencies, False)
@@ -270,7 +270,7 @@ def test_a_whole_array_is_named_as_in_slurm() -> None:
     ],
 )
 def test_a_start_for_which_no_room_is_kept_is_an_estimate(option: str, guessed: list[bool]) -> None:
-    scene = Scene(f"SchedulerParameters={option}" if option else "")
+    scene = ReservationSite(f"SchedulerParameters={option}" if option else "")
     scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
     wide = {"nodes_min": 4, "nodes_max": 4, "flags": REQ_EXCLUSIVE, "time_limit_min": 30}
     jobs = [scene.job(**wide), scene.job(**wide)]
@@ -280,7 +280,7 @@ def test_a_start_for_which_no_room_is_kept_is_an_estimate(option: str, guessed: 
 
 def test_who_is_beyond_the_window_still_goes_first() -> None:
     """One that waits for a node that is away does not."""
-    scene = Scene("SchedulerParameters=bf_window=10")
+    scene = ReservationSite("SchedulerParameters=bf_window=10")
     scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
     wide = {"nodes_min": 4, "nodes_max": 4, "flags": REQ_EXCLUSIVE, "time_limit_min": 30}
     _, second = scene.job(**wide), scene.job(**wide)

@@ -8,12 +8,12 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.site import Site
 
 
 def test_a_controller_started_anew_shows_the_same() -> None:
     """It is journaled with the start, so that nobody has to reckon it anew."""
-    scene = Scene()
+    scene = Site()
     job = scene.job()
     plan = scene.plan(snapshot(scene.cluster, scene.now_us), policy(scene.conf))
     scene.apply(

@@ -5,17 +5,18 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import HOUR_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.queries.will_run import test_job as would_run
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
-from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, Room
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB
+from tests.world.reservations import ReservationSite
 
 
-def answer(here: Room, who: object = BOB, **request: object) -> tuple[float, str]:
+def answer(here: ReservationSite, who: object = BOB, **request: object) -> tuple[float, str]:
     """Return in how many hours and where a request would start."""
     message = TestJob(request=JobRequest(**request))  # type: ignore[arg-type]
     found = would_run(here.cluster, Soft(START_US), here.conf, message, who, here.now_us)  # type: ignore[arg-type]
@@ -24,16 +25,16 @@ def answer(here: Room, who: object = BOB, **request: object) -> tuple[float, str
 
 
 @pytest.fixture
-def here() -> Room:
+def here() -> ReservationSite:
     """Return four nodes, of which n1 is reserved for alice from 1 h on, and n2 is busy till 2 h."""
-    room = Room(plan=Planner())
+    room = ReservationSite(plan=Planner())
     room.make(nodes="n1", starttime=START_US + HOUR_US, duration=180)
     room.job(BOB, node_list="n2", time_limit_min=120, flags=REQ_EXCLUSIVE)
     room.run_pass()
     return room
 
 
-def test_reservations_of_others_are_in_the_way(here: Room) -> None:
+def test_reservations_of_others_are_in_the_way(here: ReservationSite) -> None:
     """For as long as the job would run; a short one is over before."""
     assert answer(here, node_list="n1", time_limit_min=60) == (0.0, "n1")
     assert answer(here, node_list="n1", time_limit_min=90) == (4.0, "n1")
@@ -41,7 +42,7 @@ def test_reservations_of_others_are_in_the_way(here: Room) -> None:
     assert answer(here, node_list="n2", time_limit_min=60, flags=REQ_EXCLUSIVE) == (2.0, "n2")
 
 
-def test_inside_a_reservation_its_times_count(here: Room) -> None:
+def test_inside_a_reservation_its_times_count(here: ReservationSite) -> None:
     """It begins in an hour; a job that would outlive it starts all the same."""
     assert answer(here, ALICE, reservation="r", time_limit_min=60) == (1.0, "n1")
     assert answer(here, ALICE, reservation="r", time_limit_min=240) == (1.0, "n1")
@@ -49,7 +50,7 @@ def test_inside_a_reservation_its_times_count(here: Room) -> None:
 
 def test_parts_of_nodes_are_left_to_others() -> None:
     """Twelve of sixteen cores of n1 are everybody's."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n1", corecnt=4, duration=120)
     here.advance()
     alone = {"node_list": "n1", "nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
@@ -59,7 +60,7 @@ def test_parts_of_nodes_are_left_to_others() -> None:
 
 def test_a_partition_that_gives_more_nodes_than_asked_for_is_none() -> None:
     """There a job would wait for good; another of its partitions may do."""
-    here = Room("PartitionName=wide Nodes=n[1-4] MinNodes=2", plan=Planner())
+    here = ReservationSite("PartitionName=wide Nodes=n[1-4] MinNodes=2", plan=Planner())
     one = {"nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
     assert answer(here, partition="wide,main", **one) == (0.0, "n3")
     message = TestJob(request=JobRequest(partition="wide", **one))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.rules.queue import accrual
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.model.job import Job
-from tests.ctld.rules.reservation_room import ALICE, BOB, MINUTE_US, Room
+from tests.world.callers import ALICE, BOB
+from tests.world.site import Site
 
 TWO = Limits(max_jobs_accrue=2)
 GROUP_OF_TWO = Limits(grp_jobs_accrue=2)
 NO = Limits()
 
 
-def site(own: Limits = NO, parent: Limits = NO, quality: Limits = NO) -> Room:
+def site(own: Limits = NO, parent: Limits = NO, quality: Limits = NO) -> Site:
     """Return alice and bob in one account, in a QOS."""
-    room = Room("AccountingStorageEnforce=limits")
+    room = Site("AccountingStorageEnforce=limits")
     users = tuple(UserRecord(name, default_account="physics") for name in ("alice", "bob"))
     members = (
         Association(1, "root"),
@@ -34,7 +36,7 @@ def site(own: Limits = NO, parent: Limits = NO, quality: Limits = NO) -> Room:
     return room
 
 
-def gathers(room: Room, *jobs: Job) -> list[bool]:
+def gathers(room: Site, *jobs: Job) -> list[bool]:
     """Return which of some jobs gather age after a minute."""
     room.now_us += MINUTE_US
     room.apply(accrual.due(room.cluster, room.now_us))

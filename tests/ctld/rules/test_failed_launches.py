@@ -6,26 +6,24 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import END_CLEAN
+from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.nodes.failed_launches import IN_A_ROW, REASON
 from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag
-from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter, UpdateNodes
-from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT, Caller, Room
+from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.site import Site
 
 BAD = 3
 """The only node of its partition."""
 
 
-class Site(Room):
-    """A room of which one node launches nothing, or something."""
-
-    def __init__(self) -> None:
-        super().__init__(plan=Planner())
+class FailingSite(Site):
+    """A site of which one node launches nothing, or something."""
 
     def tell(self, report: nm.JobReport) -> None:
         self.apply(judge(self.cluster, BAD, report, self.conf, self.now_us))
@@ -51,9 +49,9 @@ class Site(Room):
         return node.reason if node.flags & NodeFlag.DRAIN else ""
 
 
-def failing(*users: Caller) -> Site:
+def failing(*users: Caller) -> FailingSite:
     """Return a site on which a job of each of these users failed in turn."""
-    site = Site()
+    site = FailingSite()
     for who in users:
         site.launch(who, fails=True)
     return site

@@ -25,8 +25,8 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs
-from tests.ctld.rules.submission.test_submit import ALICE, ROOT
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
+from tests.world.callers import ALICE, ROOT
 
 MINUTE_US = 60_000_000
 

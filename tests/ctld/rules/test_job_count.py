@@ -19,11 +19,11 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.job_messages import SubmitJob
-from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.site import Site
 
 
-def submits(scene: Scene, who: Caller, tasks: int, components: int = 1) -> bool:
+def submits(scene: Site, who: Caller, tasks: int, components: int = 1) -> bool:
     """Submit an array or a job; whether it is taken."""
     array = f"0-{tasks - 1}" if tasks > 1 else ""
     request = JobRequest(array=array, flags=REQ_HOLD)
@@ -37,7 +37,7 @@ def submits(scene: Scene, who: Caller, tasks: int, components: int = 1) -> bool:
     return True
 
 
-def filled(scene: Scene, who: Caller) -> int:
+def filled(scene: Site, who: Caller) -> int:
     """Submit the largest arrays that fit until nothing does; return the user's jobs."""
     for size in (1000, 100, 10, 1):
         while submits(scene, who, size):
@@ -51,7 +51,7 @@ def user(uid: int) -> Caller:
 
 def test_one_users_arrays_leave_room_for_others() -> None:
     """One user alone has nearly the whole table, and a newcomer nine tenths of the rest."""
-    scene = Scene("MaxJobCount=10000")
+    scene = Site("MaxJobCount=10000")
     assert filled(scene, ALICE) == 8991
     assert filled(scene, BOB) == 900
     assert submits(scene, user(2001), 50)
@@ -59,7 +59,7 @@ def test_one_users_arrays_leave_room_for_others() -> None:
 
 def test_many_users_use_the_whole_table() -> None:
     """What is kept free is little once many users have jobs, and none of them has much more."""
-    scene = Scene("MaxJobCount=400")
+    scene = Site("MaxJobCount=400")
     taken = [0] * 40
     for turn in count():
         before = jobs_of_all(scene.cluster)
@@ -75,7 +75,7 @@ def test_many_users_use_the_whole_table() -> None:
 
 def test_operators_have_the_last_places() -> None:
     """When users have taken all they may, an administrator can still submit."""
-    scene = Scene("MaxJobCount=5000")
+    scene = Site("MaxJobCount=5000")
     for uid in range(2001, 2030):
         filled(scene, user(uid))
     assert not submits(scene, user(3000), 1)
@@ -86,7 +86,7 @@ def test_operators_have_the_last_places() -> None:
 
 def test_room_comes_back_with_what_is_forgotten() -> None:
     """Jobs count until they are forgotten, tasks without a record until the array has ended."""
-    scene = Scene("MaxJobCount=1000")
+    scene = Site("MaxJobCount=1000")
     assert submits(scene, ALICE, 890)
     assert not submits(scene, ALICE, 890)
     array = next(iter(scene.cluster.jobs))
@@ -100,14 +100,14 @@ def test_room_comes_back_with_what_is_forgotten() -> None:
 @pytest.mark.parametrize("most", [1, 2, 5, 9])
 def test_small_tables_can_be_filled_by_one(most: int) -> None:
     """A tenth of nine places is none."""
-    scene = Scene(f"MaxJobCount={most}")
+    scene = Site(f"MaxJobCount={most}")
     assert all(submits(scene, ALICE, 1) for _ in range(most))
     assert not submits(scene, ALICE, 1)
 
 
 def test_components_count_as_jobs() -> None:
     """A heterogeneous job is taken as a whole or not."""
-    scene = Scene("MaxJobCount=20")
+    scene = Site("MaxJobCount=20")
     assert submits(scene, ALICE, 1, components=17)
     assert not submits(scene, ALICE, 1, components=2)
     assert submits(scene, ALICE, 1)

@@ -28,9 +28,9 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob, UpdateNodes
-from tests.ctld.rules.test_reasons import Scene
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.timeline.test_node_plan import run_pass
+from tests.world.site import Site
 
 SECOND_US = 1_000_000
 ROOT = Caller(0, 0, "root", "root", is_operator=True, is_admin=True)
@@ -43,7 +43,7 @@ def conf_with(policy: str, more: str = "") -> SlurmConf:
     )
 
 
-class Loss(Scene):
+class Loss(Site):
     """A job whose node falls silent."""
 
     def __init__(self, policy: str) -> None:
@@ -118,7 +118,7 @@ def test_a_run_that_was_confirmed_in_time_leaves_no_doubt() -> None:
 @pytest.mark.parametrize("policy", ["slurm", "confirmed"])
 def test_a_node_that_does_not_list_a_run_has_to_answer_for_it(policy: str) -> None:
     """Its registration may be older than the run; as in Slurm it is taken at its word."""
-    scene, conf = Scene(), conf_with(policy)
+    scene, conf = Site(), conf_with(policy)
     job = scene.running()
     node_id = job.batch_node_id
     scene.apply([ev.DutiesDone(scene.now_us, tuple(
@@ -296,7 +296,7 @@ def test_a_policy_that_is_taken_up_later_holds_for_jobs_that_wait() -> None:
 
 def test_a_job_whose_nodes_are_all_lost_waits_for_each_of_them() -> None:
     """One answer of two is not enough."""
-    scene = Scene()
+    scene = Site()
     conf = conf_with("confirmed")
     job = scene.running(nodes_min=2, nodes_max=2)
     ids = tuple(alloc.node_id for alloc in job.nodes)
@@ -311,7 +311,7 @@ def test_a_job_whose_nodes_are_all_lost_waits_for_each_of_them() -> None:
 
 def test_a_finished_job_that_is_requeued_waits_as_well() -> None:
     """--no-requeue, so it ended NODE_FAIL; `scontrol requeue` does not bring it to life twice."""
-    scene = Scene()
+    scene = Site()
     job = scene.running()
     job.requeue = False
     (alloc,) = job.nodes

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import REQ_SIGNAL_RESV
+from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.starts.preempt import grace_over, preempt
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
@@ -16,23 +15,25 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
-from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
-from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
+from tests.world.callers import ALICE, BOB
+from tests.world.reservations import ReservationSite
 
 PREEMPTS = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE"
 USR1 = 10
 
 
-def room(more: str = PREEMPTS) -> Room:
+def room(more: str = PREEMPTS) -> ReservationSite:
     """Return a cluster on which all nodes are alice's in an hour, for two hours."""
-    scene = Room(more, plan=Planner())
+    scene = ReservationSite(more, plan=Planner())
     starts_us = scene.now_us + HOUR_US
     scene.make(nodes="ALL", starttime=starts_us, maxstartdelay="10")
     return scene
 
 
-def polite(scene: Room, *, before_s: int = 300, minutes: int = 90, **request: object) -> Job:
+def polite(
+    scene: ReservationSite, *, before_s: int = 300, minutes: int = 90, **request: object
+) -> Job:
     """Return bob's job that may overlap a reservation and takes so long to leave."""
     wanted = {"ntasks": 16, "nodes_min": 1, **request}
     return scene.job(
@@ -41,10 +42,10 @@ def polite(scene: Room, *, before_s: int = 300, minutes: int = 90, **request: ob
     )  # fmt: skip
 
 
-def pass_and_preempt(scene: Room) -> list[ev.AnyEvent]:
+def pass_and_preempt(scene: ReservationSite) -> list[ev.AnyEvent]:
     """Run a pass; do what it wants of victims; return those events."""
     done: list[ev.AnyEvent] = []
-    for item in scene.run_pass().preemptions:
+    for item in scene.run_pass(preempts=False).preemptions:
         events = preempt(scene.cluster, item, policy(scene.conf), scene.now_us)
         assert events is not None
         scene.apply(events)
@@ -132,12 +133,14 @@ def test_it_leaves_when_the_reservations_job_comes() -> None:
 
 def test_who_preempts_elsewhere_is_not_lent_nodes_as_well() -> None:
     """It gets room once."""
-    scene = Room(f"{PREEMPTS}\nPartitionName=high Nodes=ALL PriorityTier=9", plan=Planner())
+    scene = ReservationSite(
+        f"{PREEMPTS}\nPartitionName=high Nodes=ALL PriorityTier=9", plan=Planner()
+    )
     scene.make(nodes="n[1-2]", maxstartdelay="10", users="alice")
     low = [scene.job(BOB, ntasks=16, nodes_min=1, node_list=name) for name in ("n3", "n4")]
     scene.run_pass()
     first = polite(scene, partition="high", minutes=60)
-    plan = scene.run_pass()
+    plan = scene.run_pass(preempts=False)
     served = [start.job_id for start in plan.starts]
     served += [item.start.job_id for item in plan.preemptions]
     assert served == [first.job_id]
@@ -147,7 +150,7 @@ def test_who_preempts_elsewhere_is_not_lent_nodes_as_well() -> None:
 @pytest.mark.parametrize("nodes", ["n1", "n[1-2]"])
 def test_only_the_reservations_nodes_are_opened(nodes: str) -> None:
     """Of another reservation without a delay nothing is."""
-    scene = Room(PREEMPTS, plan=Planner())
+    scene = ReservationSite(PREEMPTS, plan=Planner())
     starts_us = scene.now_us + HOUR_US
     scene.make(nodes="n[3-4]", starttime=starts_us)
     scene.make("s", nodes=nodes, starttime=starts_us, maxstartdelay="5:00")
@@ -174,7 +177,7 @@ def test_nobody_else_starts_later_for_them(
     begins: int,
 ) -> None:
     """Jobs outside keep the starts that they were promised."""
-    scene = Room(PREEMPTS, plan=Planner())
+    scene = ReservationSite(PREEMPTS, plan=Planner())
     scene.make(
         nodes=nodes, starttime=scene.now_us + begins * 10 * MINUTE_US, maxstartdelay="10",
         users="alice",
@@ -198,7 +201,7 @@ def test_nobody_else_starts_later_for_them(
             )
 
 
-def together(scene: Room, *components: dict[str, object]) -> list[Job]:
+def together(scene: ReservationSite, *components: dict[str, object]) -> list[Job]:
     """Return a heterogeneous job of bob, each component of which takes five minutes to leave."""
     first, *others = (
         JobRequest(signal=USR1, signal_before_s=300, time_limit_min=90, **one)  # type: ignore[arg-type]
@@ -211,24 +214,17 @@ def together(scene: Room, *components: dict[str, object]) -> list[Job]:
     return [*scene.cluster.jobs.values()][-len(components) :]
 
 
-def pass_together(scene: Room) -> None:
-    """Run a pass; start what it starts, components of one job at once."""
-    plan = scene.plan(snapshot(scene.cluster, scene.now_us), policy(scene.conf))
-    if plan.starts:
-        scene.apply(dispatch_het(scene.cluster, plan.starts, scene.now_us))
-
-
 def test_heterogeneous_jobs_overlap_with_all_components() -> None:
     """All are on the reservation's nodes, or none; and all leave for its job."""
     big = {"flags": REQ_SIGNAL_RESV, "ntasks": 32, "nodes_min": 2}
     plain = {"ntasks": 16, "nodes_min": 1}
     scene = room()
     parts = together(scene, big, plain)
-    pass_together(scene)
+    scene.run_pass()
     assert {job.state for job in parts} == {JobState.PENDING}
     scene = room()
     parts = together(scene, big, big)
-    pass_together(scene)
+    scene.run_pass()
     assert {job.state for job in parts} == {JobState.RUNNING}
     scene.advance(HOUR_US)
     scene.job(ALICE, reservation="r", ntasks=16, nodes_min=1, time_limit_min=60)

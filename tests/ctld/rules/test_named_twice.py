@@ -12,12 +12,13 @@ from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs, sus
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs, SuspendJobs
-from tests.ctld.rules.reservation_room import ALICE, ROOT, Room
+from tests.world.callers import ALICE, ROOT
+from tests.world.site import Site
 
 ID = bytes(16)
 
 
-def cancel(room: Room, *texts: str) -> None:
+def cancel(room: Site, *texts: str) -> None:
     """Cancel what the ids name; the cluster is checked."""
     request = CancelJobs(ID, JobFilter(jobs=list(texts)))
     outcome = cancel_jobs(room.cluster, request, room.context(ALICE))
@@ -25,7 +26,7 @@ def cancel(room: Room, *texts: str) -> None:
     room.apply(list(outcome.events))
 
 
-def states(room: Room, array: Job) -> dict[int, str]:
+def states(room: Site, array: Job) -> dict[int, str]:
     """Return the states of the tasks that have records of their own."""
     found = room.cluster.arrays.get(array.job_id, {})
     return {task: JobState(room.cluster.jobs[one].state).name for task, one in found.items()}
@@ -42,7 +43,7 @@ def states(room: Room, array: Job) -> dict[int, str]:
     ],
 )
 def test_a_task_ends_once(texts: tuple[str, ...], left: object) -> None:
-    room = Room()
+    room = Site()
     array = room.job(array="1-4", flags=REQ_HOLD)
     cancel(room, *(text.format(array.job_id) for text in texts))
     assert JobState(array.state) == (JobState.CANCELLED if left is None else JobState.PENDING)
@@ -50,7 +51,7 @@ def test_a_task_ends_once(texts: tuple[str, ...], left: object) -> None:
 
 
 def test_holds_of_the_same_task_twice() -> None:
-    room = Room()
+    room = Site()
     array = room.job(array="1-4")
     names = [f"{array.job_id}_2", f"{array.job_id}_2", f"{array.job_id}_[2-3]"]
     outcome = hold_jobs(room.cluster, HoldJobs(ID, names), room.context(ALICE))
@@ -61,7 +62,7 @@ def test_holds_of_the_same_task_twice() -> None:
 
 def test_who_waits_for_a_task_goes_on_when_that_is_cancelled() -> None:
     """Also while it is still in its array's record."""
-    room = Room()
+    room = Site()
     array = room.job(array="1-4", flags=REQ_HOLD)
     after = room.job(dependency=f"afterany:{array.job_id}_3")
     never = room.job(dependency=f"afterok:{array.job_id}_3")
@@ -77,7 +78,7 @@ def test_who_waits_for_a_task_goes_on_when_that_is_cancelled() -> None:
 @pytest.mark.parametrize("kind", ["suspend", "requeue", "requeuehold"])
 def test_a_running_job_is_steered_once(kind: str) -> None:
     """However it is named: by its array, by its index, by its own id."""
-    room = Room()
+    room = Site()
     array, plain = room.job(array="1-2"), room.job()
     for _ in range(3):
         room.run_pass()
@@ -101,7 +102,7 @@ WORDS = st.sampled_from(["{0}", "{0}_1", "{0}_2", "{0}_[1-3]", "{1}", "{1}_2", "
 @given(st.lists(st.lists(WORDS, min_size=1, max_size=4), min_size=1, max_size=4), st.booleans())
 def test_no_order_of_ids_breaks_the_cluster(requests: list[list[str]], kills: bool) -> None:
     """Chains of arrays, cancelled piece by piece: every step leaves a cluster that checks."""
-    room = Room()
+    room = Site()
     flags = REQ_KILL_INVALID_DEP if kills else 0
     first = room.job(array="1-4", flags=REQ_HOLD)
     second = room.job(array="1-4", dependency=f"aftercorr:{first.job_id}", flags=flags)

@@ -15,8 +15,8 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import UpdateJob
-from tests.ctld.rules.reservation_room import ALICE, ROOT
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.callers import ALICE, ROOT
+from tests.world.site import Site
 
 LONG = ("y" * 2_400,) * 10  # 20,000 characters more than usual, less what every job has
 
@@ -28,7 +28,7 @@ def small_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_room, "MOST_OF_EACH", 0)
 
 
-def submitted(scene: Scene, request: JobRequest, *more: JobRequest, who: Caller = ALICE) -> object:
+def submitted(scene: Site, request: JobRequest, *more: JobRequest, who: Caller = ALICE) -> object:
     """Submit a job as a user; apply what comes of it."""
     message = SubmitJob(bytes(16), request, b"#!/bin/sh\n", components=list(more))
     outcome = submit_job(scene.cluster, message, scene.context(who))
@@ -48,7 +48,7 @@ def refused(outcome: object) -> bool:
 
 def test_each_task_of_an_array_counts() -> None:
     """It is a record of its own as soon as something happens to it."""
-    scene = Scene("MaxJobCount=5000")
+    scene = Site("MaxJobCount=5000")
     assert refused(submitted(scene, JobRequest(array="0-99", argv=LONG)))
     assert not refused(submitted(scene, JobRequest(array="0-49", argv=LONG)))
     assert refused(submitted(scene, JobRequest(array="0-19", argv=LONG)))
@@ -58,7 +58,7 @@ def test_each_task_of_an_array_counts() -> None:
 
 def test_all_components_count() -> None:
     """A heterogeneous job is taken or refused as a whole."""
-    scene = Scene("MaxJobCount=5000")
+    scene = Site("MaxJobCount=5000")
     part = JobRequest(argv=LONG)
     outcomes = [submitted(scene, part, part, part, part) for _ in range(15)]
     assert [refused(outcome) for outcome in outcomes] == [False] * 13 + [True] * 2
@@ -66,7 +66,7 @@ def test_all_components_count() -> None:
 
 def test_dependencies_count() -> None:
     """What ends asks each of its dependents; and so does each second, of those with a delay."""
-    scene = Scene("MaxJobCount=5000")
+    scene = Site("MaxJobCount=5000")
     ids = ":".join(str(scene.job(begin_us=scene.now_us + 10**9).job_id) for _ in range(100))
     outcomes = [submitted(scene, JobRequest(dependency=f"afterany:{ids}")) for _ in range(25)]
     assert [refused(outcome) for outcome in outcomes] == [False] * 22 + [True] * 3
@@ -75,7 +75,7 @@ def test_dependencies_count() -> None:
 
 def test_updates_find_no_more_room_than_submissions() -> None:
     """What a job has counts for it already; what it gains has to fit."""
-    scene = Scene("MaxJobCount=5000")
+    scene = Site("MaxJobCount=5000")
     ids = [str(scene.job(begin_us=scene.now_us + 10**9).job_id) for _ in range(3)]
     while not refused(submitted(scene, JobRequest(argv=LONG))):
         pass
@@ -103,7 +103,7 @@ def test_updates_find_no_more_room_than_submissions() -> None:
 
 def test_tasks_changed_one_by_one_take_what_the_array_had() -> None:
     """An array was counted by its tasks when it came."""
-    scene = Scene("MaxJobCount=5000")
+    scene = Site("MaxJobCount=5000")
     outcome = submitted(scene, JobRequest(array="0-49", argv=LONG))
     assert isinstance(outcome, Decision)
     (array,) = scene.cluster.jobs

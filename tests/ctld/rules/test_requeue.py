@@ -14,10 +14,11 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs
-from tests.ctld.rules.reservation_room import ROOT
-from tests.ctld.rules.test_reasons import ID, Scene
+from tests.ctld.rules.reason_scenarios import ID
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.timeline.test_node_plan import run_pass
+from tests.world.callers import ROOT
+from tests.world.site import Site
 
 SECOND_US = 1_000_000
 FAILED = int(JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED)
@@ -90,7 +91,7 @@ def test_a_special_exit_is_shown_as_such() -> None:
 
 def test_an_array_that_is_over_runs_again_as_a_whole() -> None:
     """Of several records those that are over are passed over only while others are not."""
-    scene = Scene()
+    scene = Site()
     array = scene.job(array="1-3")
     while array.array_pending:
         scene.run_pass()

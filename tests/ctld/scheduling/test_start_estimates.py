@@ -22,8 +22,8 @@ from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import SubmitJob, TestJob, WillRun
 from pyslurm_ng.wire.query_messages import UpdateReservation
 from pyslurm_ng.wire.stream import Call
-from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
+from tests.world.callers import ALICE, BOB, ROOT
 
 MINUTE_US = 60_000_000
 

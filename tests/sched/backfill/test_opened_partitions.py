@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import HOUR_US, NO_VAL
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import ALICE, HOUR_US, PlanFunction, Room
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE
+from tests.world.passes import PlanFunction
+from tests.world.reservations import ReservationSite
 
 FLAGS = ("PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes")
 SMALL = "PartitionName=small Nodes=n[1-4] MaxTime=60 MinNodes=2 MaxNodes=2"
 
 
-def site(plan: PlanFunction, more: str = "") -> Room:
+def site(plan: PlanFunction, more: str = "") -> ReservationSite:
     """Return a small partition, a QOS that opens it and one that does not."""
-    room = Room(f"AccountingStorageEnforce=associations,qos\n{SMALL}\n{more}", plan=plan)
+    room = ReservationSite(f"AccountingStorageEnforce=associations,qos\n{SMALL}\n{more}", plan=plan)
     normal, free = Qos(1, "normal"), Qos(2, "free", flags=FLAGS)
     alice = Association(
         2, "physics", "alice", parent_id=1, is_default=True, qos=("normal", "free"),

@@ -7,14 +7,14 @@ from itertools import pairwise
 import msgspec
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE
+from pyslurm_ng.base.numbers import MINUTE_US, REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE, SECOND_US
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.starts import gang
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG
 from pyslurm_ng.model.rows import Load, row_count
 from pyslurm_ng.model.states import JobState
-from tests.sched.preemption.test_preempt import BASE, MINUTE_US, SECOND_US, START_US, Site
-from tests.sched.preemption.test_preempt_suspend import end
+from tests.model.clusters import START_US
+from tests.sched.preemption.preemption_site import BASE, PreemptionSite, end
 
 ROWS = (
     BASE
@@ -28,18 +28,18 @@ PartitionName=alone Nodes=n[1-4] OverSubscribe=NO DefMemPerCPU=100 MaxTime=600
 GANG = "PreemptMode=GANG\nSchedulerTimeSlice=30\n"
 
 
-def cores(site: Site, job_id: int) -> list[tuple[int, bytes]]:
+def cores(site: PreemptionSite, job_id: int) -> list[tuple[int, bytes]]:
     return [(alloc.node_id, alloc.cores) for alloc in site.cluster.jobs[job_id].nodes]
 
 
 def test_force_lets_two_jobs_have_a_core_and_no_third() -> None:
-    site = Site(ROWS % "")
-    first = [site.job("twice", 4) for _ in range(4)]
-    site.run()
+    site = PreemptionSite(ROWS % "")
+    first = [site.add("twice", 4) for _ in range(4)]
+    site.run_pass()
     assert len({tuple(cores(site, job_id)) for job_id in first}) == 4  # idle cores come first
-    second = [site.job("twice", 4) for _ in range(4)]
-    third = site.job("twice", 4)
-    plan = site.run()
+    second = [site.add("twice", 4) for _ in range(4)]
+    third = site.add("twice", 4)
+    plan = site.run_pass()
     assert site.states(*first, *second, third) == ["RUNNING"] * 8 + ["PENDING"]
     assert sorted(cores(site, job_id) for job_id in second) == sorted(
         cores(site, job_id) for job_id in first
@@ -49,54 +49,54 @@ def test_force_lets_two_jobs_have_a_core_and_no_third() -> None:
 
 
 def test_yes_shares_among_those_who_ask() -> None:
-    site = Site(ROWS % "")
+    site = PreemptionSite(ROWS % "")
     asks = REQ_OVERSUBSCRIBE
-    plain = [site.job("ask", 4) for _ in range(2)]
-    open_jobs = [site.job("ask", 4, flags=asks) for _ in range(6)]
-    site.run()
-    more = [site.job("ask", 4, flags=asks), site.job("ask", 4), site.job("ask", 1, flags=asks)]
-    site.run()
+    plain = [site.add("ask", 4) for _ in range(2)]
+    open_jobs = [site.add("ask", 4, flags=asks) for _ in range(6)]
+    site.run_pass()
+    more = [site.add("ask", 4, flags=asks), site.add("ask", 4), site.add("ask", 1, flags=asks)]
+    site.run_pass()
     assert site.states(*plain, *open_jobs) == ["RUNNING"] * 8
     assert site.states(*more) == ["PENDING"] * 3
     assert len({tuple(cores(site, job_id)) for job_id in open_jobs}) == 2
 
 
 def test_partitions_do_not_mix_on_a_core() -> None:
-    site = Site(ROWS % "")
+    site = PreemptionSite(ROWS % "")
     for _ in range(4):
-        site.job("twice", 4)
-    site.run()
-    others = [site.job("alone", 1), site.job("ask", 1, flags=REQ_OVERSUBSCRIBE)]
-    others.append(site.job("twice", 4, nodes=1, flags=REQ_EXCLUSIVE))
-    site.run()
+        site.add("twice", 4)
+    site.run_pass()
+    others = [site.add("alone", 1), site.add("ask", 1, flags=REQ_OVERSUBSCRIBE)]
+    others.append(site.add("twice", 4, nodes=1, flags=REQ_EXCLUSIVE))
+    site.run_pass()
     assert site.states(*others) == ["PENDING"] * 3
 
 
 def test_memory_is_never_shared() -> None:
-    site = Site(ROWS % "")
-    first = [site.job("twice", 4, mem_per_cpu_mib=900) for _ in range(4)]
-    site.run()
-    second = site.job("twice", 4, mem_per_cpu_mib=900)
-    small = site.job("twice", 4, mem_per_cpu_mib=100)
-    site.run()
+    site = PreemptionSite(ROWS % "")
+    first = [site.add("twice", 4, mem_per_cpu_mib=900) for _ in range(4)]
+    site.run_pass()
+    second = site.add("twice", 4, mem_per_cpu_mib=900)
+    small = site.add("twice", 4, mem_per_cpu_mib=100)
+    site.run_pass()
     assert site.states(*first, second, small) == ["RUNNING"] * 4 + ["PENDING", "RUNNING"]
 
 
 def test_array_tasks_share_too() -> None:
-    site = Site(ROWS % "")
-    head = site.job("twice", 4, ranges=((0, 9, 1),))
-    site.run()
+    site = PreemptionSite(ROWS % "")
+    head = site.add("twice", 4, ranges=((0, 9, 1),))
+    site.run_pass()
     assert sum(job.state == JobState.RUNNING for job in site.cluster.jobs.values()) == 8
     assert site.cluster.jobs[head].array_pending == ((8, 9, 1),)
 
 
 def test_rows_take_turns_and_who_is_alone_just_runs() -> None:
     """Of two rows one runs, the other for the next slice; who is alone on its cores just runs."""
-    site = Site(ROWS % GANG)
-    first = site.job("twice", 4, nodes=2)
-    second = site.job("twice", 4, nodes=4)
-    alone = site.job("alone", 1)
-    site.run()
+    site = PreemptionSite(ROWS % GANG)
+    first = site.add("twice", 4, nodes=2)
+    second = site.add("twice", 4, nodes=4)
+    alone = site.add("alone", 1)
+    site.run_pass()
     seen = []
     for _ in range(4):
         site.apply(gang.turns(site.cluster, 30, site.now_us))
@@ -113,10 +113,10 @@ def test_rows_take_turns_and_who_is_alone_just_runs() -> None:
 
 def test_turns_are_even_on_every_node() -> None:
     """Two jobs on one node have half of its time each, though three share another."""
-    site = Site((ROWS % GANG).replace("FORCE:2", "FORCE:3"))
-    pair = [site.job("twice", 4, node_list="n1") for _ in range(2)]
-    three = [site.job("twice", 4, node_list="n2") for _ in range(3)]
-    site.run()
+    site = PreemptionSite((ROWS % GANG).replace("FORCE:2", "FORCE:3"))
+    pair = [site.add("twice", 4, node_list="n1") for _ in range(2)]
+    three = [site.add("twice", 4, node_list="n2") for _ in range(3)]
+    site.run_pass()
     assert site.states(*pair, *three) == ["RUNNING"] * 5
     slices = dict.fromkeys((*pair, *three), 0)
     for _ in range(12):
@@ -132,15 +132,15 @@ def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
     """Though that one would share its cores, too: with jobs of its own partition."""
     conf = (ROWS % "").replace("PartitionName=ask", "PartitionName=ask PriorityTier=9")
     conf = conf.replace("OverSubscribe=YES:3", "OverSubscribe=FORCE:2")
-    site = Site(
+    site = PreemptionSite(
         conf
         + "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nSchedulerTimeSlice=30\n"
     )
-    low = [site.job("twice", 4, nodes=4) for _ in range(2)]
-    site.run()
+    low = [site.add("twice", 4, nodes=4) for _ in range(2)]
+    site.run_pass()
     site.apply(gang.turns(site.cluster, 30, site.now_us))
-    high = site.job("ask", 4, nodes=4, minutes=5)
-    site.run()
+    high = site.add("ask", 4, nodes=4, minutes=5)
+    site.run_pass()
     assert site.state(high) == JobState.RUNNING
     for _ in range(4):
         site.apply(gang.turns(site.cluster, 30, site.now_us))
@@ -148,7 +148,7 @@ def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
         assert site.states(*low) == ["SUSPENDED"] * 2
         site.wait(30)
     end(site, high)
-    site.run()
+    site.run_pass()
     site.apply(gang.turns(site.cluster, 30, site.now_us))
     assert sorted(site.states(*low)) == ["RUNNING", "SUSPENDED"]
 
@@ -156,50 +156,50 @@ def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
 def test_who_was_preempted_waits_though_its_preemptor_waits_for_a_turn() -> None:
     """Nor do others share the cores on which it goes on once it does."""
     conf = (ROWS % "").replace("PartitionName=twice", "PartitionName=twice PriorityTier=9")
-    site = Site(
+    site = PreemptionSite(
         conf
         + "PreemptType=preempt/partition_prio\nPreemptMode=SUSPEND,GANG\nSchedulerTimeSlice=30\n"
     )
-    low = site.job("alone", 4, node_list="n1")
-    site.run()
-    wide = site.job("twice", 4, nodes=2, node_list="n1,n2", minutes=5)
-    site.run()
-    other = site.job("twice", 4, node_list="n2", minutes=5)
-    site.run()
+    low = site.add("alone", 4, node_list="n1")
+    site.run_pass()
+    wide = site.add("twice", 4, nodes=2, node_list="n1,n2", minutes=5)
+    site.run_pass()
+    other = site.add("twice", 4, node_list="n2", minutes=5)
+    site.run_pass()
     assert site.states(low, wide, other) == ["SUSPENDED", "RUNNING", "RUNNING"]
     seen = set()
     for _ in range(4):
         site.apply(gang.turns(site.cluster, 30, site.now_us))
-        site.run()
+        site.run_pass()
         assert site.state(low) == JobState.SUSPENDED
         seen.add((site.state(wide).name, site.state(other).name))
         site.wait(30)
     assert seen == {("RUNNING", "SUSPENDED"), ("SUSPENDED", "RUNNING")}
     end(site, wide)
-    site.run()
+    site.run_pass()
     assert site.state(low) == JobState.RUNNING
 
 
 def test_cores_of_who_is_cleaning_up_are_shared_with_as_many_as_before() -> None:
     """A pass gives them to nobody else as long as that lasts."""
-    site = Site(ROWS % "")
+    site = PreemptionSite(ROWS % "")
     for _ in range(2):
-        site.job("twice", 4, nodes=4)
-    site.run()
+        site.add("twice", 4, nodes=4)
+    site.run_pass()
     first = next(iter(site.cluster.active))
     job = site.cluster.jobs[first]
     site.apply(job_end.complete(site.cluster, job, job_end.End(JobState.COMPLETED), site.now_us))
-    late = site.job("twice", 4)
-    assert site.run().starts == []
+    late = site.add("twice", 4)
+    assert site.run_pass().starts == []
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.state(late) == JobState.RUNNING
 
 
 def test_last_one_left_runs_at_once() -> None:
-    site = Site(ROWS % GANG)
-    jobs = [site.job("twice", 4, nodes=4) for _ in range(2)]
-    site.run()
+    site = PreemptionSite(ROWS % GANG)
+    jobs = [site.add("twice", 4, nodes=4) for _ in range(2)]
+    site.run_pass()
     site.apply(gang.turns(site.cluster, 30, site.now_us))
     runs, waits = sorted(jobs, key=site.state)
     assert (site.state(runs), site.state(waits)) == (JobState.RUNNING, JobState.SUSPENDED)
@@ -209,13 +209,13 @@ def test_last_one_left_runs_at_once() -> None:
 
 
 def test_cores_of_those_who_wait_for_their_turn_are_not_free() -> None:
-    site = Site(ROWS % GANG)
+    site = PreemptionSite(ROWS % GANG)
     for _ in range(2):
-        site.job("twice", 4, nodes=4)
-    site.run()
+        site.add("twice", 4, nodes=4)
+    site.run_pass()
     site.apply(gang.turns(site.cluster, 30, site.now_us))
-    late = [site.job("alone", 1), site.job("twice", 1)]
-    site.run()
+    late = [site.add("alone", 1), site.add("twice", 1)]
+    site.run_pass()
     assert site.states(*late) == ["PENDING"] * 2
 
 
@@ -232,11 +232,11 @@ def test_no_core_has_more_jobs_than_its_rows(
     jobs: list[tuple[str, int, int, int]], mode: str
 ) -> None:
     """Whatever comes: rows are kept to, turns collide nowhere, and everybody ends."""
-    site = Site(ROWS % mode)
+    site = PreemptionSite(ROWS % mode)
     for partition, cpus, nodes, minutes in jobs:
         flags = REQ_OVERSUBSCRIBE if partition.endswith("+") else 0
-        site.job(partition.strip("+"), cpus, nodes=nodes, minutes=minutes, flags=flags)
-        site.run()
+        site.add(partition.strip("+"), cpus, nodes=nodes, minutes=minutes, flags=flags)
+        site.run_pass()
         site.wait(31)
         loads: dict[tuple[int, str], Load] = {}
         busy: dict[int, int] = {}
@@ -267,7 +267,7 @@ def test_load_counts() -> None:
 
 
 def test_partition_rows() -> None:
-    partition = Site(ROWS % "").cluster.partitions["twice"]
+    partition = PreemptionSite(ROWS % "").cluster.partitions["twice"]
     counts = {"NO": 1, "YES:3": 3, "FORCE:1": 1, "FORCE:7": 7}
     for word, count in counts.items():
         assert row_count(msgspec.structs.replace(partition, oversubscribe=word)) == count

@@ -22,9 +22,10 @@ from pyslurm_ng.sched.frame.plan import Plan, Start
 from pyslurm_ng.sched.frame.policy import Policy, policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
-from tests.ctld.rules.reservation_room import ALICE, Room
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.backfill.test_backfill import WHOLE_NODES
+from tests.world.callers import ALICE
+from tests.world.reservations import ReservationSite
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of())
@@ -315,7 +316,7 @@ def test_first_start_not_before_a_moment(
 
 def test_components_inside_a_reservation_share_its_nodes_or_wait() -> None:
     """8 + 7 of 16 CPUs do, 1 + 8 more do not. No magnet draws one component alone."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n3", flags="MAGNETIC")
     here.advance()
     pair, wide, outside = (
@@ -334,7 +335,7 @@ def test_components_inside_a_reservation_share_its_nodes_or_wait() -> None:
     assert "n3" not in {name for one in outside for name in here.places(here.cluster.jobs[one])}
 
 
-def submit_inside(room: Room, *requests: JobRequest) -> list[int]:
+def submit_inside(room: ReservationSite, *requests: JobRequest) -> list[int]:
     """Submit a heterogeneous job of alice through the rule; return the ids."""
     message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
     outcome = submit_job(room.cluster, message, room.context(ALICE))

@@ -27,7 +27,7 @@ from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.sched.limits.quotas import quotas
 from pyslurm_ng.sched.limits.standing import Standing
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
-from tests.sched.preemption.test_preempt import TIERS, Site
+from tests.sched.preemption.preemption_site import TIERS, PreemptionSite
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of(FOUR_NODES))
@@ -499,11 +499,13 @@ def test_the_end_of_its_own_reservation_is_told_once() -> None:
 
 def test_who_waits_for_others_to_leave_starts_when_they_have_left() -> None:
     """What it has claimed is not in its own way."""
-    site = Site(TIERS % "CANCEL" + "PartitionName=slow Nodes=n[1-4] PriorityTier=1 GraceTime=90\n")
-    victim = site.job("slow", 4, nodes=4)
-    site.run()
-    job = site.job("high", 4, nodes=4)
-    site.run()
+    site = PreemptionSite(
+        TIERS % "CANCEL" + "PartitionName=slow Nodes=n[1-4] PriorityTier=1 GraceTime=90\n"
+    )
+    victim = site.add("slow", 4, nodes=4)
+    site.run_pass()
+    job = site.add("high", 4, nodes=4)
+    site.run_pass()
     view = snapshot(site.cluster, site.now_us)
     assert job in view.claims
     found = outlook(view, site.policy, job)
@@ -511,7 +513,7 @@ def test_who_waits_for_others_to_leave_starts_when_they_have_left() -> None:
     leaves_us = START_US + 90_000_000
     assert (found.start_us, found.node_ids) == (leaves_us, (0, 1, 2, 3))
     assert [(item.job_id, item.until_us) for item in found.holders] == [(victim, leaves_us)]
-    assert site.run().expected_start_us[job] == leaves_us
+    assert site.run_pass().expected_start_us[job] == leaves_us
 
 
 def test_less_memory_is_offered_only_where_it_may_do() -> None:
@@ -548,11 +550,11 @@ def test_who_is_behind_a_limit_is_not_ahead() -> None:
 
 def test_jobs_that_are_exempt_for_now_are_named() -> None:
     """They are to leave when that is over: the start is planned then."""
-    site = Site(TIERS % "CANCEL" + "PreemptExemptTime=00:10:00\n")
-    site.job("low", 4, nodes=4)
-    site.run()
+    site = PreemptionSite(TIERS % "CANCEL" + "PreemptExemptTime=00:10:00\n")
+    site.add("low", 4, nodes=4)
+    site.run_pass()
     site.now_us += 4 * MINUTE_US
-    waiting = site.job("high", 2, nodes=4)
+    waiting = site.add("high", 2, nodes=4)
     found = outlook(snapshot(site.cluster, site.now_us), site.policy, waiting)
     assert found is not None
     assert found.start_us == START_US + 10 * MINUTE_US

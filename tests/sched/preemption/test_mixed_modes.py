@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, REQ_OVERSUBSCRIBE
+from pyslurm_ng.base.numbers import MINUTE_US, REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, REQ_OVERSUBSCRIBE
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.starts import gang
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.states import JobState
-from tests.sched.preemption.test_preempt import BASE, MINUTE_US, Site
+from tests.sched.preemption.preemption_site import BASE, PreemptionSite
 
 NODES = BASE.replace("NodeName", "GresTypes=gpu\nNodeName") + (
     "NodeName=n5 CPUs=8 Sockets=2 CoresPerSocket=4 RealMemory=8000 Gres=gpu:2\n"
@@ -24,7 +24,7 @@ OF_PARTITIONS = ("", "", "PreemptMode=REQUEUE", "PreemptMode=CANCEL", "PreemptMo
 SLICE_S = 30
 
 
-class MixedSite(Site):
+class MixedSite(PreemptionSite):
     """A cluster of random rules of preemption, on which jobs of all kinds come."""
 
     def __init__(self, random: Random) -> None:
@@ -66,7 +66,7 @@ class MixedSite(Site):
             nodes = min(nodes, 1)
         if random.random() < 0.1:
             wants["flags"] = random.choice((REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER))
-        self.job(
+        self.add(
             random.choice(("low", "mid", "high")),
             random.randint(1, 4),
             nodes=nodes,
@@ -80,7 +80,7 @@ class MixedSite(Site):
     def go_on(self) -> None:
         """Plan, do all of it, and let those who share cores take turns."""
         running = set(self.cluster.active)
-        for item in self.run().preemptions:
+        for item in self.run_pass().preemptions:
             assert running.issuperset(victim for victim, _ in item.victims)
         if self.is_sliced:
             self.apply(gang.turns(self.cluster, SLICE_S, self.now_us))

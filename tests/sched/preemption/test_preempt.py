@@ -8,47 +8,27 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER, SIGNAL_PREEMPTED
-from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import timers
-from pyslurm_ng.ctld.rules.starts import preempt
+from pyslurm_ng.base.numbers import (
+    MINUTE_US,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_USER,
+    SECOND_US,
+    SIGNAL_PREEMPTED,
+)
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Limits, Qos
-from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_views import Views
-from pyslurm_ng.sched.frame.plan import Plan
-from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.model.clusters import START_US, submit
+from tests.sched.preemption.preemption_site import BASE, TIERS, PreemptionSite, pass_on
 
-BASE = r"""
-ClusterName=demo
-SlurmctldHost=ctl
-AuthType=auth/slurm
-CredType=cred/slurm
-SelectTypeParameters=CR_Core_Memory
-PriorityType=priority/basic
-Licenses=matlab:2
-NodeName=n[1-4] CPUs=4 RealMemory=4000
-"""
-TIERS = (
-    BASE
-    + r"""
-PreemptType=preempt/partition_prio
-PreemptMode=%s
-PartitionName=low Nodes=n[1-4] Default=YES PriorityTier=1 DefMemPerCPU=1000 MaxTime=INFINITE
-PartitionName=mid Nodes=n[1-4] PriorityTier=5 DefMemPerCPU=1000 MaxTime=INFINITE
-PartitionName=high Nodes=n[1-4] PriorityTier=10 DefMemPerCPU=1000 MaxTime=INFINITE
-"""
-)
 BY_QOS = (
     BASE
     + r"""
@@ -57,119 +37,11 @@ PreemptMode=%s
 PartitionName=main Nodes=n[1-4] Default=YES DefMemPerCPU=1000 MaxTime=INFINITE
 """
 )
-SECOND_US = 1_000_000
-MINUTE_US = 60 * SECOND_US
-
-
-class Site:
-    """A cluster with its configuration and clock."""
-
-    def __init__(self, text: str) -> None:
-        self.conf: SlurmConf = conf_of(text)
-        self.policy = policy(self.conf)
-        self.cluster: Cluster = cluster_of(self.conf)
-        self.now_us = START_US
-        self.planner = Planner()
-        self.twin = Cluster.from_bytes(self.cluster.to_bytes())
-
-    def apply(self, events: list[ev.AnyEvent]) -> None:
-        """Apply events, and to a twin what the journal makes of them."""
-        apply_all(self.cluster, events)
-        apply_all(self.twin, ev.decode_batch(ev.encode_batch(events)))
-
-    def apply_one(self, event: ev.AnyEvent) -> None:
-        self.apply([event])
-
-    def check(self) -> None:
-        assert check(self.cluster) == []
-        assert self.cluster.digest() == self.twin.digest()
-
-    def job(
-        self,
-        partition: str,
-        cpus: int,
-        *,
-        nodes: int = 0,
-        minutes: int = 60,
-        qos: str = "",
-        requeue: bool = True,
-        ranges: tuple[tuple[int, int, int], ...] = (),
-        **wants: object,
-    ) -> int:
-        """Submit a job of single-CPU tasks; with `nodes` so many on each of them."""
-        if nodes:
-            request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=cpus * nodes,
-                                 ntasks_per_node=cpus, partition=partition)  # fmt: skip
-        else:
-            request = JobRequest(ntasks=cpus, nodes_min=1, nodes_max=1, partition=partition)
-        request = msgspec.structs.replace(request, **wants)
-        job_id = submit(self.cluster, request, self.now_us, time_limit_min=minutes,
-                        requeue=requeue, ranges=ranges)  # fmt: skip
-        self.twin = Cluster.from_bytes(self.cluster.to_bytes())
-        if qos:
-            self.apply([ev.JobUpdated(self.now_us, job_id, {"qos": qos})])
-        return job_id
-
-    def qos(self, *records: Qos) -> None:
-        self.apply([ev.QosChanged(self.now_us, changed=records, replace=True)])
-
-    def run(self) -> Plan:
-        """Plan and do one pass as the scheduler does."""
-        cluster, now_us = self.cluster, self.now_us
-        plan = self.planner(snapshot(cluster, now_us), self.policy)
-        self.apply(preempt.lost_claims(cluster, plan.lost_claims, now_us))
-        for item in plan.preemptions:
-            events, found = preempt.split(cluster, item, now_us)
-            self.apply(events)
-            assert found is not None
-            leave = preempt.preempt(cluster, found, self.policy, now_us)
-            assert leave is not None, item
-            self.apply(leave)
-            if not cluster.jobs[found.start.job_id].claim:
-                started = dispatch(cluster, found.start, now_us)
-                assert started, item
-                self.apply(started)
-        for start in plan.starts:
-            events = dispatch(cluster, start, now_us)
-            assert events, start
-            self.apply(events)
-        self.apply(preempt.resumed(cluster, now_us))
-        self.check()
-        return plan
-
-    def clean_up(self) -> None:
-        """Let all nodes report that they have cleaned up."""
-        from pyslurm_ng.ctld.rules.nodes import reports
-        from pyslurm_ng.wire import node_messages as nm
-
-        for node_id in list(self.cluster.duties):
-            for duty in list(self.cluster.duties.get(node_id, {}).values()):
-                if duty.kind == DutyKind.TERMINATE:
-                    report = nm.JobTerminated(duty.job_id, duty.attempt, duty.duty_id)
-                    events = reports.judge(self.cluster, node_id, report, self.conf, self.now_us)
-                    self.apply(events)
-        self.check()
-
-    def wait(self, seconds: int) -> None:
-        """Let time pass; every second is looked at."""
-        for _ in range(seconds):
-            self.now_us += SECOND_US
-            self.apply(timers.due(self.cluster, self.conf, {}, self.now_us))
-        self.check()
-
-    def state(self, job_id: int) -> JobState:
-        return JobState(self.cluster.jobs[job_id].state)
-
-    def states(self, *job_ids: int) -> list[str]:
-        return [self.state(job_id).name for job_id in job_ids]
-
-    def nodes(self, job_id: int) -> list[int]:
-        return [alloc.node_id for alloc in self.cluster.jobs[job_id].nodes]
 
 
 def test_who_can_be_a_victim_is_known_where_somebody_preempts() -> None:
     """Elsewhere no record is made; what is told later holds for jobs that run already."""
-    site = Site(TIERS % "CANCEL")
+    site = PreemptionSite(TIERS % "CANCEL")
     submit(site.cluster, JobRequest(ntasks=1, partition="low"))
     views = Views()
     for start in Planner()(snapshot(site.cluster, START_US, views), site.policy).starts:
@@ -184,11 +56,11 @@ def test_who_can_be_a_victim_is_known_where_somebody_preempts() -> None:
 
 def test_higher_tier_cancels_and_then_starts() -> None:
     """The victim is told why; the preemptor starts when it has gone, not before."""
-    site = Site(TIERS % "CANCEL")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
-    high = site.job("high", 4)
-    plan = site.run()
+    site = PreemptionSite(TIERS % "CANCEL")
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
+    high = site.add("high", 4)
+    plan = site.run_pass()
     assert len(plan.preemptions) == 1
     [(victim, mode)] = plan.preemptions[0].victims
     assert mode == "CANCEL"
@@ -202,7 +74,7 @@ def test_higher_tier_cancels_and_then_starts() -> None:
     assert str(victim) in plan.waits[high].text
     where = [alloc.node_id for alloc in job.nodes]
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.state(high) == JobState.RUNNING and site.nodes(high) == where
     assert site.states(*low).count("RUNNING") == 3
     assert site.state(victim) == JobState.PREEMPTED and not site.cluster.jobs[victim].flags
@@ -210,18 +82,18 @@ def test_higher_tier_cancels_and_then_starts() -> None:
 
 def test_nobody_steals_freed_nodes_and_no_new_victims_are_chosen() -> None:
     """While victims clean up, passes leave the claim alone, even for jobs that would fit."""
-    site = Site(TIERS % "CANCEL")
+    site = PreemptionSite(TIERS % "CANCEL")
     for _ in range(4):
-        site.job("low", 4)
-    site.run()
-    high = site.job("high", 2)
-    site.run()
-    small = site.job("low", 2, minutes=1)
+        site.add("low", 4)
+    site.run_pass()
+    high = site.add("high", 2)
+    site.run_pass()
+    small = site.add("low", 2, minutes=1)
     for _ in range(3):
-        plan = site.run()
+        plan = site.run_pass()
         assert plan.preemptions == [] and plan.starts == []
     site.clean_up()
-    plan = site.run()
+    plan = site.run_pass()
     assert site.state(high) == JobState.RUNNING
     # The claim is of two cores only; the other two are anybody's.
     assert site.state(small) == JobState.RUNNING
@@ -230,11 +102,11 @@ def test_nobody_steals_freed_nodes_and_no_new_victims_are_chosen() -> None:
 
 def test_requeue_and_its_fallback() -> None:
     """A job that may not be requeued is cancelled instead."""
-    site = Site(TIERS % "REQUEUE")
-    low = [site.job("low", 4, requeue=number > 0) for number in range(4)]
-    site.run()
-    site.job("high", 4, nodes=4)
-    site.run()
+    site = PreemptionSite(TIERS % "REQUEUE")
+    low = [site.add("low", 4, requeue=number > 0) for number in range(4)]
+    site.run_pass()
+    site.add("high", 4, nodes=4)
+    site.run_pass()
     site.clean_up()
     assert site.states(*low) == ["PREEMPTED", "PENDING", "PENDING", "PENDING"]
     again = site.cluster.jobs[low[1]]
@@ -243,14 +115,14 @@ def test_requeue_and_its_fallback() -> None:
 
 def test_fewest_and_least_valuable_leave() -> None:
     """The lowest tier goes first, of it as few as will do."""
-    site = Site(TIERS % "CANCEL")
-    mid = [site.job("mid", 4) for _ in range(2)]
-    low = [site.job("low", 1) for _ in range(4)]
-    large = site.job("low", 4)
-    site.run()
+    site = PreemptionSite(TIERS % "CANCEL")
+    mid = [site.add("mid", 4) for _ in range(2)]
+    low = [site.add("low", 1) for _ in range(4)]
+    large = site.add("low", 4)
+    site.run_pass()
     assert len(set(site.nodes(low[0]) + site.nodes(low[3]))) == 1
-    high = site.job("high", 4)
-    plan = site.run()
+    high = site.add("high", 4)
+    plan = site.run_pass()
     assert [victim for victim, _ in plan.preemptions[0].victims] == [large]
     assert site.states(*mid, *low) == ["RUNNING"] * 6
     del high
@@ -258,46 +130,48 @@ def test_fewest_and_least_valuable_leave() -> None:
 
 def test_nobody_leaves_in_vain() -> None:
     """A job that would not fit without all it may preempt preempts nobody."""
-    site = Site(TIERS % "CANCEL")
-    site.job("high", 1)
-    low = [site.job("low", 4) for _ in range(3)]
-    site.run()
-    wide = site.job("high", 4, nodes=4)
-    plan = site.run()
+    site = PreemptionSite(TIERS % "CANCEL")
+    site.add("high", 1)
+    low = [site.add("low", 4) for _ in range(3)]
+    site.run_pass()
+    wide = site.add("high", 4, nodes=4)
+    plan = site.run_pass()
     assert plan.preemptions == [] and site.states(*low) == ["RUNNING"] * 3
     assert site.state(wide) == JobState.PENDING and plan.expected_start_us[wide] > START_US
 
 
 def test_mode_off_and_equal_tier_protect() -> None:
-    site = Site(
+    site = PreemptionSite(
         (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low PreemptMode=OFF")
     )
-    low = [site.job("low", 4) for _ in range(3)]
-    high = site.job("high", 4)
-    site.run()
-    site.job("high", 4)
-    plan = site.run()
+    low = [site.add("low", 4) for _ in range(3)]
+    high = site.add("high", 4)
+    site.run_pass()
+    site.add("high", 4)
+    plan = site.run_pass()
     assert plan.preemptions == [] and site.states(*low, high) == ["RUNNING"] * 4
 
 
 def test_grace_time() -> None:
     """A victim gets SIGCONT and SIGTERM at once and ends when its grace is over."""
-    site = Site((TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=30"))
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
-    high = site.job("high", 4)
-    [(victim, _)] = site.run().preemptions[0].victims
+    site = PreemptionSite(
+        (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=30")
+    )
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
+    high = site.add("high", 4)
+    [(victim, _)] = site.run_pass().preemptions[0].victims
     job = site.cluster.jobs[victim]
     assert job.state == JobState.RUNNING and job.preempt_end_us == START_US + 30 * SECOND_US
     duties = [duty for of in site.cluster.duties.values() for duty in of.values()]
     assert [duty.signal for duty in duties if duty.kind == DutyKind.SIGNAL] == [18, 15]
     site.wait(25)
-    assert site.run().preemptions == []
+    assert site.run_pass().preemptions == []
     assert site.state(victim) == JobState.RUNNING
     site.wait(10)
     assert site.state(victim) == JobState.PREEMPTED
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.state(high) == JobState.RUNNING and site.states(*low).count("RUNNING") == 3
 
 
@@ -305,116 +179,116 @@ def test_grace_time() -> None:
 def test_the_users_own_signal(words: str, signals: list[int]) -> None:
     """It comes before SIGTERM, if the administrator wants that."""
     text = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=30")
-    site = Site(text + (f"PreemptParameters={words}\n" if words else ""))
+    site = PreemptionSite(text + (f"PreemptParameters={words}\n" if words else ""))
     for _ in range(4):
-        site.job("low", 4, signal=10)
-    site.run()
-    site.job("high", 4)
-    assert site.run().preemptions
+        site.add("low", 4, signal=10)
+    site.run_pass()
+    site.add("high", 4)
+    assert site.run_pass().preemptions
     duties = [duty for of in site.cluster.duties.values() for duty in of.values()]
     assert [duty.signal for duty in duties if duty.kind == DutyKind.SIGNAL] == signals
 
 
 def test_exempt_time_holds_off_exactly() -> None:
     """Nobody is preempted before its time, and the plan says when to look again."""
-    site = Site((TIERS % "CANCEL") + "PreemptExemptTime=00:05:00\n")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
-    site.job("high", 4)
-    plan = site.run()
+    site = PreemptionSite((TIERS % "CANCEL") + "PreemptExemptTime=00:05:00\n")
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
+    site.add("high", 4)
+    plan = site.run_pass()
     assert plan.preemptions == [] and plan.retry_us == START_US + 5 * MINUTE_US
     site.now_us = plan.retry_us - 1
-    assert site.run().preemptions == []
+    assert site.run_pass().preemptions == []
     site.now_us += 1
-    assert len(site.run().preemptions) == 1
+    assert len(site.run_pass().preemptions) == 1
     assert site.states(*low).count("PREEMPTED") == 1
 
 
 def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
     """With their grace; who comes behind counts on what is left."""
     conf = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=60")
-    site = Site(conf + "PreemptExemptTime=00:05:00\n")
+    site = PreemptionSite(conf + "PreemptExemptTime=00:05:00\n")
     for _ in range(4):
-        site.job("low", 4)
-    site.run()
-    high = site.job("high", 4, nodes=3)
-    wide = site.job("low", 1, nodes=4)
-    plan = site.run()
+        site.add("low", 4)
+    site.run_pass()
+    high = site.add("high", 4, nodes=3)
+    wide = site.add("low", 1, nodes=4)
+    plan = site.run_pass()
     assert plan.expected_start_us[high] == START_US + 6 * MINUTE_US
     assert plan.expected_start_us[wide] >= START_US + 66 * MINUTE_US
     assert len(plan.planned_nodes[high]) == 3
     site.now_us = plan.retry_us
-    site.run()
+    site.run_pass()
     assert site.cluster.jobs[high].claim
     site.wait(60)
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.state(high) == JobState.RUNNING
 
 
 def test_jobs_that_keep_others_away_make_room_like_any() -> None:
     """Of the same user, by --exclusive=user; the others of his stay alone on their nodes."""
-    site = Site(TIERS % "CANCEL")
-    low = [site.job("low", 2, flags=REQ_EXCLUSIVE_USER, node_list=f"n{at}") for at in range(1, 5)]
-    site.run()
-    high = site.job("high", 3)
-    [item] = site.run().preemptions
+    site = PreemptionSite(TIERS % "CANCEL")
+    low = [site.add("low", 2, flags=REQ_EXCLUSIVE_USER, node_list=f"n{at}") for at in range(1, 5)]
+    site.run_pass()
+    high = site.add("high", 3)
+    [item] = site.run_pass().preemptions
     assert len(item.victims) == 1
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.state(high) == JobState.RUNNING
     assert sorted(site.states(*low)) == ["PREEMPTED", "RUNNING", "RUNNING", "RUNNING"]
 
 
 def test_nobody_is_awaited_by_two() -> None:
     """The second counts on another who is exempt for longer, or on none."""
-    site = Site((TIERS % "REQUEUE") + "PreemptExemptTime=00:05:00\n")
+    site = PreemptionSite((TIERS % "REQUEUE") + "PreemptExemptTime=00:05:00\n")
     for _ in range(4):
-        site.job("low", 4)
-        site.run()
+        site.add("low", 4)
+        site.run_pass()
         site.now_us += MINUTE_US
-    high = [site.job("high", 4) for _ in range(2)]
-    plan = site.run()
+    high = [site.add("high", 4) for _ in range(2)]
+    plan = site.run_pass()
     starts_min = [(plan.expected_start_us[job_id] - START_US) // MINUTE_US for job_id in high]
     assert starts_min == [5, 6]
 
 
 def test_youngest_first() -> None:
-    site = Site((TIERS % "CANCEL") + "PreemptParameters=youngest_first\n")
+    site = PreemptionSite((TIERS % "CANCEL") + "PreemptParameters=youngest_first\n")
     low = []
     for _ in range(4):
-        low.append(site.job("low", 4))
-        site.run()
+        low.append(site.add("low", 4))
+        site.run_pass()
         site.wait(10)
-    site.job("high", 4)
-    assert [victim for victim, _ in site.run().preemptions[0].victims] == [low[-1]]
+    site.add("high", 4)
+    assert [victim for victim, _ in site.run_pass().preemptions[0].victims] == [low[-1]]
 
 
 def test_priority_exempts() -> None:
-    site = Site((TIERS % "CANCEL") + "PreemptParameters=min_exempt_priority=1000\n")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
+    site = PreemptionSite((TIERS % "CANCEL") + "PreemptParameters=min_exempt_priority=1000\n")
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
     for job_id in low:
         site.apply_one(ev.JobUpdated(START_US, job_id, {"priority": 1000}))
     site.apply_one(ev.JobUpdated(START_US, low[2], {"priority": 999}))
-    site.job("high", 4)
-    assert [victim for victim, _ in site.run().preemptions[0].victims] == [low[2]]
+    site.add("high", 4)
+    assert [victim for victim, _ in site.run_pass().preemptions[0].victims] == [low[2]]
 
 
 def test_licences_are_reclaimed_only_where_that_is_wanted() -> None:
     for word, count in ((), 0), (("PreemptParameters=reclaim_licenses\n",), 1):
-        site = Site((TIERS % "CANCEL") + "".join(word))
-        site.job("low", 1, licenses="matlab:2")
-        site.run()
-        high = site.job("high", 1, licenses="matlab:1")
-        assert len(site.run().preemptions) == count
+        site = PreemptionSite((TIERS % "CANCEL") + "".join(word))
+        site.add("low", 1, licenses="matlab:2")
+        site.run_pass()
+        high = site.add("high", 1, licenses="matlab:1")
+        assert len(site.run_pass().preemptions) == count
         site.clean_up()
-        site.run()
+        site.run_pass()
         assert (site.state(high) == JobState.RUNNING) == bool(count)
 
 
-def qos_site(mode: str = "REQUEUE", **urgent: object) -> Site:
-    site = Site(BY_QOS % mode)
+def qos_site(mode: str = "REQUEUE", **urgent: object) -> PreemptionSite:
+    site = PreemptionSite(BY_QOS % mode)
     site.qos(
         Qos(1, "normal", priority=10),
         Qos(2, "cheap", priority=1, grace_time_s=0),
@@ -425,16 +299,16 @@ def qos_site(mode: str = "REQUEUE", **urgent: object) -> Site:
 
 def test_qos_preempts_only_what_it_lists() -> None:
     site = qos_site()
-    normal = [site.job("main", 4, qos="normal") for _ in range(3)]
-    cheap = site.job("main", 4, qos="cheap")
-    site.run()
-    first, second = (site.job("main", 4, qos="urgent") for _ in range(2))
-    plan = site.run()
+    normal = [site.add("main", 4, qos="normal") for _ in range(3)]
+    cheap = site.add("main", 4, qos="cheap")
+    site.run_pass()
+    first, second = (site.add("main", 4, qos="urgent") for _ in range(2))
+    plan = site.run_pass()
     assert [item.victims for item in plan.preemptions] == [((cheap, "REQUEUE"),)]
     assert plan.preemptions[0].start.job_id == first
     assert site.states(*normal) == ["RUNNING"] * 3
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.states(first, second, cheap) == ["RUNNING", "PENDING", "PENDING"]
 
 
@@ -444,93 +318,93 @@ def test_qos_mode_and_exempt_time_come_before_the_clusters() -> None:
         Qos(2, "cheap", preempt_mode="requeue", preempt_exempt_s=60),
         Qos(3, "urgent", priority=100, preempt=("cheap",)),
     )
-    site.job("main", 4, nodes=4, qos="cheap")
-    site.run()
-    site.job("main", 4, qos="urgent")
-    assert site.run().preemptions == []
+    site.add("main", 4, nodes=4, qos="cheap")
+    site.run_pass()
+    site.add("main", 4, qos="urgent")
+    assert site.run_pass().preemptions == []
     site.wait(60)
-    [item] = site.run().preemptions
+    [item] = site.run_pass().preemptions
     assert [mode for _, mode in item.victims] == ["REQUEUE"]
 
 
 def test_within_needs_a_higher_priority() -> None:
     site = qos_site("CANCEL", preempt=(), preempt_mode="cancel,within")
-    first = site.job("main", 4, nodes=4, qos="urgent")
-    site.run()
-    second = site.job("main", 4, qos="urgent")
-    assert site.run().preemptions == []
+    first = site.add("main", 4, nodes=4, qos="urgent")
+    site.run_pass()
+    second = site.add("main", 4, qos="urgent")
+    assert site.run_pass().preemptions == []
     site.apply_one(ev.JobUpdated(START_US, first, {"priority": 5}))
     site.apply_one(ev.JobUpdated(START_US, second, {"priority": 6}))
-    [item] = site.run().preemptions
+    [item] = site.run_pass().preemptions
     assert item.victims == ((first, "CANCEL"),)
 
 
 def test_who_can_preempt_is_looked_at_first() -> None:
     """A job of a preempting QOS starts before jobs of higher priority that cannot preempt."""
     site = qos_site()
-    plain = site.job("main", 4, nodes=4, qos="normal")
-    urgent = site.job("main", 4, nodes=4, qos="urgent")
-    site.run()
+    plain = site.add("main", 4, nodes=4, qos="normal")
+    urgent = site.add("main", 4, nodes=4, qos="urgent")
+    site.run_pass()
     assert site.states(plain, urgent) == ["PENDING", "RUNNING"]
 
 
 def test_array_tasks_preempt_one_by_one_in_one_pass() -> None:
-    site = Site(TIERS % "CANCEL")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
-    head = site.job("high", 4, ranges=((0, 4, 1),))
-    plan = site.run()
+    site = PreemptionSite(TIERS % "CANCEL")
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
+    head = site.add("high", 4, ranges=((0, 4, 1),))
+    plan = site.run_pass()
     assert len(plan.preemptions) == 4 and site.states(*low) == ["PREEMPTED"] * 4
     site.clean_up()
-    site.run()
+    site.run_pass()
     tasks = {job.array_task_id for job in site.cluster.jobs.values() if job.array_job_id == head
              and job.state == JobState.RUNNING}  # fmt: skip
     assert tasks == {0, 1, 2, 3}
 
 
 def test_claim_is_lost_with_its_node_and_made_anew() -> None:
-    site = Site(TIERS % "CANCEL")
+    site = PreemptionSite(TIERS % "CANCEL")
     for _ in range(4):
-        site.job("low", 4)
-    site.run()
-    high = site.job("high", 4)
-    site.run()
+        site.add("low", 4)
+    site.run_pass()
+    high = site.add("high", 4)
+    site.run_pass()
     [alloc] = site.cluster.jobs[high].claim
     from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 
     site.apply(nodes_down(site.cluster, (alloc.node_id,), "test", site.now_us))
-    plan = site.run()
+    plan = site.run_pass()
     assert plan.lost_claims == [high] and not site.cluster.jobs[high].claim
-    site.run()
+    site.run_pass()
     assert site.cluster.jobs[high].claim and site.cluster.jobs[high].claim != (alloc,)
 
 
 def test_claim_ends_when_its_job_is_held_or_changed() -> None:
-    site = Site(TIERS % "CANCEL")
+    site = PreemptionSite(TIERS % "CANCEL")
     for _ in range(4):
-        site.job("low", 4)
-    site.run()
-    high = site.job("high", 4)
-    site.run()
+        site.add("low", 4)
+    site.run_pass()
+    high = site.add("high", 4)
+    site.run_pass()
     site.apply_one(ev.JobUpdated(site.now_us, high, {"priority": 0, "reason": 0}))
-    site.run()
+    site.run_pass()
     assert not site.cluster.jobs[high].claim and not site.cluster.claims
 
 
 def test_job_starts_elsewhere_if_room_comes_first() -> None:
     """A preemptor does not insist on its claim when it fits on other nodes meanwhile."""
-    site = Site(TIERS % "CANCEL")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
-    high = site.job("high", 4)
-    [(victim, _)] = site.run().preemptions[0].victims
+    site = PreemptionSite(TIERS % "CANCEL")
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
+    high = site.add("high", 4)
+    [(victim, _)] = site.run_pass().preemptions[0].victims
     other = next(job_id for job_id in low if job_id != victim)
     where = site.nodes(other)
     from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 
     site.apply(nodes_down(site.cluster, tuple(where), "test", site.now_us))
     site.apply_one(ev.NodesReturned(site.now_us, tuple(where)))
-    site.run()
+    site.run_pass()
     assert site.state(high) == JobState.RUNNING and site.nodes(high) == where
     assert not site.cluster.claims
 
@@ -551,17 +425,17 @@ JOBS = st.lists(
        mode=st.sampled_from(["CANCEL", "REQUEUE"]))  # fmt: skip
 def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], mode: str) -> None:
     """Whatever is preempted was of a lower tier, and its preemptor starts once it has gone."""
-    site = Site(TIERS % mode)
+    site = PreemptionSite(TIERS % mode)
     todo = list(jobs)
     for step in [*steps, *("pc" * 10)]:
         if todo:
             partition, cpus, nodes, minutes = todo.pop(0)
-            site.job(partition, cpus, nodes=nodes, minutes=minutes)
+            site.add(partition, cpus, nodes=nodes, minutes=minutes)
         if step == "w":
             site.wait(61)
         elif step == "c":
             site.clean_up()
-        plan = site.run()
+        plan = site.run_pass()
         tiers = site.cluster.partitions
         for item in plan.preemptions:
             own = tiers[item.start.partition].priority_tier
@@ -572,7 +446,7 @@ def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], 
                 assert tiers[partition].priority_tier < own
         if plan.preemptions:
             site.clean_up()
-            site.run()
+            site.run_pass()
             for item in plan.preemptions:
                 assert site.state(item.start.job_id) == JobState.RUNNING
 
@@ -591,16 +465,16 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
     low: list[tuple[int, int, bool]], high: list[tuple[int, int, int]], mode: str
 ) -> None:
     """Jobs of the highest tier start when the first pass has said, or before."""
-    site = Site((TIERS % mode) + "PreemptExemptTime=00:05:00\n")
+    site = PreemptionSite((TIERS % mode) + "PreemptExemptTime=00:05:00\n")
     site.now_us = 60 * MINUTE_US * (START_US // MINUTE_US // 60)
     for cpus, minutes, comes_later in low:
-        site.job("low", cpus, minutes=minutes, requeue=comes_later)
+        site.add("low", cpus, minutes=minutes, requeue=comes_later)
         if comes_later:
-            site.run()
+            site.run_pass()
             site.now_us += MINUTE_US
-    site.run()
-    ids = [site.job("high", cpus, nodes=nodes, minutes=long) for cpus, nodes, long in high]
-    promised = dict(site.run().expected_start_us)
+    site.run_pass()
+    ids = [site.add("high", cpus, nodes=nodes, minutes=long) for cpus, nodes, long in high]
+    promised = dict(site.run_pass().expected_start_us)
     for _ in range(40):
         pass_on(site)
         for job_id in ids:
@@ -610,24 +484,14 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
             break
 
 
-def pass_on(site: Site) -> None:
-    """Let a minute pass, at the end of which nodes have cleaned up and a pass follows."""
-    site.now_us += MINUTE_US
-    site.apply(timers.due(site.cluster, site.conf, {}, site.now_us))
-    site.clean_up()
-    site.run()
-    site.clean_up()
-    site.run()
-
-
 def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
     """It asks for one CPU and would get a whole node of four, which is more than it may have."""
     for most, leaves in ((3, False), (4, True)):
-        site = Site(TIERS % "CANCEL")
+        site = PreemptionSite(TIERS % "CANCEL")
         for _ in range(4):
-            site.job("low", 4)
-        site.run()
-        job_id = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
+            site.add("low", 4)
+        site.run_pass()
+        job_id = site.add("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
         tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": most}))
         view = replace(snapshot(site.cluster, site.now_us), limits=Quotas({}, {"tight": tight}))
         plan = Planner()(view, site.policy)
@@ -637,28 +501,28 @@ def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
 
 def test_nobody_leaves_for_a_job_that_would_miss_its_deadline() -> None:
     """With a shortest time it starts, cut to what is left."""
-    site = Site(TIERS % "CANCEL")
-    site.job("low", 4, nodes=4)
-    site.run()
+    site = PreemptionSite(TIERS % "CANCEL")
+    site.add("low", 4, nodes=4)
+    site.run_pass()
     wants = {"deadline_us": site.now_us + 10 * MINUTE_US, "time_limit_min": 30}
-    late = site.job("high", 2, minutes=30, **wants)  # type: ignore[arg-type]
-    plan = site.run()
+    late = site.add("high", 2, minutes=30, **wants)  # type: ignore[arg-type]
+    plan = site.run_pass()
     assert plan.preemptions == []
     assert plan.waits[late].reason == Reason.DeadLine
-    short = site.job("high", 2, minutes=30, time_min_min=5, **wants)  # type: ignore[arg-type]
-    (found,) = site.run().preemptions
+    short = site.add("high", 2, minutes=30, time_min_min=5, **wants)  # type: ignore[arg-type]
+    (found,) = site.run_pass().preemptions
     assert (found.start.job_id, found.start.time_limit_min) == (short, 10)
 
 
 def test_while_others_leave_for_a_job_its_limit_counts_what_it_will_have() -> None:
     """A second job of the QOS would fit beside it by the least that both ask for."""
-    site = Site(TIERS % "CANCEL")
-    site.job("low", 4, node_list="n1")
-    site.run()
-    first = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE, node_list="n1")
+    site = PreemptionSite(TIERS % "CANCEL")
+    site.add("low", 4, node_list="n1")
+    site.run_pass()
+    first = site.add("high", 1, qos="tight", flags=REQ_EXCLUSIVE, node_list="n1")
     tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": 6}))
-    site.run()
-    second = site.job("low", 3, qos="tight", minutes=5)
+    site.run_pass()
+    second = site.add("low", 3, qos="tight", minutes=5)
     view = replace(snapshot(site.cluster, site.now_us), limits=Quotas({}, {"tight": tight}))
     plan = Planner()(view, site.policy)
     assert [start.job_id for start in plan.starts] == []
@@ -668,12 +532,12 @@ def test_while_others_leave_for_a_job_its_limit_counts_what_it_will_have() -> No
 
 def test_a_claim_over_a_limit_is_given_up() -> None:
     """The limit was lowered, or used up by others, since others were asked to leave."""
-    site = Site(TIERS % "CANCEL")
+    site = PreemptionSite(TIERS % "CANCEL")
     for _ in range(4):
-        site.job("low", 4)
-    site.run()
-    first = site.job("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
-    site.run()
+        site.add("low", 4)
+    site.run_pass()
+    first = site.add("high", 1, qos="tight", flags=REQ_EXCLUSIVE)
+    site.run_pass()
     site.clean_up()
     assert site.cluster.jobs[first].claim
     tight = Qos(1, "tight", limits=Limits(grp_tres={"cpu": 3}))

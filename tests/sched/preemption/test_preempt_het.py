@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from hypothesis import example, given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.rules.starts import preempt
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
-from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.explain.explain import outlook
-from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, submit_het
-from tests.sched.preemption.test_preempt import MINUTE_US, TIERS, Site, pass_on
+from tests.sched.preemption.preemption_site import TIERS, PreemptionSite, pass_on
 
 
-class HetSite(Site):
+class HetSite(PreemptionSite):
     """The same with heterogeneous jobs."""
 
     def het(self, *parts: JobRequest, minutes: int = 60) -> list[int]:
@@ -26,28 +22,6 @@ class HetSite(Site):
         ids = submit_het(self.cluster, *parts, time_limit_min=minutes)
         self.twin = Cluster.from_bytes(self.cluster.to_bytes())
         return list(ids)
-
-    def run(self) -> Plan:
-        """Plan and do one pass as the scheduler does."""
-        cluster, now_us = self.cluster, self.now_us
-        plan = self.planner(snapshot(cluster, now_us), self.policy)
-        self.apply(preempt.lost_claims(cluster, plan.lost_claims, now_us))
-        for item in plan.preemptions:
-            leave = preempt.preempt(cluster, item, self.policy, now_us)
-            assert leave is not None, item
-            self.apply(leave)
-        keyed = groupby(plan.starts, key=lambda start: start.het_job_id or -start.job_id)
-        for _, group in keyed:
-            starts = list(group)
-            events: list[ev.AnyEvent] = (
-                dispatch_het(cluster, starts, now_us)
-                if starts[0].het_job_id
-                else dispatch(cluster, starts[0], now_us)
-            )
-            assert events, starts
-            self.apply(events)
-        self.check()
-        return plan
 
 
 def tasks(count: int, partition: str = "high") -> JobRequest:
@@ -58,16 +32,16 @@ def tasks(count: int, partition: str = "high") -> JobRequest:
 def test_all_components_start_when_all_victims_have_left() -> None:
     """Two whole nodes are taken from two jobs, and nobody else gets them meanwhile."""
     site = HetSite(TIERS % "CANCEL")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
     parts = site.het(tasks(4), tasks(4))
-    plan = site.run()
+    plan = site.run_pass()
     assert [len(item.victims) for item in plan.preemptions] == [2]
     assert site.states(*low).count("PREEMPTED") == 2
     assert "have left" in plan.waits[parts[0]].text
-    late = site.job("mid", 1)
+    late = site.add("mid", 1)
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
     assert site.state(late).name == "PENDING" or site.states(*low).count("PREEMPTED") == 3
 
@@ -75,13 +49,13 @@ def test_all_components_start_when_all_victims_have_left() -> None:
 def test_what_is_free_is_used_first() -> None:
     """One component fits beside the others; only the second one needs a victim."""
     site = HetSite(TIERS % "REQUEUE")
-    low = [site.job("low", 4) for _ in range(3)]
-    site.run()
+    low = [site.add("low", 4) for _ in range(3)]
+    site.run_pass()
     parts = site.het(tasks(4), tasks(4))
-    plan = site.run()
+    plan = site.run_pass()
     assert [len(item.victims) for item in plan.preemptions] == [1]
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
     assert site.states(*low).count("RUNNING") == 2
 
@@ -89,28 +63,28 @@ def test_what_is_free_is_used_first() -> None:
 def test_nobody_leaves_when_one_component_has_no_room() -> None:
     """Four nodes, and one of them is held by a job of the same tier."""
     site = HetSite(TIERS % "CANCEL")
-    site.job("high", 4)
-    low = [site.job("low", 4) for _ in range(3)]
-    site.run()
+    site.add("high", 4)
+    low = [site.add("low", 4) for _ in range(3)]
+    site.run_pass()
     parts = site.het(tasks(4), tasks(4), tasks(4), tasks(4))
-    plan = site.run()
+    plan = site.run_pass()
     assert plan.preemptions == []
     assert site.states(*low) == ["RUNNING"] * 3
     assert site.states(*parts) == ["PENDING"] * 4
-    other = site.job("high", 4)
-    assert [item.start.job_id for item in site.run().preemptions] == [other]
+    other = site.add("high", 4)
+    assert [item.start.job_id for item in site.run_pass().preemptions] == [other]
 
 
 def test_components_of_lower_tiers_take_what_is_free() -> None:
     """Only the component of the high tier may drive anybody out."""
     site = HetSite(TIERS % "CANCEL")
-    low = [site.job("low", 4) for _ in range(3)]
-    site.run()
+    low = [site.add("low", 4) for _ in range(3)]
+    site.run_pass()
     parts = site.het(tasks(4, "low"), tasks(4))
-    plan = site.run()
+    plan = site.run_pass()
     assert [len(item.victims) for item in plan.preemptions] == [1]
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
     assert site.states(*low).count("RUNNING") == 2
 
@@ -119,16 +93,16 @@ def test_a_claim_that_lost_a_component_is_given_up() -> None:
     """A component that is changed has no claim any more; neither have the others then."""
     site = HetSite(TIERS % "CANCEL")
     for _ in range(4):
-        site.job("low", 4)
-    site.run()
+        site.add("low", 4)
+    site.run_pass()
     parts = site.het(tasks(4), tasks(4))
-    site.run()
+    site.run_pass()
     site.apply(preempt.lost_claims(site.cluster, parts[1:], site.now_us))
-    plan = site.run()
+    plan = site.run_pass()
     assert plan.lost_claims == parts[:1]
     assert not site.cluster.claims
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
 
 
@@ -146,15 +120,15 @@ def test_never_in_vain(low: list[int], mid: list[int], jobs: list[list[int]], mo
     """Once victims have left, the job they left for starts, with all its components."""
     site = HetSite(TIERS % mode)
     for size in low:
-        site.job("low", size)
+        site.add("low", size)
     for size in mid:
-        site.job("mid", size)
-    site.run()
+        site.add("mid", size)
+    site.run_pass()
     het = [site.het(*(tasks(size) for size in sizes)) for sizes in jobs]
-    plan = site.run()
+    plan = site.run_pass()
     awaited = {item.start.job_id for item in plan.preemptions}
     site.clean_up()
-    site.run()
+    site.run_pass()
     for ids in het:
         if awaited.intersection(ids):
             assert site.states(*ids) == ["RUNNING"] * len(ids)
@@ -165,12 +139,12 @@ def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
     """Of all components at once, with the grace of whoever leaves; explain says so, too."""
     conf = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=60")
     site = HetSite(conf + "PreemptExemptTime=00:05:00\n")
-    low = [site.job("low", 4) for _ in range(4)]
-    site.run()
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
     parts = site.het(tasks(4), tasks(4), tasks(1))
-    wide = site.job("low", 1, nodes=4)
+    wide = site.add("low", 1, nodes=4)
     found = outlook(snapshot(site.cluster, site.now_us), site.policy, parts[1])
-    plan = site.run()
+    plan = site.run_pass()
     leave_us = START_US + 6 * MINUTE_US
     assert {plan.expected_start_us[job_id] for job_id in parts} == {leave_us}
     assert sorted(len(plan.planned_nodes[job_id]) for job_id in parts) == [1, 1, 1]
@@ -179,11 +153,11 @@ def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
     assert (found.start_us, "they are to leave for it then" in found.note) == (leave_us, True)
     assert site.states(*low) == ["RUNNING"] * 4
     site.now_us = plan.retry_us
-    site.run()
+    site.run_pass()
     assert all(site.cluster.jobs[job_id].claim for job_id in parts)
     site.wait(60)
     site.clean_up()
-    site.run()
+    site.run_pass()
     assert site.states(*parts) == ["RUNNING"] * 3
 
 
@@ -208,13 +182,13 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
     site = HetSite((TIERS % mode) + "PreemptExemptTime=00:05:00\n")
     site.now_us = 60 * MINUTE_US * (START_US // MINUTE_US // 60)
     for cpus, minutes, comes_later in low:
-        site.job("low", cpus, minutes=minutes, requeue=comes_later)
+        site.add("low", cpus, minutes=minutes, requeue=comes_later)
         if comes_later:
-            site.run()
+            site.run_pass()
             site.now_us += MINUTE_US
-    site.run()
+    site.run_pass()
     ids = [job_id for sizes in jobs for job_id in site.het(*map(tasks, sizes))]
-    promised = dict(site.run().expected_start_us)
+    promised = dict(site.run_pass().expected_start_us)
     for _ in range(20):
         pass_on(site)
         for job_id in ids:

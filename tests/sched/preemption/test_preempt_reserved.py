@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import Room
+from tests.world.reservations import ReservationSite
 
 TIERS = """
 PreemptType=preempt/partition_prio
@@ -15,7 +15,7 @@ PartitionName=high Nodes=ALL PriorityTier=10
 
 def test_a_reservations_jobs_preempt_each_other_only() -> None:
     """Its own nodes are all that a job inside has; nobody outside leaves for it."""
-    room = Room(TIERS, plan=Planner())
+    room = ReservationSite(TIERS, plan=Planner())
     room.make(nodes="n1")
     room.advance()
     inside = room.job(partition="low", reservation="r", cpus_per_task=16, time_limit_min=60)

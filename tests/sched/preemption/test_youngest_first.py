@@ -6,15 +6,16 @@ from random import Random
 
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.model.assoc import Qos
-from tests.sched.preemption.test_preempt import BASE, SECOND_US, Site
+from tests.sched.preemption.preemption_site import BASE, PreemptionSite
 
 NODES = 8
 CPUS = 4
 EXEMPT_S = 120
 
 
-class AgedSite(Site):
+class AgedSite(PreemptionSite):
     """A job on each node, begun one after another, which leave in different ways if they may."""
 
     def __init__(self, random: Random) -> None:
@@ -48,8 +49,8 @@ class AgedSite(Site):
 
     def _begin(self, random: Random) -> int:
         partition, qos = random.choice(("low", "mid")), random.choice(("normal", "cheap"))
-        job_id = self.job(partition, CPUS, nodes=1, minutes=600, qos=qos)
-        self.run()
+        job_id = self.add(partition, CPUS, nodes=1, minutes=600, qos=qos)
+        self.run_pass()
         self.wait(random.randint(1, 60))
         return job_id
 
@@ -73,8 +74,8 @@ def test_who_began_last_leaves_first(seed: int) -> None:
     left = site.may_leave()
     for _ in range(2):
         count = random.randint(1, 3)
-        site.job("high", CPUS, nodes=count, minutes=600, qos="urgent")
-        found = [victim for item in site.run().preemptions for victim, _ in item.victims]
+        site.add("high", CPUS, nodes=count, minutes=600, qos="urgent")
+        found = [victim for item in site.run_pass().preemptions for victim, _ in item.victims]
         expected = left[:count] if count <= len(left) else []
         assert sorted(found) == sorted(expected)
         left = left[len(expected) :]

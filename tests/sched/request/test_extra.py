@@ -15,7 +15,9 @@ from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.request.extra import ExtraError, parse, satisfies
 from pyslurm_ng.wire.query_messages import UpdateJob, UpdateNodes
-from tests.ctld.rules.reservation_room import ROOT, PlanFunction, Room
+from tests.world.callers import ROOT
+from tests.world.passes import PlanFunction
+from tests.world.site import Site
 
 EXTRA = '{ "a": 1.23, "b": true, "c": 0, "foo": "bar", "zed": 23, "list": [1] }'
 ON = "SchedulerParameters=extra_constraints"
@@ -74,7 +76,7 @@ def test_no_other_error_escapes(text: str) -> None:
     satisfies('{"a": 1, "b": "a"}', text)
 
 
-def set_extra(room: Room, name: str, text: str) -> None:
+def set_extra(room: Site, name: str, text: str) -> None:
     """Write Extra of a node as an administrator does."""
     message = UpdateNodes(bytes(16), name, {"extra": text})
     outcome = update_nodes(room.cluster, message, room.context(ROOT))
@@ -82,7 +84,7 @@ def set_extra(room: Room, name: str, text: str) -> None:
     room.apply(list(outcome.events))
 
 
-def change(room: Room, job: Job, text: str) -> int:
+def change(room: Site, job: Job, text: str) -> int:
     """Write Extra of a job as its owner does; return 0 or the number of the refusal."""
     message = UpdateJob(bytes(16), {"extra": text}, jobs=[str(job.job_id)])
     outcome = update_job(room.cluster, message, room.context(ROOT))
@@ -94,7 +96,7 @@ def change(room: Room, job: Job, text: str) -> int:
 @pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
 def test_jobs_run_where_extra_suits(plan: PlanFunction) -> None:
     """A job waits until some node says so, and says for what it waits."""
-    room = Room(ON, plan=plan)
+    room = Site(ON, plan=plan)
     set_extra(room, "n3", '{"zone": "east"}')
     here = room.job(extra="zone=east")
     there = room.job(extra="zone=west")
@@ -109,7 +111,7 @@ def test_jobs_run_where_extra_suits(plan: PlanFunction) -> None:
 
 def test_the_reason_names_the_condition() -> None:
     """A user sees that no node says what is asked."""
-    room = Room(ON, plan=Planner())
+    room = Site(ON, plan=Planner())
     job = room.job(extra="zone=west")
     wait = room.run_pass().waits[job.job_id]
     assert wait.reason is Reason.Constraints
@@ -118,7 +120,7 @@ def test_the_reason_names_the_condition() -> None:
 
 def test_without_the_option_it_is_free_text() -> None:
     """Neither read nor looked at."""
-    room = Room(plan=Planner())
+    room = Site(plan=Planner())
     job = room.job(extra="made on (tuesday")
     room.run_pass()
     assert job.state == JobState.RUNNING
@@ -126,7 +128,7 @@ def test_without_the_option_it_is_free_text() -> None:
 
 def test_what_cannot_be_read_is_refused_at_submission_and_by_an_update() -> None:
     """Before anything waits for it."""
-    room = Room(ON, plan=Planner())
+    room = Site(ON, plan=Planner())
     assert room.submit(extra="zone=") == Errno.ESLURM_INVALID_FEATURE
     job = room.job(extra="zone=west")
     assert change(room, job, "(zone=east") == Errno.ESLURM_INVALID_FEATURE

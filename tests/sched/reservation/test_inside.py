@@ -6,27 +6,21 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import DAY_US, HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Wait
-from tests.ctld.rules.reservation_room import (
-    ALICE,
-    BOB,
-    DAY_US,
-    HOUR_US,
-    MINUTE_US,
-    PlanFunction,
-    Room,
-)
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB
+from tests.world.passes import PlanFunction
+from tests.world.reservations import ReservationSite
 
 
-def room() -> Room:
+def room() -> ReservationSite:
     """Return a cluster planned by backfill."""
-    return Room(plan=Planner())
+    return ReservationSite(plan=Planner())
 
 
 def test_a_waiting_job_is_planned_behind_the_reservation() -> None:
@@ -136,7 +130,7 @@ def test_the_end_of_a_reservation_is_a_reason() -> None:
 def test_jobs_that_a_magnet_draws_are_kept_room_there_where_the_site_says_so() -> None:
     """bf_allow_magnetic_slot; else they take what is free, and are planned outside only."""
     for option, at_us in (("bf_window=1440", 4 * HOUR_US), ("bf_allow_magnetic_slot", HOUR_US)):
-        here = Room(f"SchedulerParameters={option}\n", plan=Planner())
+        here = ReservationSite(f"SchedulerParameters={option}\n", plan=Planner())
         here.make(nodes="n4", flags="MAGNETIC", duration=600)
         here.advance()
         inside = here.job(time_limit_min=60, flags=REQ_EXCLUSIVE)
@@ -174,7 +168,7 @@ def test_every_planned_start_is_allowed(
     here = room()
     for name, (nodes, after_min, minutes, flags) in zip("ab", wanted, strict=True):
         start_us = START_US + after_min * MINUTE_US
-        here.answer(
+        here.reserve(
             name, create=True, starttime=start_us, duration=minutes, nodes=nodes, users="alice",
             flags=flags,
         )  # fmt: skip
@@ -191,7 +185,7 @@ def test_every_planned_start_is_allowed(
 @pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
 def test_only_jobs_of_allowed_partitions_run_inside(plan: PlanFunction) -> None:
     """Of several partitions that a job names only those count there; outside all do."""
-    here = Room("PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=plan)
+    here = ReservationSite("PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=plan)
     here.make(nodes="n[3-4]", allowedpartitions="late")
     here.advance()
     both = here.job(partition="early,late", reservation="r", time_limit_min=60)
@@ -204,14 +198,16 @@ def test_only_jobs_of_allowed_partitions_run_inside(plan: PlanFunction) -> None:
 
 def test_partitions_may_be_denied_and_edited() -> None:
     """Names with a minus are not allowed, all others are; + adds."""
-    here = Room("PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=Planner())
+    here = ReservationSite(
+        "PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=Planner()
+    )
     here.make(nodes="n[3-4]", allowedpartitions="-early,-late", flags="MAGNETIC")
     here.advance()
     kept_out, drawn = here.job(partition="early"), here.job(partition="main")
     here.run_pass()
     assert (kept_out.reservation, drawn.reservation) == ("", "r")
     assert here.change(allowedpartitions="late").allowed_partitions == ("late",)
-    assert here.refused("s", nodes="n1", allowedpartitions="no") == (
+    assert here.not_made("s", nodes="n1", allowedpartitions="no") == (
         Errno.ESLURM_INVALID_PARTITION_NAME
     )
     by_partition = here.make("t", nodes="n2", users="", allowedpartitions="late")
@@ -221,7 +217,7 @@ def test_partitions_may_be_denied_and_edited() -> None:
 @pytest.mark.parametrize("flags", ["", "OVERLAP"])
 def test_parts_of_a_node_that_several_reservations_keep_count_once(flags: str) -> None:
     """Inside one of them the other is hidden with all the rest; outside, what both have is one."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     begin_us = here.now_us + HOUR_US
     here.make("r", nodes="n1", corecnt=8, starttime=begin_us, duration=120, flags="OVERLAP")
     here.make("s", nodes="n1", corecnt=8, starttime=begin_us, duration=120, flags=flags)

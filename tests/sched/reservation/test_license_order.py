@@ -8,12 +8,15 @@ from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import BOB, Room
+from tests.world.callers import BOB
+from tests.world.reservations import ReservationSite
 
 
-def two_places(licenses: str, more: str = "") -> Room:
+def two_places(licenses: str, more: str = "") -> ReservationSite:
     """Return a cluster with so many licences, half of whose nodes each reservation has."""
-    here = Room(f"PriorityType=priority/basic\nLicenses={licenses}\n{more}", plan=Planner())
+    here = ReservationSite(
+        f"PriorityType=priority/basic\nLicenses={licenses}\n{more}", plan=Planner()
+    )
     here.make("first", nodes="n[1-2]", users="alice,bob", duration=600)
     here.make("second", nodes="n[3-4]", users="alice,bob", duration=600)
     here.advance()
@@ -96,7 +99,7 @@ def test_tasks_that_find_no_nodes_in_one_reservation_are_in_line_in_the_next() -
 
 def test_licences_of_a_reservation_stay_its_own() -> None:
     """They are not in line for others, and who has them does not need the free ones."""
-    here = Room("PriorityType=priority/basic\nLicenses=matlab:3", plan=Planner())
+    here = ReservationSite("PriorityType=priority/basic\nLicenses=matlab:3", plan=Planner())
     here.make("first", nodes="n[1-2]", licenses="matlab:2", duration=600)
     here.make("second", nodes="n[3-4]", duration=600)
     here.advance()

@@ -15,10 +15,11 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
-from tests.ctld.rules.reservation_room import BOB, Room
+from tests.world.callers import BOB
+from tests.world.reservations import ReservationSite
 
 
-def limited(**limits: object) -> Room:
+def limited(**limits: object) -> ReservationSite:
     """Return a cluster where all jobs are of one QOS with these limits."""
 
     def plan(view: Snapshot, rules: Policy) -> Plan:
@@ -27,10 +28,10 @@ def limited(**limits: object) -> Room:
         found = Quotas({1: Association(1, "physics")}, {"normal": quality})
         return Planner()(replace(view, waiting=waiting, limits=found), rules)
 
-    return Room("PriorityType=priority/basic", plan=plan)
+    return ReservationSite("PriorityType=priority/basic", plan=plan)
 
 
-def two_places(here: Room) -> None:
+def two_places(here: ReservationSite) -> None:
     """Reserve half of the nodes to each of two reservations."""
     here.make("first", nodes="n[1-2]", users="alice,bob", duration=600)
     here.make("second", nodes="n[3-4]", users="alice,bob", duration=600)

@@ -5,18 +5,19 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB
+from tests.world.reservations import ReservationSite
 
 
-def room() -> Room:
+def room() -> ReservationSite:
     """Return a cluster planned by backfill: four nodes of sixteen cores."""
-    return Room(plan=Planner())
+    return ReservationSite(plan=Planner())
 
 
 def cores_of(reservation: Reservation) -> dict[int, int]:
@@ -24,7 +25,7 @@ def cores_of(reservation: Reservation) -> dict[int, int]:
     return {node_id: part.cores for node_id, part in reservation.parts().items()}
 
 
-def cores(here: Room) -> dict[str, dict[int, int]]:
+def cores(here: ReservationSite) -> dict[str, dict[int, int]]:
     """Return the mask of cores of each node that jobs run on, by reservation."""
     held: dict[str, dict[int, int]] = {}
     seen: dict[int, int] = {}
@@ -93,7 +94,7 @@ def test_counts_are_totals_or_of_each_node() -> None:
 
 def test_cpus_are_counted_as_cores_are() -> None:
     """By TRES, in whole cores: a total, spread over nodes, or one number for each node."""
-    here = Room(
+    here = ReservationSite(
         "NodeName=t[1-4] Sockets=1 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=1000\n"
         "PartitionName=ht Nodes=t[1-4]"
     )
@@ -114,14 +115,14 @@ def test_cpus_are_counted_as_cores_are() -> None:
 
 def test_licences_and_burst_buffers_may_be_given_as_tres() -> None:
     """Beside nodes, or alone with flag ANY_NODES."""
-    here = Room("Licenses=matlab:4,ansys:2")
+    here = ReservationSite("Licenses=matlab:4,ansys:2")
     made = here.make(tres="node=1,license/matlab=3,license/ansys=1,bb/cray=4GB")
     assert (len(made.node_ids), made.licenses) == (1, "matlab:3,ansys:1")
     assert made.burst_buffer == "cray:4GB"
     alone = here.make("s", tres="license/matlab=1", flags="ANY_NODES")
     assert (alone.node_ids, alone.licenses) == ((), "matlab:1")
     for text in ("license/matlab=1", "license/none=1", "license/matlab=x"):
-        assert here.refused("t", tres=text, flags="ANY_NODES") == Errno.ESLURM_INVALID_LICENSES
+        assert here.not_made("t", tres=text, flags="ANY_NODES") == Errno.ESLURM_INVALID_LICENSES
 
 
 def test_what_does_not_fit_is_refused() -> None:
@@ -134,7 +135,7 @@ def test_what_does_not_fit_is_refused() -> None:
         ({"corecnt": "1,2"}, Errno.ESLURM_INVALID_CORE_CNT),
         ({"corecnt": "none"}, Errno.ESLURM_INVALID_CORE_CNT),
     ):
-        refused = here.answer("x", create=True, **when, **asked)
+        refused = here.reserve("x", create=True, **when, **asked)
         assert isinstance(refused, Reject) and refused.code == error, asked
 
 
@@ -148,15 +149,15 @@ def test_an_update_asks_anew() -> None:
     assert cores_of(here.cluster.reservations["r"]) == {node_id: 0b111100}
     assert node_id not in here.cluster.reserved
     for asked, cores_now in (({"corecnt": 2}, 0b1100), ({"tres": "cpu=3"}, 0b11100)):
-        outcome = here.answer("r", create=False, **asked)
+        outcome = here.reserve("r", create=False, **asked)
         assert not isinstance(outcome, Reject), outcome
         here.apply(list(outcome.events))
         found = here.cluster.reservations["r"]
         assert cores_of(found) == {node_id: cores_now}
         assert cores_and_cpus(here.cluster, found) == (cores_now.bit_count(),) * 2
-    refused = here.answer("r", create=False, nodes="n1")
+    refused = here.reserve("r", create=False, nodes="n1")
     assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_RESERVATION_OVERLAP
-    outcome = here.answer("r", create=False, nodes="n2")
+    outcome = here.reserve("r", create=False, nodes="n2")
     assert not isinstance(outcome, Reject), outcome
     here.apply(list(outcome.events))
     assert cores_of(here.cluster.reservations["r"]) == {}
@@ -188,7 +189,7 @@ def test_no_core_serves_two(
     here = room()
     for name, (nodes, count, after_min, minutes, flags) in zip("ab", wanted, strict=True):
         start_us = START_US + after_min * MINUTE_US
-        here.answer(
+        here.reserve(
             name, create=True, starttime=start_us, duration=minutes, nodes=nodes, corecnt=count,
             users="alice", flags=flags,
         )  # fmt: skip

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import DAY_US, HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.ctld.rules.timers import limit_moments_us, over_at_us
 from pyslurm_ng.model.duty import DutyKind
@@ -17,16 +17,10 @@ from pyslurm_ng.sched.frame.job_views import Views
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.node_messages import JobTerminated
-from tests.ctld.rules.reservation_room import (
-    ALICE,
-    BOB,
-    DAY_US,
-    HOUR_US,
-    MINUTE_US,
-    PlanFunction,
-    Room,
-)
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB
+from tests.world.passes import PlanFunction
+from tests.world.reservations import ReservationSite
 
 
 @pytest.mark.parametrize("limit_min", [121, 1440])
@@ -35,7 +29,7 @@ def test_a_job_that_would_outlive_it_starts_and_is_ended(
     plan: PlanFunction, limit_min: int
 ) -> None:
     """Whatever else is to be on its nodes then."""
-    here = Room(plan=plan)
+    here = ReservationSite(plan=plan)
     here.make(nodes="n4", duration=120)
     here.make("after", nodes="n4", starttime=START_US + 2 * HOUR_US, flags="MAINT")
     here.advance()
@@ -49,7 +43,7 @@ def test_a_job_that_would_outlive_it_starts_and_is_ended(
 @pytest.mark.parametrize("over_run", ["0", "5", "UNLIMITED"])
 def test_jobs_outside_have_its_nodes_when_it_is_ended(over_run: str) -> None:
     """And not when its limit would end it, unless that is all that does."""
-    here = Room(f"ResvOverRun={over_run}", plan=Planner())
+    here = ReservationSite(f"ResvOverRun={over_run}", plan=Planner())
     here.make(nodes="ALL", duration=120)
     here.advance()
     here.job(reservation="r", nodes_min=4, time_limit_min=300, flags=REQ_EXCLUSIVE)
@@ -64,7 +58,7 @@ def test_jobs_outside_have_its_nodes_when_it_is_ended(over_run: str) -> None:
 
 def test_who_starts_together_with_them_is_planned_so() -> None:
     """A job outside is planned behind one that starts inside in the same pass."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="ALL", duration=120)
     here.advance()
     here.job(reservation="r", nodes_min=4, time_limit_min=600, flags=REQ_EXCLUSIVE)
@@ -75,7 +69,7 @@ def test_who_starts_together_with_them_is_planned_so() -> None:
 
 def test_a_wide_job_keeps_its_turn_though_it_would_outlive_it() -> None:
     """Only what is over before it starts slips in before it."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n[3-4]", duration=120)
     here.advance()
     here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)
@@ -93,7 +87,7 @@ def test_one_that_repeats_ends_nobody() -> None:
 
     Who finds no room today is planned for tomorrow.
     """
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n4", duration=120, flags="DAILY")
     here.advance()
     job = here.job(reservation="r", time_limit_min=300, flags=REQ_EXCLUSIVE)
@@ -112,7 +106,7 @@ def test_one_that_repeats_ends_nobody() -> None:
 
 def test_jobs_of_one_that_repeats_have_to_be_over_before_maintenance() -> None:
     """Nothing else would end them."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n4", duration=120, flags="DAILY")
     here.make("maint", nodes="n4", starttime=START_US + 3 * HOUR_US, flags="MAINT")
     here.advance()
@@ -124,7 +118,7 @@ def test_jobs_of_one_that_repeats_have_to_be_over_before_maintenance() -> None:
 
 def test_a_magnet_draws_nobody_whom_it_would_end() -> None:
     """They did not ask for it; others in the same reservation did."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n[1-4]", duration=120, flags="MAGNETIC", users="alice")
     here.advance()
     asked = here.job(reservation="r", time_limit_min=300)
@@ -137,7 +131,7 @@ def test_a_magnet_draws_nobody_whom_it_would_end() -> None:
 
 def test_a_limit_that_may_be_cut_ends_with_it() -> None:
     """--time-min: what scripts and users see of the limit is true then."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n4", duration=120)
     here.advance(HOUR_US)
     job = here.job(reservation="r", time_limit_min=300, time_min_min=30)
@@ -148,7 +142,7 @@ def test_a_limit_that_may_be_cut_ends_with_it() -> None:
 @pytest.mark.parametrize("over_min", [0, 10])
 def test_a_warning_comes_before_its_end(over_min: int) -> None:
     """--signal counts back from when the job is ended, however far away its own limit is."""
-    here = Room(f"ResvOverRun={over_min}", plan=Planner())
+    here = ReservationSite(f"ResvOverRun={over_min}", plan=Planner())
     here.make(nodes="n4", duration=120)
     here.advance()
     job = here.job(reservation="r", time_limit_min=600, signal=10, signal_before_s=300)
@@ -166,7 +160,7 @@ def test_a_warning_comes_before_its_end(over_min: int) -> None:
 def test_starts_are_kept_that_were_planned_beside_jobs_that_outlive_it(seed: int) -> None:
     """Inside and outside, today and tomorrow: nobody starts later than the first pass said."""
     random = Random(seed)
-    here = Room("PriorityType=priority/basic", plan=Planner())
+    here = ReservationSite("PriorityType=priority/basic", plan=Planner())
     flags = random.choice(("", "", "DAILY", "HOURLY"))
     here.make(
         nodes=random.choice(("n[1-2]", "n[1-4]")),
@@ -193,7 +187,7 @@ def test_starts_are_kept_that_were_planned_beside_jobs_that_outlive_it(seed: int
             assert begun_us <= start_us + MINUTE_US, job_id  # passes are a minute apart
 
 
-def clean_up(here: Room) -> None:
+def clean_up(here: ReservationSite) -> None:
     """Let all nodes report that they have cleaned up."""
     for node_id in [*here.cluster.duties]:
         for duty in [*here.cluster.duties.get(node_id, {}).values()]:
@@ -204,7 +198,7 @@ def clean_up(here: Room) -> None:
 
 def test_who_has_to_run_longer_than_is_left_is_planned_for_the_next_day() -> None:
     """--time-min: not in the last hour of today, whoever leaves then."""
-    here = Room(plan=Planner())
+    here = ReservationSite(plan=Planner())
     here.make(nodes="n4", duration=120, flags="DAILY")
     here.advance()
     here.job(reservation="r", time_limit_min=60, flags=REQ_EXCLUSIVE)

@@ -6,13 +6,14 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.model.reservation import Reservation, part_of
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, ROOT, Room
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.reservations import ReservationSite
 
 GPU_NODES = """
 GresTypes=gpu
@@ -22,12 +23,12 @@ PartitionName=gpus Nodes=g[1-4]
 """
 
 
-def room(*, backfill: bool = True) -> Room:
+def room(*, backfill: bool = True) -> ReservationSite:
     """Return four nodes of sixteen cores, and four more with four GPUs each."""
-    return Room(GPU_NODES, plan=Planner() if backfill else first_fit.plan)
+    return ReservationSite(GPU_NODES, plan=Planner() if backfill else first_fit.plan)
 
 
-def gpus(here: Room, reservation: Reservation) -> dict[str, int]:
+def gpus(here: ReservationSite, reservation: Reservation) -> dict[str, int]:
     """Return the mask of GPUs by node."""
     names = here.names(reservation)
     masks = [int.from_bytes(held[0].indexes, "little") for held in reservation.gres]
@@ -50,7 +51,7 @@ def test_so_many_of_each_node() -> None:
     assert gpus(here, made) == {"g1": 0b111, "g2": 0b111}
     named = here.make("named", trespernode="gres/gpu:1", nodes="g[1,4]")
     assert gpus(here, named) == {"g1": 0b1000, "g4": 0b1}
-    assert here.refused("more", trespernode="gres/gpu=1", nodes="g1") == Errno.ESLURM_NODES_BUSY
+    assert here.not_made("more", trespernode="gres/gpu=1", nodes="g1") == Errno.ESLURM_NODES_BUSY
 
 
 def test_a_total_over_a_number_of_nodes_is_even() -> None:
@@ -75,7 +76,7 @@ def test_what_cannot_be_is_named(settings_: dict[str, str], text: str) -> None:
     """One line says which part of the request and what is allowed."""
     here = room()
     given_ = {"starttime": START_US, "duration": 60, "users": "alice", **settings_}
-    outcome = here.answer("r", create=True, who=ROOT, **given_)
+    outcome = here.reserve("r", create=True, who=ROOT, **given_)
     assert isinstance(outcome, Reject)
     assert text in outcome.detail
 
@@ -125,14 +126,14 @@ def test_jobs_inside_are_counted_once() -> None:
 
 def test_features_with_counts_choose_nodes_of_each_kind() -> None:
     """One fast node and two slow ones; alternatives in brackets hold for all nodes alike."""
-    here = Room(
+    here = ReservationSite(
         "NodeName=f[1-3] CPUs=4 Feature=fast\nNodeName=s[1-3] CPUs=4 Feature=slow\n"
         "PartitionName=kinds Nodes=f[1-3],s[1-3]"
     )
     made = here.make(features="fast*1&slow*2", partitionname="kinds")
     assert [name[0] for name in here.names(made)] == ["f", "s", "s"]
     want = {"partitionname": "kinds"}
-    assert here.refused("x", features="fast*3", **want) == Errno.ESLURM_NODES_BUSY
+    assert here.not_made("x", features="fast*3", **want) == Errno.ESLURM_NODES_BUSY
     either = here.make("y", features="[fast|slow]", nodecnt=2, **want)
     assert here.names(either) == ["f2", "f3"]
 

@@ -25,10 +25,10 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeState, Reason
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.job_messages import SubmitJob
-from tests.ctld.rules.reservation_room import ALICE
 from tests.model.clusters import START_US, conf_of
 from tests.sched.backfill.test_backfill import run_pass
 from tests.sched.networks import TREE_OF_TEN
+from tests.world.callers import ALICE
 
 CONF = r"""
 ClusterName=demo

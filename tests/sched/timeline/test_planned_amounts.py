@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from hypothesis import given, settings, strategies as st
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Plan
-from tests.ctld.rules.reservation_room import ALICE, BOB, MINUTE_US, Room
+from tests.world.callers import ALICE, BOB
+from tests.world.reservations import ReservationSite
 
 LICENSES = 3
 CORES, MEM_MIB, GPUS = 16, 64000, 4
@@ -29,7 +31,7 @@ class Asked:
     matlab: int
     place: str
 
-    def submit(self, here: Room) -> Job:
+    def submit(self, here: ReservationSite) -> Job:
         """Let alice ask for it in a reservation, or bob outside."""
         return here.job(
             ALICE if self.place else BOB,
@@ -60,7 +62,7 @@ JOBS = st.lists(ASKED.filter(lambda job: not job.place or job.nodes == 1), max_s
 Span = tuple[int, int, tuple[int, ...], Asked]
 
 
-def spans_of(here: Room, plan: Plan, jobs: dict[int, Asked]) -> list[Span]:
+def spans_of(here: ReservationSite, plan: Plan, jobs: dict[int, Asked]) -> list[Span]:
     """Return from when to when each job has or is to have which nodes."""
     found = []
     for job_id, asked in jobs.items():
@@ -77,7 +79,7 @@ def spans_of(here: Room, plan: Plan, jobs: dict[int, Asked]) -> list[Span]:
     return found
 
 
-def check_moment(here: Room, spans: list[Span], now_us: int) -> None:
+def check_moment(here: ReservationSite, spans: list[Span], now_us: int) -> None:
     """See that what is held at a moment is there, and that nobody is where they may not be."""
     held: dict[tuple[int, str], int] = {}
     reservation = here.cluster.reservations["r"]
@@ -107,7 +109,7 @@ def test_no_promise_is_more_than_there_is(
     first: list[Asked], then: list[Asked], at_min: int, length_min: int
 ) -> None:
     """At every moment at which something begins, and just before something ends."""
-    here = Room(_CONF, plan=Planner())
+    here = ReservationSite(_CONF, plan=Planner())
     here.make(nodes="n2", starttime=here.now_us + at_min * MINUTE_US, duration=length_min)
     here.advance()
     asked = {job.submit(here).job_id: job for job in first if not job.place or not at_min}

@@ -9,12 +9,14 @@ from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups, look_up_
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import ALICE, BOB, PlanFunction, Room
+from tests.world.callers import ALICE, BOB
+from tests.world.passes import PlanFunction
+from tests.world.reservations import ReservationSite
 
 MEMBERS = {"hpc": ("carol", "alice"), "staff": ("dora",), "empty": ()}
 
 
-def told(room: Room) -> Room:
+def told(room: ReservationSite) -> ReservationSite:
     """Let the reservations of a room know who is in which group."""
     room.apply(members_known(room.cluster, MEMBERS, room.now_us))
     return room
@@ -28,7 +30,7 @@ def told(room: Room) -> Room:
 )  # fmt: skip
 def test_only_members_are_drawn(plan: PlanFunction, groups: str, alice: bool, bob: bool) -> None:
     """With a minus all others are; who is not finds no other node here."""
-    room = Room(plan=plan)
+    room = ReservationSite(plan=plan)
     room.make(nodes="ALL", flags="MAGNETIC", groups=groups)
     jobs = [room.job(who, time_limit_min=60) for who in (ALICE, BOB)]
     room.run_pass()
@@ -39,7 +41,7 @@ def test_only_members_are_drawn(plan: PlanFunction, groups: str, alice: bool, bo
 
 def test_other_groups_are_asked_for_anew() -> None:
     """What was known of the ones before says nothing of these."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="ALL", flags="MAGNETIC", groups="hpc")
     assert groups_to_ask(room.cluster) == ("hpc",)
     assert told(room).cluster.reservations["r"].group_users == ("alice", "carol")
@@ -51,7 +53,7 @@ def test_other_groups_are_asked_for_anew() -> None:
 
 def test_without_a_magnet_nobody_is_asked() -> None:
     """A job that names a reservation was judged by its owner's groups when it came."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="ALL", groups="hpc")
     assert groups_to_ask(room.cluster) == ()
     told(room)
@@ -62,7 +64,7 @@ def test_without_a_magnet_nobody_is_asked() -> None:
 
 def test_the_directory_is_asked_at_once_and_then_at_times() -> None:
     """Users whose own group it is are members, too; nobody is in a group that does not exist."""
-    room = Room()
+    room = ReservationSite()
     asked: list[int] = []
 
     def run(work, done) -> None:  # type: ignore[no-untyped-def]

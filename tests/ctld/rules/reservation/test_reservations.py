@@ -9,29 +9,23 @@ from collections.abc import Iterator
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import DAY_US, HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.reservation.times import meet, with_times
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
-from tests.ctld.rules.reservation_room import (
-    ALICE,
-    BOB,
-    DAY_US,
-    HOUR_US,
-    MINUTE_US,
-    Room,
-)
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB
+from tests.world.reservations import ReservationSite
 
 # Making -----------------------------------------------------------------------------------------
 
 
 def test_named_nodes_are_marked() -> None:
     """Nodes= gives SPEC_NODES, ALL also ALL_NODES; the partition stays empty."""
-    room = Room()
+    room = ReservationSite()
     item = room.make(nodes="n[2-3]", flags="maint,ignore_jobs")
     assert (room.names(item), item.partition) == (["n2", "n3"], "")
     assert item.flags == ("MAINT", "IGNORE_JOBS", "SPEC_NODES")
@@ -42,7 +36,7 @@ def test_named_nodes_are_marked() -> None:
 
 def test_counted_nodes_are_light_and_of_the_default_partition() -> None:
     """NodeCnt= takes nodes of the smallest weight; features and a partition narrow it."""
-    room = Room()
+    room = ReservationSite()
     item = room.make(nodecnt=2)
     assert (room.names(item), item.partition, item.flags) == (["n3", "n4"], "main", ())
     assert room.names(room.make("g", nodecnt=1, features="gpunode")) == ["n1"]
@@ -51,7 +45,7 @@ def test_counted_nodes_are_light_and_of_the_default_partition() -> None:
 
 def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
     """The number counts all reservations ever made."""
-    room = Room()
+    room = ReservationSite()
     room.make("first", nodes="n1")
     assert room.make("", nodes="n2", accounts="Physics").name == "physics_2"
     assert room.delete("physics_2") == 0
@@ -86,19 +80,19 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
 )
 def test_what_cannot_be_is_refused(settings: dict[str, str | int], code: int) -> None:
     """With Slurm's numbers; what is not built yet by name."""
-    room = Room()
+    room = ReservationSite()
     given = {"nodes": "n1", **settings}
-    assert room.refused(**given) == code
+    assert room.not_made(**given) == code
     assert not room.cluster.reservations
 
 
 def test_only_operators_make_them() -> None:
-    room = Room()
-    outcome = room.answer("r", create=True, who=ALICE, starttime=START_US, nodes="n1")
+    room = ReservationSite()
+    outcome = room.reserve("r", create=True, who=ALICE, starttime=START_US, nodes="n1")
     assert outcome.code == Errno.ESLURM_USER_ID_MISSING
-    assert room.refused("a,b", nodes="n1") == Errno.ESLURM_RESERVATION_INVALID
+    assert room.not_made("a,b", nodes="n1") == Errno.ESLURM_RESERVATION_INVALID
     room.make(nodes="n1")
-    assert room.refused(nodes="n2") == Errno.ESLURM_RESERVATION_NAME_DUP
+    assert room.not_made(nodes="n2") == Errno.ESLURM_RESERVATION_NAME_DUP
 
 
 # Who else is there ------------------------------------------------------------------------------
@@ -110,7 +104,7 @@ def test_only_operators_make_them() -> None:
 )
 def test_overlap_in_time_is_refused(begin_min: int, length_min: int, overlaps: bool) -> None:
     """At the front, at the tail or inside; what only touches is no overlap."""
-    room = Room()
+    room = ReservationSite()
     room.make("old", nodes="n[1-2]", starttime=START_US + HOUR_US, duration=60)
     settings: dict[str, str | int] = {
         "nodes": "n[2-3]",
@@ -120,31 +114,31 @@ def test_overlap_in_time_is_refused(begin_min: int, length_min: int, overlaps: b
     if not overlaps:
         room.make("new", **settings)
         return
-    assert room.refused("new", **settings) == Errno.ESLURM_RESERVATION_OVERLAP
+    assert room.not_made("new", **settings) == Errno.ESLURM_RESERVATION_OVERLAP
     room.make("maint", **settings, flags="MAINT")
     room.make("shared", **settings, flags="OVERLAP")
 
 
 def test_nodes_of_longer_jobs_are_busy() -> None:
     """Unless the jobs are to be ignored, or end before the start."""
-    room = Room()
+    room = ReservationSite()
     room.job(BOB, node_list="n1", time_limit_min=60)
     room.run_pass()
-    assert room.refused(nodes="n1") == Errno.ESLURM_NODES_BUSY
-    assert room.refused(nodecnt=4) == Errno.ESLURM_NODES_BUSY
+    assert room.not_made(nodes="n1") == Errno.ESLURM_NODES_BUSY
+    assert room.not_made(nodecnt=4) == Errno.ESLURM_NODES_BUSY
     room.make("later", nodes="n1", starttime=START_US + HOUR_US)
     room.make("now", nodes="n1", flags="IGNORE_JOBS", duration=60)
 
 
 def test_daily_ones_meet_on_any_day() -> None:
     """A single one years later is still in the way of the daily one's time of day."""
-    room = Room()
+    room = ReservationSite()
     room.make("daily", nodes="n1", flags="DAILY", duration=120)
     far_us = START_US + 1000 * DAY_US
-    assert room.refused(nodes="n1", starttime=far_us + HOUR_US) == Errno.ESLURM_RESERVATION_OVERLAP
+    assert room.not_made(nodes="n1", starttime=far_us + HOUR_US) == Errno.ESLURM_RESERVATION_OVERLAP
     room.make("single", nodes="n1", starttime=far_us + 2 * HOUR_US, duration=60)
     weekly: dict[str, str | int] = {"nodes": "n1", "flags": "WEEKLY", "duration": 30}
-    assert room.refused("w", **weekly) == Errno.ESLURM_RESERVATION_OVERLAP
+    assert room.not_made("w", **weekly) == Errno.ESLURM_RESERVATION_OVERLAP
     room.make("w", **weekly | {"starttime": START_US + 4 * HOUR_US})
 
 
@@ -218,14 +212,14 @@ def test_a_time_that_the_clocks_leave_out(
 )
 def test_days_of_repeats(flag: str, days: list[int]) -> None:
     """A first day that does not suit gives way to the next that does."""
-    item = Room().make(nodes="n1", flags=flag)
+    item = ReservationSite().make(nodes="n1", flags=flag)
     starts = [(start_us - START_US) // DAY_US for start_us, _ in item.occurrences()]
     assert starts[:4] == days
     assert UTC.weekday(START_US) == 6
 
 
 def test_hourly_repeats_each_hour() -> None:
-    item = Room().make(nodes="n1", flags="HOURLY", duration=10)
+    item = ReservationSite().make(nodes="n1", flags="HOURLY", duration=10)
     assert item.occurrences()[1] == (START_US + HOUR_US, START_US + HOUR_US + 10 * MINUTE_US)
 
 
@@ -234,7 +228,7 @@ def test_hourly_repeats_each_hour() -> None:
 
 def test_jobs_may_name_what_is_theirs() -> None:
     """Unknown names are invalid, others' are denied; every name of a list counts."""
-    room = Room()
+    room = ReservationSite()
     room.make("hers", nodes="n1", users="alice")
     room.make("not_his", nodes="n2", users="-bob")
     room.make("group", nodes="n3", groups="hpc")
@@ -252,7 +246,7 @@ def test_jobs_may_name_what_is_theirs() -> None:
 
 def test_the_reservation_gives_the_partition() -> None:
     """PartitionName= is the default of its jobs."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodecnt=1, partitionname="gpu")
     assert room.job(reservation="r").partition == "gpu"
 
@@ -262,7 +256,7 @@ def test_the_reservation_gives_the_partition() -> None:
 
 def test_begin_and_end_show_on_nodes() -> None:
     """RESERVED while in force, MAINTENANCE too for maintenance; a single one is then gone."""
-    room = Room()
+    room = ReservationSite()
     room.make("m", nodes="n1", starttime=START_US + HOUR_US, duration=60, flags="MAINT")
     room.make("r", nodes="n2", starttime=START_US + HOUR_US, duration=90)
     room.advance()
@@ -277,7 +271,7 @@ def test_begin_and_end_show_on_nodes() -> None:
 
 
 def test_daily_one_moves_to_the_next_day() -> None:
-    room = Room()
+    room = ReservationSite()
     first = room.make(nodes="n1", flags="DAILY")
     room.advance()
     room.advance(2 * HOUR_US)
@@ -290,7 +284,7 @@ def test_daily_one_moves_to_the_next_day() -> None:
 
 def test_jobs_are_ended_with_it() -> None:
     """After ResvOverRun minutes more."""
-    room = Room("ResvOverRun=5")
+    room = ReservationSite("ResvOverRun=5")
     room.make(nodes="n1", duration=60)
     job = room.job(reservation="r", time_limit_min=60)
     room.advance()
@@ -306,7 +300,7 @@ def test_jobs_are_ended_with_it() -> None:
 
 def test_waiting_jobs_are_held_when_it_goes() -> None:
     """Held with the reason, without the name; a list loses the name; release lets it run."""
-    room = Room()
+    room = ReservationSite()
     room.make("a", nodes="n1")
     room.make("b", nodes="n2", flags="NO_HOLD_JOBS_AFTER")
     held, free = room.job(reservation="a"), room.job(reservation="b")
@@ -321,7 +315,7 @@ def test_waiting_jobs_are_held_when_it_goes() -> None:
 
 def test_one_in_use_is_not_deleted() -> None:
     """And only operators may, or its users with USER_DELETE."""
-    room = Room()
+    room = ReservationSite()
     room.make("r", nodes="n1")
     room.make("u", nodes="n2", flags="USER_DELETE")
     room.job(reservation="r")
@@ -336,7 +330,7 @@ def test_one_in_use_is_not_deleted() -> None:
 
 def test_purge_when_idle() -> None:
     """PURGE_COMP counts from the last job's end; a waiting job keeps it."""
-    room = Room()
+    room = ReservationSite()
     room.make("idle", nodes="n1", flags="PURGE_COMP=10")
     room.make("daily", nodes="n2", flags="PURGE_COMP,DAILY")
     room.make("awaited", nodes="n3", flags="PURGE_COMP")
@@ -353,7 +347,7 @@ def test_purge_when_idle() -> None:
 
 def test_failed_nodes_are_replaced() -> None:
     """By default where nodes were counted; never with STATIC_ALLOC or where they were named."""
-    room = Room()
+    room = ReservationSite()
     room.make("counted", nodecnt=1)
     room.make("static", nodecnt=1, flags="STATIC_ALLOC")
     assert (room.names("counted"), room.names("static")) == (["n3"], ["n4"])
@@ -365,7 +359,7 @@ def test_failed_nodes_are_replaced() -> None:
 
 def test_used_nodes_are_replaced() -> None:
     """REPLACE keeps the number of idle nodes up."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodecnt=1, flags="REPLACE")
     room.advance()
     job = room.job(reservation="r", flags=REQ_EXCLUSIVE)
@@ -379,7 +373,7 @@ def test_used_nodes_are_replaced() -> None:
 
 
 def test_changes_keep_the_length_and_add_to_lists() -> None:
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n1", starttime=START_US + DAY_US)
     moved = room.change(starttime=START_US + 2 * DAY_US)
     assert moved.end_us == moved.start_us + 2 * HOUR_US
@@ -393,7 +387,7 @@ def test_changes_keep_the_length_and_add_to_lists() -> None:
 
 
 def test_counts_grow_and_shrink() -> None:
-    room = Room()
+    room = ReservationSite()
     room.make(nodecnt=1)
     room.change(nodecnt=3)
     assert room.names() == ["n1", "n3", "n4"]
@@ -403,7 +397,7 @@ def test_counts_grow_and_shrink() -> None:
 
 
 def test_the_start_is_fixed_once_it_has_begun() -> None:
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n1")
     room.advance()
     begun = room.not_changed(starttime=START_US + HOUR_US)
@@ -412,7 +406,7 @@ def test_the_start_is_fixed_once_it_has_begun() -> None:
 
 
 def test_skip_leaves_out_one_occurrence() -> None:
-    room = Room()
+    room = ReservationSite()
     room.make("once", nodes="n2")
     room.make("daily", nodes="n1", flags="DAILY")
     assert room.change("daily", skip="").start_us == START_US + DAY_US
@@ -420,7 +414,7 @@ def test_skip_leaves_out_one_occurrence() -> None:
 
 
 def test_a_longer_one_may_not_run_into_the_next() -> None:
-    room = Room()
+    room = ReservationSite()
     room.make("a", nodes="n1")
     room.make("b", nodes="n1", starttime=START_US + 3 * HOUR_US)
     assert room.not_changed("a", duration=240) == Errno.ESLURM_RESERVATION_OVERLAP
@@ -429,7 +423,7 @@ def test_a_longer_one_may_not_run_into_the_next() -> None:
 
 def test_a_floating_reservation_never_begins() -> None:
     """Long jobs stay out of its nodes at any time, short ones may always run there."""
-    scene = Room()
+    scene = ReservationSite()
     start_us = scene.now_us + HOUR_US
     made = scene.make(nodes="n4", flags="TIME_FLOAT", starttime=start_us, duration=60)
     assert made.float_us == HOUR_US
@@ -446,9 +440,9 @@ def test_a_floating_reservation_never_begins() -> None:
 
 def test_first_cores_only() -> None:
     """Cores 0 to 3 or none: nobody's first cores are in the middle."""
-    scene = Room()
+    scene = ReservationSite()
     made = scene.make(nodes="n4", corecnt=4, flags="FIRST_CORES")
     assert made.parts()[made.node_ids[0]].cores == 0b1111
-    refused = scene.refused("s", nodes="n4", corecnt=4, flags="FIRST_CORES")
+    refused = scene.not_made("s", nodes="n4", corecnt=4, flags="FIRST_CORES")
     assert refused == Errno.ESLURM_NODES_BUSY
     scene.make("t", nodes="n4", corecnt=4)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from tests.ctld.rules.reservation_room import BOB, HOUR_US, MINUTE_US, PlanFunction, Room
+from tests.world.callers import BOB
+from tests.world.passes import PlanFunction
+from tests.world.reservations import ReservationSite
 
 LICENSES = "Licenses=matlab:5,ansys:2"
 PLANS = [Planner(), first_fit.plan]
 
 
-def room() -> Room:
+def room() -> ReservationSite:
     """Return a room whose passes backfill."""
-    return Room(LICENSES, plan=Planner())
+    return ReservationSite(LICENSES, plan=Planner())
 
 
 def test_others_get_only_what_is_not_kept() -> None:
@@ -72,10 +75,10 @@ def test_what_cannot_be_kept_is_refused() -> None:
     """Unknown ones, more than there are, and more together with others at the same time."""
     scene = room()
     for text in ("mathematica:1", "matlab:6", "matlab:0", "matlab:x"):
-        assert scene.refused(nodes="n1", licenses=text) == Errno.ESLURM_INVALID_LICENSES
-    assert scene.refused(licenses="matlab:1") == Errno.ESLURM_INVALID_NODE_COUNT
+        assert scene.not_made(nodes="n1", licenses=text) == Errno.ESLURM_INVALID_LICENSES
+    assert scene.not_made(licenses="matlab:1") == Errno.ESLURM_INVALID_NODE_COUNT
     scene.make(nodes="n1", licenses="matlab:3")
-    assert scene.refused("s", nodes="n2", licenses="matlab:3") == Errno.ESLURM_INVALID_LICENSES
+    assert scene.not_made("s", nodes="n2", licenses="matlab:3") == Errno.ESLURM_INVALID_LICENSES
     scene.make("s", nodes="n2", licenses="matlab:2")
     assert scene.not_changed("s", licenses="matlab:3") == Errno.ESLURM_INVALID_LICENSES
     later = scene.now_us + 3 * HOUR_US
@@ -85,7 +88,7 @@ def test_what_cannot_be_kept_is_refused() -> None:
 @pytest.mark.parametrize("plan", PLANS, ids=["backfill", "builtin"])
 def test_one_of_several_licences(plan: PlanFunction) -> None:
     """The first that is free in the order given; it alone is taken, and given back."""
-    scene = Room(LICENSES, plan=plan)
+    scene = ReservationSite(LICENSES, plan=plan)
     jobs = [scene.job(BOB, licenses="matlab:3|ansys:2") for _ in range(3)]
     plan_made = scene.run_pass()
     assert [job.licenses_alloc for job in jobs[:2]] == ["matlab:3", "ansys:2"]

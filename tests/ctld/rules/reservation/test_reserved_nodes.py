@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
+from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from tests.ctld.rules.reservation_room import ALICE, BOB, HOUR_US, MINUTE_US, Room
 from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB
+from tests.world.reservations import ReservationSite
 
 
 def test_others_get_reserved_nodes_only_before() -> None:
     """A job that ends before the start may run there; a longer one goes elsewhere."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n[3-4]", starttime=START_US + HOUR_US)
     short, long = room.job(BOB, time_limit_min=60), room.job(BOB, time_limit_min=61)
     room.run_pass()
@@ -26,7 +27,7 @@ def test_others_get_reserved_nodes_only_before() -> None:
 
 def test_later_occurrences_count_too() -> None:
     """A long job does not start between two occurrences."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n[1-4]", starttime=START_US + 6 * HOUR_US, duration=60, flags="DAILY")
     room.advance(8 * HOUR_US)
     night, day = room.job(BOB, time_limit_min=23 * 60), room.job(BOB, time_limit_min=20 * 60)
@@ -44,7 +45,7 @@ def test_later_occurrences_count_too() -> None:
 )
 def test_the_reason_names_it(flags: str, text: str) -> None:
     """And nobody waits behind a job that only a reservation keeps from running."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="ALL", starttime=START_US + HOUR_US, flags=flags)
     long, short = room.job(BOB, time_limit_min=90), room.job(BOB, time_limit_min=30)
     plan = room.run_pass()
@@ -54,7 +55,7 @@ def test_the_reason_names_it(flags: str, text: str) -> None:
 
 def test_its_jobs_run_inside_and_in_time() -> None:
     """Not before it is active, not after its end, and not on other nodes."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n[2-3]", starttime=START_US + HOUR_US, duration=60)
     fits, too_long, third = (
         room.job(reservation="r", time_limit_min=limit, flags=REQ_EXCLUSIVE)
@@ -74,7 +75,7 @@ def test_its_jobs_run_inside_and_in_time() -> None:
 
 def test_jobs_of_a_full_reservation_stop_nobody_outside() -> None:
     """Each reservation has a queue of its own, before all others."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n3")
     room.advance()
     outside = room.job(BOB, time_limit_min=60)
@@ -88,7 +89,7 @@ def test_jobs_of_a_full_reservation_stop_nobody_outside() -> None:
 
 def test_flex_reaches_beyond() -> None:
     """Before the start, after the end, and on other nodes."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n4", starttime=START_US + HOUR_US, duration=60, flags="FLEX")
     job = room.job(reservation="r", nodes_min=2, nodes_max=2, time_limit_min=600)
     room.run_pass()
@@ -99,7 +100,7 @@ def test_flex_reaches_beyond() -> None:
 
 def test_magnetic_draws_jobs_that_named_none() -> None:
     """Those it is for, if they fit; the others stay outside."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n2", flags="MAGNETIC")
     room.advance()
     drawn, long = room.job(time_limit_min=60), room.job(time_limit_min=600)
@@ -112,7 +113,7 @@ def test_magnetic_draws_jobs_that_named_none() -> None:
 
 def test_the_first_reservation_with_room_is_taken() -> None:
     """--reservation=a,b is tried in that order."""
-    room = Room()
+    room = ReservationSite(plan=first_fit.plan)
     room.make("a", nodes="n1")
     room.make("b", nodes="n2")
     room.advance()
@@ -123,7 +124,7 @@ def test_the_first_reservation_with_room_is_taken() -> None:
 
 def test_maintenance_keeps_other_reservations_jobs_out() -> None:
     """What overlaps by OVERLAP shares its nodes, maintenance does not."""
-    room = Room()
+    room = ReservationSite()
     room.make("mine", nodes="n[1-2]")
     room.make("shared", nodes="n1", flags="OVERLAP", users="bob")
     room.make("maint", nodes="n2", flags="MAINT", users="root")
@@ -138,7 +139,7 @@ def test_maintenance_keeps_other_reservations_jobs_out() -> None:
 
 def test_a_start_planned_before_a_reservation_is_not_made() -> None:
     """Dispatch looks again: the reservation came while the pass was under way."""
-    room = Room()
+    room = ReservationSite()
     room.job(BOB, time_limit_min=60)
     plan = first_fit.plan(snapshot(room.cluster, room.now_us), policy(room.conf))
     room.make(nodes="ALL", starttime=START_US + MINUTE_US)
@@ -147,7 +148,7 @@ def test_a_start_planned_before_a_reservation_is_not_made() -> None:
 
 def test_an_updated_one_lets_jobs_in() -> None:
     """A job may be moved into a reservation while it waits, and its owner's name decides."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n1", users="bob")
     room.advance()
     assert room.submit(ALICE, reservation="r") != 0
@@ -163,8 +164,8 @@ def test_an_updated_one_lets_jobs_in() -> None:
 @pytest.mark.parametrize("flag", ["MAINT", "OVERLAP"])
 def test_reserved_nodes_are_never_chosen_only_named(flag: str) -> None:
     """Slurm 22.05: who names nodes under maintenance gets them, who counts nodes gets others."""
-    room = Room()
+    room = ReservationSite()
     room.make("work", nodes="n[1-3]", flags=flag)
     room.make("named", nodes="n1")
     assert room.names(room.make("counted", nodecnt=1)) == ["n4"]
-    assert room.refused("more", nodecnt=1) == Errno.ESLURM_NODES_BUSY
+    assert room.not_made("more", nodecnt=1) == Errno.ESLURM_NODES_BUSY

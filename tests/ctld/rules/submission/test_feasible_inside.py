@@ -6,10 +6,11 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.model.job import Job
-from tests.ctld.rules.reservation_room import ALICE, Room
+from tests.world.callers import ALICE
+from tests.world.reservations import ReservationSite
 
 
-def taken(room: Room, **request: object) -> bool:
+def taken(room: ReservationSite, **request: object) -> bool:
     """Return whether a job in the reservations r is accepted; else it is refused as Slurm does."""
     found = room.submit(ALICE, reservation="r", **request)
     if isinstance(found, Job):
@@ -31,14 +32,14 @@ def taken(room: Room, **request: object) -> bool:
     ],
 )
 def test_its_nodes_have_to_do(request_: dict[str, object], is_taken: bool) -> None:
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n[3-4]")
     assert taken(room, **request_) is is_taken
 
 
 def test_parts_of_nodes_have_to_do() -> None:
     """Twelve cores in all, eight of them of one node."""
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n[3-4]", corecnt="8,4")
     assert taken(room, ntasks=12)
     assert not taken(room, ntasks=13)
@@ -47,13 +48,13 @@ def test_parts_of_nodes_have_to_do() -> None:
 
 @pytest.mark.parametrize("flags", ["FLEX", "ANY_NODES"])
 def test_jobs_of_some_may_run_elsewhere(flags: str) -> None:
-    room = Room("Licenses=soft:1")
+    room = ReservationSite("Licenses=soft:1")
     room.make(nodes="n[3-4]", flags=flags, licenses="soft:1")
     assert taken(room, nodes_min=3, nodes_max=3)
 
 
 def test_one_of_several_is_enough() -> None:
-    room = Room()
+    room = ReservationSite()
     room.make(nodes="n1")
     room.make("s", nodes="n[2-4]")
     found = room.submit(ALICE, reservation="r,s", nodes_min=3, nodes_max=3)

@@ -14,8 +14,9 @@ from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.table import bounds
-from tests.ctld.rules.submission.test_submit import ALICE, Room
 from tests.operations import lines_run
+from tests.world.callers import ALICE
+from tests.world.site import Site
 
 PIECES = [
     "a,", "a&", "a|", "a:", "a;", "a=1,", "a*1&", "(a)|", "[", "(", "n[1-2],", "n[1],", "n1,",
@@ -52,7 +53,7 @@ def worst(most: int) -> list[str]:
     return [text[:most].rstrip(",&|:;?") for text in texts]
 
 
-def lines_for(room: Room, **options: object) -> int:
+def lines_for(room: Site, **options: object) -> int:
     """Return how many lines a submission takes, accepted or refused."""
     message = SubmitJob(bytes(16), JobRequest(**options), b"#!/bin/sh\n")  # type: ignore[arg-type]
     return lines_run(submit_job, room.cluster, message, Context(room.conf, room.now_us, ALICE))
@@ -61,7 +62,7 @@ def lines_for(room: Room, **options: object) -> int:
 @pytest.mark.parametrize("option", sorted(lengths()))
 def test_the_work_for_a_text_is_bounded(option: str) -> None:
     """Some thousand lines of Python for any text, more for the few that are long."""
-    room = Room("GresTypes=gpu\nSchedulerParameters=extra_constraints")
+    room = Site("GresTypes=gpu\nSchedulerParameters=extra_constraints")
     most = lengths()[option]
     took = {text[:20]: lines_for(room, **{option: text}) for text in worst(most)}
     assert max(took.values()) < LINES.get(option, USUAL_LINES), took
@@ -70,7 +71,7 @@ def test_the_work_for_a_text_is_bounded(option: str) -> None:
 def test_a_list_of_nodes_is_read_once_for_all_partitions() -> None:
     """A job may name every partition of the site."""
     more = "\n".join(f"PartitionName=p{n} Nodes=ALL" for n in range(50))
-    room = Room(f"EnforcePartLimits=ALL\n{more}")
+    room = Site(f"EnforcePartLimits=ALL\n{more}")
     nodes = ",".join(["n1"] * 40_000)
     names = ",".join(f"p{n}" for n in range(50))
     one = lines_for(room, partition="p0", node_list=nodes, exclude="")
@@ -79,7 +80,7 @@ def test_a_list_of_nodes_is_read_once_for_all_partitions() -> None:
 
 def test_more_kinds_of_gpus_than_there_are_anywhere_are_refused() -> None:
     """Each kind is looked at on each node, together with each other."""
-    room = Room("GresTypes=gpu")
+    room = Site("GresTypes=gpu")
     many = ",".join(f"t{n}:1" for n in range(500))
     assert room.refused(gpus=many) == Errno.ESLURM_INVALID_GRES
     assert room.refused(gpus_per_node=many, nodes_min=1) == Errno.ESLURM_INVALID_GRES
@@ -87,6 +88,6 @@ def test_more_kinds_of_gpus_than_there_are_anywhere_are_refused() -> None:
 
 def test_no_gpus_for_each_task_are_no_fault() -> None:
     """A count of 0 divided the controller's number of GPUs: internal error."""
-    room = Room("GresTypes=gpu")
+    room = Site("GresTypes=gpu")
     assert room.job(gpus_per_task="0", ntasks=1)
     assert room.job(tres_per_task="gres/gpu:0", ntasks=1)

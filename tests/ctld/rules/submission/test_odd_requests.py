@@ -11,9 +11,8 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged
-from tests.ctld.rules.reservation_room import ALICE, BOB, ROOT
-from tests.ctld.rules.submission.test_submit import Room as Submissions
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.site import Site
 
 MOST_MIB = 2**53 - 1
 
@@ -32,14 +31,14 @@ MOST_MIB = 2**53 - 1
 @pytest.mark.parametrize("more", ["", "MaxMemPerCPU=4000", "SelectType=select/linear"])
 def test_memory_that_cannot_be_counted_is_refused(request_of: dict[str, object], more: str) -> None:
     """A pass over the others would raise, and be run again without the job."""
-    outcome = Submissions(f"GresTypes=gpu\n{more}").answer(**request_of)
+    outcome = Site(f"GresTypes=gpu\n{more}").answer(**request_of)
     assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_INVALID_TASK_MEMORY
     assert "mem_per" in outcome.detail and "MiB" in outcome.detail
 
 
 def test_much_memory_waits_as_before() -> None:
     """A terabyte on each of sixty thousand nodes is no more than can be counted."""
-    scene = Scene(plan=Planner())
+    scene = Site(plan=Planner())
     job = scene.job(mem_per_node_mib=1 << 20, nodes_min=60_000)
     scene.run_pass()
     assert not job.start_us
@@ -48,17 +47,17 @@ def test_much_memory_waits_as_before() -> None:
 @pytest.mark.parametrize("text", ["nopack", "block:nopack", "plane", "a:b:c:d", "block,pack,pack"])
 def test_a_distribution_that_cannot_be_read_is_refused(text: str) -> None:
     """It raised when the job was to be launched."""
-    outcome = Submissions().answer(distribution=text)
+    outcome = Site().answer(distribution=text)
     assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_BAD_DIST
     assert outcome.detail.startswith("distribution: ")
-    assert Submissions().job(distribution="*,nopack")
-    assert Submissions().job(distribution="plane", plane_size=2)
+    assert Site().job(distribution="*,nopack")
+    assert Site().job(distribution="plane", plane_size=2)
 
 
 @pytest.mark.parametrize("private", [True, False])
 def test_names_of_others_jobs_are_private(private: bool) -> None:
     """RELIABILITY 58: `scontrol hold name=X` told the id of another user's job."""
-    scene = Scene("PrivateData=jobs" if private else "")
+    scene = Site("PrivateData=jobs" if private else "")
     job = scene.job(ALICE, name="secret")
 
     def errors(who: object) -> list[tuple[str, int, str]]:

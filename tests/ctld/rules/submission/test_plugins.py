@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno
-from tests.ctld.rules.submission.test_submit import Room
+from tests.world.site import Site
 
 
 def test_a_time_limit_may_be_required() -> None:
     """The partition's default does not count: the user has to say it."""
-    room = Room("JobSubmitPlugins=require_timelimit")
+    room = Site("JobSubmitPlugins=require_timelimit")
     assert room.refused() == Errno.ESLURM_MISSING_TIME_LIMIT
     assert room.job(time_limit_min=5).time_limit_min == 5
 
 
 def test_a_job_may_go_to_all_partitions() -> None:
     """Unless it names one."""
-    room = Room("JobSubmitPlugins=all_partitions")
+    room = Site("JobSubmitPlugins=all_partitions")
     assert room.job(time_limit_min=5).partition == "main,gpu,debug"
     assert room.job(time_limit_min=5, partition="gpu").partition == "gpu"
 
 
 def test_without_plugins_nothing_is_asked_or_changed() -> None:
     """JobSubmitPlugins=none is the default."""
-    assert Room("JobSubmitPlugins=none").job().partition == "main"
+    assert Site("JobSubmitPlugins=none").job().partition == "main"

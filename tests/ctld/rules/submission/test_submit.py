@@ -7,74 +7,35 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import (
+    MINUTE_US,
     NO_VAL,
     REQ_KEEP_INVALID_DEP,
     REQ_KILL_INVALID_DEP,
     REQ_MEM_SET,
     REQ_NO_REQUEUE,
 )
-from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
-from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_partition import update_partition
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
-from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import HoldJobs, UpdateJob, UpdatePartition
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
-
-ALICE = Caller(uid=1001, gid=1001, user_name="alice", group_name="alice", groups=("alice", "hpc"))
-BOB = Caller(uid=1002, gid=1002, user_name="bob", group_name="bob")
-ROOT = Caller(uid=0, gid=0, user_name="root", is_admin=True, is_operator=True)
-MINUTE_US = 60_000_000
+from tests.model.clusters import START_US
+from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.site import Site
 
 
-class Room:
-    """A cluster and its configuration, with lines added to slurm.conf."""
-
-    def __init__(self, more: str = "") -> None:
-        self.conf: SlurmConf = conf_of(f"{FOUR_NODES}\n{more}\n")
-        self.cluster: Cluster = cluster_of(self.conf)
-        self.now_us = START_US
-
-    def answer(self, who: Caller = ALICE, script: bytes = b"#!/bin/sh\n", **request: object):
-        """Return what the rule answers; what it accepts is applied."""
-        message = SubmitJob(bytes(16), JobRequest(**request), script)  # type: ignore[arg-type]
-        context = Context(self.conf, self.now_us, who)
-        outcome = submit_job(self.cluster, message, context)
-        if isinstance(outcome, Decision):
-            apply_all(self.cluster, list(outcome.events))
-            assert check(self.cluster) == []
-        return outcome
-
-    def job(self, who: Caller = ALICE, **request: object) -> Job:
-        """Return the job of a request that is accepted."""
-        outcome = self.answer(who, **request)
-        assert isinstance(outcome, Decision), outcome
-        return self.cluster.jobs[outcome.reply.job_id]
-
-    def refused(self, who: Caller = ALICE, **request: object) -> int:
-        """Return the number a request is refused with."""
-        outcome = self.answer(who, **request)
-        assert isinstance(outcome, Reject), outcome
-        return outcome.code
-
-    def end(self, job: Job, state: JobState = JobState.COMPLETED) -> list[ev.AnyEvent]:
-        """End a pending job and return what follows for others."""
-        follows = dependency.after_end(self.cluster, job, state, 0, self.now_us)
-        ended = ev.JobEnded(time_us=self.now_us, job_id=job.job_id, state=state)
-        apply_all(self.cluster, [ended, *follows])
-        assert check(self.cluster) == []
-        return follows
+def end(site: Site, job: Job, state: JobState = JobState.COMPLETED) -> None:
+    """End a pending job, with what follows for others."""
+    follows = dependency.after_end(site.cluster, job, state, 0, site.now_us)
+    ended = ev.JobEnded(time_us=site.now_us, job_id=job.job_id, state=state)
+    site.apply([ended, *follows])
 
 
 # Defaults ---------------------------------------------------------------------------------------
@@ -82,20 +43,20 @@ class Room:
 
 def test_defaults_come_from_the_partition() -> None:
     """Default partition, its DefaultTime, requeue by JobRequeue."""
-    job = Room().job()
+    job = Site().job()
     assert (job.partition, job.time_limit_min, job.requeue) == ("main", 60, True)
-    assert Room("JobRequeue=0").job().requeue is False
-    assert Room().job(flags=REQ_NO_REQUEUE).requeue is False
+    assert Site("JobRequeue=0").job().requeue is False
+    assert Site().job(flags=REQ_NO_REQUEUE).requeue is False
 
 
 def test_time_limit_without_default_is_the_largest() -> None:
     """A partition without DefaultTime gives its MaxTime."""
-    assert Room().job(partition="gpu").time_limit_min == 12 * 60
+    assert Site().job(partition="gpu").time_limit_min == 12 * 60
 
 
 def test_deadline_gives_the_time_limit_that_is_left() -> None:
     """--deadline alone: what remains, capped by the partition."""
-    room = Room()
+    room = Site()
     assert room.job(deadline_us=START_US + 10 * MINUTE_US).time_limit_min == 10
     assert room.job(deadline_us=START_US + 10**15).time_limit_min == 24 * 60
     assert (
@@ -106,18 +67,18 @@ def test_deadline_gives_the_time_limit_that_is_left() -> None:
 
 def test_later_begin_is_not_eligible() -> None:
     """--begin keeps a job out of passes until then."""
-    job = Room().job(begin_us=START_US + 1)
+    job = Site().job(begin_us=START_US + 1)
     assert (job.reason, job.eligible_us) == (Reason.BeginTime, 0)
-    assert Room().job(begin_us=START_US - 1).eligible_us == START_US
+    assert Site().job(begin_us=START_US - 1).eligible_us == START_US
 
 
 def test_time_min_above_the_limit_is_refused() -> None:
-    assert Room().refused(time_limit_min=5, time_min_min=6) == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
+    assert Site().refused(time_limit_min=5, time_min_min=6) == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
 
 
 def test_memory_per_cpu_beyond_the_limit_takes_more_cpus() -> None:
     """MaxMemPerCPU: the task keeps its memory and pays with CPUs."""
-    request = Room("MaxMemPerCPU=2000").job(mem_per_cpu_mib=5000, ntasks=2).request
+    request = Site("MaxMemPerCPU=2000").job(mem_per_cpu_mib=5000, ntasks=2).request
     assert (request.cpus_per_task, request.mem_per_cpu_mib) == (3, 1667)
 
 
@@ -134,7 +95,7 @@ def test_memory_per_node_beyond_the_limit_takes_more_cpus(
     fields: dict[str, int], mincpus: int
 ) -> None:
     """MaxMemPerCPU bounds --mem too; --mem=0 takes as many as there are at most."""
-    assert Room("MaxMemPerCPU=2000").job(**fields).request.mincpus == mincpus
+    assert Site("MaxMemPerCPU=2000").job(**fields).request.mincpus == mincpus
 
 
 @pytest.mark.parametrize(
@@ -151,23 +112,23 @@ def test_memory_over_the_partitions_is_refused_where_limits_are_enforced(
 ) -> None:
     """MaxMemPerNode; who gets all memory of a node for want of a default asks too much, too."""
     lean = "PartitionName=lean Nodes=n[1-4] MaxMemPerNode=2000\nEnforcePartLimits=ALL"
-    assert Room(lean).refused(partition="lean", **fields) == code
-    assert Room(lean).job(partition="lean", mem_per_cpu_mib=1000, cpus_per_task=2)
+    assert Site(lean).refused(partition="lean", **fields) == code
+    assert Site(lean).job(partition="lean", mem_per_cpu_mib=1000, cpus_per_task=2)
 
 
 def test_partitions_out_of_service_are_no_limit() -> None:
     """EnforcePartLimits=ALL: the job goes to the others."""
-    room = Room("PartitionName=away Nodes=n[1-4] State=DRAIN DefaultTime=10\nEnforcePartLimits=ALL")
+    room = Site("PartitionName=away Nodes=n[1-4] State=DRAIN DefaultTime=10\nEnforcePartLimits=ALL")
     assert room.job(partition="away,main").partition == "main"
     assert room.refused(partition="away") == Errno.ESLURM_PARTITION_NOT_AVAIL
 
 
 def test_named_nodes_outside_the_partition_are_refused_as_such() -> None:
-    room = Room("EnforcePartLimits=ALL")
+    room = Site("EnforcePartLimits=ALL")
     code = Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION
     assert room.refused(partition="gpu", node_list="n4") == code
     code = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
-    assert Room().refused(partition="gpu", node_list="n4") == code
+    assert Site().refused(partition="gpu", node_list="n4") == code
 
 
 # Who may ----------------------------------------------------------------------------------------
@@ -175,14 +136,14 @@ def test_named_nodes_outside_the_partition_are_refused_as_such() -> None:
 
 def test_nobody_submits_for_somebody_else() -> None:
     """RELIABILITY 56, 65: a uid inside the request is not believed, whoever sends it."""
-    assert Room().refused(uid=1002) == Errno.ESLURM_USER_ID_MISSING
-    assert Room().refused(ROOT, uid=1002) == Errno.ESLURM_USER_ID_MISSING
+    assert Site().refused(uid=1002) == Errno.ESLURM_USER_ID_MISSING
+    assert Site().refused(ROOT, uid=1002) == Errno.ESLURM_USER_ID_MISSING
 
 
 def test_operators_alone_set_priority_and_negative_nice() -> None:
-    assert Room().refused(nice=-1) == Errno.ESLURM_INVALID_NICE
-    assert Room().refused(priority=5) == Errno.ESLURM_ACCESS_DENIED
-    job = Room().job(ROOT, nice=-1, priority=5)
+    assert Site().refused(nice=-1) == Errno.ESLURM_INVALID_NICE
+    assert Site().refused(priority=5) == Errno.ESLURM_ACCESS_DENIED
+    job = Site().job(ROOT, nice=-1, priority=5)
     assert (job.nice, job.priority) == (-1, 5)
 
 
@@ -198,45 +159,45 @@ def test_operators_alone_set_priority_and_negative_nice() -> None:
     ],
 )
 def test_partitions_that_do_not_take_the_job(line: str, who: Caller, code: int) -> None:
-    room = Room(f"PartitionName=x Nodes=n1 DefMemPerCPU=100 {line}")
+    room = Site(f"PartitionName=x Nodes=n1 DefMemPerCPU=100 {line}")
     assert room.refused(who, partition="x") == code
 
 
 def test_a_burst_buffer_is_a_note_until_a_plugin_is_wanted() -> None:
     """Slurm takes it without BurstBufferType; with one ours cannot do what that would."""
-    assert Room().job(burst_buffer="capacity=10G").request.burst_buffer == "capacity=10G"
-    room = Room("BurstBufferType=burst_buffer/lua")
+    assert Site().job(burst_buffer="capacity=10G").request.burst_buffer == "capacity=10G"
+    room = Site("BurstBufferType=burst_buffer/lua")
     assert room.refused(burst_buffer="x") == Errno.ESLURM_NOT_SUPPORTED
 
 
 def test_group_and_state_that_let_in() -> None:
     """A member of the group passes, and a DOWN partition queues."""
-    room = Room("PartitionName=x Nodes=n1 DefMemPerCPU=100 AllowGroups=hpc State=DOWN")
+    room = Site("PartitionName=x Nodes=n1 DefMemPerCPU=100 AllowGroups=hpc State=DOWN")
     assert room.job(partition="x").state == JobState.PENDING
 
 
 def test_several_partitions_need_one_that_can() -> None:
     """Partitions whose nodes never could are left out, with ALL, too: nodes are no limit."""
     for enforce in ("NO", "ANY", "ALL"):
-        room = Room(f"EnforcePartLimits={enforce}")
+        room = Site(f"EnforcePartLimits={enforce}")
         assert room.job(partition="debug,main", gpus="1").partition == "main"
-    room = Room("EnforcePartLimits=ALL")
+    room = Site("EnforcePartLimits=ALL")
     code = room.refused(partition="debug,main", gpus="1", time_limit_min=31)
     assert code == Errno.ESLURM_INVALID_TIME_LIMIT
 
 
 def test_a_least_time_over_the_partitions_is_refused() -> None:
     """A longer limit may be cut to the least time; a least time may not."""
-    assert Room().job(partition="debug", time_limit_min=60, time_min_min=20)
-    code = Room().refused(partition="debug", time_limit_min=60, time_min_min=40)
+    assert Site().job(partition="debug", time_limit_min=60, time_min_min=20)
+    code = Site().refused(partition="debug", time_limit_min=60, time_min_min=40)
     assert code == Errno.ESLURM_INVALID_TIME_MIN_LIMIT
-    job = Room().job(partition="debug,main", time_limit_min=60, time_min_min=40)
+    job = Site().job(partition="debug,main", time_limit_min=60, time_min_min=40)
     assert job.partition == "main"
 
 
 def test_of_several_partitions_the_last_says_why_not() -> None:
     """As in Slurm; a name that is none is said by itself."""
-    room = Room("EnforcePartLimits=ANY\nPartitionName=bare Nodes=n4 MaxTime=60")
+    room = Site("EnforcePartLimits=ANY\nPartitionName=bare Nodes=n4 MaxTime=60")
     for names, code in (
         ("debug,bare", Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
         ("bare,debug", Errno.ESLURM_INVALID_TIME_LIMIT),
@@ -259,9 +220,9 @@ def test_limits_of_a_partition_refuse_or_make_wait(
     request_fields: dict[str, int], code: int
 ) -> None:
     """EnforcePartLimits=ANY refuses what NO lets wait, unless another partition allows it."""
-    assert Room("EnforcePartLimits=ANY").refused(partition="debug", **request_fields) == code
-    assert Room().job(partition="debug", **request_fields).state == JobState.PENDING
-    both = Room("EnforcePartLimits=ANY").job(partition="debug,main", **request_fields)
+    assert Site("EnforcePartLimits=ANY").refused(partition="debug", **request_fields) == code
+    assert Site().job(partition="debug", **request_fields).state == JobState.PENDING
+    both = Site("EnforcePartLimits=ANY").job(partition="debug,main", **request_fields)
     assert both.partition == "main"
 
 
@@ -281,7 +242,7 @@ def test_limits_of_a_partition_refuse_or_make_wait(
     ],
 )
 def test_requests_that_no_node_could_ever_serve(request_fields: dict[str, object]) -> None:
-    code = Room().refused(**request_fields)
+    code = Site().refused(**request_fields)
     assert code == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
 
@@ -297,22 +258,22 @@ def test_requests_that_no_node_could_ever_serve(request_fields: dict[str, object
 def test_what_no_node_has_enough_of_is_named(
     request_fields: dict[str, object], subject: str
 ) -> None:
-    outcome = Room().answer(**request_fields)
+    outcome = Site().answer(**request_fields)
     assert isinstance(outcome, Reject)
     assert outcome.detail == f"{subject} can not be satisfied"
 
 
 def test_a_node_both_asked_for_and_excluded() -> None:
     """The names are what is wrong; of more names than nodes the others will do."""
-    code = Room().refused(node_list="n1", exclude="n1")
+    code = Site().refused(node_list="n1", exclude="n1")
     assert code == Errno.ESLURM_INVALID_NODE_NAME
-    job = Room().job(node_list="n[1-2]", exclude="n1", nodes_min=1, nodes_max=1)
+    job = Site().job(node_list="n[1-2]", exclude="n1", nodes_min=1, nodes_max=1)
     assert job.state == JobState.PENDING
 
 
 def test_a_changed_node_changes_the_answer() -> None:
     """What is remembered about nodes does not outlive them."""
-    room = Room()
+    room = Site()
     room.refused(constraint="gpunode&cpunode")
     changed = ev.NodeUpdated(
         START_US, (0,), {"features_active": ("gpunode", "cpunode"), "features": ("gpunode",)}
@@ -353,12 +314,12 @@ def test_a_changed_node_changes_the_answer() -> None:
 )
 def test_bad_requests_get_slurms_number(request_fields: dict[str, object], code: int) -> None:
     """A client that does not check is checked."""
-    assert Room("Licenses=matlab:3").refused(**request_fields) == code
+    assert Site("Licenses=matlab:3").refused(**request_fields) == code
 
 
 def test_parts_of_gpus_that_no_node_has_are_refused() -> None:
     """Known to GresTypes, but on no node."""
-    room = Room("GresTypes=gpu,shard,mps")
+    room = Site("GresTypes=gpu,shard,mps")
     for name in ("shard", "mps"):
         assert room.refused(gres=f"{name}:1") == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
@@ -366,21 +327,21 @@ def test_parts_of_gpus_that_no_node_has_are_refused() -> None:
 def test_choices_of_nodes_that_can_never_be() -> None:
     """Counts no cluster of these nodes meets, and sizes beyond it, are refused as Slurm does."""
     unavailable = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
-    assert Room().refused(constraint="gpunode*4", nodes_min=4, nodes_max=4) == unavailable
-    assert Room().refused(constraint="[gpunode&cpunode]") == unavailable
-    counted = Room().job(constraint="[gpunode*1&cpunode*1]")
+    assert Site().refused(constraint="gpunode*4", nodes_min=4, nodes_max=4) == unavailable
+    assert Site().refused(constraint="[gpunode&cpunode]") == unavailable
+    counted = Site().job(constraint="[gpunode*1&cpunode*1]")
     assert counted.request.nodes_min == 2
 
 
 def test_script_is_there_and_not_too_large() -> None:
-    room = Room("SchedulerParameters=max_script_size=20")
+    room = Site("SchedulerParameters=max_script_size=20")
     assert room.refused(script=b"") == Errno.ESLURM_JOB_SCRIPT_MISSING
     assert room.refused(script=b"#!/bin/sh\n" + b"x" * 11) == Errno.ESLURM_PATHNAME_TOO_LONG
 
 
 def test_no_more_jobs_than_the_controller_may_hold() -> None:
     """Tasks of an array count one by one; sbatch tries again later."""
-    room = Room("MaxJobCount=9")
+    room = Site("MaxJobCount=9")
     room.job(array="0-6")
     room.job()
     assert room.refused(array="0-1") == 11
@@ -401,9 +362,9 @@ def with_accounts(
     group: Limits = NO_LIMITS,
     qos: Limits = NO_LIMITS,
     flags: tuple[str, ...] = (),
-) -> Room:
+) -> Site:
     """Return a room in which alice works for physics."""
-    room = Room(
+    room = Site(
         f"AccountingStorageType=accounting_storage/slurmdbd\nAccountingStorageEnforce={more}"
         if more
         else ""
@@ -454,7 +415,7 @@ def test_without_enforcement_nobody_is_turned_away() -> None:
 
 def test_a_relative_qos_of_a_partition_is_nobody_elses() -> None:
     """Its percentages are of that partition: no job may name it, no other partition have it."""
-    room = Room("PartitionName=few Nodes=n1 QOS=part")
+    room = Site("PartitionName=few Nodes=n1 QOS=part")
     for flags in ((), ("Relative",)):
         records = (Qos(1, "part", flags=flags), Qos(2, "high"))
         apply_all(room.cluster, [ev.QosChanged(START_US, records)])
@@ -473,7 +434,7 @@ def test_a_server_may_be_left_out_where_it_is_plain_which() -> None:
     """With RemoteFuzzyMatch; a local licence is meant before all others."""
     licenses = (("ansys", 2), ("fluent@flex", 4), ("star@a", 1), ("star@b", 1))
     for more, code in (("", Errno.ESLURM_INVALID_LICENSES), ("RemoteFuzzyMatch", 0)):
-        room = Room(f"LicenseParameters={more}" if more else "")
+        room = Site(f"LicenseParameters={more}" if more else "")
         apply_all(room.cluster, [ev.LicensesUpdated(START_US, licenses)])
         if code:
             assert room.refused(licenses="fluent:2") == code
@@ -505,7 +466,7 @@ def test_submit_limits(limits: dict[str, Limits], array: str, most: int) -> None
     room = with_accounts(**limits)  # type: ignore[arg-type]
     jobs = [room.job(array=array) for _ in range(most)]
     assert room.refused(array=array) == Errno.ESLURM_ACCOUNTING_POLICY
-    room.end(jobs[0], JobState.CANCELLED)
+    end(room, jobs[0], JobState.CANCELLED)
     room.job(array=array)
 
 
@@ -554,7 +515,7 @@ def test_array_names_exactly_the_tasks_given(tasks: set[int]) -> None:
 
 
 def test_array_is_one_record_whatever_its_size() -> None:
-    room = Room("MaxArraySize=100001\nMaxJobCount=200000")
+    room = Site("MaxArraySize=100001\nMaxJobCount=200000")
     job = room.job(array="0-99999%8")
     assert (job.array_pending, job.array_limit) == (((0, 99999, 1),), 8)
     assert (job.array_job_id, job.array_count, len(room.cluster.jobs)) == (job.job_id, 100000, 1)
@@ -564,23 +525,23 @@ def test_array_is_one_record_whatever_its_size() -> None:
 
 
 def test_dependency_keeps_a_job_waiting_until_it_is_met() -> None:
-    room = Room()
+    room = Site()
     first = room.job()
     second = room.job(dependency=f"afterok:{first.job_id}")
     assert (second.reason, second.eligible_us) == (Reason.Dependency, 0)
-    room.end(first)
+    end(room, first)
     assert (second.reason, second.dependencies) == (Reason.NONE, ())
     assert second.eligible_us == START_US
 
 
 def test_failure_of_the_first_is_final() -> None:
     """afterok of a failed job never comes true; what then is the user's or the site's choice."""
-    room = Room()
+    room = Site()
     first = room.job()
     waits = room.job(dependency=f"afterok:{first.job_id}")
     ends = room.job(dependency=f"afterok:{first.job_id}", flags=REQ_KILL_INVALID_DEP)
     behind = room.job(dependency=f"afternotok:{ends.job_id}")
-    room.end(first, JobState.FAILED)
+    end(room, first, JobState.FAILED)
     assert (waits.state, waits.reason) == (JobState.PENDING, Reason.DependencyNeverSatisfied)
     assert ends.state == JobState.CANCELLED
     assert behind.eligible_us == START_US
@@ -588,9 +549,9 @@ def test_failure_of_the_first_is_final() -> None:
 
 def test_site_can_have_hopeless_jobs_cancelled_at_once() -> None:
     """kill_invalid_depend, unless the user said no."""
-    room = Room("DependencyParameters=kill_invalid_depend")
+    room = Site("DependencyParameters=kill_invalid_depend")
     first = room.job()
-    room.end(first, JobState.FAILED)
+    end(room, first, JobState.FAILED)
     late = room.job(dependency=f"afterok:{first.job_id}")
     assert late.state == JobState.CANCELLED
     kept = room.job(dependency=f"afterok:{first.job_id}", flags=REQ_KEEP_INVALID_DEP)
@@ -598,35 +559,35 @@ def test_site_can_have_hopeless_jobs_cancelled_at_once() -> None:
 
 
 def test_any_of_several_is_enough() -> None:
-    room = Room()
+    room = Site()
     one, two = room.job(), room.job()
     either = room.job(dependency=f"afterok:{one.job_id}?afterok:{two.job_id}")
-    room.end(one, JobState.FAILED)
+    end(room, one, JobState.FAILED)
     assert either.state == JobState.PENDING and not either.eligible_us
-    room.end(two)
+    end(room, two)
     assert either.eligible_us == START_US
 
 
 def test_what_is_met_already_is_not_waited_for() -> None:
     """A finished job satisfies, an unknown one too if its success does not matter."""
-    room = Room()
+    room = Site()
     done = room.job()
-    room.end(done)
+    end(room, done)
     assert room.job(dependency=f"afterok:{done.job_id}").eligible_us == START_US
     assert room.job(dependency="afterany:4000").eligible_us == START_US
     assert room.refused(dependency="afterok:4000") == Errno.ESLURM_DEPENDENCY
 
 
-def _follow_task(room: Room, array: Job, task_id: int, state: JobState) -> None:
+def _follow_task(room: Site, array: Job, task_id: int, state: JobState) -> None:
     """Let one waiting task of an array go its own way and end."""
     job_id = room.cluster.next_job_id
     is_last = sum(1 for _ in task_ranges.tasks(array.array_pending)) == 1
     job_id = array.job_id if is_last else job_id
     apply_all(room.cluster, [ev.ArrayTaskSplit(room.now_us, array.job_id, task_id, job_id)])
-    room.end(room.cluster.jobs[job_id], state)
+    end(room, room.cluster.jobs[job_id], state)
 
 
-def _by_task(room: Room, array_job_id: int) -> dict[int, tuple[str, str, bool]]:
+def _by_task(room: Site, array_job_id: int) -> dict[int, tuple[str, str, bool]]:
     """Return state, reason and whether it is eligible of each task of its own record."""
     found = {}
     for task_id, job_id in room.cluster.arrays.get(array_job_id, {}).items():
@@ -643,7 +604,7 @@ KILLED = ("CANCELLED", "DependencyNeverSatisfied", False)
 @pytest.mark.parametrize("is_late", [False, True])
 def test_each_task_follows_the_one_of_its_index(is_late: bool) -> None:
     """A task that has no counterpart follows all of the other array, as in Slurm."""
-    room = Room()
+    room = Site()
     first = room.job(array="1-3")
     text = f"aftercorr:{first.job_id}"
 
@@ -664,7 +625,7 @@ def test_each_task_follows_the_one_of_its_index(is_late: bool) -> None:
 
 
 def test_a_chain_of_arrays_ends_task_by_task() -> None:
-    room = Room()
+    room = Site()
     first = room.job(array="1-3")
     second, third = (
         room.job(array="1-3", dependency=f"aftercorr:{job_id}", flags=REQ_KILL_INVALID_DEP)
@@ -676,7 +637,7 @@ def test_a_chain_of_arrays_ends_task_by_task() -> None:
 
 
 def test_an_array_that_follows_one_long_over_stays_one_record() -> None:
-    room = Room()
+    room = Site()
     first = room.job(array="1-3")
     for task_id in (1, 2, 3):
         _follow_task(room, first, task_id, JobState.COMPLETED)
@@ -686,16 +647,16 @@ def test_an_array_that_follows_one_long_over_stays_one_record() -> None:
 
 
 def test_an_array_that_is_cancelled_whole_is_over() -> None:
-    room = Room()
+    room = Site()
     first = room.job(array="1-3")
     one = room.job(dependency=f"afterany:{first.job_id}_2")
     whole = room.job(dependency=f"afterany:{first.job_id}")
-    room.end(first, JobState.CANCELLED)
+    end(room, first, JobState.CANCELLED)
     assert one.eligible_us and whole.eligible_us
 
 
 def test_indexes_in_brackets_are_so_many_terms() -> None:
-    room = Room()
+    room = Site()
     first = room.job(array="1-9")
     job = room.job(dependency=f"afterok:{first.job_id}_[1-2,7]:{first.job_id}_9,singleton")
     assert [(term.kind, term.task_id) for term in job.dependencies if term.job_id] == [
@@ -705,14 +666,14 @@ def test_indexes_in_brackets_are_so_many_terms() -> None:
 
 
 def test_singleton_runs_one_at_a_time_per_name() -> None:
-    room = Room()
+    room = Site()
     first = room.job(name="one", dependency="singleton")
     second = room.job(name="one", dependency="singleton")
     other = room.job(name="two", dependency="singleton")
     theirs = room.job(BOB, name="one", dependency="singleton")
     assert first.eligible_us and other.eligible_us and theirs.eligible_us
     assert not second.eligible_us
-    room.end(first)
+    end(room, first)
     assert second.eligible_us
 
 
@@ -722,21 +683,21 @@ def test_singleton_runs_one_at_a_time_per_name() -> None:
      "singleton:1", "grow:1", "after:1:", ",", "afterok:1_x"],
 )  # fmt: skip
 def test_bad_dependencies(text: str) -> None:
-    room = Room()
+    room = Site()
     room.job()
     assert room.refused(dependency=text) == Errno.ESLURM_DEPENDENCY
 
 
 def test_a_job_that_is_to_grow_is_not_supported() -> None:
     """As where select/cons_tres is the plugin: Slurm does not call it an unknown type."""
-    room = Room()
+    room = Site()
     first = room.job()
     assert room.refused(dependency=f"expand:{first.job_id}") == Errno.ESLURM_NOT_SUPPORTED
 
 
 def test_dependency_texts() -> None:
     """Types in any case, lists of ids, tasks, delays, ids alone."""
-    room = Room()
+    room = Site()
     array, plain = room.job(array="1-3"), room.job()
     text = f"AfterOK:{array.job_id}_2:{plain.job_id},after:{plain.job_id}+5,{array.job_id}_*"
     found = room.job(dependency=text)
@@ -751,10 +712,10 @@ def test_dependency_texts() -> None:
 
 def test_an_update_to_what_is_over_is_not_waited_for() -> None:
     """`scontrol update Dependency=` judges the terms at once: nothing else would ever do it."""
-    room = Room()
+    room = Site()
     good, bad = room.job(), room.job()
-    room.end(good)
-    room.end(bad, JobState.FAILED)
+    end(room, good)
+    end(room, bad, JobState.FAILED)
     job = room.job(dependency=f"afterok:{room.job().job_id}")
     for other, reason in ((good, Reason.NONE), (bad, Reason.DependencyNeverSatisfied)):
         settings = {"dependency": f"afterok:{other.job_id}"}
@@ -767,7 +728,7 @@ def test_an_update_to_what_is_over_is_not_waited_for() -> None:
 
 def test_a_begin_time_given_to_a_held_job_counts_when_it_is_let_go() -> None:
     """It was eligible before it was held; that is over."""
-    room = Room()
+    room = Site()
     job = room.job()
     context = Context(room.conf, room.now_us, ROOT)
     begin_us = room.now_us + 60_000_000
@@ -784,7 +745,7 @@ def test_a_begin_time_given_to_a_held_job_counts_when_it_is_let_go() -> None:
 
 
 def test_a_dependency_given_to_a_held_job_counts_when_it_is_let_go() -> None:
-    room = Room()
+    room = Site()
     other, job = room.job(), room.job()
     context = Context(room.conf, room.now_us, ROOT)
     settings = {"dependency": f"afterany:{other.job_id}"}
@@ -800,7 +761,7 @@ def test_a_dependency_given_to_a_held_job_counts_when_it_is_let_go() -> None:
 
 
 def test_updates_cannot_close_a_circle() -> None:
-    room = Room()
+    room = Site()
     first = room.job()
     second = room.job(dependency=f"afterok:{first.job_id}")
     third = room.job(dependency=f"afterok:{second.job_id}")
@@ -832,14 +793,14 @@ def test_updates_cannot_close_a_circle() -> None:
 )  # fmt: skip
 def test_no_request_breaks_the_rule(fields: dict[str, object]) -> None:
     """Whatever a client sends that the schema lets in, it is accepted or refused."""
-    room = Room()
+    room = Site()
     outcome = room.answer(**fields)
     assert isinstance(outcome, Decision | Reject)
 
 
 def test_scheduler_parameters_bound_or_open_what_is_accepted() -> None:
     """Arrays, scripts, command lines and --switches are bounded; names may come to be later."""
-    room = Room(
+    room = Site(
         "SchedulerParameters=max_array_tasks=3,max_script_size=1k,max_switch_wait=60,"
         "max_submit_line_size=8"
     )
@@ -863,22 +824,22 @@ def test_what_may_come_to_be_later_is_accepted_where_the_site_says_so(
     option: str, code: int, request_: dict[str, str]
 ) -> None:
     """Unknown features and more licences than there are; names of licences must be known."""
-    assert Room("Licenses=matlab:4").refused(**request_) == code
-    room = Room(f"Licenses=matlab:4\nSchedulerParameters={option}")
+    assert Site("Licenses=matlab:4").refused(**request_) == code
+    room = Site(f"Licenses=matlab:4\nSchedulerParameters={option}")
     room.job(**request_)
     assert room.refused(licenses="unknown:1") == Errno.ESLURM_INVALID_LICENSES
     assert room.refused(prefer="[") == Errno.ESLURM_INVALID_PREFER
 
 
 def test_licences_of_servers_nobody_told_of_are_refused() -> None:
-    assert Room("Licenses=fluent:4").refused(licenses="fluent@flex:1") == (
+    assert Site("Licenses=fluent:4").refused(licenses="fluent@flex:1") == (
         Errno.ESLURM_INVALID_LICENSES
     )
 
 
 def test_only_operators_write_the_administrators_comment() -> None:
     """`scontrol show job` shows it as theirs; as for updates. RELIABILITY 57."""
-    room = Room()
+    room = Site()
     refused = room.answer(admin_comment="approved by root")
     assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_ACCESS_DENIED
     assert isinstance(room.answer(ROOT, admin_comment="seen"), Decision)
@@ -887,6 +848,6 @@ def test_only_operators_write_the_administrators_comment() -> None:
 @pytest.mark.parametrize("recipient", ["a@b\nBcc: evil@x", "a@b\rx", "a\x1b[2J@b"])
 def test_a_mail_address_is_one_line(recipient: str) -> None:
     """It becomes an argument of MailProg, which may take a line break for a header's end."""
-    refused = Room().answer(mail_user=recipient)
+    refused = Site().answer(mail_user=recipient)
     assert isinstance(refused, Reject)
     assert refused.detail == "mail_user: one line of printable characters is allowed"

@@ -8,7 +8,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.site import Site
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from tests.ctld.rules.test_reasons import Scene
 )
 def test_whatever_else_is_too_much_is_not_looked_at(more: dict[str, object]) -> None:
     """Slurm compares CPUs first; nodes of another kind may come."""
-    scene = Scene()
+    scene = Site()
     job = scene.waiting(**more)
     assert isinstance(job, Job)
     assert scene.shown(job)[0] == "PartitionConfig"
@@ -31,7 +31,7 @@ def test_whatever_else_is_too_much_is_not_looked_at(more: dict[str, object]) -> 
 
 def test_what_no_node_has_is_refused_where_cpus_would_do() -> None:
     """Two tasks that each want more than a node, of four nodes."""
-    scene = Scene()
+    scene = Site()
     assert scene.submit(ntasks=2, cpus_per_task=17) == (
         Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
     )
@@ -39,6 +39,6 @@ def test_what_no_node_has_is_refused_where_cpus_would_do() -> None:
 
 def test_tasks_that_share_cpus_are_not_added_up() -> None:
     """With --overcommit the node is what counts."""
-    scene = Scene()
+    scene = Site()
     found = scene.submit(ntasks=65, cpus_per_task=17, flags=REQ_OVERCOMMIT)
     assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE

@@ -17,11 +17,11 @@ from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob
-from tests.ctld.rules.reservation_room import ALICE, ROOT
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.callers import ALICE, ROOT
+from tests.world.site import Site
 
 
-def update(scene: Scene, *jobs: Job, who: Caller = ALICE, **settings: str) -> list[int]:
+def update(scene: Site, *jobs: Job, who: Caller = ALICE, **settings: str) -> list[int]:
     """Change jobs; return the numbers of what is refused."""
     message = UpdateJob(bytes(16), settings, [str(job.job_id) for job in jobs])
     decision = update_job(scene.cluster, message, scene.context(who))
@@ -30,12 +30,12 @@ def update(scene: Scene, *jobs: Job, who: Caller = ALICE, **settings: str) -> li
     return [code for _, code, _ in decision.reply.errors]
 
 
-def four_nodes(scene: Scene, **more: object) -> Job:
+def four_nodes(scene: Site, **more: object) -> Job:
     """Return a job that has all nodes."""
     return scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, **more)
 
 
-def clean(scene: Scene, job: Job, *names: str) -> None:
+def clean(scene: Site, job: Job, *names: str) -> None:
     """Let nodes report that nothing of a job is left there."""
     for name in names:
         node_id = scene.cluster.node_by_name[name]
@@ -50,7 +50,7 @@ def clean(scene: Scene, job: Job, *names: str) -> None:
 
 def test_nodes_given_up_are_used_when_they_are_clean() -> None:
     """Not before: what the job runs there has still to be killed."""
-    scene = Scene()
+    scene = Site()
     job = four_nodes(scene)
     next_job = scene.waiting(nodes_min=2, nodes_max=2)
     assert update(scene, job, numnodes="2") == []
@@ -67,7 +67,7 @@ def test_nodes_given_up_are_used_when_they_are_clean() -> None:
 @pytest.mark.parametrize("key", ["nodelist", "reqnodelist"])
 def test_nodes_are_kept_by_name(key: str) -> None:
     """Some of its own, the batch host among them."""
-    scene = Scene()
+    scene = Site()
     job = four_nodes(scene)
     for wrong in ("n[3-4]", "n9", "n[1-", ""):
         assert update(scene, job, **{key: wrong}) == [Errno.ESLURM_INVALID_NODE_NAME]
@@ -78,7 +78,7 @@ def test_nodes_are_kept_by_name(key: str) -> None:
 
 def test_a_job_does_not_grow() -> None:
     """To have as many as it has changes nothing; there is no way to have more."""
-    scene = Scene()
+    scene = Site()
     job = scene.running(nodes_min=2, nodes_max=2)
     assert update(scene, job, numnodes="3") == [Errno.ESLURM_NOT_SUPPORTED]
     assert update(scene, job, numnodes="0") == [Errno.ESLURM_INVALID_NODE_COUNT]
@@ -88,7 +88,7 @@ def test_a_job_does_not_grow() -> None:
 
 def test_a_site_may_forbid_that_jobs_shrink() -> None:
     """SchedulerParameters=disable_job_shrink."""
-    scene = Scene("SchedulerParameters=disable_job_shrink")
+    scene = Site("SchedulerParameters=disable_job_shrink")
     job = four_nodes(scene)
     assert update(scene, job, numnodes="2") == [Errno.ESLURM_NOT_SUPPORTED]
     assert len(job.nodes) == 4
@@ -96,7 +96,7 @@ def test_a_site_may_forbid_that_jobs_shrink() -> None:
 
 def test_a_job_that_is_prepared_keeps_its_nodes() -> None:
     """What a node has been ordered to prepare cannot be taken back."""
-    scene = Scene()
+    scene = Site()
     job = scene.running(nodes_min=4, nodes_max=4)
     flags = {"flags": int(JobFlag.CONFIGURING)}
     scene.apply([ev.JobUpdated(scene.now_us, job.job_id, flags)])
@@ -105,7 +105,7 @@ def test_a_job_that_is_prepared_keeps_its_nodes() -> None:
 
 def test_the_job_is_over_when_the_nodes_it_left_are_clean_too() -> None:
     """It could start again on one of them otherwise, beside what is left there of itself."""
-    scene = Scene()
+    scene = Site()
     job = four_nodes(scene)
     assert update(scene, job, numnodes="3") == []
     message = RequeueJobs(bytes(16), [str(job.job_id)])
@@ -120,7 +120,7 @@ def test_the_job_is_over_when_the_nodes_it_left_are_clean_too() -> None:
 
 def test_a_node_may_be_lost_while_a_job_leaves_it() -> None:
     """That is nothing to the job."""
-    scene = Scene()
+    scene = Site()
     job = four_nodes(scene)
     assert update(scene, job, numnodes="3") == []
     lost = scene.cluster.node_by_name["n4"]
@@ -131,7 +131,7 @@ def test_a_node_may_be_lost_while_a_job_leaves_it() -> None:
 
 def test_licences_are_given_back_and_taken() -> None:
     """As many as are free; two jobs of one request cannot both get the last one."""
-    scene = Scene("Licenses=soft:4,hard:1")
+    scene = Site("Licenses=soft:4,hard:1")
     one = scene.running(licenses="soft:2")
     two = scene.running(licenses="soft:1")
     assert update(scene, one, two, licenses="soft:2") == []
@@ -147,7 +147,7 @@ def test_licences_are_given_back_and_taken() -> None:
 
 def test_an_operator_moves_a_job_that_runs_to_another_qos() -> None:
     """Its user may not: it would leave the limits that let it start."""
-    scene = Scene("AccountingStorageEnforce=associations,qos")
+    scene = Site("AccountingStorageEnforce=associations,qos")
     scene.account()
     job = scene.running()
     assert update(scene, job, qos="late") == [Errno.ESLURM_JOB_NOT_PENDING]
@@ -159,7 +159,7 @@ def test_an_operator_moves_a_job_that_runs_to_another_qos() -> None:
 
 def test_nice_may_change_while_a_job_runs() -> None:
     """It counts where jobs are preempted by priority, and when it is requeued."""
-    scene = Scene()
+    scene = Site()
     job = scene.running()
     started = ev.JobUpdated(scene.now_us, job.job_id, {"start_priority": 1000})
     scene.apply([started])
@@ -170,7 +170,7 @@ def test_nice_may_change_while_a_job_runs() -> None:
 
 def test_an_end_time_counts_suspensions() -> None:
     """The limit is time that the job runs; it ends at the moment asked for all the same."""
-    scene = Scene()
+    scene = Site()
     job = four_nodes(scene, time_limit_min=60)
     job.suspended_us = 20 * 60_000_000  # it was suspended for so long
     end_us = job.start_us + 50 * 60_000_000

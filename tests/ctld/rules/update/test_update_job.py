@@ -8,11 +8,11 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.wire.query_messages import UpdateJob
-from tests.ctld.rules.reservation_room import ALICE, ROOT
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.callers import ALICE, ROOT
+from tests.world.site import Site
 
 
-def update(scene: Scene, job: Job, **settings: str) -> None:
+def update(scene: Site, job: Job, **settings: str) -> None:
     message = UpdateJob(bytes(16), settings, [str(job.job_id)])
     decision = update_job(scene.cluster, message, scene.context(ALICE))
     assert not isinstance(decision, Reject)
@@ -21,7 +21,7 @@ def update(scene: Scene, job: Job, **settings: str) -> None:
 
 def test_account_and_qos_go_back_to_the_users_own() -> None:
     """The manual: a value may be cleared with a blank one."""
-    scene = Scene("AccountingStorageEnforce=associations,qos")
+    scene = Site("AccountingStorageEnforce=associations,qos")
     scene.account()
     job = scene.job(begin_us=scene.now_us + 10**9)
     update(scene, job, qos="late")
@@ -30,7 +30,7 @@ def test_account_and_qos_go_back_to_the_users_own() -> None:
     assert (job.account, job.assoc_id, job.qos) == ("physics", 3, "normal")
 
 
-def refusals(scene: Scene, job: Job, **settings: str) -> list[int]:
+def refusals(scene: Site, job: Job, **settings: str) -> list[int]:
     """Change a job; return the numbers of what is refused."""
     message = UpdateJob(bytes(16), settings, [str(job.job_id)])
     decision = update_job(scene.cluster, message, scene.context(ROOT))
@@ -45,7 +45,7 @@ GPUS = "NodeName=g1 CPUs=16 CoresPerSocket=16 RealMemory=4096 Gres=gpu:a100:4"
 @pytest.mark.parametrize("text", ["gres:gpu:2", "gres/gpu:2", "gpu:2", "gres/gpu=2"])
 def test_gpus_of_a_job_may_be_named_in_every_way(text: str) -> None:
     """As scontrol shows them, and as Slurm 22.05 took them."""
-    scene = Scene(f"{GPUS}\nPartitionName=gpus Nodes=g1")
+    scene = Site(f"{GPUS}\nPartitionName=gpus Nodes=g1")
     job = scene.job(partition="gpus", begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, tresperjob=text) == []
     assert job.request.gpus == "2"
@@ -59,7 +59,7 @@ def test_gpus_of_a_job_may_be_named_in_every_way(text: str) -> None:
 
 def test_what_is_no_gpu_is_refused() -> None:
     """There are no other resources that a whole job, or each GPU, could have."""
-    scene = Scene()
+    scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, tresperjob="gres/nic:1") == [Errno.ESLURM_INVALID_GRES]
     assert refusals(scene, job, cpuspertres="gres/nic:1") == [Errno.ESLURM_INVALID_TRES]
@@ -69,11 +69,11 @@ def test_what_is_no_gpu_is_refused() -> None:
 
 def test_what_the_site_does_not_allow_is_refused() -> None:
     """Special cores need AllowSpecResourcesUsage, burst buffers a plugin."""
-    scene = Scene()
+    scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, corespec="1") == [Errno.ESLURM_ACCESS_DENIED]
     assert refusals(scene, job, burstbuffer="x") == [Errno.ESLURM_NOT_SUPPORTED]
-    allowed = Scene("AllowSpecResourcesUsage=YES")
+    allowed = Site("AllowSpecResourcesUsage=YES")
     job = allowed.job(begin_us=allowed.now_us + 10**9)
     assert refusals(allowed, job, corespec="1") == []
     assert job.request.core_spec == 1
@@ -81,7 +81,7 @@ def test_what_the_site_does_not_allow_is_refused() -> None:
 
 def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
     """With the count, or by a key of its own."""
-    scene = Scene()
+    scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     settings = {"switches": "1", "wait-for-switch": "600"}
     assert refusals(scene, job, **settings) == []
@@ -100,7 +100,7 @@ def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
 )
 def test_an_update_keeps_to_the_bounds_of_a_submission(settings: dict[str, str], said: str) -> None:
     """Otherwise what no message may hold would get into the journal this way."""
-    scene = Scene()
+    scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     before = job.request
     message = UpdateJob(bytes(16), settings, [str(job.job_id)])
@@ -118,7 +118,7 @@ def test_an_update_keeps_to_the_bounds_of_a_submission(settings: dict[str, str],
 )
 def test_numbers_that_are_none_are_refused(key: str, value: str) -> None:
     """Python takes digits of other scripts for digits, and gives up on 4,301 of them."""
-    scene = Scene()
+    scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     if value == "-1" and key in ("nice", "sitefactor"):
         return
@@ -129,7 +129,7 @@ def test_numbers_that_are_none_are_refused(key: str, value: str) -> None:
 
 def test_long_settings_go_to_few_jobs_at_once() -> None:
     """A message of 64 KiB changed 10,000 jobs: each read the text anew, twenty minutes in all."""
-    scene = Scene()
+    scene = Site()
     jobs = [scene.job(begin_us=scene.now_us + 10**9) for _ in range(20)]
     ids = [str(job.job_id) for job in jobs]
     message = UpdateJob(bytes(16), {"excnodelist": "n1," * 20_000 + "n1"}, ids)
@@ -149,7 +149,7 @@ def test_long_settings_go_to_few_jobs_at_once() -> None:
 
 def test_short_settings_that_mean_much_go_to_few_jobs_at_once() -> None:
     """Six words name 6,000 tasks, and each job asks about each of them."""
-    scene = Scene()
+    scene = Site()
     array = scene.job(array="0-999", begin_us=scene.now_us + 10**9)
     ids = [str(scene.job(begin_us=scene.now_us + 10**9).job_id) for _ in range(40)]
     text = ",".join(f"{kind}:{array.job_id}_[0-999]" for kind in ("after", "afterok", "afterany"))

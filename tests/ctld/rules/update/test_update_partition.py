@@ -5,14 +5,14 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.update.update_partition import changed_partition
 from pyslurm_ng.model.partition import Partition
-from tests.ctld.rules.test_reasons import Scene
 from tests.sched.networks import TREE
 from tests.sched.timeline.test_topology_plan import cluster_with
+from tests.world.site import Site
 
 
 def test_the_qos_of_a_partition_exists() -> None:
     """Where slurmdbd has told of any; without accounting the name is only shown."""
-    scene = Scene()
+    scene = Site()
     main = scene.cluster.partitions["main"]
     assert not isinstance(changed_partition(scene.cluster, main, {"QOS": "nosuch"}), Reject)
     scene.account()

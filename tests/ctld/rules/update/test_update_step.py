@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.steps.steps import step_time_limits
 from pyslurm_ng.ctld.rules.update.update_step import update_step
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, Step
 from pyslurm_ng.wire.query_messages import UpdateStep
-from tests.ctld.rules.reservation_room import ALICE, BOB, MINUTE_US
-from tests.ctld.rules.test_reasons import Scene
+from tests.world.callers import ALICE, BOB
+from tests.world.site import Site
 
 
-def update(scene: Scene, step: str, limit: str, who: Caller = ALICE) -> int:
+def update(scene: Site, step: str, limit: str, who: Caller = ALICE) -> int:
     """Change a limit; return 0 or the number it is refused with."""
     message = UpdateStep(bytes(16), step, limit)
     decision = update_step(scene.cluster, message, scene.context(who))
@@ -23,7 +24,7 @@ def update(scene: Scene, step: str, limit: str, who: Caller = ALICE) -> int:
     return 0
 
 
-def with_step(scene: Scene, limit_min: int = 30) -> Job:
+def with_step(scene: Site, limit_min: int = 30) -> Job:
     """Return a job with a step 0, both of which have just begun."""
     job = scene.running()
     step = Step(
@@ -36,7 +37,7 @@ def with_step(scene: Scene, limit_min: int = 30) -> Job:
 
 def test_a_step_gets_another_limit() -> None:
     """As such, or more or less than the one it has."""
-    scene = Scene()
+    scene = Site()
     job = with_step(scene)
     name = f"{job.job_id}.0"
     for text, minutes in (("20", 20), ("+5", 25), ("-10", 15), ("1:00:00", 60)):
@@ -48,7 +49,7 @@ def test_a_step_gets_another_limit() -> None:
 
 def test_a_job_stands_for_all_its_steps() -> None:
     """That of its script, too, as in Slurm."""
-    scene = Scene()
+    scene = Site()
     job = with_step(scene)
     assert update(scene, str(job.job_id), "7") == 0
     assert {step.time_limit_min for step in job.steps.values()} == {7}
@@ -56,7 +57,7 @@ def test_a_job_stands_for_all_its_steps() -> None:
 
 def test_whom_it_does_not_know_or_belong_to() -> None:
     """Words and numbers are those of jobs."""
-    scene = Scene()
+    scene = Site()
     job = with_step(scene)
     for name in (f"{job.job_id}.7", "999.0", "x", ""):
         assert update(scene, name, "7") == Errno.ESLURM_INVALID_JOB_ID
@@ -65,7 +66,7 @@ def test_whom_it_does_not_know_or_belong_to() -> None:
 
 def test_a_limit_that_has_passed_ends_the_step() -> None:
     """Nobody would see it pass."""
-    scene = Scene()
+    scene = Site()
     job = with_step(scene)
     scene.now_us += 10 * MINUTE_US
     before = set(scene.cluster.duties[job.batch_node_id])
