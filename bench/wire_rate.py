@@ -23,10 +23,12 @@ import msgspec
 from figures import parser, show
 from pyslurm_ng.model.bounds import Count, LongText, Minutes, NameText
 from pyslurm_ng.wire import table
-from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
+from pyslurm_ng.wire.auth import Peer
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
 from pyslurm_ng.wire.client import Client, body_digest, socket_path
 from pyslurm_ng.wire.endpoint import Endpoint
 from pyslurm_ng.wire.frame import pack_frame
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Done, Ping, Pong, message
 from pyslurm_ng.wire.stream import Call, StreamServer
 

@@ -65,7 +65,6 @@ LONG_FILES = {
     "sched/explain/explain.py": 605,
     "sched/preemption/preempt.py": 785,
     "sched/timeline/node_plan.py": 675,
-    "wire/auth.py": 670,
     "wire/client.py": 660,
     "wire/connection.py": 615,
     "wire/node_messages.py": 630,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.wire.auth import ReplayStore
+from pyslurm_ng.wire.replay_store import ReplayStore
 from tests.daemons.faults import (
     AS_OTHERS,
     kill,

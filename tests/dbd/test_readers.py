@@ -19,8 +19,10 @@ from pyslurm_ng.dbd.database import Database, is_cut_short
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.service import TOO_LONG, Service, Settings
 from pyslurm_ng.wire import frame
-from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
+from pyslurm_ng.wire.auth import Peer
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
 from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import StreamServer
 from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link

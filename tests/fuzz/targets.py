@@ -36,13 +36,13 @@ from pyslurm_ng.model import events
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sim import workload
-from pyslurm_ng.wire import auth, frame, messages, step_io
+from pyslurm_ng.wire import auth, auth_slurm, frame, messages, step_io
 from pyslurm_ng.wire.dbd_messages import Assignment
 from tests.fuzz.messages import beyond, least as body_of
 
 CLUSTER = Cluster()
 NOW_S = 1_790_000_000
-KEY = auth.Key.from_secret(b"k" * 64)
+KEY = auth_slurm.Key.from_secret(b"k" * 64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,7 @@ def _step_frames(data: bytes) -> None:
 
 
 def _token(data: bytes) -> None:
-    authenticator = auth.TokenAuthenticator(KEY, "c", "h", 0, lambda: NOW_S * 1_000_000)
+    authenticator = auth_slurm.TokenAuthenticator(KEY, "c", "h", 0, lambda: NOW_S * 1_000_000)
     try:
         authenticator.admit(data, "Ping", "slurmctld")
     except auth.AuthError:

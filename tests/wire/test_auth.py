@@ -12,19 +12,11 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import ERROR, QUIET, DaemonLog
-from pyslurm_ng.wire import auth, munge
-from pyslurm_ng.wire.auth import (
-    AuthError,
-    Key,
-    KeyCredentialSigner,
-    KeyFileError,
-    Peer,
-    ReplayStore,
-    body_digest,
-    check_digest,
-    load_identity,
-    load_key,
-)
+from pyslurm_ng.wire import auth, auth_munge, auth_slurm, identity, munge
+from pyslurm_ng.wire.auth import AuthError, Peer, body_digest, check_digest
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, KeyFileError, load_key
+from pyslurm_ng.wire.identity import load_identity
+from pyslurm_ng.wire.replay_store import ReplayStore
 from tests.wire.wire_room import NOW_US, SECRET, authenticator
 
 USER = Peer(1000, 100, 0, "user", "host1", "host1", "unix")
@@ -124,8 +116,8 @@ def forged(**changes: object) -> bytes:
     claims.update(changes)
     key = Key.from_secret(SECRET)
     words = list(claims.values())
-    signed = auth.TOKEN_MAGIC + key.key_id + msgspec.msgpack.encode(words)
-    return signed + auth.hmac.digest(key.token_key, signed, "sha256")
+    signed = auth_slurm.TOKEN_MAGIC + key.key_id + msgspec.msgpack.encode(words)
+    return signed + auth_slurm.hmac.digest(key.token_key, signed, "sha256")
 
 
 @pytest.mark.parametrize(
@@ -358,8 +350,8 @@ def test_an_unknown_auth_type_is_named(key_file: Path) -> None:
 
 def test_auth_info_adds_admin_hosts() -> None:
     """AuthInfo keeps Slurm's list form."""
-    assert auth.extra_admin_hosts("socket=/x,admin_hosts=a:b") == {"a", "b"}
-    assert auth.extra_admin_hosts("") == frozenset()
+    assert identity.extra_admin_hosts("socket=/x,admin_hosts=a:b") == {"a", "b"}
+    assert identity.extra_admin_hosts("") == frozenset()
 
 
 # --- job credentials ----------------------------------------------------------------------
@@ -382,10 +374,10 @@ def test_a_token_is_no_job_credential_and_back() -> None:
     """One secret, two keys: a MAC of one purpose is worthless for the other."""
     key = Key.from_secret(SECRET)
     token = issue()
-    inner = token[len(auth.TOKEN_MAGIC) + auth.KEY_ID_BYTES : -auth.MAC_BYTES]
+    inner = token[len(auth_slurm.TOKEN_MAGIC) + auth_slurm.KEY_ID_BYTES : -auth_slurm.MAC_BYTES]
     blob = KeyCredentialSigner(key).sign_credential(inner)
     cause_of(lambda: authenticator().admit(blob, "Ping", "slurmctld"))
-    swapped = auth.TOKEN_MAGIC + blob[len(auth.CREDENTIAL_MAGIC) :]
+    swapped = auth_slurm.TOKEN_MAGIC + blob[len(auth.CREDENTIAL_MAGIC) :]
     assert cause_of(lambda: authenticator().admit(swapped, "Ping", "slurmctld")) == "bad_signature"
     other = KeyCredentialSigner(Key.from_secret(b"z" * 64))
     assert cause_of(lambda: other.open_credential(blob)) == "wrong_key"
@@ -397,4 +389,4 @@ def test_a_token_is_no_job_credential_and_back() -> None:
 @pytest.mark.skipif(munge.is_installed(), reason="libmunge is installed")
 def test_without_munge_the_error_says_what_to_do() -> None:
     """AuthType's default is munge, so this is the first error many will see."""
-    assert cause_of(lambda: auth.MungeAuthenticator("c1", 0)) == "no_munge"
+    assert cause_of(lambda: auth_munge.MungeAuthenticator("c1", 0)) == "no_munge"

@@ -11,16 +11,10 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.wire import munge
-from pyslurm_ng.wire.auth import (
-    AuthError,
-    MungeAuthenticator,
-    MungeCredentialSigner,
-    Peer,
-    body_digest,
-    check_digest,
-    load_identity,
-)
+from pyslurm_ng.wire.auth import AuthError, Peer, body_digest, check_digest
+from pyslurm_ng.wire.auth_munge import MungeAuthenticator, MungeCredentialSigner
 from pyslurm_ng.wire.client import Client, SlurmError
+from pyslurm_ng.wire.identity import load_identity
 from pyslurm_ng.wire.munge import MungeError
 from tests.wire.wire_room import NOW_US, Room, handle
 

@@ -17,8 +17,10 @@ from pyslurm_ng.daemon.log import INFO, QUIET, DaemonLog, level_number
 from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, load_identity
+from pyslurm_ng.wire.auth import AuthError
+from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory
+from pyslurm_ng.wire.identity import Identity, load_identity
 
 
 class CannotStart(Exception):

@@ -15,8 +15,9 @@ from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import CLOCK_CAUSES, Identity, Peer
+from pyslurm_ng.wire.auth import CLOCK_CAUSES, Peer
 from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
+from pyslurm_ng.wire.identity import Identity
 
 _REGISTER_LIMIT_S = 10.0
 _AGAIN_S = 1.0

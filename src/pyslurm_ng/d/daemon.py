@@ -49,16 +49,10 @@ from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import (
-    AuthError,
-    Identity,
-    KeyFileError,
-    Peer,
-    body_digest,
-    check_time,
-    load_identity,
-)
+from pyslurm_ng.wire.auth import AuthError, Peer, body_digest, check_time
+from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.endpoint import Answer
+from pyslurm_ng.wire.identity import Identity, load_identity
 from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong
 
 _SWEEP_S = 60.0

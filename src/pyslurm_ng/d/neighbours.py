@@ -14,7 +14,8 @@ from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease, word
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire import node_messages as nm, table
-from pyslurm_ng.wire.auth import AuthError, Identity, body_digest, check_digest
+from pyslurm_ng.wire.auth import AuthError, body_digest, check_digest
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream_client import LinkError, connect_link
 from pyslurm_ng.wire.table import MessageError
 

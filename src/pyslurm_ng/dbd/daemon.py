@@ -28,8 +28,10 @@ from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
 from pyslurm_ng.dbd.service import Service, Settings
-from pyslurm_ng.wire.auth import AuthError, Identity, KeyFileError, load_identity
+from pyslurm_ng.wire.auth import AuthError
+from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
+from pyslurm_ng.wire.identity import Identity, load_identity
 from pyslurm_ng.wire.stream import StreamServer
 
 OPEN_PATIENCE_S = 30

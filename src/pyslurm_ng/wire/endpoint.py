@@ -40,8 +40,9 @@ from zmq.utils import z85
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.error_texts import error_text
 from pyslurm_ng.wire import frame, table
-from pyslurm_ng.wire.auth import AuthError, Identity, Peer, body_digest, check_digest
+from pyslurm_ng.wire.auth import AuthError, Peer, body_digest, check_digest
 from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.link_watch import LOOK_S, LinkWatch
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.table import MessageError

@@ -15,8 +15,9 @@ import msgspec
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import frame, table
-from pyslurm_ng.wire.auth import Identity, body_digest
+from pyslurm_ng.wire.auth import body_digest
 from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.table import MessageError
 

@@ -31,7 +31,8 @@ from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm, table
-from pyslurm_ng.wire.auth import Key, KeyCredentialSigner, Peer, body_digest
+from pyslurm_ng.wire.auth import Peer, body_digest
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.messages import Done, ErrorReply
 from tests.ctld.test_writer import MemoryJournal

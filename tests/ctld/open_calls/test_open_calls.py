@@ -23,7 +23,7 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from pyslurm_ng.wire.auth import Key, KeyCredentialSigner
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.node_messages import decode_credential
 from pyslurm_ng.wire.step_messages import (

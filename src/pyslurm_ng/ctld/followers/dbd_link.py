@@ -32,7 +32,6 @@ from pyslurm_ng.ctld.history import History
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.segment import Frame, JournalError
-from pyslurm_ng.wire.auth import Identity
 from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
@@ -46,6 +45,7 @@ from pyslurm_ng.wire.dbd_messages import (
     RegisterCluster,
     RewindJournal,
 )
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
 
 RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

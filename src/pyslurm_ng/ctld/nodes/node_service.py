@@ -25,15 +25,9 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeFlag, NodeState
-from pyslurm_ng.wire.auth import (
-    CLOCK_CAUSES,
-    AuthError,
-    Identity,
-    Peer,
-    body_digest,
-    check_digest,
-)
+from pyslurm_ng.wire.auth import CLOCK_CAUSES, AuthError, Peer, body_digest, check_digest
 from pyslurm_ng.wire.endpoint import Answer
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
 from pyslurm_ng.wire.node_messages import (
     Heartbeat,

@@ -1,0 +1,85 @@
+"""A daemon's identity: what it proves itself with and checks others with, by AuthType."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.wire.auth import Authenticator, AuthError, CredentialSigner, Peer
+from pyslurm_ng.wire.auth_munge import MungeAuthenticator, MungeCredentialSigner
+from pyslurm_ng.wire.auth_slurm import KeyCredentialSigner, TokenAuthenticator, load_key
+from pyslurm_ng.wire.replay_store import ReplayStore
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a daemon proves itself with, and checks others with.
+
+    `link_key` is the secret key of the controller's ZeroMQ port; b"" where daemons share no key
+    and connections are open to everybody (auth/munge).
+    """
+
+    authenticator: Authenticator
+    signer: CredentialSigner
+    peer: Peer
+    link_key: bytes = b""
+
+
+def load_identity(
+    *,
+    role: str,
+    name: str,
+    auth_type: str,
+    auth_info: str,
+    key_path: str,
+    cluster: str,
+    host: str,
+    service_uid: int,
+    clock_us: Callable[[], int],
+    admin_hosts: frozenset[str] | None = None,
+    replay_path: str | None = None,
+    faults: Faults | None = None,
+) -> Identity:
+    """Return a daemon's identity by AuthType.
+
+    Args:
+        role: slurmctld, slurmdbd or node; `name` is the node's name for a node, else the host's.
+        key_path: slurm.key, used by auth/slurm.
+        admin_hosts: see `TokenAuthenticator`; AuthInfo=admin_hosts=a:b adds to them.
+        replay_path: file of nonces seen, in the daemon's state directory.
+        faults: hears of a file of nonces that cannot be written.
+
+    Raises:
+        KeyFileError: the key cannot be used as it lies there.
+        AuthError: munge is asked for and not installed, or AuthType is neither of the two.
+    """
+    peer = Peer(os.geteuid(), os.getegid(), 0, role, name, host, "own")
+    if auth_type == "auth/munge":
+        return Identity(
+            MungeAuthenticator(cluster, service_uid, auth_info, host),
+            MungeCredentialSigner(service_uid, auth_info),
+            peer,
+        )
+    if auth_type != "auth/slurm":
+        raise AuthError("auth_type", f"AuthType={auth_type}: auth/munge and auth/slurm are allowed")
+    key = load_key(key_path, service_uid)
+    if admin_hosts is not None:
+        admin_hosts |= extra_admin_hosts(auth_info)
+    replay = ReplayStore(clock_us(), replay_path, faults)
+    return Identity(
+        TokenAuthenticator(key, cluster, host, service_uid, clock_us, admin_hosts, replay),
+        KeyCredentialSigner(key),
+        peer,
+        key.link_key,
+    )
+
+
+def extra_admin_hosts(auth_info: str) -> frozenset[str]:
+    """Return the hosts of AuthInfo=admin_hosts=a:b."""
+    for word in auth_info.split(","):
+        key, _, value = word.strip().partition("=")
+        if key.lower() == "admin_hosts":
+            return frozenset(value.split(":"))
+    return frozenset()
