@@ -143,7 +143,7 @@ class Errno:
     ESLURM_BAD_THREAD_PER_CORE = 2132
     ESLURM_INVALID_PREFER = 2133
     ESLURM_INSUFFICIENT_GRES = 2134
-    # Newer than 22.05: its text is Slurm's, the number ours until somebody has asked for it.
+    # Newer than 22.05: its text is Slurm's, the number ours until a newer Slurm was asked.
     ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE = 2899
     ESLURM_PROC_NOT_ON_NODE = 3007
     ESLURMD_KILL_TASK_FAILED = 4001

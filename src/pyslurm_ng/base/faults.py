@@ -1,6 +1,6 @@
 """Faults that cost one job, node, message or row only: counted for `sdiag`, logged sparingly.
 
-A fault is an exception that nobody foresaw while the daemon dealt with one thing. That thing is
+A fault is an unexpected exception while the daemon dealt with one thing. That thing is
 held, set aside or answered, and everything else goes on. What would mean a broken cluster state
 is no fault in this sense: it still stops the daemon.
 """

@@ -68,7 +68,7 @@ def expand(
 
 
 def _width(digits: str) -> int:
-    """Return a width; as many digits as anybody types are never made one number."""
+    """Return a width; digits without end are never made one number."""
     significant = digits.lstrip("0")
     return min(int(significant or 0), _WIDEST) if len(significant) < 3 else _WIDEST
 

@@ -1,4 +1,4 @@
-"""What all looking and steering commands share: the controller, rows, error lines."""
+"""What all commands that show or control share: the controller, rows, error lines."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""How `--help` lists options: a line for each, with what it is for."""
+"""How `--help` lists options: each on a line with its purpose."""
 
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL
 
@@ -37,7 +37,8 @@ def is_about(name: str) -> bool:
 def option_list(
     command: str, rows: "Iterable[Row]", same: "Mapping[str, str]", hidden: "Collection[str]"
 ) -> str:
-    """Return the options of a looking or steering command, those about the command last.
+    """Return the options of a command that shows or controls; those about the command itself come
+    last.
 
     Args:
         same: names that mean another option; their letters stand with that.

@@ -20,7 +20,7 @@ NONE, REQUIRED, OPTIONAL = 0, 1, 2
 class OptionError(Exception):
     """An option that cannot be used: the lines for stderr, without the command's name.
 
-    Slurm leaves with 255 where a value has the wrong form and with 1 where a number is bad.
+    Slurm exits with 255 if a value has the wrong form and with 1 if a number is out of range.
     """
 
     def __init__(self, text: str, code: int = 255, level: str = "error: ") -> None:

@@ -1,4 +1,4 @@
-"""How a looking or steering command reads its command line: what all of them do alike."""
+"""How commands that show or control read their command line; all of them do it alike."""
 
 import os
 import sys
@@ -124,7 +124,7 @@ class Program:
         return option_list(self.name, self.by_name.values(), self.same, self.refused)
 
     def no_operands(self, operands: "list[str]", *, with_usage: bool = False) -> None:
-        """Leave with 1 where a command that takes none was given operands."""
+        """Exit with 1 if operands are given to a command that takes none."""
         if not operands:
             return
         if with_usage:

@@ -134,7 +134,7 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
     request["commit"] = True
     result = session.call("ChangeEntities", request, changing=True)
     if result["exit_code"]:
-        # Somebody else changed it while the question stood.
+        # Another administrator changed it while the question was open.
         _print(session, result)
     return int(result["exit_code"])
 

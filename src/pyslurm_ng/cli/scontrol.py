@@ -1,4 +1,4 @@
-"""scontrol: show and steer everything."""
+"""scontrol: show and control everything."""
 
 import sys
 

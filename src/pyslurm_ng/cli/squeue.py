@@ -212,7 +212,7 @@ def _uids(text: str) -> "list[int]":
         uid = uid_of(word)
         if uid < 0:
             say(f"squeue: error: Invalid user: {word}\n")
-            uid = NO_UID  # an empty list would be everybody's jobs
+            uid = NO_UID  # an empty list would mean the jobs of all users
         uids.append(uid)
     return uids
 
@@ -388,7 +388,7 @@ def _sort(
     for (name, descending), fields in zip(reversed(keys), reversed(sort_fields), strict=False):
         places = [table.at[field] for field in fields]
         if name == "starttime":
-            # A start nobody knows comes last.
+            # An unknown start comes last.
             planned, started = places
             rows.sort(
                 key=lambda row: row[started] or row[planned] or NO_VAL << 32,

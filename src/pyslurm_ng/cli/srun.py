@@ -179,7 +179,7 @@ def _run(
             say(f"srun: {line}")
     step_request.check_settings(options)
     for name in NO_EFFECT:
-        # The first has a variable that scripts set for good.
+        # The first has a variable that scripts may set once for all steps.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE and not quiet:
             say(f"srun: --{name} has no effect in pyslurm-ng yet")
     if options.verbose and not quiet:

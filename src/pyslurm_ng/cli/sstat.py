@@ -107,7 +107,7 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
         "pids": ",".join(pids),
         "energy_j": 0,
         "cpu_frequency_khz": 0,
-        "end_us": 1,  # so that a frequency nobody measured is shown as 0
+        "end_us": 1,  # so that a frequency that was not measured is shown as 0
         "frequency_min": 0,
         "frequency_max": 0,
         "frequency_governor": 0,

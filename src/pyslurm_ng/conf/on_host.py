@@ -24,7 +24,8 @@ _PROGRAMS = frozenset((
 
 
 def missing_users(path: str) -> list[ConfError]:
-    """Return an error for each SlurmUser of a slurm.conf or slurmdbd.conf that is nobody here."""
+    """Return an error for each SlurmUser of a slurm.conf or slurmdbd.conf that does not exist on
+    this host."""
     is_dbd = os.path.basename(path).startswith("slurmdbd")
     lines = read_conf(path).lines if is_dbd else read_lines(path).lines
     entries = (entry for line in lines for entry in line if entry.key.lower() == "slurmuser")

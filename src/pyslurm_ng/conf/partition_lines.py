@@ -33,7 +33,7 @@ class PartitionConf(PartitionParameters):
 
     Limits in minutes: `max_time`, `default_time` (NO_VALUE: none given). Memory in MiB; 0 means no
     limit. `over_time_limit`, `resume_timeout`, `suspend_time`, `suspend_timeout` are NO_VALUE where
-    the cluster's value applies. Empty allow lists allow everybody.
+    the cluster's value applies. Empty allow lists allow all.
     """
 
     node_names: tuple[str, ...]

@@ -126,8 +126,8 @@ class SlurmConf(SlurmParameters):
     """A whole slurm.conf; every key is an attribute in snake case, with its default filled in.
 
     Numbers keep the unit of the key (seconds unless its name or manual says otherwise; durations
-    such as `priority_max_age` are seconds; memory MiB). NO_VALUE marks what is unset, INFINITE what
-    is unlimited. `given` holds the names that the file sets.
+    such as `priority_max_age` are seconds; memory MiB). NO_VALUE means unset, INFINITE unlimited.
+    `given` holds the names that the file sets.
     """
 
     path: str

@@ -25,7 +25,7 @@ def load_topology_yaml(
     Raises:
         ConfErrors: the file cannot be read, or some topology is wrong.
     """
-    yaml: Any = importlib.import_module("yaml")  # only who has such a file pays for it
+    yaml: Any = importlib.import_module("yaml")  # only sites with such a file pay for it
     lines: dict[int, int] = {}
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]

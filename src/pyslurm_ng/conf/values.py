@@ -44,7 +44,7 @@ def convert(key: Key, text: str) -> Any:
 
 
 def unknown_options(key: Key, text: str) -> list[str]:
-    """Return the words of an options list that nobody knows and that are therefore ignored."""
+    """Return the unknown words of an options list; they are ignored."""
     if key.kind != "options" or key.name in _STRICT_OPTIONS or key.name not in OPTIONS:
         return []
     if _is_none(text):

@@ -24,7 +24,7 @@ class Background:
     def __init__(self, *, foreground: bool) -> None:
         """Fork, unless in the foreground; only the daemon returns from this.
 
-        The parent leaves with 0 once `ready` was called, else with the child's exit code.
+        The parent exits with 0 once `ready` was called, else with the child's exit code.
         """
         self._write_fd = -1
         if foreground:
@@ -43,7 +43,7 @@ class Background:
             os._exit(0)
 
     def ready(self) -> None:
-        """Let go of the terminal and of whoever started us."""
+        """Let go of the terminal and of the process that started us."""
         if self._write_fd < 0:
             return
         null = os.open(os.devnull, os.O_RDWR)
@@ -129,7 +129,7 @@ def make_directory(path: str, uid: int, *, take: bool = False) -> None:
 
 
 def become_user(name: str) -> None:
-    """Drop root's rights for good and run as `name`; nothing to do when we are that user.
+    """Give up root's rights finally and run as `name`; nothing to do when we are that user.
 
     Raises:
         CannotBecome: no such user, or we are neither root nor that user.

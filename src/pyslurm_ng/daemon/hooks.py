@@ -14,7 +14,7 @@ from pyslurm_ng.base.numbers import NO_VAL16
 from pyslurm_ng.daemon.process_tree import descendants, signal_below
 
 _KEPT_BYTES = 4_096
-_READS_AT_END = 32  # more than a pipe holds; somebody may still be writing
+_READS_AT_END = 32  # more than a pipe holds; a process may still be writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +76,8 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
         await _kill(process)
         said.end()
         raise
-    # What it left in its session must not outlive it; a daemon that it started may. Only then is
-    # it reaped: until it is, nothing else can have its number.
+    # What it left in its session must not outlive it; a daemon that it started may. It is reaped
+    # only then: until it is, no other process can have its number.
     _kill_group(process.pid)
     code = process.wait()
     text = said.end().decode("utf-8", "replace").strip().splitlines()
@@ -104,7 +104,8 @@ async def _dead(pid: int) -> None:
 
 async def _kill(process: subprocess.Popen[bytes]) -> None:
     """End a program; whom it waits for may have made a session of its own: the whole tree goes."""
-    # Children before their parents: whose parent is gone is not known to be of the tree any more.
+    # Children before their parents: a process whose parent is gone is no longer seen as of the
+    # tree.
     tree = descendants(process.pid)[::-1]
     signal_below(process.pid, tree, signal.SIGKILL)
     _kill_group(process.pid)
@@ -115,8 +116,9 @@ async def _kill(process: subprocess.Popen[bytes]) -> None:
 class _Said:
     """The end of what a program writes to stderr.
 
-    The pipe is ours and not the event loop's: the loop would wait for everybody who holds it, and
-    a daemon that a prolog starts holds it for ever. Who writes much neither waits nor fills us.
+    The pipe is ours and not the event loop's: the loop would wait for every process that holds it,
+    and a daemon that a prolog starts holds it for ever. A program that writes much neither waits
+    nor fills our memory.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """A daemon's log, line by line as Slurm writes it: `[2026-11-21T14:00:00.123] error: text`.
 
 To a file, to syslog and, in the foreground, to stderr as `slurmctld: error: text`. One call is one
-line: control characters in texts that come from users are escaped, so nobody can forge a record.
+line: control characters in texts that come from users are escaped, so no user can forge a record.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class DaemonLog:
     def begin(
         self, level: int, path: str, time_format: str, syslog_debug: str, *, foreground: bool
     ) -> None:
-        """Write to stderr, syslog and a file, if one is named, what is wanted from now on.
+        """Set what is written from now on to stderr, to syslog and to a file, if one is named.
 
         Args:
             level: 1 (fatal) and up; what is above the last counts as the last.
@@ -119,7 +119,7 @@ class DaemonLog:
             syslog.openlog(self._name, syslog.LOG_PID, syslog.LOG_DAEMON)
 
     def reopen(self) -> None:
-        """Open the file's name again, after somebody has moved the file away."""
+        """Open the file's name again after the file was moved away."""
         if self._fd >= 0:
             self.open(self._path, self.file_level, self._time_format)
 
@@ -145,7 +145,7 @@ class DaemonLog:
         self.write(FATAL, text)
 
     def error(self, text: str) -> None:
-        """Something is wrong and somebody should look."""
+        """Something is wrong, and an administrator should look."""
         self.write(ERROR, text)
 
     def info(self, text: str) -> None:

@@ -281,7 +281,7 @@ def is_retryable(error: BaseException) -> bool:
 
 
 def is_cut_short(error: BaseException) -> bool:
-    """Whether a statement was ended because it took too long or is not wanted any more."""
+    """Whether a statement was ended because it took too long or its client is gone."""
     if not isinstance(error, sa.exc.DBAPIError):
         return False
     if isinstance(error.orig, sqlite3.OperationalError):

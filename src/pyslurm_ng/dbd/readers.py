@@ -55,12 +55,12 @@ class Query:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody waits for the answer and there is time left."""
+        """Whether the client still waits for the answer and there is time left."""
         return not self.call.is_gone and time.monotonic() < self.deadline_s
 
 
 class Readers:
-    """The threads, and who is next.
+    """The threads, and which query is next.
 
     Args:
         loop: calls are answered on it.

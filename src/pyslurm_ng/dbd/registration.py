@@ -150,7 +150,7 @@ def _open_rows(connection: sa.Connection, cluster_id: int, but: set[int]) -> lis
 
 
 def _track(connection: sa.Connection, names: list[str]) -> None:
-    """Give ids to TRES that the controller counts and nobody counted before."""
+    """Give ids to TRES that the controller counts and that were not counted before."""
     table = schema.tres
     known = {(row.type, row.name) for row in connection.execute(sa.select(table))}
     newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
@@ -167,7 +167,7 @@ def _track(connection: sa.Connection, names: list[str]) -> None:
 
 
 def _end_open(connection: sa.Connection, cluster_id: int, now_us: int) -> None:
-    """End jobs and steps that the former journal left open, and forget its node numbers."""
+    """End jobs and steps that the journal before this one left open; forget its node numbers."""
     jobs = schema.jobs
     still_open = sa.and_(jobs.c.cluster_id == cluster_id, jobs.c.end_us == 0)
     _end_rows(connection, still_open, now_us)
@@ -176,7 +176,7 @@ def _end_open(connection: sa.Connection, cluster_id: int, now_us: int) -> None:
 
 
 def _end_rows(connection: sa.Connection, of_jobs: sa.ColumnElement[bool], now_us: int) -> None:
-    """End jobs that no controller knows any more, and their steps."""
+    """End jobs that no controller knows, and their steps."""
     jobs, steps = schema.jobs, schema.steps
     connection.execute(
         steps.update()

@@ -43,7 +43,7 @@ QOS_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One list request: conditions, flag words in lower case, who asks."""
+    """One list request: conditions, flag words in lower case, the user that asks."""
 
     connection: sa.Connection
     where: Words

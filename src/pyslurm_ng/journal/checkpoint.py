@@ -133,7 +133,7 @@ def load_newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
 
 
 def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[Path]:
-    """Remove checkpoints but the newest KEPT, and segments nobody needs any more.
+    """Remove all checkpoints but the newest KEPT, and segments that are no longer needed.
 
     A segment goes when all its records are in the older kept checkpoint and at or below
     `keep_after`, the lowest position of the followers (slurmdbd). The newest segment stays.

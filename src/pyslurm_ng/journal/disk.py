@@ -6,7 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-# Conditions of a file system that end when somebody makes room. A size limit of the process
+# Conditions of a file system that end when there is room again. A size limit of the process
 # (EFBIG) is reported alike, so it is met with the same patience.
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 

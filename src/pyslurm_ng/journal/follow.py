@@ -21,7 +21,7 @@ READ_BYTES = 1 << 20
 
 
 class CursorLost(JournalError):
-    """The records behind a cursor are not in the journal any more."""
+    """The records behind a cursor are no longer in the journal."""
 
 
 class Follow:

@@ -1,8 +1,8 @@
 """Finding the state again: newest valid checkpoint, then every record behind it.
 
-A writing that was cut short at the very end is cut off with a line in the log: nobody was
-promised what it held. Anything else unreadable stops the start; only an operator's word
-(`slurmctld -i`) sets the damaged part aside.
+A writing that was cut short at the very end is cut off with a line in the log: no client was
+promised what it held. Anything else unreadable stops the start; only an operator (`slurmctld -i`)
+sets the damaged part aside.
 """
 
 from __future__ import annotations

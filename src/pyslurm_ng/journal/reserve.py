@@ -61,7 +61,7 @@ class Reserve:
         if not self._is_held:
             return -1
         if path.exists():
-            # Only we write this epoch, so nobody makes it between here and the renaming.
+            # Only this process writes this epoch, so the name cannot appear before the renaming.
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         disk.write_fully(self._fd, head, 0)
         os.fsync(self._fd)

@@ -1,7 +1,7 @@
 """Group commit: one thread writes what has gathered, syncs once, and tells the loop once.
 
 While the disk works the next group gathers, so the busier the controller the larger the
-groups; a lone batch waits for nobody. An error while syncing is final: the kernel may have
+groups; a lone batch does not wait. An error while syncing is final: the kernel may have
 dropped the pages and marked them clean, so a second try could report success over a hole. The
 process is stopped and the next start reads only what the checksums prove.
 """
@@ -63,7 +63,7 @@ class JournalWriter:
             journal_id: key of the checksums, 16 bytes.
             position: the last record of the past, but with the new epoch.
             first_sequence: of the next record; more than position + 1 behind a gap.
-            on_fatal: called once with one line when the journal cannot be written any more;
+            on_fatal: called once with one line when the journal can no longer be written;
                 it must stop the process and is not expected to return.
 
         Raises:
@@ -149,7 +149,7 @@ class JournalWriter:
                 self._fail(why)
 
     def _fail(self, why: str) -> None:
-        """Stop for good. The descriptor is left alone: no second sync, not even by closing."""
+        """Stop finally. The descriptor is left alone: no second sync, not even by closing."""
         with self._wake:
             self._has_failed = True
         self._on_fatal(
@@ -220,7 +220,7 @@ class JournalWriter:
     def _patiently(self, step: Callable[[], None], use_reserve: Callable[[], bool]) -> None:
         """Do a step that takes room; on a full file system use the reserve, then wait.
 
-        Nothing has been promised yet, so waiting is safe where stopping would help nobody. A
+        Nothing has been promised yet, so waiting is safe, and stopping would not help. A
         write may be tried again, because unlike a sync it reports what it did not do.
         """
         while True:
@@ -266,7 +266,7 @@ class JournalWriter:
         self._patiently(lambda: disk.write_fully(self._fd, head, 0), self._reserve.give_up)
         os.fsync(self._fd)
         if path.exists():
-            # Only we write this epoch, so nobody makes it between here and the renaming.
+            # Only this process writes this epoch, so the name cannot appear before the renaming.
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         self._patiently(lambda: os.rename(unborn, path), self._reserve.give_up)
         disk.sync_directory(self._directory)

@@ -844,7 +844,7 @@ def _usage_kept(cluster: Cluster, event: ev.UsageKept) -> None:
     cluster.usage_until_us = event.until_us
     for one in event.owners:
         cluster.usage[one.kind, one.owner] = one
-    # Whoever is gone from accounting takes along what was used.
+    # The usage of an association that is gone from accounting goes with it.
     for kind, owner in list(cluster.usage):
         if owner not in (cluster.assocs if kind == "assoc" else cluster.qos):
             del cluster.usage[kind, owner]
@@ -857,7 +857,8 @@ def _usage_kept(cluster: Cluster, event: ev.UsageKept) -> None:
 def _epoch_started(cluster: Cluster, event: ev.EpochStarted) -> None:
     assert event.epoch > cluster.epoch, event
     cluster.epoch = event.epoch
-    # Who saw one of these may still name it. Ids that have come round to the beginning are far off.
+    # A user that saw one of these ids may still name it. Ids that start again from the first are
+    # far off.
     if 0 < cluster.ids_seen_below - cluster.next_job_id <= MOST_IDS_SEEN:
         cluster.next_job_id = cluster.ids_seen_below
     cluster.ids_seen_below = 0

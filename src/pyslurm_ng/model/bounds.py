@@ -99,9 +99,9 @@ ListText = Annotated[str, Meta(max_length=4096)]
 LineText = Annotated[str, Meta(max_length=4096)]
 """A line for a log or a user's terminal: why something failed."""
 HostListText = Annotated[str, Meta(max_length=131_072)]
-"""Nodes: eight thousand names written out, millions in brackets. One argument holds no more."""
+"""Nodes: eight thousand names written out, millions in brackets; the most an argument holds."""
 DependencyText = Annotated[str, Meta(max_length=131_072)]
-"""--dependency: as many jobs as are allowed, with ids of ten digits. One argument holds no more."""
+"""--dependency: as many jobs as are allowed, with ids of ten digits, the most an argument holds."""
 ArrayText = Annotated[str, Meta(max_length=65536)]
 """--array: ten thousand indexes written out."""
 LongText = Annotated[str, Meta(max_length=65536)]

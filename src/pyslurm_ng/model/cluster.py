@@ -573,7 +573,8 @@ class Cluster:
             counted[submitter] = counted.get(submitter, 0) + now
 
     def licenses_left(self, name: str) -> int:
-        """Return how many of a licence nobody uses, here or elsewhere; less than 0: too many do."""
+        """Return how many of a licence are free, counting use elsewhere; below 0 if too many are in
+        use."""
         server = self.license_servers.get(name)
         missing = server.deficit if server is not None else 0
         return self.licenses.get(name, 0) - self.licenses_used.get(name, 0) - missing

@@ -184,7 +184,7 @@ class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
     failed_node: str = ""
     derived_exit_code: int = -1  # -1: unchanged
     duty_flags: int = 0  # SIGNAL_* bits for the terminate duties: why, so that nodes can say it
-    end_us: int = 0  # when its script ended, if earlier than this event: nobody was there to hear
+    end_us: int = 0  # when its script ended, if it was before this event: its report came late
 
 
 class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):
@@ -420,7 +420,7 @@ class QosChanged(Event, tag=51, frozen=True, array_like=True, gc=False):
 
 
 class UsageReset(Event, tag=52, frozen=True, array_like=True, gc=False):
-    """Usage of associations and QOS was set to zero; with `is_all` that of everybody."""
+    """Usage of associations and QOS was set to zero; with `is_all` the usage of all of them."""
 
     assoc_ids: tuple[int, ...]
     qos: tuple[str, ...] = ()
@@ -519,7 +519,7 @@ class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
 
 
 class JobIdsSeen(Event, tag=72, frozen=True, array_like=True, gc=False):
-    """Somebody may have seen job ids below this one whose submissions a crash would undo.
+    """A user may have seen job ids below this one although a crash would undo their submissions.
 
     A controller that begins after this gives none of them out; 0 takes it back. ADR 0021.
     """

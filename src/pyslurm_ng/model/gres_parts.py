@@ -122,7 +122,7 @@ def _busy_of(busy: Mapping[str, int], name: str) -> int:
 
 
 def free_whole(item: NodeGres, busy: Mapping[str, int]) -> int:
-    """Return the mask of devices that nobody has, neither whole nor in part."""
+    """Return the mask of devices that are free, whole and in part."""
     mask = ((1 << item.count) - 1) << item.first_index
     mask &= ~busy.get(f"{item.name}:{item.type}", 0)
     if item.name == _WHOLE:
@@ -154,7 +154,8 @@ def free_parts(item: NodeGres, busy: Mapping[str, int], used: Mapping[str, int])
 
 
 def shares_one(item: NodeGres) -> bool:
-    """Return whether no more than one GPU of a node may be shared at a time: MPS unless told."""
+    """Return whether only one GPU of a node may be shared at a time: so for MPS unless
+    configured."""
     flags = item.flags.split(",")
     return "one_sharing" in flags or (item.name == "mps" and "all_sharing" not in flags)
 

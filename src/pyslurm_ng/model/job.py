@@ -299,11 +299,11 @@ class LostRun(Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def blocks(self) -> bool:
-        """Whether no further run of the job may begin."""
+        """Whether the next run has to wait until this one is known to have ended."""
         return not self.proof and self.policy != "slurm"
 
 
-# Who suspended a job, where it was not another that preempted it.
+# What suspended a job, if another job did not preempt it.
 SUSPENDED_BY_OPERATOR = -1  # told only of a job that ends while suspended
 SUSPENDED_BY_GANG = -2  # others have their turn on the cores it shares with them
 
@@ -388,18 +388,18 @@ class Job(Struct, array_like=True, gc=False):
     reservation: str = ""  # the advance reservation it runs in; the request has those it may use
     preempt_end_us: int = 0  # preempted, and killed when this grace is over; 0 without
     preempt_mode: str = ""  # CANCEL or REQUEUE: what becomes of it when the grace is over
-    suspended_by: int = 0  # the job that preempted it by suspension; 0 if somebody else did
-    # What a waiting job preempted others for: kept for it until they are gone.
+    suspended_by: int = 0  # the job that preempted it by suspension; 0 if anything else did
+    # Nodes for which a waiting job preempted others: kept for it until they are gone.
     claim: tuple[NodeAlloc, ...] = ()
     claim_victims: tuple[int, ...] = ()
     claim_partition: str = ""
     claim_tasks: int = 0  # total_tasks of the start to come
     launch_failures: int = 0  # runs in a row that could not be launched
-    rows: int = 1  # so many jobs may have each of its cores; 1: it shares with nobody
+    rows: int = 1  # so many jobs may have each of its cores; 1: its cores are not shared
     nodes_before: tuple[NodeAlloc, ...] = ()  # of the run that a requeue ended; shown until a start
     nodes_leaving: tuple[NodeAlloc, ...] = ()  # given up, but still to be cleaned of the job
-    # What it used before then was charged to whom and for what it was then: it was resized, or
-    # moved to another QOS. With how long it had been suspended by then.
+    # What it used before then was charged as it was then: it has been resized since, or moved to
+    # another QOS. With how long it had been suspended by then.
     charged_us: int = 0
     charged_suspended_us: int = 0
     start_priority: int = 0  # that was reckoned when it started, 0 if it waits
@@ -412,7 +412,7 @@ class Job(Struct, array_like=True, gc=False):
 
     @property
     def waits_for_proof(self) -> bool:
-        """Whether no run may begin, since an earlier one may still go on where it was lost."""
+        """Whether a lost run may still go on, so that the next one has to wait."""
         return any(run.blocks for run in self.lost_runs)
 
 

@@ -178,7 +178,7 @@ def restricted_cores(spec: NodeSpec) -> int:
 
 
 def with_parts(resources: Sequence[NodeGres]) -> tuple[NodeGres, ...]:
-    """Spread parts of which nobody said where they are evenly over the GPUs of their type."""
+    """Spread parts that are configured without a GPU evenly over the GPUs of their type."""
     gpus = [item for item in resources if item.name == "gpu" and is_consumed(item)]
     found = []
     for item in resources:

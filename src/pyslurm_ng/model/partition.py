@@ -92,5 +92,5 @@ def opens(qos: Qos) -> bool:
 def _opened(partition: Partition, flags: tuple[str, ...]) -> Partition:
     fields: dict[str, Any] = dict(_LIFTS[flag] for flag in flags if flag in _LIFTS)
     if partition.default_time_min == NO_VAL:
-        fields["default_time_min"] = partition.max_time_min  # who asks for none gets no more
+        fields["default_time_min"] = partition.max_time_min  # of jobs that ask for none
     return replace(partition, **fields)

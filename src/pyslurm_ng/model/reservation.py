@@ -101,7 +101,7 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     first_start_us: int = 0  # of the first occurrence, from which the others are counted
     first_end_us: int = 0
     float_us: int = 0  # TIME_FLOAT: it always begins that much after now
-    gres: tuple[tuple[GresAlloc, ...], ...] = ()  # per node; empty: its devices are everybody's
+    gres: tuple[tuple[GresAlloc, ...], ...] = ()  # per node; empty: its devices are not reserved
     allowed_partitions: tuple[str, ...] = ()  # of its jobs; names with `-` are not
     burst_buffer: str = ""  # shown; nothing is kept of what no plugin has
     # Members of `groups` in order, where it draws jobs; None: the user directory has not said yet.

@@ -23,9 +23,8 @@ def row_count(partition: Partition) -> int:
 
 
 def rows_of(partition: Partition | None, request: JobRequest) -> int:
-    """Return how many jobs a core of this one may have in all; 1: it shares with nobody.
-
-    FORCE leaves users no choice, with YES they ask for it; whole nodes are never shared.
+    """Return how many jobs may share a core of this job; 1: it does not share. FORCE leaves users
+    no choice; with YES they ask for it. Whole nodes are never shared.
     """
     if partition is None or request.flags & _EXCLUSIVE or partition.exclusive != "NO":
         return 1

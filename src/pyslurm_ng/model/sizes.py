@@ -113,7 +113,7 @@ def wants_gpus(request: JobRequest) -> bool:
 
 
 def cpus_of_each_gpu(request: JobRequest, partition: Partition | None) -> int:
-    """Return the CPUs that come with each GPU, 0 where nobody says."""
+    """Return the CPUs that come with each GPU, 0 if nothing is set."""
     if request.cpus_per_gpu or request.cpus_per_task or partition is None:
         return request.cpus_per_gpu
     return partition.def_cpus_per_gpu if wants_gpus(request) else 0
@@ -123,7 +123,7 @@ def least_counts(
     request: JobRequest, partition: Partition | None
 ) -> tuple[int, int, int, int, int, int]:
     """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus and cpus_per_gpu of a request."""
-    # Who may have fewer nodes than the partition gives at least waits: see `demand.verdict`.
+    # A job that accepts fewer nodes than the partition's least number waits: see `demand.verdict`.
     least_nodes = partition.min_nodes if partition is not None else 0
     if 0 < request.nodes_max < least_nodes:
         least_nodes = 0

@@ -1,4 +1,4 @@
-"""What a job's nodes offer to those who start tasks there."""
+"""How many tasks and CPUs a job's nodes offer to programs that start tasks there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def usable_cpus(request: JobRequest, alloc: NodeAlloc) -> int:
 def tasks_to_start(request: JobRequest, alloc: NodeAlloc) -> int:
     """Return how many tasks a launcher other than srun should start on a node.
 
-    Where nobody said how many there are to be, every CPU has one (or every `--cpus-per-task`).
+    If no number of tasks is set, every CPU has one (or every `--cpus-per-task` CPUs).
     """
     if (
         request.ntasks

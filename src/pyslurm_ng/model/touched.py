@@ -1,4 +1,4 @@
-"""Which records an event changes, so that whoever keeps views of them knows what to make anew."""
+"""Which records an event changes, so that views of them know what to make anew."""
 
 from __future__ import annotations
 

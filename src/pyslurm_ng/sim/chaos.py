@@ -154,7 +154,7 @@ class Chaos:
         self.crashes = 0
         self.programs_run = 0
         self._jobs = jobs
-        self._refused: set[str] = set()  # clients whose job nobody takes
+        self._refused: set[str] = set()  # clients whose job is refused everywhere
         self._calm = False
         self.controller: SimController | None = None
         self.start_image = b""
@@ -511,7 +511,7 @@ class Chaos:
             action()
 
     def caller(self, number: int) -> Caller:
-        """Return who a client is."""
+        """Return the identity of a client."""
         return Caller(1001, 1001, "alice", "alice")
 
     def _context(self, number: int) -> Context:

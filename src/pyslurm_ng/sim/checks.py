@@ -49,7 +49,7 @@ class Ledger:
         self.running.setdefault(job_id, {})[attempt, node] = now_us
 
     def ends(self, job_id: int, attempt: int, node: str, now_us: int) -> None:
-        """The script of an attempt does not run on a node any more."""
+        """The script of an attempt no longer runs on a node."""
         runs = self.running.get(job_id, {})
         begun_us = runs.pop((attempt, node), None)
         if begun_us is None:

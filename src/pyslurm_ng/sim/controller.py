@@ -182,7 +182,7 @@ class SimController:
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing runs, and all that waits does so for something that has its moment."""
+        """Whether no job runs, and each waiting job waits for a moment that is known."""
         cluster = self.cluster
         if cluster.active or cluster.with_deadline:
             return False
@@ -211,7 +211,7 @@ class SimController:
 
 
 def _no_bytes(events: list[ev.AnyEvent]) -> bytes:
-    """Return what is kept of events that nobody will read again."""
+    """Return what is kept of events that are not read again."""
     return b""
 
 

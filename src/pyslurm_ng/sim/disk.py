@@ -37,7 +37,7 @@ class MemoryJournal:
 
     @property
     def is_busy(self) -> bool:
-        """Whether no more requests should be taken; memory is never full."""
+        """Whether new requests should be refused: never, since memory is never full."""
         return False
 
     def append(self, payload: bytes) -> int:

@@ -191,7 +191,7 @@ class JournalRun:
     def _tick(self) -> None:
         self.controller.tick()
         cluster, now_us = self.controller.cluster, self.world.now_us
-        # Who is left suspended when nothing is to come stays so.
+        # Jobs that are suspended when no event is left stay suspended.
         runs = len(cluster.active) > len(cluster.suspended)
         is_going = self._next < len(self.recording.actions) or runs
         if is_going or not cluster.pending:
@@ -363,7 +363,8 @@ class JournalRun:
         known = self.recording.runs.get(key) if key is not None else None
         if known is not None:
             return known.run_us
-        # It was cancelled before it ran: nobody knows; its own limit ends it, or the user.
+        # It was cancelled before it ran, so its run time is unknown; its limit ends it, or the
+        # user.
         return (job.time_limit_min if job.time_limit_min < NO_VAL else 60) * MINUTE_US
 
     def _applied(self, events: Sequence[ev.AnyEvent]) -> None:

@@ -46,7 +46,7 @@ class Network:
 
     Attributes:
         deaf: peers that no message reaches.
-        dumb: peers whose messages reach nobody.
+        dumb: peers whose messages reach no peer.
         broken: pairs of peers of which the second does not hear the first.
         stopped: peers that stand still, with what waits for them to go on.
     """

@@ -30,7 +30,7 @@ class SimPrograms:
     def run(
         self, patterns: Sequence[str], environment: Mapping[str, str], limit_s: int, done: Done, /
     ) -> Callable[[], object]:
-        """End some time later, unless ended early or the controller is no more."""
+        """End some time later, unless ended early or the controller is gone."""
         took_us, status = self._fate()
         ended_early: list[bool] = []
 
@@ -50,7 +50,7 @@ class SimPrograms:
 
 
 class Silence:
-    """A log that nobody reads."""
+    """A log that is not read."""
 
     def info(self, text: str) -> None:
         """Say nothing."""

@@ -153,8 +153,8 @@ def _reserve(cluster: Cluster, deed: act.ReservationMade, now_us: int) -> list[e
 def with_members(cluster: Cluster, made: Reservation, members: tuple[str, ...]) -> Reservation:
     """Return a reservation with nodes of this cluster: those of the names, else as many others.
 
-    Who stood in before does so again. Where it has all nodes, it has all of this cluster. Nothing
-    stands in for parts of nodes: other nodes have other cores.
+    A node that replaced one before does so again. Where it has all nodes, it has all of this
+    cluster. Parts of nodes are not replaced: other nodes have other cores.
     """
     masks = dict(zip(members, made.core_masks, strict=False))
     devices = dict(zip(members, made.gres, strict=False))

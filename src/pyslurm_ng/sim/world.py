@@ -55,7 +55,7 @@ class World:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more will happen by itself."""
+        """Whether everything that was to happen by itself has happened."""
         return not self._heap
 
     def run(self, until_us: int | None = None, stop: Callable[[], bool] | None = None) -> None:

@@ -26,8 +26,8 @@ class NotPossible(Exception):
 def up(request: files.Request, layout: Layout, say: Say) -> None:
     """Write the files, start the daemons, return when every node is IDLE.
 
-    Errors: NotPossible, BadRequest, ports.NoPorts, or programs.StartFailed, after which
-        nothing of it is running any more.
+    Errors: NotPossible, BadRequest, ports.NoPorts, or programs.StartFailed; after these
+        nothing of the cluster is running.
     """
     alive = [item.name for item in programs.running(layout) if item.process is not None]
     if alive:
@@ -82,7 +82,7 @@ def _start(commands: dict[str, list[str]], layout: Layout, env: dict[str, str], 
 
 
 def node_states(sinfo: Path, env: dict[str, str]) -> dict[str, str]:
-    """Return each node's compact state as sinfo prints it; empty when nobody answers."""
+    """Return each node's compact state as sinfo prints it; empty if slurmctld does not answer."""
     lines = output([str(sinfo), "-h", "-N", "-o", "%N %t"], env).splitlines()
     pairs = (line.split() for line in lines)
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}

@@ -255,7 +255,7 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
     if request.gpus:
         layout.devices.mkdir(exist_ok=True)
         for number in range(request.gpus):
-            # Any file will do: slurmd hands it out, and nobody computes with it.
+            # Any file will do: slurmd gives it to jobs, and none computes with it.
             (layout.devices / f"nvidia{number}").touch()
         gres_file.write_text(gres_conf(request, layout))
 

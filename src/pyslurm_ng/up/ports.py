@@ -1,4 +1,4 @@
-"""Find TCP ports that nobody uses."""
+"""Find TCP ports that are not in use."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def running(layout: Layout) -> list[Running]:
 
 
 def process_of(pid_file: Path, names: tuple[str, ...]) -> psutil.Process | None:
-    """Return the process a pid file names, unless the number now belongs to somebody else."""
+    """Return the process a pid file names, unless another process has the number now."""
     try:
         process = psutil.Process(int(pid_file.read_text().split()[0]))
         if process.name() in names and process.status() != psutil.STATUS_ZOMBIE:

@@ -240,7 +240,8 @@ def _connect_unix(path: str, deadline: float, trusted_user: str) -> _Link:
     """Connect to a daemon's Unix socket and make sure that it is a daemon's.
 
     Raises:
-        OSError: nobody answers there, or somebody who is neither root, SlurmUser nor the caller.
+        OSError: nothing answers there, or a process that is not root's, SlurmUser's or the
+        caller's.
     """
     connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
     folder = -1
@@ -304,7 +305,7 @@ class Client:
         conf: slurm.conf's words for `QUICK_KEYS`, keys in any case.
         audience: "slurmctld", "slurmdbd" or "slurmd:NODE".
         address: (host, port) of a slurmd; not for the others.
-        wait_s: how long to try again while nobody answers; MessageTimeout unless given.
+        wait_s: how long to try again while there is no answer; MessageTimeout unless given.
     """
 
     def __init__(
@@ -360,7 +361,7 @@ class Client:
         """Send a request and return its answer; again with the same bytes if the answer is lost.
 
         Raises:
-            SlurmError: refused, nobody answers, or no answer in time.
+            SlurmError: refused, no connection, or no answer in time.
         """
         return self._exchange(kind, fields, timeout_s)
 
@@ -466,10 +467,10 @@ class Client:
         return -1 if self._link is None else self._link.connection.fileno()
 
     def local_host(self) -> str:
-        """Return the address of ours that the daemon can reach us at; connects when needed.
+        """Return our address, as the daemon reaches it; connect if necessary.
 
         Raises:
-            SlurmError: nobody answers.
+            SlurmError: no connection.
         """
         try:
             link = self._connected(monotonic() + self.timeout_s)

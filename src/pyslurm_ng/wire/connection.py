@@ -135,7 +135,7 @@ class Call:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the final answer was given, or nobody waits for it any more."""
+        """Whether the final answer was given, or the client no longer waits for it."""
         return not self._connection.awaits(self)
 
     @property
@@ -180,7 +180,7 @@ class Server(Protocol):
         """Let a request wait for its turn, or tell it to come back."""
 
     def fault(self, text: str, error: BaseException) -> None:
-        """Tell of an error that nobody foresaw."""
+        """Report an unexpected error."""
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended."""
@@ -200,8 +200,8 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         address: the peer's IP address, "" on a Unix socket.
-        holder: to whose share it belongs: the strangers' until a credential was accepted.
-        is_closed: nothing is received or sent any more.
+        holder: the share that it counts against: the strangers' until a credential was accepted.
+        is_closed: nothing is received or sent after this.
     """
 
     __slots__ = (
@@ -290,7 +290,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def give_way(self) -> None:
-        """Close, because others need the place; who is known is told so."""
+        """Close, because others need the place; a peer that is known is told so."""
         if self.holder.lane == STRANGERS:
             self.is_closed = True
             self._cut_for("gave_way")
@@ -302,7 +302,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request waits for an answer."""
+        """Whether all requests are answered."""
         return not self._calls
 
     def _belong(self, peer: Peer) -> None:
@@ -384,7 +384,7 @@ class Connection(asyncio.Protocol):
         self._feed(data)
 
     def eof_received(self) -> bool:
-        # The client has gone: nobody half-closes here, and a dead srun must be noticed.
+        # The client has gone: no client half-closes here, and a dead srun must be noticed.
         return False
 
     def pause_writing(self) -> None:
@@ -471,7 +471,7 @@ class Connection(asyncio.Protocol):
         return None
 
     def _prove(self, kind: str, sequence: int, credential: bytes) -> Admission:
-        """Return who sent a frame."""
+        """Return the sender of a frame."""
         server = self._server
         if not credential and self._peer is not None:
             return Admission(self._peer, None)
@@ -483,7 +483,7 @@ class Connection(asyncio.Protocol):
             raise BadFrame(error.cause, error.text, sequence) from error
 
     def _has_room(self) -> bool:
-        """Whether one more request may come in; if not, somebody will call `resume`."""
+        """Whether one more request may come in; if not, `resume` is called when one may."""
         server, limits, lane = self._server, self._server.limits, self.holder.lane
         if len(self._calls) >= limits.outstanding:
             return False

@@ -172,8 +172,8 @@ class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
 
 
 class LicenseServer(msgspec.Struct, array_like=True, frozen=True):
-    """What the server of licence NAME@SERVER has in all, and how many were in use anywhere when
-    somebody last set that.
+    """What the server of licence NAME@SERVER has in all, and how many were in use anywhere when an
+    administrator last set that.
     """
 
     name: str

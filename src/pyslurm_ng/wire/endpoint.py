@@ -50,7 +50,7 @@ from pyslurm_ng.wire.table import MessageError
 MAX_ORDER_BYTES = (16 << 20) + (128 << 10)
 """Of a message to a node, whose slurmd dialled the controller that sends it."""
 MAX_REPORT_BYTES = (4 << 20) + (128 << 10)
-"""Of a message to the controller, whose port anybody may dial."""
+"""Of a message to the controller; any host may connect to its port."""
 QUEUE_MESSAGES = 1_000
 DRAIN_PER_TURN = 1_024
 REFUSALS_ANSWERED_PER_S = 100

@@ -152,7 +152,7 @@ class Parser:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether no byte of an unfinished frame is waiting."""
+        """Whether the last frame that began has ended."""
         return self._head is None and not self._rest
 
     @property
@@ -171,7 +171,7 @@ class Parser:
         """Take bytes and deliver the frames they complete. Not to be called from a callback.
 
         Raises:
-            BadFrame: after which the parser must not be used any more.
+            BadFrame: after this the parser must not be used again.
         """
         source: bytes | bytearray = received
         if self._rest:

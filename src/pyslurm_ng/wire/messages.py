@@ -132,5 +132,5 @@ class TokenIssued(msgspec.Struct, frozen=True):
     token: bytes
 
 
-# Named so that nobody takes the imports for unused: each fills the table.
+# Named so that the imports do not look unused: each fills the table.
 TOPICS = (dbd_messages, job_messages, node_messages, query_messages, step_messages)

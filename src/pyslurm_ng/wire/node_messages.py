@@ -359,7 +359,7 @@ class NodeReports(Struct, array_like=True, frozen=True):
 class RunningJob(Struct, array_like=True, frozen=True, gc=False):
     """An attempt of a job that a node has processes of, or owes a report about.
 
-    `run_us` is for how long the node has known it, by a clock that nobody sets; -1: not known.
+    `run_us` is for how long the node has known it, by a clock that cannot be set; -1: not known.
     """
 
     job_id: b.JobIdField

@@ -40,12 +40,12 @@ def rate_limit_words(slurmctld_parameters: Iterable[str]) -> RateLimitWords | No
 class RateLimit:
     """Counts the requests of each user against one stream of tokens.
 
-    The stream has issued the same number of tokens to everybody at any time. A user's mark is the
+    The stream has issued the same number of tokens to every user at any time. A user's mark is the
     newest token of the stream that the user has spent. It is never further behind the stream than
     a bucket holds, so one number is all that is kept of a user.
 
     Args:
-        words: from `rate_limit_words`; None limits nobody.
+        words: from `rate_limit_words`; None: there is no limit.
         monotonic_s: a clock.
         say: logs a line about a user that was told to back off.
 

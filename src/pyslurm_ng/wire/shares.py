@@ -1,4 +1,4 @@
-"""Fair shares of a daemon's sockets and memory: who holds what, and who must wait or give way.
+"""Fair shares of a daemon's sockets and memory: what each user holds, and which must wait.
 
 A *holder* is a uid, the administrators and daemons together (`PRIVILEGED`), or the strangers
 together (`STRANGERS`: TCP connections that have not proved anything yet). Bytes are counted when
@@ -55,7 +55,7 @@ class Connection(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request of it waits for an answer."""
+        """Whether all its requests are answered."""
 
 
 class TooMany(Exception):
@@ -95,7 +95,7 @@ class Holder:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is held."""
+        """Whether the share is empty."""
         return not (self.connections or self.partial_bytes or self.waiting_bytes)
 
 
@@ -181,7 +181,7 @@ class Shares:
         self._make_room(holder)
 
     def _make_room(self, newcomer: Holder) -> None:
-        """When all places are taken, take one of the user who has most of them."""
+        """When all places are taken, take one from the user that has most of them."""
         if self._user_connections < self.limits.connections:
             return
         users = [holder for lane, holder in self.holders.items() if lane >= 0]

@@ -1,8 +1,8 @@
 """Frames between srun and the step supervisors: streams, signals, exits on one connection.
 
 Each node's stepd connects to srun's port and says HELLO with the first half of the key from
-LaunchStep, srun answers WELCOME with the second, then both send frames. Anybody can connect to
-srun's port, and anybody can have it when srun has died: neither side takes or gives anything
+LaunchStep, srun answers WELCOME with the second, then both send frames. Any process can connect to
+srun's port, and any process can have it when srun has died: neither side takes or gives anything
 before it has seen the other's half. Nothing here is heavy to import: srun and stepd start fast.
 
 Frame: 12 bytes of head, big-endian: type (u8), flags (u8, 0), reserved (u16), task (u32, global
@@ -83,9 +83,8 @@ FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
     PING: ("PING", BOTH, 0, 0, ()),
     PONG: ("PONG", BOTH, 0, 0, ()),
 }
-"""By type: name, who sends it, fewest and most bytes of the body, ranges of its numbers.
-
-`Frames` keeps to it, so whoever is given a frame may take it for what it says.
+"""By type: name, sender, fewest and most bytes of the body, ranges of its numbers. `Frames` checks
+them, so its users need no checks of their own.
 """
 
 EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
@@ -93,7 +92,7 @@ EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
 
 
 class BadStepFrame(Exception):
-    """What came is not a frame of ours; the connection is of no use any more."""
+    """What came is not one of our frames; the connection cannot be used after this."""
 
 
 def halves(key: bytes) -> "tuple[bytes, bytes]":

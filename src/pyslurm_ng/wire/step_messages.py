@@ -182,7 +182,7 @@ class AllocationGranted(GrantedComponent, frozen=True):
 
 @reply("JobNotice", max_bytes=65536)
 class JobNotice(msgspec.Struct, frozen=True):
-    """A line for the stderr of whoever waits for the job (`scontrol notify`)."""
+    """A line for the stderr of the command that waits for the job (`scontrol notify`)."""
 
     job_id: int
     text: str

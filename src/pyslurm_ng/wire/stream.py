@@ -75,7 +75,7 @@ class StreamServer:
         authenticator: for TCP and for issuing tokens; None serves Unix sockets only.
         roles_of: further roles of a user (operator, admin) by accounting records.
         limits: bounds.
-        faults: counts what nobody foresaw on one connection; the loop's exception handler is told
+        faults: counts unexpected errors of one connection; the loop's exception handler is told
             where there is none.
         rate_limit: Slurm's limit of requests per user.
     """
@@ -212,7 +212,7 @@ class StreamServer:
             held.discard(connection)
 
     def fault(self, text: str, error: BaseException) -> None:
-        """Tell of an error that nobody foresaw and that cost one connection or request."""
+        """Report an unexpected error that cost one connection or request."""
         if self._faults is not None:
             self._faults.note("connection", text, error)
         else:
@@ -315,7 +315,7 @@ class StreamServer:
                 return
 
     def _was_read(self, call: Call, reading: asyncio.Future[None]) -> None:
-        # Asked for in any case: asyncio logs an exception that nobody has looked at.
+        # Always asked for: otherwise asyncio logs that the exception was never retrieved.
         error = None if reading.cancelled() else reading.exception()
         if not reading.cancelled() and not call.is_answered:
             if isinstance(error, AuthError | MessageError):
@@ -327,7 +327,7 @@ class StreamServer:
         self._read_next_long()
 
     def _send_back(self, call: Call, cause: str, text: str) -> None:
-        """Tell who asks to wait and ask again."""
+        """Tell the client to wait and to ask again."""
         self.refusals[cause] += 1
         call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
 

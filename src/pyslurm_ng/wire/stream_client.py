@@ -178,7 +178,7 @@ async def connect_link(
     """Connect to a daemon's stream server, by Unix socket path or host and port.
 
     Raises:
-        LinkError: nobody answers there.
+        LinkError: nothing answers there.
     """
     loop = asyncio.get_running_loop()
 

@@ -30,10 +30,10 @@ ROLES: frozenset[str] = frozenset(("user", "operator", "admin", "node", "slurmct
 DAEMON_ROLES: frozenset[str] = frozenset(("node", "slurmctld", "slurmdbd"))
 
 OwnerRule = Literal["none", "owner", "coordinator", "operator", "admin", "rule"]
-"""Who may act on the object named in the request; the daemon's rule for the message enforces it.
-
-`none`: no object, or everyone may; `owner`: the owner and operators; `coordinator`: those and
-coordinators of the account; `operator`, `admin`: that level only; `rule`: written in the rule.
+"""Which users may act on the object named in the request; the daemon's rule for the message
+enforces it. `none`: no object, or all users may; `owner`: the owner and operators; `coordinator`:
+those and coordinators of the account; `operator`, `admin`: that level only; `rule`: written in the
+rule.
 """
 RateClass = Literal["read", "submit", "change", "daemon"]
 

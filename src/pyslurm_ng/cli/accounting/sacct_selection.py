@@ -185,7 +185,8 @@ def _flags(text: str) -> "list[str]":
 
 
 def uids(given: "dict[str, str]") -> "list[int]":
-    """Return the users to show, empty for all: root's default, and with ids of jobs anybody's."""
+    """Return the users to show; empty for all users: root's default, and the default with job
+    ids."""
     if "user" in given:
         from pyslurm_ng.cli.command import uid_of
 

@@ -83,7 +83,7 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
     elif one["start_us"]:
         nodes = f" on {one['nodes']}" if one["nodes"] else ""
         guess = ", an estimate: no room is kept for it" * one["is_estimate"]
-        # Who may not be considered yet has no place in the plan.
+        # A job that may not be considered yet has no place in the plan.
         what = "Earliest" if one["reason"] == "BeginTime" else "Expected"
         yield f"  {what} start: {_moment(one, one['start_us'], times)}{nodes}{guess}"
     elif one["sooner"] or any(item["kind"] == "limit" for item in one["holders"]):

@@ -57,7 +57,7 @@ def write_scripts(session: "Session", job_id: str) -> None:
 
 
 def _write(path: str, lines: "list[str]") -> None:
-    # As a job's own shell is to run it, nobody else may have put it there or change it.
+    # A job's own shell is to run it, so no other user may have put it there or may change it.
     if os.path.lexists(path):
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)

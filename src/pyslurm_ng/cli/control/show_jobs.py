@@ -154,7 +154,7 @@ def job_start_us(row: "Row") -> int:
 
 
 def job_end_us(row: "Row") -> int:
-    """Return when a job ended or its limit ends it; 0 for nobody knows or never."""
+    """Return when a job ended or when its limit ends it; 0 for unknown or never."""
     if row["end_us"]:  # of a running job too, when it has been preempted
         return int(row["end_us"])
     start_us, limit = job_start_us(row), row["time_limit_min"]

@@ -108,7 +108,7 @@ class StepClient:
         self._watch(descriptor, select.POLLIN, lambda _: callback())
 
     def forget(self, descriptor: int) -> None:
-        """Do not watch a descriptor any more."""
+        """Stop watching a descriptor."""
         self._drop(descriptor)
 
     def leave_out(self, node: int, status: int) -> None:
@@ -449,7 +449,7 @@ class StepClient:
         self._is_over = True
 
     def output_broke(self) -> None:
-        """Nobody reads our stdout any more: the tasks shall learn it as they would in a pipe."""
+        """The reader of our stdout is gone: the tasks learn this as they would in a pipe."""
         self.signal_tasks(SIGPIPE)
 
     # Signals ------------------------------------------------------------------------------------

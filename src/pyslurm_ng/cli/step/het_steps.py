@@ -198,7 +198,7 @@ def _send(descriptor: int, fields: "dict[str, Any]") -> None:
 
 
 def _receive(descriptor: int) -> "dict[str, Any]":
-    """Return what somebody sends; nothing of one who goes without a word."""
+    """Return what a peer sends; an empty map if it sends nothing."""
     from msgpack import unpackb
 
     size = int.from_bytes(_read(descriptor, _FIELD_BYTES), "little")

@@ -54,9 +54,9 @@ def listen(ports: "tuple[int, int]") -> socket:
 
 
 class Door:
-    """The port that a step's nodes connect to, and who has come in without saying who he is.
-
-    Anybody on the network may: there are few of those, the oldest goes first, and none stays.
+    """The port that a step's nodes connect to, and the connections that have not said yet what they
+    are. Any host on the network may open one: few are kept, the oldest is closed first, and each is
+    closed after a while.
 
     Args:
         watch, drop: begin and cease to call back when a descriptor can be read.
@@ -127,7 +127,7 @@ class Door:
             self._later("strangers", 1.0, self._end_overdue)
 
     def close(self) -> None:
-        """Listen no longer, and end all who have not said who they are."""
+        """Stop listening, and end all connections that have not said what they are."""
         if self._listener.fileno() >= 0:
             self._drop(self._listener.fileno())
             self._listener.close()

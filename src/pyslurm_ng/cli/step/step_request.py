@@ -89,7 +89,7 @@ def _came_from(options: "Options", name: str) -> int:
 def step_flags(options: "Options") -> int:
     """Return STEP_* bits."""
     flags = 0
-    # A launcher of somebody else's starts the real tasks: its step has all and keeps none.
+    # The launcher of another program starts the real tasks: its step has all CPUs and keeps none.
     is_external = "external-launcher" in options.settings
     if "overlap" in options.settings or is_external:
         flags |= STEP_OVERLAP

@@ -1,7 +1,7 @@
-"""srun's ends of a step's streams: what is written locally, what is read from stdin.
+"""srun's ends of a step's streams: output written on this host, and input read from stdin.
 
 Output never blocks srun, so that signals are served while a reader is slow: a descriptor is
-written only as far as poll says, and while much is unwritten srun reads no more from the nodes.
+written only as far as poll says, and while much is unwritten srun stops reading from the nodes.
 """
 
 import os
@@ -54,7 +54,7 @@ class Sink:
             try:
                 written = os.write(self.descriptor, memoryview(head)[self._at : end])
             except BlockingIOError:
-                # Somebody made it non-blocking, and it is not as ready as poll says.
+                # Another process made it non-blocking, and it is not as ready as poll says.
                 if wait:
                     continue
                 return
@@ -70,7 +70,7 @@ class Sink:
                 self._at = 0
 
     def _break(self) -> None:
-        """Nobody reads any more, or the disk is full: drop what comes."""
+        """The reader is gone, or the disk is full: drop what comes."""
         self.descriptor = -1
         self._queue.clear()
         self.unwritten = 0

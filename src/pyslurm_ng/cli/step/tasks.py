@@ -1,4 +1,4 @@
-"""Tasks of a step as srun sees them: who runs where, who has ended how, and the lines about it."""
+"""Tasks of a step as srun sees them: where each runs, how each ended, and the lines about it."""
 
 from _signal import strsignal  # type: ignore[import-not-found]  # `signal` loads enum
 

@@ -124,7 +124,7 @@ class Allocation:
         self._sequence = self._client.begin("AllocateJob", self._fields)
         wait_s = self._immediate_s
         give_up = monotonic() + wait_s if wait_s else float("inf")
-        # Who is to start at once is not told that it waits.
+        # A job that is to start at once is not reported as waiting.
         say_at = float("inf") if wait_s == 1 else monotonic() + _SAY_QUEUED_AFTER_S
         while not self.granted:
             now = monotonic()

@@ -1,4 +1,4 @@
-"""Options that name somebody or something: account, nodes, files, directory, user and group."""
+"""Options that hold a name: account, nodes, files, directory, user and group."""
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_values import invalid
@@ -71,7 +71,7 @@ def cluster(options: "OptionState", name: str, value: str) -> None:
 
 
 def user(options: "OptionState", name: str, value: str) -> None:
-    """`--uid`: root submits for somebody else."""
+    """`--uid`: root submits for another user."""
     from posix import getuid
     from pwd import getpwnam, getpwuid
 

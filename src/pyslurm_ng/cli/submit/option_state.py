@@ -23,7 +23,7 @@ class OptionState:
     request: fields of JobRequest.
     settings: long name -> text, for what the command itself needs; "" for a switch that is set.
     given: long name -> (source, value), for `-v` and for options that override others.
-    memory: long name -> MiB, of --mem and its kin; one of them will count.
+    memory: long name -> MiB, of --mem, --mem-per-cpu and --mem-per-gpu; one of them counts.
     resources: names of generic resources asked for.
     lines: for stderr, before an error.
     """

@@ -25,7 +25,7 @@ def _shown(options: "Options") -> "list[tuple[Any, ...]]":
 
 
 def help_text(options: "Options") -> str:
-    """Return what --help prints: each option that works, with what it is for."""
+    """Return the text of --help: each option that works, with its purpose."""
     rows = _shown(options)
     lines = [f"Usage: {options.command} [OPTIONS] {OPERANDS[options.command]}", "", "Options:"]
     for row in rows:

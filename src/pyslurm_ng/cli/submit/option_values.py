@@ -319,7 +319,7 @@ def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
     if value is None or value.lower() in ("exclusive", "node"):
         options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
     elif value.lower() == "mcs":
-        # Without labels it would be a promise of separation that nobody keeps.
+        # Without labels it would promise a separation that does not exist.
         raise OptionError("--exclusive=mcs is not supported yet", 1)
     elif value.lower() in kinds:
         options.flag(kinds[value.lower()], REQ_OVERSUBSCRIBE)

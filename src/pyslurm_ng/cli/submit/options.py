@@ -1,8 +1,8 @@
 """Options of sbatch, salloc and srun: one table for command line, `#SBATCH` and environment.
 
 The first word that is no option ends them. Values are checked as they are read, with Slurm's texts.
-What comes of it is the map of a `model.job.JobRequest` and, apart from it, the settings that only
-the command needs.
+The result is the map of a `model.job.JobRequest` and, apart from it, the settings that only the
+command needs.
 """
 
 from pyslurm_ng.base.numbers import (

@@ -29,7 +29,7 @@ class RefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Who changes: identity from the wire, rights from the users table."""
+    """The user that makes a change: identity from the wire, rights from the users table."""
 
     uid: int
     name: str
@@ -144,7 +144,7 @@ def actor_of(connection: sa.Connection, uid: int, name: str, is_service: bool) -
 
 
 def require_operator(under_way: Change, what: str) -> None:
-    """Refuse whoever is not an operator or administrator."""
+    """Refuse users that are not operators or administrators."""
     if not under_way.actor.is_operator:
         raise RefusedError(f" error: Only admins/operators can {what}")
 

@@ -65,7 +65,7 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
 
 
 def _cluster_tres(session: Session, time_us: int, tres: str, nodes: str) -> None:
-    """Close the period of the former TRES and begin one, if anything changed."""
+    """If a node's TRES have changed, close their period and begin a new one."""
     table = schema.node_events
     open_period = sa.and_(
         table.c.cluster_id == session.cluster_id, table.c.node_name == "", table.c.end_us == 0

@@ -11,7 +11,7 @@ from pyslurm_ng.dbd.ingest.frames import Problem
 from pyslurm_ng.dbd.lengths import fit
 
 MOST_PROBLEMS = 10_000
-"""The newest so many are kept: what nobody looks at must not fill the database."""
+"""Only so many are kept, the newest: rows that are never read must not fill the database."""
 
 
 def store_problems(
