@@ -1,10 +1,10 @@
 """The controller's recorded time: near the wall clock, but not in jumps.
 
-Limits and durations are differences of recorded times, so a clock that somebody sets two hours
-ahead must not end jobs. Recorded time runs with the monotonic clock and approaches the wall clock
-by at most one part in a hundred. What it cannot catch up with so it takes over at once: at a start,
-and after `PATIENCE_US` of a wall clock that stays where it is. Whoever lets it do so moves the
-times on record along (`rules.clocks`), so that durations stay what they are.
+Limits and durations are differences of recorded times, so a clock that is set two hours ahead must
+not end jobs. Recorded time runs with the monotonic clock and approaches the wall clock by at most
+one part in a hundred. What it cannot catch up with so it takes over at once: at a start, and after
+`PATIENCE_US` of a wall clock that stays where it is. Code that lets it do so also moves the
+recorded times (`rules.clocks`), so that durations stay as they are.
 
 What other hosts compare with their own clocks (credentials, tokens) is wall time.
 """

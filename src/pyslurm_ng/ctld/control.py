@@ -66,7 +66,7 @@ class Control:
         self.ended.set()
 
     def reopen_logs(self) -> None:
-        """Begin new log files: somebody has moved the old ones away."""
+        """Begin new log files: the old ones were moved away."""
         self._log.reopen()
         self._parts.scheduling_log.reopen()
         self._parts.completions.reopen()

@@ -57,7 +57,7 @@ class Daemon:
     """One slurmctld; `start` returns its exit code.
 
     Raises:
-        CannotStart: from `start`, before anybody was told that it runs.
+        CannotStart: from `start`, before it is reported as running.
     """
 
     def __init__(

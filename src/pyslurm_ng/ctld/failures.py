@@ -1,4 +1,4 @@
-"""Where memory may be ahead of the journal: the end of the process, before anybody notices.
+"""Ends the process where memory may be ahead of the journal, before a client sees the difference.
 
 What costs one job or message only is a fault: see `base.faults`.
 """
@@ -15,14 +15,15 @@ from pyslurm_ng.daemon.log import DaemonLog
 
 
 class Failures:
-    """Ends the process for what must not be lived with, and hears what nobody else has caught."""
+    """Ends the process after fatal errors, and is told of exceptions that are caught nowhere
+    else."""
 
     def __init__(self, log: DaemonLog, faults: Faults) -> None:
         self._log = log
         self._faults = faults
 
     def bug_in_core(self, text: str, error: BaseException) -> NoReturn:
-        """Memory is ahead of the journal: end before anybody notices."""
+        """Memory is ahead of the journal: end before a client sees the difference."""
         self._log.error(f"{text}: {type(error).__name__}: {error}")
         for part in traceback.format_exception(error):
             for line in part.splitlines():
@@ -36,7 +37,7 @@ class Failures:
         os._exit(1)
 
     def on_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Note what the event loop found nobody to tell; its exception handler."""
+        """Note an exception that only the event loop has seen; its exception handler."""
         error = context.get("exception")
         text = str(context.get("message", "error on the loop"))
         self._faults.note("loop", text, error if isinstance(error, BaseException) else None)

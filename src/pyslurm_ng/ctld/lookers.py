@@ -1,9 +1,10 @@
 """Answers of queries: they wait for the disk, but not for long. ADR 0021.
 
-What only looks promises nothing, so a slow disk need not slow it down: after a tenth of a second
-at most it is told what is there, which a crash may undo. One thing must not be undone for who has
-seen it: a job id must never be given to another job. So before any id may be seen that is not
-durable, it is recorded that a controller that begins after a crash leaves some ids out.
+A query promises nothing, so a slow disk need not slow it down: after a tenth of a second at most it
+is answered from memory, although a crash may undo that state. One thing must not be undone after a
+user has seen it: a job id must never be given to another job. So before an id that is not durable
+is shown, the journal gets a record by which a controller that begins after a crash leaves some ids
+out.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Lookers:
         return found
 
     def _tick(self) -> None:
-        """Let go who has waited for a whole step."""
+        """Answer the queries that have waited for a whole step."""
         self._is_timed = False
         waiting = self._waiting
         if not waiting:

@@ -37,8 +37,8 @@ class RecordCache:
     `live` holds the whole brief records of all jobs that are not over, as of the scheduling pass
     `live_generation` but for the jobs in `stale`; a generation of -1 means that it has to be made
     anew. `tails` are the parts that a pass may change, as of the pass `tails_generation`.
-    `unit_keepers` are the active jobs of `--exclusive=topo`, and all that began since somebody
-    asked for them; None before that.
+    `unit_keepers` are the active jobs of `--exclusive=topo`, and all that began since they were
+    first asked for; None before that.
 
     The writer calls `note` with events as they are applied; queries fill and read the dicts.
     """

@@ -124,7 +124,7 @@ class ScriptStore:
         self._write(event.digest, event.content)
 
     def begin(self, cluster: Cluster) -> list[str]:
-        """Count the users of every content after recovery; remove files that nobody names.
+        """Count the users of every content after recovery; remove files that no job names.
 
         Returns:
             Digests that jobs name and that are not there.
@@ -141,7 +141,7 @@ class ScriptStore:
         return [digest for digest in self._users if digest not in found]
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
-        """Follow the jobs: who names what, and who is gone."""
+        """Follow the jobs: which content each names, and which jobs are gone."""
         for event in events:
             if isinstance(event, ev.JobSubmitted):
                 self._use(event.job_id, (event.script_hash, event.env_hash))
@@ -176,7 +176,7 @@ class ScriptStore:
         if digest in self._users:
             return
         self._cached_bytes -= len(self._cache.pop(digest, b""))
-        # Other answers wait behind this one; `begin` removes what nobody names any more.
+        # Other answers wait behind this one; `begin` removes what is no longer named.
         with contextlib.suppress(OSError):
             os.unlink(self.path(digest))
 

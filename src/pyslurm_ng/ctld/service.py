@@ -1,4 +1,5 @@
-"""Requests of commands: who asks, which rule or query answers, and the daemon's own few."""
+"""Requests of commands: the user that asks, the rule or query that answers, and the daemon's own
+few."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ from pyslurm_ng.wire.stream import Call
 
 VERSION_TEXT = f"slurm {__version__}"
 _INTERNAL = "Slurm internal error, contact system administrator"
-# Besides submissions, what lets anybody fill the room that the ends of running jobs need.
+# Requests, besides submissions, with which a user could fill the room that ends of running jobs
+# need.
 _GROWS = frozenset(("TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservation"))
 
 

@@ -105,7 +105,7 @@ def make_places(configuration: Configuration) -> None:
 
 
 def write_pid_file(configuration: Configuration, log: DaemonLog) -> bg.PidFile | None:
-    """Say who runs, once it is certain that nobody else does."""
+    """Write the pid file, once it is certain that no other controller runs."""
     conf, uid = configuration.conf, configuration.service_uid
     try:
         return bg.PidFile(conf.slurmctld_pid_file, uid if os.geteuid() == 0 else -1)

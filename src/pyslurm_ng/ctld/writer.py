@@ -42,7 +42,7 @@ class Journal(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether no more requests should be taken."""
+        """Whether new requests should be refused."""
 
     def append(self, payload: bytes) -> int:
         """Queue one batch and return its sequence."""

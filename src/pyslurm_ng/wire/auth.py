@@ -1,10 +1,10 @@
-"""Who sends a message: from the kernel or from a signature, never from the message's own words.
+"""The sender of a message, from the kernel or a signature, never from the message's own words.
 
 Three sources, one result (`Peer`):
 
 * a Unix socket: the kernel's SO_PEERCRED of the connection;
 * AuthType=auth/slurm: a token MACed with slurm.key, issued by a daemon that holds the key, to
-  itself or to a local user whom SO_PEERCRED named (`wire.auth_slurm`);
+  itself or to a local user that SO_PEERCRED named (`wire.auth_slurm`);
 * AuthType=auth/munge: a munge credential (`wire.auth_munge`).
 
 Here is what the three share; `wire.identity` chooses by AuthType.
@@ -12,10 +12,10 @@ Here is what the three share; `wire.identity` chooses by AuthType.
 Tokens and munge payloads name kind and digest of one body, so a credential works for one
 request to one receiver. Refusals are `AuthError`s with a cause for counters and one line of text.
 
-Shared-key mode cannot tell hosts from each other: who holds slurm.key can claim anything. The
-one fence that still helps against users is in `wire.auth_slurm`: uid 0 and SlurmUser are believed
-only from hosts that the configuration marks as administrators' (docs/reliability.md, "Security
-model").
+Shared-key mode cannot tell hosts from each other: a process that holds slurm.key can claim
+anything. The one fence that still helps against users is in `wire.auth_slurm`: uid 0 and SlurmUser
+are believed only from hosts that the configuration marks as administrators' (docs/reliability.md,
+"Security model").
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class AuthError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """Who is at the other end.
+    """The process at the other end.
 
     `role` is "user" or a daemon role of `wire.table.ROLES`; `name` is the node's name for role
     "node", the host's otherwise. `via` is unix, slurm or munge. `pid` is 0 unless via is unix.
@@ -82,7 +82,7 @@ class Authenticator(Protocol):
         """Return a credential by which `peer` sends that one body to `audience`."""
 
     def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
-        """Return who sent it, or raise `AuthError`."""
+        """Return the sender, or raise `AuthError`."""
 
 
 def body_digest(body: bytes) -> bytes:

@@ -30,7 +30,7 @@ class MungeAuthenticator:
             )
 
     def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
-        """Return a munge credential of this process; nobody else's can be made."""
+        """Return a munge credential of this process; it can make none for another user."""
         if peer.uid != os.geteuid():
             raise AuthError("token_not_own", "AuthType=auth/munge: ask munge for a credential")
         try:

@@ -18,7 +18,7 @@ class Identity:
     """What a daemon proves itself with, and checks others with.
 
     `link_key` is the secret key of the controller's ZeroMQ port; b"" where daemons share no key
-    and connections are open to everybody (auth/munge).
+    and any host may connect (auth/munge).
     """
 
     authenticator: Authenticator

@@ -14,12 +14,12 @@ MAX_REPLAY_ENTRIES = 4_000_000
 
 
 class ReplayStore:
-    """Nonces seen, until their tokens cannot be accepted any more.
+    """Nonces seen, until their tokens are too old to be accepted.
 
     With a path, nonces are also appended to that file (no fsync: a token outlives a process,
-    not a reboot), so that a restarted daemon still refuses what its predecessor took. A disk that
-    takes no nonces refuses nobody, since memory has them: the fault is noted, nothing more is
-    appended behind what may be half a record, and each minute the file is tried anew as a whole.
+    not a reboot), so that a restarted daemon still refuses what its predecessor took. If the disk
+    takes no nonces, no request is refused, since memory has them: the fault is noted, nothing more
+    is appended behind what may be half a record, and each minute the file is tried anew as a whole.
     """
 
     _RECORD = struct.Struct(">I16s")

@@ -1,9 +1,9 @@
 """The checkpointer: a follower that writes checkpoints, so that the controller never pauses.
 
 It is started when enough has been recorded, reads the newest checkpoint and the journal behind it
-up to a record that is known to be durable, writes the next checkpoint, removes what nobody needs
-any more, says what it did in one line, and ends. Between two runs it costs nothing, and each
-run proves once more that the state can be recovered.
+up to a record that is known to be durable, writes the next checkpoint, removes what is no longer
+needed, says what it did in one line, and ends. Between two runs it costs nothing, and each run
+proves once more that the state can be recovered.
 """
 
 from __future__ import annotations

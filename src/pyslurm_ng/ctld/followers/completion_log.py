@@ -68,7 +68,7 @@ class CompletionLog:
                     self._when_durable(partial(self._write, line))
 
     def reopen(self) -> None:
-        """Open the file's name again with the next line: somebody may have moved it away."""
+        """Open the file's name again with the next line: it may have been moved away."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

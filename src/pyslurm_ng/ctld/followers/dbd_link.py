@@ -59,7 +59,7 @@ REST_RATIO = 4
 """After a batch the link rests for so many times as long as the batch took, and what happens
 meanwhile goes together: one transaction for a hundred events costs little more than for one."""
 REST_RECORDS = 1000
-"""No rest for who has more than this to catch up with."""
+"""A link with more than this to catch up with does not pause."""
 REST_S = (0.02, 0.25)
 """Bounds of that; a first batch after a quiet time goes at once."""
 
@@ -224,7 +224,7 @@ class DbdLink:
     async def _agree(self, link: StreamLink, answer: ClusterRegistered) -> int:
         """Return the record behind which slurmdbd wants the journal.
 
-        If it has stored what the journal does not have any more, job ids and attempts go on behind
+        If it has stored more than the journal still has, job ids and attempts go on behind
         its own, and what this journal holds from the last common record on is new to it.
         """
         history, journal = self._history, self._journal

@@ -31,7 +31,7 @@ def common_record(
     if sequence <= durable:
         own = _record(journal, sequence)
         if own is None or not answer.checksum:
-            # Not kept any more, or stored by an older slurmdbd.
+            # No longer kept, or stored by an older slurmdbd.
             return None
         if own is not ORIGIN and checksum_text(own.checksum) == answer.checksum:
             return None
@@ -42,7 +42,7 @@ def common_record(
 
 
 def _record(journal: Path, sequence: int) -> Position | None:
-    """Return a record's position; None if it is not kept any more, ORIGIN if there is a gap."""
+    """Return a record's position; None if it is no longer kept, ORIGIN if there is a gap."""
     segments = list_segments(journal)
     before = [one for one in segments if one.first_sequence <= sequence]
     if before:

@@ -101,7 +101,7 @@ class UsageIndex:
             elif isinstance(event, (ev.JobCompleting, ev.JobEnded)):
                 self._end(event.job_id, event.time_us)
             elif isinstance(event, ev.JobRequeued):
-                # The record says nothing of this run any more.
+                # The record no longer says anything about this run.
                 self._end(event.job_id, event.time_us)
                 self._must_keep = True
             elif isinstance(event, ev.UsageReset):
@@ -141,7 +141,7 @@ class UsageIndex:
         return name in (self._cluster.assocs if kind == "assoc" else self._cluster.qos)
 
     def quotas(self, now_us: int, *, is_safe: bool = False) -> quotas.Quotas | None:
-        """Return the limits of now with all that runs counted; None where nobody has any."""
+        """Return the present limits with all running jobs counted; None if there are no limits."""
         cluster, qos = self._cluster, absolute_qos(self._cluster)
         if not quotas.any_limits(cluster.assocs, qos):
             return None
@@ -215,11 +215,11 @@ class UsageIndex:
         owners, amounts = self._owners(job), self._amounts(job)
         if 0 < job.charged_us <= self._charged_until_us:
             return _Held(job.charged_us, job.charged_suspended_us, job.qos, owners, amounts)
-        # The sums do not have what it was before, and nobody knows any more what that was.
+        # The sums do not have what it was before, and that is no longer known.
         return _Held(job.start_us, 0, job.qos, owners, amounts)
 
     def _change(self, job: Job, at_us: int) -> None:
-        """Charge a run so far for what it was, if that is not what it is now."""
+        """Charge a run so far as it was, if it has changed."""
         one = self._holds.get(job.job_id)
         if one is None or job.charged_us != at_us:
             return
@@ -236,7 +236,7 @@ class UsageIndex:
             return
         end_us = min(at_us, job.end_us or at_us)
         if end_us <= self._cluster.usage_until_us:
-            self._must_keep = True  # it was over before the sums were made, and nobody knew
+            self._must_keep = True  # it was over before the sums were made, but this was not known
         self._charge(job, one, end_us)
 
     def _charge(self, job: Job, one: _Held, end_us: int) -> None:
@@ -290,7 +290,7 @@ class UsageIndex:
         return held(job.nodes, job.licenses_alloc, partition)
 
     def _owners(self, job: Job) -> tuple[OwnerKey, ...]:
-        """Return who is charged: associations upwards, the job's QOS and the partition's."""
+        """Return what is charged: associations upwards, the job's QOS and the partition's QOS."""
         cluster = self._cluster
         found: dict[OwnerKey, None] = {}
         item = cluster.assocs.get(job.assoc_id)

@@ -165,7 +165,7 @@ class NodeService:
     def _reports(self, node_id: int, name: str, message: NodeReports, answer: Answer) -> None:
         """Judge each report against the Cluster as the one before left it; say when durable.
 
-        One that cannot be judged is taken for good, or it would come again for ever. The node is
+        One that cannot be judged is accepted, or it would come again for ever. The node is
         asked what it still runs, which tells whether a job's end was in it.
         """
         writer, now_us = self._writer, self._clock.now_us()

@@ -29,7 +29,7 @@ class RunTimes:
         return len(self._unsure)
 
     def found(self) -> str:
-        """Return one line on what was found at the start; "" if it is nothing to speak of."""
+        """Return one line on what was found at the start; "" if there is nothing to report."""
         if abs(self.gap_us) <= clocks.TOLERANCE_US or not self._cluster.time_us:
             return ""
         long = _duration(abs(self.gap_us))

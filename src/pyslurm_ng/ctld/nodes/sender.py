@@ -3,7 +3,7 @@
 Duties are part of the Cluster, so nothing is remembered here that a restart could lose: what a
 node owes is sent to it when the duty has become durable, when the node registers, and again every
 `RETRY_S` while it is open. Nodes answer by duty id and (job, attempt), however often they are
-told. A node that is lost has no duties any more, and that is all there is to giving up.
+told. A node that is lost has no duties, so nothing else has to be given up.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Sender:
             self._writer.when_durable(partial(self._queue, name, orders))
 
     def tick(self) -> None:
-        """Send again what has been open for long; forget what is not open any more."""
+        """Send again what has been open for long; forget what is no longer open."""
         now_us, left = self._now_us(), _RETRIES_PER_TICK
         duties = self._writer.cluster.duties
         late = [duty_id for duty_id, at_us in self._sent_us.items() if now_us - at_us > RETRY_US]

@@ -68,7 +68,7 @@ class Allocations:
         self._decide(call, caller, _Answer(self, call))
 
     def notify(self, job_id: int, text: str) -> bool:
-        """Show a line to whoever waits for the job; return whether there is somebody."""
+        """Show a line to commands that wait for the job; return whether there are any."""
         call = self._attached.get(job_id)
         if call is not None:
             call.part(JobNotice(job_id, text))

@@ -1,4 +1,4 @@
-"""Who waits for something to happen to a job: salloc and srun for their allocation, `sbatch -W`."""
+"""Commands that wait for a job: salloc and srun for their allocation, `sbatch -W` for its end."""
 
 from __future__ import annotations
 

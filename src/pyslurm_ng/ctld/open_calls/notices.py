@@ -1,4 +1,4 @@
-"""`scontrol notify`: a line for whoever looks at a job; nothing of it is kept."""
+"""`scontrol notify`: a line for commands that wait for a job; it is not kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Waiters(Protocol):
     """Commands that wait for their allocation; `Allocations`."""
 
     def notify(self, job_id: int, text: str) -> bool:
-        """Show a line to whoever waits for the job; return whether there is somebody."""
+        """Show a line to commands that wait for the job; return whether there are any."""
 
 
 class Nodes(Protocol):

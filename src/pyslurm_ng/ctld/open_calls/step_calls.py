@@ -1,8 +1,8 @@
 """Requests of srun that stay open: steps that wait for others, steps that run.
 
 A step that cannot have its share now is tried again as soon as something of its job has changed,
-in the order of asking. Of requests alike only the first is tried: if it does not fit, the others
-do not either.
+in the order of asking. If several requests are the same, only the first is tried: if it does not
+fit, none of them fits.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class Mailer:
         self._send(mail.begun(self._cluster, job, self._domain, event.time_us))
 
     def _is_first(self, job: Job) -> bool:
-        """Return whether no other task of the array was told of as its beginning."""
+        """Return whether this task is the first of its array to be reported as begun."""
         array = job.array_job_id
         if array in self._begun_arrays:
             return False

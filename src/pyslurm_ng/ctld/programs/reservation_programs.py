@@ -1,6 +1,6 @@
 """Runs ResvProlog when a reservation begins and ResvEpilog when it ends.
 
-A view of the events: the programs get the reservation's name as their only argument, and nobody
+A view of the events: the programs get the reservation's name as their only argument, and nothing
 waits for them. One that was due when the controller crashed is lost, none runs twice.
 """
 

@@ -26,7 +26,7 @@ class Log(Protocol):
 
 
 class Programs:
-    """Runs programs one after the other, a few at once; nobody waits for them.
+    """Runs programs one after the other, a few at once; nothing waits for them.
 
     Too many are dropped and counted rather than kept: a mail program that hangs must not fill the
     controller's memory.

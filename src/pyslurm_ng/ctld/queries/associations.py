@@ -43,7 +43,7 @@ def show_associations(
     spent: Callable[[OwnerKey], Spent],
     fairshare: Mapping[int, float],
 ) -> AssociationsShown:
-    """Return what is asked for; PrivateData leaves others only what is their own.
+    """Return the records that were asked for; with PrivateData users get only their own.
 
     Args:
         used: what runs, by counter (see `Quotas.used`).
@@ -100,7 +100,7 @@ class _Counters:
         """Return what counts under one key."""
         used = self.used.get(key, _NOTHING)
         submitted, accruing = self._waiting.get(key, (0, 0))
-        # Only owners as a whole have a ledger, not their parts.
+        # Owners have a ledger as a whole, not in parts.
         spent = self.spent((str(key[0]), key[1])) if len(key) == 2 else Spent()
         return Counted(
             jobs=used.jobs,

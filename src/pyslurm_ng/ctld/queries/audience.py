@@ -1,4 +1,4 @@
-"""Who may see what."""
+"""Which records each user may see."""
 
 from __future__ import annotations
 
@@ -56,5 +56,5 @@ class Audience:
 
     @property
     def sees_all_jobs(self) -> bool:
-        """Whether nothing is kept from the caller, so that a listing needs no look at each job."""
+        """Whether the caller may see everything, so that a listing need not check each job."""
         return not self.jobs_private and not self._hidden

@@ -59,11 +59,11 @@ def explained(
     asked: str = "",
     sees: Sees = sees_all,
 ) -> JobExplained:
-    """Return the whole answer; `outlook` is of a job that waits for its turn, else None.
+    """Return the whole answer; `outlook` belongs to a job that waits for its turn, else None.
 
     Args:
         asked: the id as typed, of a task that is still in its array's record.
-        sees: whether the caller may see a job; others are named nobody's.
+        sees: whether the caller may see a job; other jobs are shown without their user.
     """
     reason, text = _reason(soft, job)
     waits_for = _sentences(cluster, soft, job, (reason, text), now_us, sees)
@@ -97,7 +97,7 @@ def explained(
             HistoryLine(time_us, _of_others(cluster, line, sees)) for time_us, line in history
         ],
         history_begin_us=history_begin_us,
-        # Where not all are promised room, the last pass says who is.
+        # If not all jobs are promised room, the last pass says which are.
         is_estimate=(
             outlook is not None
             and outlook.is_estimate
@@ -261,7 +261,7 @@ def _suspended(cluster: Cluster, job: Job, sees: Sees) -> str:
 
 
 def _hold(cluster: Cluster, job: Job) -> str:
-    """Return who held a job and who lets it go."""
+    """Return which user held a job and which users may release it."""
     if job.reason == Reason.JobHoldMaxRequeue:
         return f"it is held: {_failed_launches(job)}; an administrator lets it go"
     if job.reason == Reason.ReservationDeleted:
@@ -382,7 +382,7 @@ def end_at_latest_us(job: Job) -> int:
 
 
 def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: bool) -> list[str]:
-    """Return who has the licences that are missing.
+    """Return the jobs that have the licences that are missing.
 
     Args:
         is_short: the last pass found too few, so that those unused are kept for others.
@@ -478,9 +478,8 @@ def _nodes_away(cluster: Cluster, job: Job) -> list[str]:
 
 
 def limit_holders(cluster: Cluster, job: Job, reason: Reason, text: str) -> list[Holder]:
-    """Return the running jobs that count for the limit a job waits for, the first to end first.
-
-    Nobody for limits of a single job.
+    """Return the running jobs that count for the limit a job waits for, the first to end first. For
+    limits of a single job there are none.
 
     Args:
         text: the pass's sentence, which names the QOS: the partition's or the job's.

@@ -291,7 +291,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
 
 
 def _wanted(request: JobRequest) -> Values:
-    """Return the fields of `OF_REQUEST`; --gpu-bind is shown as what it is short for."""
+    """Return the fields of `OF_REQUEST`; --gpu-bind is shown in its long form."""
     wanted: Values = dict(zip(OF_REQUEST, _of_request(astuple(request)), strict=True))
     if request.gpu_bind and not request.tres_bind:
         wanted["tres_bind"] = f"gres/gpu:{request.gpu_bind}"

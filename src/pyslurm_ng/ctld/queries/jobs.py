@@ -131,8 +131,8 @@ def _pack_all(
         yield
 
 
-# With so many jobs waiting, what a pass thinks of them is packed anew between other work, not when
-# somebody asks: it takes 1.6 us a job.
+# With so many jobs waiting, the fields that a pass sets are packed anew between other work, not for
+# a request: it takes 1.6 us a job.
 _MANY_WAITING = 2000
 _SLICE = 1500  # brief records packed in one go: 10 ms, or a fifth of that after a pass
 _DETAILED_SLICE = 300
@@ -163,7 +163,7 @@ def _begin_live(cluster: Cluster, soft: Soft) -> None:
 
 
 def is_live_behind(cluster: Cluster, soft: Soft) -> bool:
-    """Return whether many records in a listing that somebody has asked for are of a former pass."""
+    """Return whether a listing that was asked for has many records of an earlier pass."""
     is_known = soft.records.live_generation in (-1, soft.plan_generation)
     return not is_known and len(cluster.pending) > _MANY_WAITING
 

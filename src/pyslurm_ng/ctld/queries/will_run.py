@@ -66,7 +66,7 @@ def test_job(
     best: tuple[int, Partition, tuple[NodeAlloc, ...]] | None = None
     for partition in found.partitions:
         if 0 < found.request.nodes_max < partition.min_nodes:
-            continue  # it would wait there, for good: PartitionNodeLimit
+            continue  # it would wait there for ever: PartitionNodeLimit
         need = need_of(
             found.request,
             partition,
@@ -94,7 +94,7 @@ def test_job(
 
 @dataclass(frozen=True, slots=True)
 class _Applicant:
-    """Who asks, as reservations see it."""
+    """The user that asks, as reservations see it."""
 
     request: JobRequest
     user_name: str

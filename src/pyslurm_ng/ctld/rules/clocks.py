@@ -1,8 +1,8 @@
-"""What follows from clocks that were wrong: recorded times are moved, and durations stay.
+"""Moves recorded times after a clock was wrong, so that durations stay as they are.
 
 A controller that finds its clock far ahead of the newest record cannot tell whether it was away for
 so long or the clock has jumped. The nodes can: they count how long a job has run by a clock that
-nobody sets.
+cannot be set.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ def run_times(
     unknown_us: int,
     now_us: int,
 ) -> tuple[list[ev.AnyEvent], list[int]]:
-    """Return what a node's word on its jobs changes, and the jobs that are sure then.
+    """Return what a node's report about its jobs changes, and the jobs whose times are then
+    certain.
 
-    Each job's time goes by its own nodes only: a node that lies harms nobody else's jobs.
+    Each job's time goes by its own nodes only: a node that lies harms no other node's jobs.
 
     Args:
         unsure: jobs whose time is not known since the controller's start.

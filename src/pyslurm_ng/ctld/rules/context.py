@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who asks, as the kernel or a signature says; looked up by the edge before the rule runs."""
+    """The user that asks, by the kernel's or a signature's word; looked up before the rule runs."""
 
     uid: int
     gid: int

@@ -1,4 +1,4 @@
-"""What others remember of a past that this state does not have, and how to go on beyond it.
+"""What slurmdbd and nodes remember of a past that this state lacks, and how to go on beyond it.
 
 A state directory restored from a backup, or a journal whose newest records are lost, leads to a
 controller that would give out ids a second time. slurmdbd and the nodes have seen them.
@@ -22,7 +22,7 @@ MARGIN = 1_000
 
 
 def is_beyond(cluster: Cluster, job_id: int) -> bool:
-    """Whether an id that somebody has seen has not been given out by this state yet.
+    """Whether an id that slurmdbd or a node has seen is one that this state has not given out yet.
 
     Ids begin anew behind the highest, so the nearer way round decides.
     """
@@ -33,7 +33,7 @@ def is_beyond(cluster: Cluster, job_id: int) -> bool:
 
 
 def skip_ids(cluster: Cluster, newest_job_id: int, now_us: int) -> list[ev.AnyEvent]:
-    """Return that job ids go on behind one that somebody has seen; [] if they do anyway."""
+    """Return the event that lets job ids go on behind one that was seen; [] if they do anyway."""
     if not newest_job_id or not is_beyond(cluster, newest_job_id):
         return []
     span = cluster.max_job_id - cluster.first_job_id + 1
@@ -106,7 +106,7 @@ def _end(
 
 
 def _give_back(cluster: Cluster, job: Job, now_us: int) -> Iterator[list[ev.AnyEvent]]:
-    """Put a job back into the queue whose present run is none of this state's any more."""
+    """Put a job back into the queue if its present run is not known to this state."""
     end = job_end.End(JobState.NODE_FAIL, reason=Reason.NodeDown, flags=JobFlag.REQUEUED)
     yield from _leave(cluster, job, end, now_us)
 

@@ -1,4 +1,4 @@
-"""Who may do what to whose jobs."""
+"""What users may do to jobs of others."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rules about many things at once that go on when they raise about one of them.
+"""How a rule about many things goes on without the one about which it raises.
 
-A rule changes nothing, so it can be asked again: first about all things together, as it should be;
-only if that raises about each alone, to find those to leave out.
+A rule changes nothing, so it can be asked again. It is first asked about all things together. Only
+if it raises, it is asked about each alone, to find those to leave out.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Spared: TypeAlias = Callable[[str, Exception], None]
 
 
 def raise_it(text: str, error: Exception) -> None:
-    """Spare nobody: what calls a rule by itself wants to hear of its bugs."""
+    """Spare nothing: code that calls a rule by itself is to be told of its bugs."""
     raise error
 
 

@@ -144,13 +144,13 @@ def over_at_us(cluster: Cluster, conf: SlurmConf, job: Job) -> int:
 
 
 def deadlines(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
-    """Return the ends of waiting jobs that could not be over before their deadline any more."""
+    """Return the ends of waiting jobs that can no longer be over before their deadline."""
     events: list[ev.AnyEvent] = []
     for job_id in job_ids:
         job = cluster.jobs[job_id]
         limit_min = job.request.time_min_min
         if limit_min in (0, INFINITE, NO_VAL):
-            # A limit that nobody asked for is cut to what is left.
+            # A limit that was not asked for is cut to what is left.
             limit_min = 1 if job.request.time_limit_min == NO_VAL else job.time_limit_min
         run_us = 0 if limit_min in (INFINITE, NO_VAL) else limit_min * 60 * SECOND_US
         if now_us + run_us <= job.request.deadline_us:
@@ -195,7 +195,8 @@ def time_limits(
 
     Args:
         limited: jobs to look at; None: all.
-        run_out: running jobs that end now for want of TRES-minutes, as at their time limit.
+        run_out: running jobs that end now because their TRES-minutes are used up, as at their time
+        limit.
     """
     events: list[ev.AnyEvent] = []
     ended: list[tuple[Job, JobState]] = []

@@ -1,7 +1,7 @@
 """Starts of a pass, given to the loop while the pass goes on.
 
-A pass decides in the order of the queue, so who is next is known when most of its work is still to
-be done: when the others may start, and why they wait. What was freed need not lie idle for that.
+A pass decides in the order of the queue, so the next jobs are known when most of its work is still
+to be done: when the others may start, and why they wait. Free nodes need not wait for that.
 """
 
 from __future__ import annotations

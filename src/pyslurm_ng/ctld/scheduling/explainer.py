@@ -184,9 +184,8 @@ def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
 
 
 def other_qos(cluster: Cluster, job: Job, context: Context) -> list[str]:
-    """Return the QOS with which the submit rule would take the same request from its user.
-
-    An operator who asks is shown those that the job's association lists.
+    """Return each QOS with which the submit rule would take the same request from its user. An
+    operator is shown those that the job's association lists.
     """
     assoc = cluster.assocs.get(job.assoc_id)
     listed = assoc.qos if assoc is not None else ()

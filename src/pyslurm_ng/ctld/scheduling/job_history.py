@@ -118,7 +118,7 @@ class _Reader:
         self._follow(event)
 
     def _name_preemptor(self, claim: ev.JobUpdated) -> None:
-        """Say for whom the job has to leave: those who leave are told before that is recorded."""
+        """Say for which job the job has to leave: it is told to leave before that is recorded."""
         victims, lines = claim.fields["claim_victims"], self._found.lines
         if isinstance(victims, (list, tuple)) and self._ids & set(victims):
             at = (claim.time_us, _FOR_ANOTHER)

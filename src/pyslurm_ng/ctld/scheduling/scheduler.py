@@ -160,7 +160,7 @@ class Scheduler:
             faults: where exceptions about single jobs are counted.
             least_interval_s: from the begin of one pass to that of the next: what arrives
                 meanwhile, as in a stream of submissions, shares a pass.
-            usage: what has been used, kept by whoever sees events.
+            usage: what has been used, kept by a follower of the events.
             from_thread: runs a function on the loop, called in the scheduler's thread; without,
                 all starts of a pass wait for its end.
         """
@@ -464,7 +464,7 @@ class Scheduler:
         self._start(self._not_held_back(starts, now_us), 0)
 
     def _let_go(self) -> Iterator[None]:
-        """Forget the former plan, a table for each `yield`: one of a long queue takes 4 ms."""
+        """Forget the last plan, a table for each `yield`: the plan of a long queue takes 4 ms."""
         while self._former:
             self._former.pop()
             yield

@@ -77,7 +77,7 @@ class StartEstimates:
         if isinstance(first, Reject):
             self._writer.refuse(call, first)
             return
-        # Reservations are clusters of their own, and nobody waits for who is held.
+        # Reservations are clusters of their own, and no job waits for jobs that are held.
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
         is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations
         is_alone = not cluster.pending and not is_lent_room

@@ -18,7 +18,7 @@ _MOST_KEPT = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """One user as the system's directory knows him; names are "" for an unknown id."""
+    """One user as in the system's directory; names are "" for an unknown id."""
 
     uid: int
     gid: int
@@ -33,7 +33,7 @@ def look_up(uid: int, gid: int) -> Person:
         name = pwd.getpwuid(uid).pw_name
         groups = tuple(_group_name(number) for number in os.getgrouplist(name, gid))
     except (KeyError, OSError, ValueError, OverflowError):
-        # Unknown, or a directory that does not answer: nobody with rights, and soon asked again.
+        # Unknown, or a directory that does not answer: a user without rights, and soon asked again.
         # Other errors are those of ids and names that no directory can have.
         return Person(uid, gid, "", "", ())
     return Person(uid, gid, name, _group_name(gid), groups)
@@ -82,7 +82,8 @@ class Identities:
         self._run(lambda: look_up(*key), answered)
 
     def caller(self, cluster: Cluster, person: Person, peer: Peer) -> Caller:
-        """Return what rules may know of who asks; rights come from accounting's user records."""
+        """Return what rules may know of a user that asks; rights come from accounting's user
+        records."""
         is_admin = person.uid in (0, self._service_uid)
         is_operator = is_admin
         record = cluster.users.get(person.user_name)
@@ -102,10 +103,10 @@ class Identities:
         )
 
     def name_of(self, uid: int) -> str:
-        """Return the name of a user who has asked for something lately, or ""."""
+        """Return the name of a user that has asked for something lately, or ""."""
         return self._names.get(uid, "")
 
     def forget(self) -> None:
-        """Ask the directory anew for everybody, as a reconfigure does."""
+        """Ask the directory anew about all users, as a reconfigure does."""
         self._known.clear()
         self._names.clear()

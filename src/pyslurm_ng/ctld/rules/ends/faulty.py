@@ -16,7 +16,7 @@ _LONGEST = 200
 def held(cluster: Cluster, job_id: int, error: BaseException, now_us: int) -> list[ev.AnyEvent]:
     """Return the events that hold a job, and all components of its heterogeneous job.
 
-    Nothing for a job that does not wait any more.
+    Nothing for a job that no longer waits.
     """
     job = cluster.jobs.get(job_id)
     if job is None:

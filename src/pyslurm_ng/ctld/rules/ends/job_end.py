@@ -114,7 +114,7 @@ def finish(
     ended_jobs: list[tuple[Job, JobState]] | None = None,
     rules: Again = USUAL,
 ) -> list[ev.AnyEvent]:
-    """Return the events that follow when nobody has anything to do for a completing job any more.
+    """Return the events that follow when a completing job has nothing left to be done.
 
     Args:
         state, exit_code, flags: as they will be, since JobCompleting may not be applied yet.

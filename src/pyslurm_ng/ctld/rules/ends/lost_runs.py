@@ -1,8 +1,8 @@
-"""Whether a run that was lost with its node is over: who says so, and what waits for it.
+"""Whether a run that was lost with its node is over: what proves it, and what waits for the proof.
 
 A node that falls silent may go on running what it has. `node_loss` of SlurmctldParameters says what
-that means for the next run of a job (ADR 0026): nothing, as in Slurm, but for a word in its record;
-or that it waits until somebody has said that the lost run is over.
+that means for the next run of a job (ADR 0026): nothing but a note in its record, as in Slurm; or
+that it waits until the lost run is known to be over.
 """
 
 from __future__ import annotations
@@ -109,10 +109,9 @@ def administrators_word(reason: str, user: str) -> str:
 def configured(
     cluster: Cluster, conf: SlurmConf, gone: Sequence[int], now_us: int
 ) -> list[ev.AnyEvent]:
-    """Return what a new configuration means for runs that were lost before.
-
-    Another `node_loss` holds for all jobs that do not run now. A node that is taken out of the
-    configuration while it is DOWN is gone for good.
+    """Return what a new configuration means for runs that were lost before. A changed `node_loss`
+    holds for all jobs that do not run now. A node that is taken out of the configuration while it
+    is DOWN does not come back.
     """
     events: list[ev.AnyEvent] = []
     wanted = policy(conf)

@@ -1,7 +1,8 @@
-"""How a job whose run is over goes back into the queue: when it may run again, and if at all.
+"""How a job goes back into the queue after a run: whether it may run again, and when.
 
 A run that could not even be launched says more about its nodes than about the job: such jobs wait
-twice as long each time, and after MaxBatchRequeue of them are held for somebody to look.
+twice as long each time, and after MaxBatchRequeue of them are held until an administrator has
+looked.
 """
 
 from __future__ import annotations

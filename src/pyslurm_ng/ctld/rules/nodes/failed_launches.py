@@ -1,9 +1,10 @@
 """A node on which nothing can be launched is drained, before it has eaten the whole queue.
 
 Each launch that fails holds or delays its job, and leaves the node idle for the next one. So a
-node that failed to launch several jobs in a row, with none between that it could, takes no more.
-They must be jobs of several users: what one user asks for may be impossible on every node, and no
-user shall drain nodes.
+node that failed to launch several jobs in a row, and launched none between them, gets no other
+jobs.
+They must be jobs of several users: one user's requests may be impossible on every node, and no user
+may drain nodes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ def failed(cluster: Cluster, node_id: int, job: Job, now_us: int) -> list[ev.Any
     """Return what follows for the node on which a job could not be launched."""
     node = cluster.node(node_id)
     if node.flags & NodeFlag.DRAIN:
-        return []  # whoever drained it looks at it
+        return []  # the administrator that drained it looks at it
     others = [one for one in node.failed_launches if one[0] != job.job_id]
     row = (*others, (job.job_id, job.uid))[-IN_A_ROW:]
     fields: dict[str, object] = {"failed_launches": row}

@@ -96,7 +96,8 @@ def _may_return(conf: SlurmConf, node: Node) -> bool:
         return node.down_for_silence
     if conf.return_to_service != 2:
         return False
-    # What an operator or the configuration took down stays down until somebody brings it back.
+    # A node that an operator or the configuration took down stays down until an operator resumes
+    # it.
     return node.down_for_silence or node.reason == _REBOOTED
 
 
@@ -157,7 +158,7 @@ def _lost_jobs(
     now_us: int,
     conf: SlurmConf,
 ) -> list[ev.AnyEvent]:
-    """Return the ends or requeues of jobs that this node runs no more.
+    """Return the ends or requeues of jobs that this node no longer runs.
 
     Where ends have to be confirmed, what a node does not list counts as lost until it has answered
     for it, unless it has booted since: a registration may be older than the run.

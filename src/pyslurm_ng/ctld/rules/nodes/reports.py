@@ -90,7 +90,7 @@ def _settle(cluster: Cluster, node_id: int, duty_id: int, now_us: int) -> list[e
 
 
 def _drain(cluster: Cluster, node_id: int, reason: str, now_us: int) -> list[ev.AnyEvent]:
-    """Take a node out of scheduling for a reason of its own, unless somebody already did."""
+    """Drain a node for a reason that it reports, unless it is drained already."""
     node = cluster.node(node_id)
     if node.flags & NodeFlag.DRAIN:
         return []
@@ -264,7 +264,7 @@ def _step_end_us(step: Step, reported_us: int, now_us: int) -> int:
 
 
 def _killer(flags: int) -> int:
-    """Return who ended a step: root, for the node, when it used more memory than it had."""
+    """Return the user that ended a step: root, for the node, if it used more memory than it had."""
     return 0 if flags & END_OVER_MEMORY else NO_VAL
 
 

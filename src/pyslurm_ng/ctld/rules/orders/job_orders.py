@@ -68,7 +68,7 @@ class Steering:
                 return
             if not found:
                 self.error(text, Errno.ESLURM_INVALID_JOB_ID)
-            # Of several those that are over do not matter, unless all are.
+            # If there are several, those that are over do not matter, unless all are over.
             several = any(job.state not in TERMINAL_STATES for job, _ in found)
             for job, tasks in found:
                 if (several or live_only) and job.state in TERMINAL_STATES:
@@ -81,7 +81,7 @@ class Steering:
     def by_name(self, name: str, uid: int, act: Act) -> None:
         """Act on all jobs of a name, of one user or all, that are not over.
 
-        With PrivateData=jobs nobody learns that way what names others' jobs have.
+        With PrivateData=jobs users cannot learn the names of others' jobs in this way.
         """
         found = False
         is_private = "jobs" in map(str.lower, self.context.conf.private_data)
@@ -214,7 +214,7 @@ def comes_back(job: Job) -> bool:
 
 
 def waiting_reason(job: Job, now_us: int) -> Reason:
-    """Return why a job that nobody holds waits, as far as that is a fact."""
+    """Return why a job that is not held waits, as far as that is a fact."""
     if job.dependencies:
         if job.reason == Reason.DependencyNeverSatisfied:
             return Reason.DependencyNeverSatisfied

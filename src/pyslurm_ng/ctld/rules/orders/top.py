@@ -2,7 +2,7 @@
 
 A queue here is what Slurm's manual says: pending jobs of one user, partition, account and QOS that
 name a single partition. The priorities that its jobs have now are dealt out anew, those named
-first, so that nobody else gains or loses by it.
+first, so that no other user gains or loses by it.
 """
 
 from __future__ import annotations
@@ -88,7 +88,8 @@ def _deal(steering: Steering, ranking: Ranking, first: list[Job], queue: list[Jo
     for place, (job, owner) in enumerate(zip(order, queue, strict=True)):
         most = has[owner.job_id]
         if place:
-            # Of equals the older one goes first: who is to go behind a younger one gets less.
+            # Of two jobs with the same priority the older goes first: one that is to go behind a
+            # younger gets less.
             is_younger = (before.submit_us, before.job_id) < (job.submit_us, job.job_id)
             most = min(most, gets if is_younger else gets - 1)
         gets, before = most, job

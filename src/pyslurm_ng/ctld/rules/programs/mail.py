@@ -160,7 +160,7 @@ def time_marks(cluster: Cluster, job: Job, domain: str, last_us: int, now_us: in
 
 
 def is_array_over(cluster: Cluster, array_job_id: int, uid: int) -> bool:
-    """Return whether no task of an array waits or runs any more."""
+    """Return whether all tasks of an array are over."""
     leader = cluster.jobs.get(array_job_id)
     if leader is not None and (leader.array_pending or not _is_over(leader)):
         return False

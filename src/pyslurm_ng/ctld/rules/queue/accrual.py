@@ -1,6 +1,5 @@
-"""Who gathers age priority while waiting: MaxJobsAccrue and GrpJobsAccrue.
-
-Those who gather already go on, the others join in the order of submission as places become free.
+"""Which jobs gather age priority while they wait: MaxJobsAccrue and GrpJobsAccrue. Jobs that gather
+already go on; others join in the order of submission as places become free.
 Source: Slurm's manual of sacctmgr.
 """
 

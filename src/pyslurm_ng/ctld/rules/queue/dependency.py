@@ -26,7 +26,7 @@ class Ends:
     """What has ended but is not applied yet: states by job id, and tasks split off to end.
 
     `taken` are the job ids that events not yet applied give out, `left` what their splits leave
-    of arrays' records; `claim` gives out ids where somebody else does that, too. `about` are the
+    of arrays' records; `claim` gives out ids if another rule gives out ids, too. `about` are the
     jobs and arrays whose terms may have changed (None: any), `seen` what was found out so far.
     """
 
@@ -102,9 +102,8 @@ def after_end(
 def ended_tasks(
     cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges, record_id: int, ends: Ends
 ) -> list[Job]:
-    """Return some waiting tasks of an array, split off to end there, as jobs of their own.
-
-    Nobody but who waits for that array would look at them.
+    """Return some waiting tasks of an array, split off to end there, as jobs of their own. Only
+    jobs that wait for that array would look at them.
     """
     if job.array_job_id not in cluster.dependents:
         return []
@@ -422,9 +421,8 @@ def _state_of_targets(cluster: Cluster, term: Dependency, ends: Ends, now_us: in
 
 
 def _corresponding(cluster: Cluster, term: Dependency, task_id: int) -> Dependency:
-    """Return what `aftercorr` means for a task: success of the one of the same index.
-
-    Where the other array has none, and for what is no task, success of all of it.
+    """Return what `aftercorr` means for a task: success of the task with the same index. If the
+    other array has no such task, or this is no task, success of the whole array.
     """
     alone = structs.replace(term, kind="afterok", task_id=task_id)
     if term.task_id == NO_VAL and task_id != NO_VAL and exists(cluster, alone):

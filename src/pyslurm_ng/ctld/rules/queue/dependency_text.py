@@ -64,7 +64,7 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
 
 
 def _split(text: str, sign: str) -> list[str]:
-    """Return what a sign parts, brackets whole; as often as the text is long, and no more."""
+    """Return the parts of a text between signs; brackets stay whole."""
     if "[" not in text:
         return text.split(sign)
     words = []

@@ -1,4 +1,4 @@
-"""How many of MaxJobCount one user's jobs may be, so that there is room for everybody's.
+"""How many jobs of MaxJobCount one user may have, so that there is room for every user's.
 
 A user may hold as many jobs as nine times the places that are then left free (dynamic thresholds:
 Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).

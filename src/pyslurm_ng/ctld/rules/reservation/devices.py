@@ -1,7 +1,7 @@
 """Which devices of which nodes a reservation of generic resources gets, and the cores with them.
 
 A device without processors is of no use: each one brings its share of the node's cores, those near
-it first. All else on the node stays everybody's.
+it first. The rest of the node is not reserved.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Share(NamedTuple):
 
 
 class _Room:
-    """Cores and devices of a node that nobody else has at the time."""
+    """Cores and devices of a node that no other reservation has at the time."""
 
     def __init__(self, node: Node, cores: int, devices: dict[tuple[str, str], int]) -> None:
         self.node = node

@@ -1,7 +1,8 @@
-"""CompleteWait: no starts while nodes clean up, lest jobs be spread over what is free first.
+"""CompleteWait: no starts while nodes clean up, so that jobs are not spread over the nodes that are
+free first.
 
-Source: the manual's pages of CompleteWait and reduce_completing_frag. A job is waited for from
-its end on, and no longer than that many seconds.
+Source: the manual's pages of CompleteWait and reduce_completing_frag. A job is waited for from its
+end on, for that many seconds at most.
 """
 
 from __future__ import annotations

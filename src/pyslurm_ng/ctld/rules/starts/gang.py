@@ -1,9 +1,9 @@
 """Gang scheduling: jobs that share cores take turns, all nodes of a job together.
 
-Jobs of a partition that share cores, be it by way of others, are sorted into rows in which no two
-have a core in common. Each time slice belongs to one row; who has no core in common with it runs
-along. Whose turn it is follows from the
-clock alone, so that a restarted controller goes on where the last one was.
+Jobs of a partition that share cores, directly or by way of others, are sorted into rows in which no
+two have a core in common. Each time slice belongs to one row; jobs that have no core in common with
+it run along. Whose turn it is follows from the clock alone, so that a restarted controller goes on
+where the last one was.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def slice_s(conf: SlurmConf) -> int:
 
 
 def turns(cluster: Cluster, seconds: int, now_us: int) -> list[ev.AnyEvent]:
-    """Return who stops and who goes on for the time slice that it is.
+    """Return the jobs that stop and those that go on in the present time slice.
 
     Args:
-        seconds: of a time slice; 0: nobody takes turns.
+        seconds: of a time slice; 0: jobs do not take turns.
     """
     if not seconds:
         return []

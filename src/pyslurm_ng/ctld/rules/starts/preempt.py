@@ -162,7 +162,7 @@ def _signals(job: Job, policy: Policy, *, overlaps: bool) -> list[tuple[int, int
 def _told(
     job: Job, mode: str, grace: int, signals: list[tuple[int, int]], now_us: int, duty_id: int
 ) -> list[ev.AnyEvent]:
-    """Return how a victim learns that it is to leave, and by when it will have been made to.
+    """Return how a victim is told to leave, and the time at which it is killed at the latest.
 
     Args:
         signals: what it is sent, as (signal, SIGNAL_* bits).
@@ -241,7 +241,7 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
             continue
         if _is_covered(cluster, job, again):
             if job.rows > 1 and job.suspended_by not in cluster.active:
-                # Others share its cores: who has them is a matter of turns again.
+                # Others share its cores: from now on they take turns again.
                 fields: dict[str, object] = {"suspended_by": SUSPENDED_BY_GANG}
                 events.append(ev.JobUpdated(now_us, job_id, fields))
             continue

@@ -1,7 +1,7 @@
 """Limits of associations and QOS that refuse a job at submission.
 
-Only how many jobs may be submitted, and with the QOS flag DenyOnLimit what one job may ask for;
-everything else makes a job wait with a reason, which is the scheduler's to say.
+These are the number of jobs that may be submitted and, with the QOS flag DenyOnLimit, what one job
+may ask for. Because of any other limit a job waits, with a reason that the scheduler sets.
 """
 
 from __future__ import annotations
@@ -102,9 +102,11 @@ def _too_many_submitted(
 def _submit_limits(
     cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int
 ) -> Iterator[tuple[int, int | None, Applies]]:
-    """Yield each limit with whose jobs count against it (None: everybody's), and which of them.
+    """Yield each limit, the user whose jobs count against it (None: all users), and which jobs
+    count.
 
-    Of limits on a user or account the first one set counts; those of groups all do.
+    Of several limits on a user or account only the first that is set counts; of limits on groups
+    all count.
     """
     account = standing.account
     of_user = of_account = False  # a QOS has set it

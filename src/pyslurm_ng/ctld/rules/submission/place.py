@@ -32,7 +32,7 @@ from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sched.request.need import Selection, node_ids
 
 _MOST_MEM_MIB = 1 << 42
-"""Of all nodes of a job: 4 EiB, still below 2**63 times what a node has of anything."""
+"""For all nodes of a job: 4 EiB, still below 2**63 times what a node has of anything."""
 _MOST_CPUS = 65535
 """Of one task; MaxMemPerCPU makes more CPUs of more memory."""
 _MOST_KINDS = 64
@@ -328,7 +328,7 @@ def as_judged(request: JobRequest, conf: SlurmConf) -> JobRequest:
 
 
 def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
-    """Who may send work there at all."""
+    """The users that may submit there."""
     caller = context.caller
     if partition.state in ("DRAIN", "INACTIVE"):
         return Reject(Errno.ESLURM_PARTITION_NOT_AVAIL)

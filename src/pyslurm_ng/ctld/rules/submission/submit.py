@@ -255,7 +255,7 @@ def check(
 
 
 def _check_caller(request: JobRequest, context: Context) -> Reject | None:
-    """Refuse what only operators and root may ask for, and being somebody else."""
+    """Refuse what only operators and root may ask for, and jobs for other users."""
     caller = context.caller
     if request.uid not in (NO_VAL, caller.uid):
         return Reject(Errno.ESLURM_USER_ID_MISSING)
@@ -313,7 +313,7 @@ def _with_cpus_for_memory(
 ) -> JobRequest:
     """Turn memory beyond MaxMemPerCPU into more CPUs, of each task or each node.
 
-    Who gets all memory of a node, whichever that is, pays as on the one that costs most.
+    A job that gets all memory of a node pays as on the node that costs most.
     """
     most = partition.max_mem_per_cpu_mib
     if not most:

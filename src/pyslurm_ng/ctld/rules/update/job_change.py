@@ -35,7 +35,7 @@ class Change:
 
     @property
     def is_running(self) -> bool:
-        """Whether the job has its nodes, be it that it is suspended."""
+        """Whether the job has its nodes; a suspended job has them, too."""
         return self.job.state in (JobState.RUNNING, JobState.SUSPENDED)
 
     @property

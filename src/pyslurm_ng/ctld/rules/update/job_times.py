@@ -41,7 +41,7 @@ def end_time(change: Change, value: str) -> int:
     """Set the time limit of a running job so that it ends then."""
     if not change.is_running:
         return Errno.ESLURM_JOB_NOT_RUNNING
-    began_us = change.job.start_us + change.job.suspended_us  # had it never been suspended
+    began_us = change.job.start_us + change.job.suspended_us  # as if it had never been suspended
     end_us = units.whole_number(value)
     if end_us is None or end_us <= began_us:
         return Errno.ESLURM_INVALID_TIME_VALUE
@@ -77,7 +77,7 @@ def begin(change: Change, value: str) -> int:
     waits = begin_us > change.context.now_us
     if change.job.dependencies or change.job.priority == 0:
         if waits:
-            # Whoever was eligible before it was held is so no more when it is let go.
+            # A job that was eligible before it was held is no longer so when it is released.
             change.fields.update(eligible_us=0, accrue_us=0)
         return 0
     if waits:

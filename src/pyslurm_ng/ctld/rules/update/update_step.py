@@ -51,7 +51,7 @@ def update_step(cluster: Cluster, request: UpdateStep, context: Context) -> Deci
 
 
 def _has_passed(step: Step, limit: int, now_us: int) -> bool:
-    """Return whether nobody would look at this limit any more: timers see limits pass."""
+    """Return whether this limit has passed already: timers look only at limits that are to come."""
     if limit == INFINITE or step.step_id >= STEP_INTERACTIVE or not step.nodes_pending:
         return False
     return step.start_us + limit * MINUTE_US <= now_us
