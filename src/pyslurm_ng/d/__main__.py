@@ -179,7 +179,7 @@ def _open_log(log: DaemonLog, options: Options, setup: Setup) -> None:
 
 
 def _clean(spool: str, log: DaemonLog) -> None:
-    """Forget steps of a former slurmd that do not run any more."""
+    """Forget steps of an earlier slurmd that no longer run."""
     from pyslurm_ng.d import step_record
     from pyslurm_ng.d.spool import Spool
 

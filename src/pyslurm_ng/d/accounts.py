@@ -1,6 +1,6 @@
 """Users as this node's databases know them: groups, home, shell; asked in a thread, kept a while.
 
-A user database over the network may hang; then the launches of that user wait, nobody else's.
+A user database over the network may hang; then only the launches of that user wait.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class Accounts:
         return kept[1]
 
     def find(self, credential: JobCredential) -> Account:
-        """Ask the databases; a user they do not know has his own group and `/` as home."""
+        """Ask the databases; a user that they do not know gets a group of the same number and `/`
+        as home."""
         home, shell = "/", ""
         groups = credential.gids
         try:

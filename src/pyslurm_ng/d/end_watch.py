@@ -50,7 +50,8 @@ class EndWatch:
         self._task: asyncio.Task[None] | None = None
 
     def expect(self, key: StepKey, wait_s: float) -> None:
-        """A step has been told to end, those who ignore SIGTERM after so many seconds."""
+        """A step was told to end; processes that ignore SIGTERM are killed after so many
+        seconds."""
         at_s = self._loop.time() + wait_s
         due = self._due.get(key)
         if due is None:
@@ -88,6 +89,6 @@ class EndWatch:
             self._runner.kill(key)
 
     def close(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         if self._task is not None:
             self._task.cancel()

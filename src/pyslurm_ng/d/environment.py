@@ -496,7 +496,7 @@ def task_variables(task_id: int, local_id: int, gpus: GpuView) -> dict[str, str]
 def task_nice(mode: int, sent: Mapping[str, str], uid: int, own: int) -> int | None:
     """Return the nice value of a job's tasks as PropagatePrioProcess wants it; None for slurmd's.
 
-    Only root's tasks may come before slurmd, and with mode 2 nobody's.
+    Only root's tasks may have a higher priority than slurmd, and with mode 2 no tasks.
 
     Args:
         sent: the submitting command's environment: its SLURM_PRIO_PROCESS is propagated.

@@ -74,7 +74,7 @@ class HealthCheck:
         self._task = asyncio.get_running_loop().create_task(self._go_on())
 
     def stop(self) -> None:
-        """Run no more."""
+        """Stop running the program."""
         if self._task is not None:
             self._task.cancel()
 

@@ -1,9 +1,9 @@
 """When a node is cut off, and what it then gives back. Pure; see ADR 0026.
 
 Under `node_loss=lease` a node that has not been answered by its controller for some heartbeats asks
-other nodes to bring its word there. Nobody answers while the controller is away, and nothing ends.
-If it lives, it answers with the runs that it has given up with the node; those the node ends when
-its lease is over, and says so the same way.
+other nodes to pass its message on. While the controller is away there is no answer, and nothing
+ends. If it lives, it answers with the runs that it has given up with the node; the node ends those
+when its lease is over, and reports that the same way.
 """
 
 from __future__ import annotations

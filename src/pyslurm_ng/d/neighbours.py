@@ -19,7 +19,7 @@ from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream_client import LinkError, connect_link
 from pyslurm_ng.wire.table import MessageError
 
-_ASKED_AT_ONCE = 3  # of a large cluster somebody else is asked each time
+_ASKED_AT_ONCE = 3  # of a large cluster another one is asked each time
 _CONNECT_LIMIT_S = 2.0
 _ANSWER_LIMIT_S = 8.0
 _LEAST_PAUSE_S = 1.0
@@ -53,11 +53,11 @@ class Neighbours:
         self._told: set[tuple[int, int]] = set()
 
     def begin(self) -> None:
-        """Look from time to time whether somebody has to be asked."""
+        """Look from time to time whether a neighbour has to be asked."""
         self._task = self._loop.create_task(self._watch())
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop asking."""
         if self._task is not None:
             self._task.cancel()
 
@@ -67,7 +67,7 @@ class Neighbours:
             if not self._lease.is_cut_off(self._loop.time()):
                 self._told.clear()
                 continue
-            # Without a job, and without one that is to be reported, nobody waits for a word.
+            # Without a job, and without one that is to be reported, nothing waits for an answer.
             if self._core.jobs or self._core.reports:
                 await self._ask()
 

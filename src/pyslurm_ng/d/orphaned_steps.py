@@ -1,4 +1,4 @@
-"""Ending what is left of a step whose supervisor died, until nothing is.
+"""Ending the processes of a step whose supervisor died.
 
 Three ways, each enough by itself. A step's control group holds all its processes. Without one the
 supervisor's template is the reaper of all that it leaves (see `stepd.template`), and says `swept`
@@ -27,7 +27,7 @@ _NO_PROCESS = -1
 
 
 class OrphanedStep:
-    """What may be left of one step.
+    """The processes that may be left of one step.
 
     Args:
         path: of the step's file.
@@ -45,10 +45,10 @@ class OrphanedStep:
     async def end(self, limit_s: float, on_stuck: Callable[[], None]) -> None:
         """Kill until nothing is left; `on_stuck` is called once if that takes longer than limited.
 
-        Raises what nobody foresaw.
+        Unexpected exceptions are raised.
 
-        The work is done in threads of its own: reading of a process may take as long as a file
-        system of the user's likes.
+        The work is done in threads of its own: reading about a process may hang on a file system of
+        the user's.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + limit_s
@@ -89,7 +89,7 @@ class OrphanedStep:
         try:
             return step_record.read(self._path)
         except (OSError, step_record.StepRecordError):
-            return {"swept": {}}  # nobody will ever say it
+            return {"swept": {}}  # nothing will ever write it
 
     def _has_reaper(self) -> bool:
         """Return whether the template that forked the supervisor still ends what is left."""
@@ -116,9 +116,10 @@ class OrphanedStep:
 async def _in_thread(
     loop: asyncio.AbstractEventLoop, work: Callable[[], Any]
 ) -> asyncio.Future[Any]:
-    """Return what becomes of work in a thread that nobody waits for when slurmd ends.
+    """Return the result of work in a thread for which slurmd's end does not wait.
 
-    What is to be ended may have taken all threads that there can be. It is tried until one is free.
+    The step that is to be ended may have taken all threads that there can be. A thread is asked for
+    until there is one.
     """
     future: asyncio.Future[Any] = loop.create_future()
 

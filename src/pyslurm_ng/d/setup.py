@@ -158,10 +158,9 @@ def _devices(line: NodeConf, conf: GresConf, warnings: list[str]) -> tuple[NodeG
 
 
 def _group_name(line: NodeConf) -> str:
-    """Return what tells this node's control groups from all others of the host.
-
+    """Return the part of a name that tells this node's control groups from all others of the host.
     Clusters side by side may have nodes and jobs of the same names, but not the same port; and
-    whoever ends a step ends everything in its group.
+    ending a step ends everything in its group.
     """
     return line.name if line.port == _USUAL_PORT else f"{line.name}_{line.port}"
 

@@ -31,7 +31,7 @@ class SpoolShares:
         """See that a user may begin one more step.
 
         Raises:
-            SpecError: his steps have taken their share; the text has both sizes.
+            SpecError: the user's steps have taken their share; the text has both sizes.
         """
         held = self._of_user[uid]
         if held < SHARE_BYTES:

@@ -13,7 +13,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 MAX_SCRIPT_BYTES = 64 << 20
-"""Above every `max_script_size` an administrator may set; 4 MiB unless he does."""
+"""Above every `max_script_size` an administrator may set; 4 MiB unless set."""
 MOST_COMPONENTS = 128
 """Of a heterogeneous job, the first included."""
 MAX_ENVIRONMENT_BYTES = 16 << 20

@@ -58,7 +58,7 @@ class Identities:
         self._asked: dict[tuple[int, int], list[Callable[[Person], None]]] = {}
 
     def find(self, peer: Peer, now_us: int, done: Callable[[Person], None]) -> None:
-        """Call `done` with the person, now if he is known, else when the directory answered."""
+        """Call `done` with the person, now if known, otherwise when the directory answered."""
         key = (peer.uid, peer.gid)
         known = self._known.get(key)
         if known is not None and 0 <= now_us - known[0] < self.keep_us:

@@ -133,7 +133,7 @@ class Group(ABC):
         return len(pids)
 
     def kill(self) -> bool:
-        """Kill every process; return whether none is left."""
+        """Kill every process; return whether all are gone."""
         for _ in range(_KILL_ROUNDS):
             if not self.kill_once():
                 return True

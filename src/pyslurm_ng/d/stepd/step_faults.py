@@ -1,4 +1,4 @@
-"""What nobody foresaw in one supervisor: told to slurmd's log, else written beside the step's file.
+"""Unexpected errors of one supervisor: sent to slurmd's log, or written beside the step's file.
 
 A fault costs the frame, command or file it came with, and the supervisor goes on: it alone can end
 the step's processes.

@@ -13,9 +13,9 @@ _ACL_NO_ID = 0xFFFFFFFF
 
 
 def write_script(directory: str, script: bytes, uid: int, gid: int) -> str:
-    """Put a batch script where only its user can read it and nobody can write; return its path.
+    """Put a batch script where only its user can read it and no user can write; return its path.
 
-    Directory and script are ours. A user who owned either could fill the node's spool with it.
+    Directory and script are ours. A user that owned either could fill the node's spool with it.
 
     Raises:
         OSError: the spool is full or the directory was not left clean.
@@ -46,7 +46,7 @@ def write_script(directory: str, script: bytes, uid: int, gid: int) -> str:
 def _let_read(file: int, uid: int, gid: int) -> None:
     """Let a user read and execute a file of root's.
 
-    By an access control list, since a user may write all files that he owns, after a chmod. Where
+    By an access control list, since users may write all files that they own, after a chmod. Where
     the file system has none the script is its user's, as Slurm has it.
     """
     entries = (

@@ -133,7 +133,7 @@ class StepWriter:
 
 
 def _write_all(pipe: int, files: "list[int]") -> None:
-    """In the process: write what comes, one message after another, until nobody sends any more."""
+    """In the process: write what comes, one message after another, until the sender is gone."""
     while True:
         head = _exactly(pipe, _HEAD.size)
         if not head:

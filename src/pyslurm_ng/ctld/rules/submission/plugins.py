@@ -21,6 +21,6 @@ def edited(cluster: Cluster, request: JobRequest, plugins: Iterable[str]) -> Job
         if name == "require_timelimit" and request.time_limit_min == NO_VAL:
             return Reject(Errno.ESLURM_MISSING_TIME_LIMIT)
         if name == "all_partitions" and not request.partition:
-            # Also those that the user may not use: they are sorted out as if he had named them.
+            # Also those that the user may not use: they are sorted out as if they had been named.
             request = msgspec.structs.replace(request, partition=",".join(cluster.partitions))
     return request
