@@ -131,10 +131,24 @@ cdef class Grid(GridSpread):
             if job.best >= 0:
                 self._fetch(job, job.best)
 
-    def take_found(self, int kind):
-        """Hold what was found last, for a job of this kind; return the number of the placing."""
-        if not 0 <= kind < self._jobs or self._found_slot < 0:
-            raise ValueError("nothing was found")
+    def take_nodes(self, int kind, nodes, int64_t start_us):
+        """Hold nodes for a job of a kind from a start that was found; return the placing's number.
+
+        Raises:
+            ValueError: no slot begins then, or it is not as many nodes as the job needs.
+        """
+        cdef int slot = self._slot_at(start_us), node
+        if not 0 <= kind < self._jobs or len(nodes) != self._job[kind].nodes:
+            raise ValueError("as many nodes as the job needs")
+        if slot >= self._slots or self._time[slot] != start_us:
+            raise ValueError("no slot begins then")
+        self._found_count = 0
+        for node in nodes:
+            if not 0 <= node < self._nodes:
+                raise IndexError(node)
+            self._found[self._found_count] = node
+            self._found_count += 1
+        self._found_slot = slot
         return self._record(self._job + kind)
 
     cdef Py_ssize_t _record(self, Kind *job) except -1 nogil:

@@ -322,7 +322,7 @@ def test_the_caller_of_an_open_kind_chooses() -> None:
     with pytest.raises(IndexError):
         grid.choose(kind, [1, 2])
     grid.choose(kind, [1, 3])
-    assert grid.placed(grid.take_found(kind)) == [1, 3]
+    assert grid.placed(grid.take_nodes(kind, grid.found(), 0)) == [1, 3]
     assert [grid.free_at(node, 0)[0] for node in range(4)] == [1, 0, 1, 0]
     assert grid.find(kind) == 10
 

@@ -265,21 +265,22 @@ def test_trial_rolled_back_has_never_been(
     (grid, kinds), (twin, _) = grid_of(nodes), grid_of(nodes)
     for one in (grid, twin):
         for shape in before:
-            if one.find(kinds[shape]) != NEVER:
-                one.take_found(kinds[shape])
+            start = one.find(kinds[shape])
+            if start != NEVER:
+                one.take_nodes(kinds[shape], one.found(), start)
     grid.begin_trial()
     for shape, time in tried:
         found = grid.find_from(kinds[shape], time) if time % 2 else grid.find(kinds[shape])
         if found != NEVER:
-            grid.take_found(kinds[shape])
+            grid.take_nodes(kinds[shape], grid.found(), found)
     grid.roll_back()
     for shape in after:
         found = grid.find(kinds[shape])
         assert found == twin.find(kinds[shape])
         if found != NEVER:
             assert grid.found() == twin.found()
-            grid.take_found(kinds[shape])
-            twin.take_found(kinds[shape])
+            grid.take_nodes(kinds[shape], grid.found(), found)
+            twin.take_nodes(kinds[shape], twin.found(), found)
     for node in range(len(nodes)):
         for resource in (0, 1):
             assert grid.free_at(node, resource) == twin.free_at(node, resource)
@@ -298,8 +299,9 @@ def test_first_start_not_before_a_moment(
     """It is the first boundary from then on with enough nodes free for as long as needed."""
     grid, kinds = grid_of(nodes)
     for other in held:
-        if grid.find(kinds[other]) != NEVER:
-            grid.take_found(kinds[other])
+        start = grid.find(kinds[other])
+        if start != NEVER:
+            grid.take_nodes(kinds[other], grid.found(), start)
     count, cpus, mem, duration = SHAPES[shape]
     free = [(grid.free_at(node, 0), grid.free_at(node, 1)) for node in range(len(nodes))]
     wanted = NEVER

@@ -108,7 +108,7 @@ def test_finds_what_its_twin_finds(
         found = grid.found()
         assert len(found) == count == len(set(found) & set(fitting))
         if number < 0:
-            grid.take_found(kinds[place])
+            grid.take_nodes(kinds[place], found, start)
         else:
             assert grid.placed(number) == found
         for node in found:
@@ -150,7 +150,7 @@ def take_both(grid: Grid, twin: SlowGrid, kind: int, place: int, first: int) -> 
         return
     found = grid.found()
     assert len(found) == count == len(set(found) & set(fitting))
-    grid.take_found(kind)
+    grid.take_nodes(kind, found, start)
     for node in found:
         for resource, amount in wanted.items():
             twin.hold(node, resource, amount, slot, twin.end(slot, duration))
@@ -215,7 +215,7 @@ def test_callers_may_choose_and_skip(
         chosen = fitting[-count:] if takes_last else fitting[:count]
         grid.choose(kinds[place], chosen)
         assert grid.found() == chosen
-        grid.take_found(kinds[place])
+        grid.take_nodes(kinds[place], chosen, start)
         for node in chosen:
             for resource, amount in wanted.items():
                 twin.hold(node, resource, amount, slot, twin.end(slot, duration))
@@ -300,8 +300,8 @@ def test_a_stretch_is_placed_as_one_by_one(
             if kind >= 0:
                 assert grid.place(kind) == (start, number)
                 if start == TIMES[0]:
-                    alone.take_found(kind)
-                    grid.take_found(kind)
+                    alone.take_nodes(kind, alone.found(), start)
+                    grid.take_nodes(kind, grid.found(), start)
             at += 1
     assert_alike(alone, grid, len(nodes))
 
@@ -361,7 +361,7 @@ def test_wide_jobs_use_few_leaves() -> None:
     two, five = (grid.add_kind(shape, every, count, 5) for count in (2, 5))
     assert grid.find(two) == 0
     assert sorted(grid.found()) == [4, 5]
-    grid.take_found(two)
+    grid.take_nodes(two, grid.found(), 0)
     assert grid.find(five) == 0
     assert sorted(grid.found()) == [0, 1, 2, 3, 6]
 

@@ -16,8 +16,8 @@ from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.timeline.node_plan import NodePlan
-from pyslurm_ng.sched.timeline.pools import Pools
+from pyslurm_ng.sched.timeline.finding import left_by_others
+from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 
 class Giving:
@@ -31,7 +31,7 @@ class Giving:
         snapshot: Snapshot,
         policy: Policy,
         budget: int,
-        planner: Pools | NodePlan,
+        planner: RoomPlanner,
         outcome: Plan,
     ) -> None:
         """Begin with nothing given; `budget` is how many jobs may be looked at."""
@@ -92,7 +92,6 @@ class Giving:
 
     def give(self, demand: Demand, job: Waiting, nodes: tuple[NodeAlloc, ...]) -> None:
         """Take for a job what others leave for it."""
-        assert isinstance(self.planner, NodePlan)
-        self.planner.give(demand, nodes)
+        self.planner.start(left_by_others(demand, self.snapshot.now_us, nodes))
         self.gate.took(job, demand, nodes)
         self.room.take_licenses(demand)

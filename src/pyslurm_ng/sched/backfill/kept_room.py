@@ -19,9 +19,9 @@ from pyslurm_ng.sched.frame.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated, VacatedTogether
-from pyslurm_ng.sched.timeline.node_plan import NodePlan
-from pyslurm_ng.sched.timeline.pools import Pools
+from pyslurm_ng.sched.timeline.finding import Finding, left_by_others
 from pyslurm_ng.sched.timeline.promises import Promises
+from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 _WORTH_US = MINUTE_US  # what a second reservation of a job has to bring
 _MOST_SHORTENED = 1000  # jobs that may run shorter for which the best start to come is looked for
@@ -39,7 +39,7 @@ class KeptRoom:
         self,
         snapshot: Snapshot,
         policy: Policy,
-        planner: Pools | NodePlan,
+        planner: RoomPlanner,
         plan: Plan,
         gate: LimitGate,
         limits: BackfillLimits | None,
@@ -61,14 +61,19 @@ class KeptRoom:
         self._obstacles = Obstacles(snapshot)
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
 
-    def wait(self, job: Waiting, demand: Demand, start_us: int) -> Wait:
-        """Keep room for a job that cannot start now, and say why it waits."""
-        plan, name = self._plan, demand.partition.name
-        asked, lies_badly = demand.need, self._planner.lies_badly
-        demand, start_us = self.soonest(job, demand, start_us)
-        vacated = self.vacated(job, demand, start_us)
+    def wait(self, job: Waiting, found: Finding) -> Wait:
+        """Keep room for a job that cannot start now, and say why it waits.
+
+        Args:
+            found: what was found for it.
+        """
+        plan, name = self._plan, found.demand.partition.name
+        asked, lies_badly = found.demand.need, found.lies_badly
+        found = self.soonest(job, found)
+        vacated = self.vacated(job, found.demand, found.start_us)
         if vacated is not None:
-            start_us = vacated.start_us
+            found = left_by_others(found.demand, vacated.start_us, vacated.nodes)
+        demand, start_us = found.demand, found.start_us
         if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
         if start_us == NEVER:
@@ -86,7 +91,7 @@ class KeptRoom:
             if is_sooner:
                 self.promises.supersede(job.job_id)
                 plan.expected_start_us[job.job_id] = start_us
-            self.take(job, demand, start_us, vacated)
+            self._planner.take(found, job.job_id)
             self.promise(job.job_id, demand, start_us)
         plan.expected_start_us.setdefault(job.job_id, start_us)
         if self.lacks_licenses(demand):
@@ -103,17 +108,19 @@ class KeptRoom:
             return False
         return start_us < promised_us - _WORTH_US
 
-    def soonest(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
-        """Return as what a job starts that cannot start now, and when; it was found last."""
+    def soonest(self, job: Waiting, found: Finding) -> Finding:
+        """Return as what, when and where a job starts that cannot start now.
+
+        Args:
+            found: what was found for it.
+        """
         first_us = self._snapshot.now_us + 1
-        if start_us < first_us and start_us != NEVER:
+        if NEVER != found.start_us < first_us:
             # There is enough of everything, but not as the job wants it: others may not have it.
-            start_us = self._planner.find_from(demand, first_us)
-        demand, start_us = self._patient(job, demand, start_us)
-        start_us = self._planner.recall(job.job_id, demand, first_us, start_us)
-        if demand.is_elastic:
-            demand, start_us = self._cut(job, demand, start_us)
-        return demand, start_us
+            found = self._planner.find_from(found.demand, first_us)
+        found = self._patient(job, found)
+        found = self._planner.recall(job.job_id, found, first_us)
+        return self._cut(job, found) if found.demand.is_elastic else found
 
     def vacated(self, job: Waiting, demand: Demand, before_us: int) -> Vacated | None:
         """Return where a job may start before a time once others are exempt from it no more."""
@@ -140,28 +147,21 @@ class KeptRoom:
             self.promised_nodes,
         )
 
-    def take(self, job: Waiting, demand: Demand, start_us: int, vacated: Vacated | None) -> None:
-        """Keep the room found last, or what others are to leave for a job."""
-        if vacated is None:
-            self._planner.take(demand, start_us, job.job_id)
-        else:
-            assert isinstance(self._planner, NodePlan)
-            self._planner.promise(demand, vacated.nodes, start_us)
-
     def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
         """Keep room for a task that may not start before a time; return its end, or NEVER."""
         planner, job_id = self._planner, job.job_id
-        start_us = planner.find(demand)
-        if NEVER < start_us < first_us:
-            start_us = planner.find_from(demand, first_us)
-        start_us = planner.recall(job_id, demand, first_us, start_us)
+        found = planner.find(demand)
+        if NEVER < found.start_us < first_us:
+            found = planner.find_from(demand, first_us)
+        found = planner.recall(job_id, found, first_us)
+        start_us = found.start_us
         is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
         if start_us == NEVER or is_late:
             return NEVER
         self._plan.expected_start_us.setdefault(job_id, start_us)
         if not self._may_reserve(job, demand.partition):
             return NEVER
-        planner.take(demand, start_us, job_id)
+        planner.take(found, job_id)
         self.promise(job_id, demand, start_us)
         return demand.end_us(start_us)
 
@@ -244,48 +244,48 @@ class KeptRoom:
             for node_id in nodes.get(job_id, ())
         )
 
-    def _patient(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
-        """Return what a job starts as, and when: few switches, or any once it has waited enough."""
+    def _patient(self, job: Waiting, found: Finding) -> Finding:
+        """Return where a job starts: below few switches, or any once it has waited enough."""
+        demand, start_us = found.demand, found.start_us
         loose = demand.loose
         if loose is None or loose.stamp != demand.stamp or NEVER < start_us <= job.patience_us:
-            return demand, start_us
-        planner = self._planner
+            return found
         first_us = max(job.patience_us, self._snapshot.now_us)
-        found_us = planner.find_from(loose, first_us)
-        found_us = planner.recall(job.job_id, loose, first_us, found_us)
-        if found_us == NEVER or NEVER < start_us <= found_us:
-            return demand, planner.find(demand)
-        return loose, found_us
+        anywhere = self._planner.find_from(loose, first_us)
+        anywhere = self._planner.recall(job.job_id, anywhere, first_us)
+        if anywhere.start_us == NEVER or NEVER < start_us <= anywhere.start_us:
+            # The same room once more: some searches have budgets, which decide what others find.
+            return self._planner.find(demand)
+        return anywhere
 
-    def _cut(self, job: Waiting, demand: Demand, start_us: int) -> tuple[Demand, int]:
-        """Return with which limit a job starts soonest, the longest of these, and when.
-
-        Args:
-            start_us: when it can start with its own limit, or NEVER.
-        """
+    def _cut(self, job: Waiting, found: Finding) -> Finding:
+        """Return where a job starts soonest, with the longest limit of those that do."""
         planner, now_us, job_id = self._planner, self._snapshot.now_us, job.job_id
+        demand, start_us = found.demand, found.start_us  # with its own limit, or NEVER
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
         if least >= most or self._shortened >= _MOST_SHORTENED:
-            return demand, start_us
+            return found
         self._shortened += 1
         first_us = now_us + 1
-        soonest_us = planner.find_from(demand.lasting(least, now_us), first_us)
+        soonest = planner.find_from(demand.lasting(least, now_us), first_us)
+        soonest_us = soonest.start_us
         promised = planner.promised_as(job_id, demand)
         if promised is not None:
-            kept_us = planner.recall(job_id, promised, first_us, soonest_us)
-            if planner.is_recalled and (start_us == NEVER or kept_us < start_us):
-                return promised, kept_us
+            recalled = planner.recall(job_id, soonest._replace(demand=promised), first_us)
+            is_sooner = start_us == NEVER or recalled.start_us < start_us
+            if recalled.recalled is not None and is_sooner:
+                return recalled
         if soonest_us != NEVER and (start_us == NEVER or soonest_us < start_us):
-            found = elastic.longest(
-                demand,
-                *elastic.bounds_min(job.request, demand.duration_us, soonest_us),
-                now_us,
-                lambda one: planner.find_from(one, soonest_us) == soonest_us,
-            )
-            if found is not None:
-                return found, soonest_us
-        start_us = planner.find_from(demand, first_us)
-        return demand, planner.recall(job_id, demand, first_us, start_us)
+
+            def room(demand: Demand) -> Finding | None:
+                found = planner.find_from(demand, soonest_us)
+                return found if found.start_us == soonest_us else None
+
+            bounds = elastic.bounds_min(job.request, demand.duration_us, soonest_us)
+            longest = elastic.longest(demand, *bounds, now_us, room)
+            if longest is not None:
+                return longest
+        return planner.recall(job_id, planner.find_from(demand, first_us), first_us)
 
     def _never(self, job: Waiting, demand: Demand, *, lies_badly: bool) -> Wait:
         """Return why there is no room for a job in the whole window."""
@@ -307,7 +307,7 @@ class KeptRoom:
         waits = dict.fromkeys((part.job.job_id for part in parts), wait)
         now_us, find_from = self._snapshot.now_us, self._planner.find_from
         for part in parts:
-            if all(find_from(demand, now_us) == NEVER for demand in part.hopeful):
+            if all(find_from(demand, now_us).start_us == NEVER for demand in part.hopeful):
                 why, stuck = self._never(part.job, part.hopeful[0], lies_badly=False), part.job
                 text = f"component {stuck.job_id} of its job finds no room: {why.text}"
                 others = dict.fromkeys(waits, Wait(why.reason, text, why.shown))

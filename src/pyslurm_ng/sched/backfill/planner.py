@@ -30,6 +30,7 @@ from pyslurm_ng.sched.reservation.inside import Inside
 from pyslurm_ng.sched.reservation.overlapping import add_overlapping
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
+from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 _NO_BUDGET = 1 << 62
 
@@ -193,7 +194,7 @@ class Planner:
 
     def _planner(
         self, snapshot: Snapshot, policy: Policy, wanted: list[Demand], places: Places | None
-    ) -> Pools | NodePlan:
+    ) -> RoomPlanner:
         """Return the planner for these demands: counts where those are exact, else nodes.
 
         Args:

@@ -20,8 +20,8 @@ from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.timeline.node_plan import NodePlan
-from pyslurm_ng.sched.timeline.pools import Pools
+from pyslurm_ng.sched.timeline.finding import Finding, left_by_others
+from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 _CLEAR_STRETCH = 64  # jobs
 
@@ -37,7 +37,7 @@ class Walk(Giving):
         snapshot: Snapshot,
         policy: Policy,
         budget: int,
-        planner: Pools | NodePlan,
+        planner: RoomPlanner,
         outcome: Plan,
         parts: Mapping[int, list[het.Part]],
     ) -> None:
@@ -64,8 +64,8 @@ class Walk(Giving):
         takes_others = self.preempting is not None or self.sharing is not None
         by_room = self._looks_at_all(queue) and not takes_others
         keeps = self.room.keeps(queue)
-        in_stretches = by_room and (self.gate.is_open or isinstance(planner, NodePlan))
-        learns = in_stretches and keeps is not None and isinstance(planner, NodePlan)
+        in_stretches = by_room and (self.gate.is_open or planner.learns)
+        learns = in_stretches and keeps is not None and planner.learns
         shown = len(starts)
         at = tested = 0
         while True:
@@ -163,14 +163,12 @@ class Walk(Giving):
             keeps: see `KeptRoom`.
         """
         planner, behind = self.planner, self.room.behind
-        if isinstance(planner, Pools):
-            starts_us = planner.place_next(queue, first, self.room.settled(), keeps)
-        elif self.gate.is_open:
-            starts_us = planner.place_next(queue, first, keeps)
+        if self.gate.is_open:
+            starts_us = planner.place_next(queue, first, self.room.settled, keeps)
         else:
             clear = self._clear(queue, first)
             marks = None if keeps is None else keeps[first : first + len(clear)]
-            starts_us = planner.place_next(clear, 0, marks)
+            starts_us = planner.place_next(clear, 0, self.room.settled, marks)
         placed = queue[first : first + len(starts_us)]
         if placed:
             job_ids = [job.job_id for _, job, _ in placed]
@@ -193,7 +191,6 @@ class Walk(Giving):
         """Let stretches have jobs of a demand that has just been looked at, if they are plain."""
         is_plain = demand.is_plain and demand.loose is None and not demand.need.sharing
         if is_plain and self.room.is_settled(demand.partition.name):
-            assert isinstance(self.planner, NodePlan)
             self.planner.learn(demand)
 
     def _clear(self, queue: list[Entry], first: int) -> list[Entry]:
@@ -209,26 +206,25 @@ class Walk(Giving):
             found.append(entry)
         return found
 
-    def look(self, job: Waiting, demand: Demand) -> tuple[Demand, int]:
-        """Return as what a job would start after those of the walk, and when, or NO_END_US.
+    def look(self, job: Waiting, demand: Demand) -> Finding:
+        """Return as what, when and where a job would start after those of the walk.
 
-        On what is free by then: nobody has to leave for it. Its room was found last.
+        On what is free by then: nobody has to leave for it.
         """
-        now_us = self.snapshot.now_us
         if demand.verdict is not None:
-            return demand, NO_END_US
+            return Finding(demand, NEVER)
         short = self._short_now(job, demand) if demand.is_elastic else None
         if short is not None:
-            return short, now_us
-        start_us = self._find(job, demand)
-        if start_us != now_us or demand.is_elastic:
-            demand, start_us = self.room.soonest(job, demand, start_us)
-        return demand, start_us if start_us != NEVER else NO_END_US
+            return short
+        found = self._find(job, demand)
+        if found.start_us != self.snapshot.now_us or demand.is_elastic:
+            found = self.room.soonest(job, found)
+        return found
 
-    def _find(self, job: Waiting, demand: Demand) -> int:
+    def _find(self, job: Waiting, demand: Demand) -> Finding:
         """Return when a job, or the next task of an array, can start: sooner or as promised."""
-        start_us = self.planner.find(demand)
-        return self.planner.recall(job.job_id, demand, self.snapshot.now_us, start_us)
+        found = self.planner.find(demand)
+        return self.planner.recall(job.job_id, found, self.snapshot.now_us)
 
     def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""
@@ -267,9 +263,9 @@ class Walk(Giving):
         self._begin_attempt()
         if demand.is_elastic and self._start_short(job, demand, -1):
             return None
-        start_us = self._find(job, demand)
-        is_now = start_us == self.snapshot.now_us and not demand.is_elastic
-        if is_now and self._start(job, demand, -1):
+        found = self._find(job, demand)
+        is_now = found.start_us == self.snapshot.now_us and not demand.is_elastic
+        if is_now and self._start(job, found, -1):
             return None
         sharing = self.sharing if self._over is None else None
         if sharing is not None and self._share(sharing, job, demand, -1):
@@ -282,7 +278,7 @@ class Walk(Giving):
             wait = self._preempt(self.preempting, job, demand, -1)
             if wait is not None:
                 return wait
-        return self.room.wait(job, demand, start_us)
+        return self.room.wait(job, found)
 
     def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start as many tasks as fit; keep room for some of the others.
@@ -334,9 +330,9 @@ class Walk(Giving):
             self._begin_attempt()
             if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
                 continue
-            start_us = self._find(job, demand)
-            is_now = start_us == self.snapshot.now_us and not demand.is_elastic
-            if is_now and wait is None and self._start(job, demand, task_id):
+            found = self._find(job, demand)
+            is_now = found.start_us == self.snapshot.now_us and not demand.is_elastic
+            if is_now and wait is None and self._start(job, found, task_id):
                 continue
             may_share = wait is None and leaving is None and self._over is None
             sharing = self.sharing if may_share else None
@@ -345,14 +341,14 @@ class Walk(Giving):
             if self._over is not None:
                 return self.gate.stop(demand, self._over)
             if self.preempting is not None and wait is None:
-                found = self._preempt(self.preempting, job, demand, task_id)
-                if found is not None:
-                    leaving = found
+                preempts = self._preempt(self.preempting, job, demand, task_id)
+                if preempts is not None:
+                    leaving = preempts
                     continue
-            promised = self.room.wait(job, demand, start_us)
+            promised = self.room.wait(job, found)
             wait = wait or promised
             reserved += 1
-            if reserved >= self.policy.array_depth or start_us == NEVER:
+            if reserved >= self.policy.array_depth or found.start_us == NEVER:
                 break
         wait = wait or leaving
         if wait is None and task_ranges.count(job.array_pending) > job.tasks_left:
@@ -370,40 +366,43 @@ class Walk(Giving):
         found = self._short_now(job, demand)
         return found is not None and self._start(job, found, task_id)
 
-    def _short_now(self, job: Waiting, demand: Demand) -> Demand | None:
-        """Return the longest demand that fits now, of a job whose limit may be cut."""
-        now_us, find = self.snapshot.now_us, self.planner.find
-        promised = self.planner.promised_as(job.job_id, demand) or demand
-        if self._recalls_now(job, promised):
-            return promised
+    def _short_now(self, job: Waiting, demand: Demand) -> Finding | None:
+        """Return room now for the longest limit that fits, of a job whose limit may be cut."""
+        now_us, planner = self.snapshot.now_us, self.planner
+        promised = planner.promised_as(job.job_id, demand) or demand
+        recalled = planner.recall(job.job_id, Finding(promised, NEVER), now_us)
+        if recalled.start_us == now_us:
+            return recalled
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
-        return elastic.longest(demand, least, most, now_us, lambda one: find(one) == now_us)
 
-    def _recalls_now(self, job: Waiting, demand: Demand) -> bool:
-        now_us = self.snapshot.now_us
-        return self.planner.recall(job.job_id, demand, now_us, NEVER) == now_us
+        def room(demand: Demand) -> Finding | None:
+            found = planner.find(demand)
+            return found if found.start_us == now_us else None
 
-    def _start(self, job: Waiting, demand: Demand, task_id: int) -> bool:
+        return elastic.longest(demand, least, most, now_us, room)
+
+    def _start(self, job: Waiting, found: Finding, task_id: int) -> bool:
+        demand = found.demand
         is_behind = demand.partition.name in self.room.behind
         if is_behind and self._limits is not None and not self._limits.may_start():
             self.plan.cut_by = "bf_max_job_start"
             return False
         self._over = None
         if self.gate.is_open:
-            allocs = self.planner.start(demand)
+            allocs = self.planner.start(found)
         else:
-            allocs = self._start_within(job, demand)
+            allocs = self._start_within(job, found)
         if allocs is None:
             return False
         self.start_on(job, demand, task_id, allocs)
         return True
 
-    def _start_within(self, job: Waiting, demand: Demand) -> tuple[NodeAlloc, ...] | None:
+    def _start_within(self, job: Waiting, found: Finding) -> tuple[NodeAlloc, ...] | None:
         """Take what a job gets unless that breaks a limit, which is `_over` then."""
         self.planner.begin_trial()
-        allocs = self.planner.start(demand)
+        allocs = self.planner.start(found)
         if allocs is not None:
-            self._over = self.gate.over_given(job, demand, allocs)
+            self._over = self.gate.over_given(job, found.demand, allocs)
         if allocs is None or self._over is not None:
             self.planner.roll_back()
             return None
@@ -425,8 +424,8 @@ class Walk(Giving):
         self._over = self.gate.over_given(job, demand, start.nodes)
         if self._over is not None:
             return False
-        assert isinstance(self.planner, NodePlan)
-        self.planner.give(demand, own_part(start.nodes, sharing))
+        own = own_part(start.nodes, sharing)
+        self.planner.start(left_by_others(demand, self.snapshot.now_us, own))
         self.gate.took(job, demand, start.nodes)
         self.room.take_licenses(demand)
         self.plan.starts.append(start)

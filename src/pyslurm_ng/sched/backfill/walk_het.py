@@ -12,7 +12,8 @@ from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.preemption.preempt import Preempting, VacatedTogether
-from pyslurm_ng.sched.timeline.node_plan import NodePlan
+from pyslurm_ng.sched.timeline.common_start import common_start
+from pyslurm_ng.sched.timeline.finding import left_by_others
 
 
 def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
@@ -37,10 +38,10 @@ def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
 
     judge = None if gate.is_open else accepts
     if walk.preempting is None:
-        found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+        found = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     else:
         # Who cannot start at once may find others to make room, before it is promised some.
-        found = het.common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
+        found = common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
         if found.is_accepted and found.start_us != now_us:
             leaving = _preempt(walk, walk.preempting, parts)
             if leaving is not None:
@@ -48,7 +49,7 @@ def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
             vacated = room.vacated_together(in_order(parts), found.start_us)
             if vacated is not None:
                 return _promise_vacated(walk, parts, vacated, reserves=reserves)
-            found = het.common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+            found = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     if not found.is_accepted:
         return _note_waits(walk, parts, dict.fromkeys(waits, over[0]))
     late = None if found.start_us == NEVER else _late(parts, found.start_us, now_us)
@@ -100,8 +101,7 @@ def _promise_vacated(
         if late is None:
             walk.plan.expected_start_us[job_id] = start_us
         if reserves and late is None:
-            assert isinstance(walk.planner, NodePlan)
-            walk.planner.promise(demand, vacated.nodes[job_id], start_us)
+            walk.planner.take(left_by_others(demand, start_us, vacated.nodes[job_id]))
             walk.room.promise(job_id, demand, start_us)
     return _note_waits(walk, parts, waits)
 

@@ -7,12 +7,14 @@ a gap; it then gets the longest that fits. Room later is kept for the whole limi
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 
+_Room = TypeVar("_Room")
 _MOST_MIN = NO_END_US // MINUTE_US
 
 
@@ -51,26 +53,29 @@ def in_time(demand: Demand, request: JobRequest, now_us: int) -> Demand | None:
 
 
 def longest(
-    demand: Demand, least: int, most: int, now_us: int, fits: Callable[[Demand], bool]
-) -> Demand | None:
-    """Return the demand with the longest limit that fits now, None if the shortest does not.
+    demand: Demand, least: int, most: int, now_us: int, room: Callable[[Demand], _Room | None]
+) -> _Room | None:
+    """Return room for the demand with the longest limit that fits, None if the shortest does not.
 
-    Whoever asks must ask `fits` last about what is returned: it decides where the job goes.
+    Args:
+        least, most: limits in minutes.
+        room: returns where a demand fits, or None.
     """
     most = min(most, _MOST_MIN)
     if most < least:
         return None
-    best = demand.lasting(most, now_us)
-    if fits(best):
-        return best
+    longest_room = room(demand.lasting(most, now_us))
+    if longest_room is not None:
+        return longest_room
     best = demand.lasting(least, now_us)
-    if not fits(best):
+    if room(best) is None:
         return None
     while most - least > max(1, least >> 6):
         middle = (least + most) // 2
         trial = demand.lasting(middle, now_us)
-        if fits(trial):
+        if room(trial) is not None:
             least, best = middle, trial
         else:
             most = middle
-    return best if fits(best) else None
+    # The same room once more: some searches have budgets, which decide what others find.
+    return room(best)

@@ -20,6 +20,8 @@ from pyslurm_ng.sched.frame.plan import Places, Plan, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import least_ask
+from pyslurm_ng.sched.timeline.common_start import common_start
+from pyslurm_ng.sched.timeline.finding import Finding, left_by_others
 
 # Jobs ahead that are planned before the time is looked at again.
 _STRIDE = 2048
@@ -193,28 +195,27 @@ class _Prober:
         limit = self._limit(job, own[0])
         if limit is not None:
             return own[0], NO_END_US, (), limit
-        planner = walk.planner
+        planner, room, now_us = walk.planner, walk.room, self._snapshot.now_us
         planner.begin_trial()
-        start_us, best = min((self._look(job, demand)[1], at) for at, demand in enumerate(own))
+        found = min((self._look(job, demand) for demand in own), key=_start_us)
         nodes: tuple[int, ...] = ()
-        demand = own[best]
-        if start_us < NO_END_US:
-            demand, start_us = self._look(job, demand)  # the planner remembers what it found last
-        if start_us <= self._snapshot.now_us:
-            allocs = planner.start(demand)
+        if found.start_us == now_us:
+            allocs = planner.start(found)
             if allocs is None:
-                demand, start_us = walk.room.soonest(job, demand, start_us)
-                start_us = NO_END_US if start_us == NEVER else start_us
+                found = room.soonest(job, found)
             nodes = tuple(alloc.node_id for alloc in allocs or ())
+        demand, start_us = found.demand, _start_us(found)
         vacated = None
-        if start_us > self._snapshot.now_us:
-            vacated = walk.room.vacated(job, demand, start_us)
-            start_us = vacated.start_us if vacated is not None else start_us
-        if self._snapshot.now_us < start_us < NO_END_US:
-            walk.room.take(job, demand, start_us, vacated)
-            walk.room.promises.append(job.job_id, demand, start_us)
-            nodes = planner.planned_nodes(walk.room.promises).get(job.job_id, ())
-            walk.room.promises.pop()
+        if start_us > now_us:
+            vacated = room.vacated(job, demand, start_us)
+            if vacated is not None:
+                start_us = vacated.start_us
+                found = left_by_others(demand, start_us, vacated.nodes)
+        if now_us < start_us < NO_END_US:
+            planner.take(found)
+            room.promises.append(job.job_id, demand, start_us)
+            nodes = planner.planned_nodes(room.promises).get(job.job_id, ())
+            room.promises.pop()
         planner.roll_back()
         if vacated is not None and walk.preempting is not None:
             walk.preempting.give_up(vacated)
@@ -246,7 +247,7 @@ class _Prober:
         if any(not part.hopeful for part in parts):
             return NO_END_US
         now_us = self._snapshot.now_us
-        found = het.common_start(self._walk.planner, parts, now_us, reserves=False, is_trial=True)
+        found = common_start(self._walk.planner, parts, now_us, reserves=False, is_trial=True)
         return NO_END_US if found.start_us == NEVER else found.start_us
 
     def _look_for(self, at: int) -> int:
@@ -261,13 +262,13 @@ class _Prober:
             return self._common(
                 [changed if part.job.job_id == job.job_id else part for part in parts]
             )
-        return min(self._look(job, demand)[1] for demand in demands)
+        return min(_start_us(self._look(job, demand)) for demand in demands)
 
-    def _look(self, job: Waiting, demand: Demand) -> tuple[Demand, int]:
-        """Return as what a job would start, and when; NO_END_US if too late for its deadline."""
-        demand, start_us = self._walk.look(job, demand)
-        is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
-        return demand, NO_END_US if is_late else start_us
+    def _look(self, job: Waiting, demand: Demand) -> Finding:
+        """Return as what, when and where a job would start; NEVER if over too late."""
+        found = self._walk.look(job, demand)
+        is_late = elastic.misses_deadline(job.request, found.demand.duration_us, found.start_us)
+        return Finding(demand, NEVER) if is_late or found.start_us == NEVER else found
 
     def _exempt_us(self, demand: Demand) -> int:
         preempting = self._walk.preempting
@@ -308,3 +309,8 @@ class _Prober:
                     starts[at] = now_us
                     victims[at] = tuple(job_id for job_id, _ in found.victims)
                     return
+
+
+def _start_us(found: Finding) -> int:
+    """Return a start, or NO_END_US for none."""
+    return NO_END_US if found.start_us == NEVER else found.start_us

@@ -73,6 +73,43 @@ class InsideNodes:
         for node in nodes:
             node.kept_gpus = 0
 
+    # What jobs get now --------------------------------------------------------------------------
+
+    def take_promised(
+        self, demand: Demand, allocs: tuple[NodeAlloc, ...]
+    ) -> tuple[NodeAlloc, ...] | None:
+        """Take the very cores and devices that a job was promised; None if they are not free."""
+        if not allocs or not self._bookings.is_kept or demand.need.is_capped:
+            return None
+        end_us = demand.end_us(self._now_us)
+        if not self._free.has(allocs) or not self._bookings.has_room(allocs, self._now_us, end_us):
+            return None
+        self._free.give(allocs)
+        return allocs
+
+    def allot_now(
+        self, demand: Demand, nodes: list[tuple[FreeNode, int]], *, only_fixed: bool = False
+    ) -> tuple[NodeAlloc, ...] | None:
+        """Give a job cores, memory and devices of some nodes, as many tasks at most as said."""
+        need, free = demand.need, [node for node, _ in nodes]
+        promised = self.hide(free, demand, only_fixed=only_fixed)
+        hidden = self._free.hide_kept(free, demand.duration_us)
+        fits = [(node, tasks_that_fit(need, node)) for node in free]
+        # Who has a whole node fills it, as everywhere else; a list of tasks is kept to.
+        if not need.is_exclusive and not need.listed_tasks:
+            fits = [
+                (node, min(fit, share)) for (node, fit), (_, share) in zip(fits, nodes, strict=True)
+            ]
+        layout = self._nearness.layout(demand)
+        chosen = share_tasks(need, fits, layout) if all(fit > 0 for _, fit in fits) else None
+        if chosen is not None and deal_devices(need, chosen) is None:
+            chosen = None
+        allocs = allot(need, chosen) if chosen is not None else None
+        for one in hidden:
+            one.show()
+        self.show(free, promised)
+        return allocs
+
     # What is promised ---------------------------------------------------------------------------
 
     def allot_later(self, place: KeptPlace) -> tuple[NodeAlloc, ...]:

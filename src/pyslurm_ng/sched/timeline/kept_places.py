@@ -35,7 +35,7 @@ class KeptPlace(NamedTuple):
     variant: Variant | None
     shares: Shares
     amounts: list[tuple[int, Amounts]]
-    most_gpus: dict[int, int]
+    most_gpus: Mapping[int, int]
     allocs: tuple[NodeAlloc, ...] = ()
 
 

@@ -8,7 +8,7 @@ fall into pools; jobs of one pool may use all of it and nothing else. Licences a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import and_, attrgetter, itemgetter
 from typing import Any
 
@@ -25,6 +25,7 @@ from pyslurm_ng.sched.demand.demand import Demand, Entry
 from pyslurm_ng.sched.frame.plan import Places, PlannedNodes, Wait
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.need import Need
+from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.returns import SOON_US, End, Returns, busy_until_us, expected_end_us
 
@@ -121,10 +122,8 @@ class Pool:
 class Pools:
     """The pools of one state of nodes and partitions; planning anew with each `begin`."""
 
-    lies_badly = False  # here no node is better than another
-    places: Places | None = None  # nor is any node promised
-    keeps_places = False
-    is_recalled = False
+    learns = False
+    places: Places | None = None  # no node is promised: here none is better than another
 
     def __init__(self, most_slots: int = 4096) -> None:
         self._most_slots = most_slots
@@ -217,46 +216,54 @@ class Pools:
                     ends[busy_until.get(node_id, soon_us), pool.kind] += 1
         return sorted((end_us, kind, count) for (end_us, kind), count in ends.items())
 
-    def find(self, demand: Demand) -> int:
-        """Return the earliest start of one more job, or NEVER."""
+    def find(self, demand: Demand) -> Finding:
+        """Return the earliest start of one more job."""
         kinds, amounts = demand.kinds_amounts
         start_us = self._profile.find(kinds, amounts, demand.duration_us, demand.tries_us)
         if start_us == NEVER or start_us >= self._end_us:
             demand.tries_us = self._end_us
-            return NEVER
+            return Finding(demand, NEVER)
         demand.tries_us = start_us
-        return start_us
+        return Finding(demand, start_us)
 
     def place(self, demand: Demand, job_id: int) -> int:
         """Find the earliest start and keep room there at once, if it is not now."""
-        start_us = self.find(demand)
-        if start_us not in (NEVER, self._snapshot.now_us):
-            self.take(demand, start_us)
-        return start_us
+        found = self.find(demand)
+        if found.start_us not in (NEVER, self._snapshot.now_us):
+            self.take(found)
+        return found.start_us
 
-    def recall(self, job_id: int, demand: Demand, first_us: int, found_us: int) -> int:
-        """Return what was found: see `NodePlan`; nobody has to be in the same place again."""
-        return found_us
+    def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
+        """Return what was found: nobody has to be in the same place again."""
+        return found
 
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return None: see `recall`."""
         return None
 
     def place_next(
-        self, queue: list[Entry], first: int, behind: dict[str, Wait], keeps: bytes | None
+        self,
+        queue: list[Entry],
+        first: int,
+        settled: Callable[[], dict[str, Wait]],
+        keeps: bytes | None,
     ) -> list[int]:
         """Keep room for the next jobs of a queue at once; return when they start.
 
         It ends before the first job that may start now or that asks for more than room.
 
         Args:
-            behind: has the partitions in which somebody waits.
+            settled: returns the partitions in which somebody waits.
             keeps: a byte for each job of the queue, 0 for who is not kept room; None: all are.
         """
-        return self._profile.place_next(queue, first, behind, self._end_us, keeps)
+        return self._profile.place_next(queue, first, settled(), self._end_us, keeps)
 
-    def take(self, demand: Demand, start_us: int, job_id: int = 0) -> None:
+    def learn(self, demand: Demand) -> None:
+        """Do nothing: `place_next` has all that were found a pool."""
+
+    def take(self, found: Finding, job_id: int = 0) -> None:
         """Keep room for a job."""
+        demand, start_us = found.demand, found.start_us
         kinds, amounts = demand.kinds_amounts
         self._profile.take(start_us, demand.duration_us, kinds, amounts)
         if self._trial is not None:
@@ -264,11 +271,12 @@ class Pools:
 
     # Trials: room for several jobs at once, or none at all -------------------------------------
 
-    def find_from(self, demand: Demand, at_us: int) -> int:
-        """Return the earliest start not before a moment, or NEVER."""
+    def find_from(self, demand: Demand, at_us: int) -> Finding:
+        """Return the earliest start not before a moment."""
         kinds, amounts = demand.kinds_amounts
         start_us = self._profile.find(kinds, amounts, demand.duration_us, at_us)
-        return NEVER if start_us == NEVER or start_us >= self._end_us else start_us
+        is_found = start_us != NEVER and start_us < self._end_us
+        return Finding(demand, start_us if is_found else NEVER)
 
     def begin_trial(self) -> None:
         """From here on all that is taken or started can be given back."""
@@ -289,14 +297,15 @@ class Pools:
             pool.restore(taken)
         self._trial = None
 
-    def start(self, demand: Demand) -> tuple[NodeAlloc, ...] | None:
+    def start(self, found: Finding) -> tuple[NodeAlloc, ...] | None:
         """Return what a job gets that starts now, and hold it."""
+        demand = found.demand
         pool = demand.place
         assert isinstance(pool, Pool)
         node_ids = pool.give(demand.index)
         if node_ids is None:
             return None
-        self.take(demand, self._snapshot.now_us)
+        self.take(found)
         return pool.allot(self._snapshot, demand, node_ids)
 
     def planned_nodes(self, reservations: Promises) -> PlannedNodes:

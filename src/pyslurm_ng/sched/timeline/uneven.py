@@ -44,6 +44,20 @@ def _to_spread(need: Need) -> int:
     return need.gres_total[0][2] if need.gres_total else need.tasks
 
 
+class Spread(NamedTuple):
+    """The tasks of each position, none if there is too little room.
+
+    Where GPUs of the whole job are spread each node has one task; `most_gpus` says, by position,
+    how many it can give.
+    """
+
+    shares: Shares
+    most_gpus: dict[int, int]
+
+
+_NO_SPREAD = Spread([], {})
+
+
 class Hopes(NamedTuple):
     """For how many tasks of a demand each slot had room; there is none before the first."""
 
@@ -73,7 +87,6 @@ class Uneven:
         self._before: tuple[set[int], dict[int, Hopes]] | None = None  # the trial
         self._grid: Grid | None = None
         self._singles: dict[int, Single | None] = {}
-        self.most_gpus: dict[int, int] = {}  # by position: of a spread of GPUs, if it was one
 
     def goes_first(self, demand: Demand) -> bool:
         """Return whether to look first at what each node can hold now.
@@ -94,39 +107,37 @@ class Uneven:
         is_blocked = self._budget <= 0 and id(demand) in self._blocked
         return is_blocked or self._single(demand) is None
 
-    def find(self, demand: Demand) -> Shares:
-        """Return an uneven spread of the tasks over what is free now, or nothing.
+    def find(self, demand: Demand) -> Spread:
+        """Return an uneven spread of the tasks over what is free now, or none.
 
-        Devices of the whole job are spread in their place; `most_gpus` says how far.
+        Devices of the whole job are spread in their place.
         """
-        self.most_gpus = {}
         if id(demand) in self._blocked:
-            return []
-        shares = self._find_at(demand, 0)
-        if not shares:
+            return _NO_SPREAD
+        spread = self._find_at(demand, 0)
+        if not spread.shares:
             self._blocked.add(id(demand))
-        return shares
+        return spread
 
-    def find_later(self, demand: Demand, first_us: int, before_us: int) -> tuple[int, Shares]:
+    def find_later(self, demand: Demand, first_us: int, before_us: int) -> tuple[int, Spread]:
         """Return the first start in a time with an uneven spread, or NEVER.
 
         Now is not looked at, nor any more than what is left of the pass's budget.
         """
-        self.most_gpus = {}
         single, times_us = self._single(demand), self._timeline.times_us
         last = len(times_us) if before_us == NEVER else bisect_left(times_us, before_us)
         first = max(1, bisect_left(times_us, first_us))
         if single is None or first >= last or self._budget <= 0:
-            return NEVER, []
+            return NEVER, _NO_SPREAD
         hopes = self._hopes_of(demand, single, last)
         wanted, slot, found = _to_spread(demand.need), max(first, hopes.first), NEVER
-        shares: Shares = []
+        spread = _NO_SPREAD
         failed = []
         while slot < last and self._budget > 0:
             if hopes.tasks[slot] >= wanted:
                 self._budget -= len(self._hardware.order)
-                shares = self._find_at(demand, slot)
-                if shares:
+                spread = self._find_at(demand, slot)
+                if spread.shares:
                     found = times_us[slot]
                     break
                 failed.append(slot)
@@ -134,7 +145,7 @@ class Uneven:
         # Room only shrinks in a pass, but a trial may give back what it took.
         if failed or (first <= hopes.first < slot):
             self._hopes[id(demand)] = hopes.without(failed, slot if first <= hopes.first else 1)
-        return found, shares
+        return found, spread
 
     def _hopes_of(self, demand: Demand, single: Single, last: int) -> Hopes:
         """Return for how many tasks there may be room in each slot, of those before `last`."""
@@ -148,19 +159,18 @@ class Uneven:
             hopes = self._hopes[id(demand)] = Hopes(tasks, 1)
         return hopes
 
-    def _find_at(self, demand: Demand, slot: int) -> Shares:
-        """Return an uneven spread of the tasks over what is free from a slot on, or nothing."""
+    def _find_at(self, demand: Demand, slot: int) -> Spread:
+        """Return an uneven spread of the tasks over what is free from a slot on, or none."""
         single = self._single(demand)
         if single is None:
-            return []
+            return _NO_SPREAD
         need = demand.need
         if need.gres_total:
             need = replace(need, tasks=_to_spread(need), tasks_per_node=0)
         shares = self._spread(demand, need, single, slot)
         if not demand.need.gres_total:
-            return shares
-        self.most_gpus = dict(shares)
-        return [(place, 1) for place, _ in shares]
+            return Spread(shares, {})
+        return Spread([(place, 1) for place, _ in shares], dict(shares))
 
     def _spread(self, demand: Demand, need: Need, single: Single, slot: int) -> Shares:
         named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
@@ -332,7 +342,9 @@ class Uneven:
             amounts.append(list(zip(row, steps, strict=True)))
         return self._timeline.add_exact_kind(demand, single), amounts, [_ALL] * len(amounts)
 
-    def filled(self, demand: Demand, variant: Variant, found: list[int], start_us: int) -> Shares:
+    def filled(
+        self, demand: Demand, variant: Variant, found: Sequence[int], start_us: int
+    ) -> Shares:
         """Return the tasks each node found can hold then: the first ones are filled."""
         even = variant.tasks_per_node
         if even > 1 and (single := self._single(demand)) is not None:
