@@ -107,7 +107,7 @@ def test_cited_records_and_sections_are_there() -> None:
 # a newcomer would not guess is explained in the glossary of docs/architecture.md instead.
 PLAIN = frozenset(
     """
-    common search
+    appliers common duties registry search
     accepted account accounting accounts actions admin allocation allocations apply array assoc
     associations auth backfill background base batches bind binding broadcast by calendar calls
     cancel cgroup change channel chaos check checkpointer checks choosing clear cli client clients

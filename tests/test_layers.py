@@ -58,7 +58,6 @@ LONG_FILES = {
     "d/core.py": 660,
     "d/daemon.py": 915,
     "d/stepd/supervisor.py": 755,
-    "model/apply.py": 970,
     "model/cluster.py": 790,
     "model/events.py": 630,
     "sched/explain/explain.py": 605,

@@ -10,7 +10,8 @@ import pytest
 from pyslurm_ng.ctld.lookers import STEP_S
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.apply import MOST_IDS_SEEN, apply, apply_all
+from pyslurm_ng.model.appliers.control import MOST_IDS_SEEN
+from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.messages import Pong

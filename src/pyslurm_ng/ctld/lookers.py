@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeAlias
 
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.apply import MOST_IDS_SEEN
+from pyslurm_ng.model.appliers.control import MOST_IDS_SEEN
 from pyslurm_ng.model.cluster import Cluster
 
 STEP_S = 0.05  # an answer waits for one to two of these

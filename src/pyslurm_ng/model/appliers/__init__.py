@@ -1,0 +1,1 @@
+"""How each event changes the Cluster, a file for each subject. See `model.apply`."""

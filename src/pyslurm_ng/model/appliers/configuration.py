@@ -1,0 +1,126 @@
+"""How a new configuration, partitions, licences and reservations change the Cluster."""
+
+from __future__ import annotations
+
+import msgspec
+
+from .. import events as ev
+from ..cluster import Cluster, NodeUse
+from ..node import Node, NodeSpec
+from ..states import NodeFlag, NodeState
+from .registry import applies
+
+_INITIAL_STATES = {
+    "DOWN": (NodeState.DOWN, NodeFlag.NONE),
+    "DRAIN": (NodeState.UNKNOWN, NodeFlag.DRAIN),
+    "FAIL": (NodeState.UNKNOWN, NodeFlag.FAIL),
+    "FAILING": (NodeState.UNKNOWN, NodeFlag.FAIL),
+    "FUTURE": (NodeState.FUTURE, NodeFlag.NONE),
+    "CLOUD": (NodeState.IDLE, NodeFlag.CLOUD | NodeFlag.POWERED_DOWN),
+    "EXTERNAL": (NodeState.IDLE, NodeFlag.EXTERNAL),
+}
+
+
+@applies(ev.ConfigLoaded)
+def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
+    cluster.memo.clear()
+    cluster.cluster_name = event.cluster_name
+    cluster.conf_hash = event.conf_hash
+    cluster.first_job_id, cluster.max_job_id = event.first_job_id, event.max_job_id
+    cluster.next_job_id = max(cluster.next_job_id, event.first_job_id)
+    cluster.licenses = dict(event.licenses)
+    cluster.topologies = event.topologies
+    cluster.programs = event.programs
+    named = {spec.name for spec in event.nodes}
+    for node in cluster.living_nodes():
+        if node.spec.name not in named:
+            assert not cluster.use[node.node_id].allocs, node
+            cluster.duties.pop(node.node_id, None)
+            cluster.nodes[node.node_id] = None
+            del cluster.node_by_name[node.spec.name]
+    for spec in event.nodes:
+        _configure_node(cluster, spec, event)
+    cluster.partitions = {partition.name: partition for partition in event.partitions}
+    while len(cluster.use) < len(cluster.nodes):
+        cluster.use.append(NodeUse())
+    cluster.touch_all_nodes()
+
+
+def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) -> None:
+    node_id = cluster.node_by_name.get(spec.name)
+    if node_id is not None:
+        node = cluster.node(node_id)
+        if node.spec != spec:
+            if node.spec.features != spec.features:
+                node.features = node.features_active = spec.features
+            if node.spec.weight != spec.weight:
+                node.weight = spec.weight
+            node.spec = spec
+        return
+    state, reason = spec.state.upper(), spec.reason
+    for line in event.down_nodes:
+        if spec.name in line.names:
+            state, reason = line.state.upper(), line.reason
+    base, flags = _INITIAL_STATES.get(state, (NodeState.UNKNOWN, NodeFlag.NONE))
+    node_id = len(cluster.nodes)
+    cluster.nodes.append(
+        Node(
+            node_id=node_id,
+            spec=spec,
+            state=base,
+            flags=flags,
+            reason=reason,
+            reason_us=event.time_us if reason else 0,
+            features=spec.features,
+            features_active=spec.features,
+            weight=spec.weight,
+            comment=spec.comment,
+            extra=spec.extra,
+        )
+    )
+    cluster.node_by_name[spec.name] = node_id
+
+
+@applies(ev.PartitionUpdated)
+def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> None:
+    cluster.memo.clear()
+    changed = event.partition
+    if changed.is_default:
+        for name, other in cluster.partitions.items():
+            if other.is_default and name != changed.name:
+                cluster.partitions[name] = msgspec.structs.replace(other, is_default=False)
+    cluster.partitions[changed.name] = changed
+
+
+@applies(ev.PartitionDeleted)
+def _partition_deleted(cluster: Cluster, event: ev.PartitionDeleted) -> None:
+    cluster.memo.clear()
+    del cluster.partitions[event.name]
+
+
+@applies(ev.LicensesUpdated)
+def _licenses_updated(cluster: Cluster, event: ev.LicensesUpdated) -> None:
+    cluster.licenses = dict(event.licenses)
+    cluster.license_servers = {one.name: one for one in event.servers}
+
+
+@applies(ev.ReservationCreated)
+def _reservation_created(cluster: Cluster, event: ev.ReservationCreated) -> None:
+    assert event.reservation.name not in cluster.reservations, event
+    cluster.reservations[event.reservation.name] = event.reservation
+    newest = max(cluster.last_reservation_id, event.reservation.reservation_id)
+    cluster.last_reservation_id = newest
+    cluster.index_reservations()
+
+
+@applies(ev.ReservationUpdated)
+def _reservation_updated(cluster: Cluster, event: ev.ReservationUpdated) -> None:
+    assert event.reservation.name in cluster.reservations, event
+    cluster.reservations[event.reservation.name] = event.reservation
+    cluster.index_reservations()
+
+
+@applies(ev.ReservationDeleted)
+def _reservation_deleted(cluster: Cluster, event: ev.ReservationDeleted) -> None:
+    del cluster.reservations[event.name]
+    cluster.index_reservations()

@@ -1,0 +1,78 @@
+"""How each event of nodes changes the Cluster."""
+
+from __future__ import annotations
+
+from .. import events as ev
+from ..cluster import Cluster
+from ..node import Node
+from ..states import NodeFlag, NodeState
+from .duties import node_is_clean
+from .registry import applies, field_types, set_fields
+
+_NODE_TYPES = field_types(Node)
+
+
+@applies(ev.NodeRegistered)
+def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
+    node = cluster.node(event.node_id)
+    if node.state == NodeState.FUTURE or node.facts.gres != event.facts.gres:
+        cluster.memo.clear()
+    node.facts = event.facts
+    node.registered_us = event.time_us
+    _set_node_state(node, event.state, event.flags, event.reason, event.time_us)
+    if not node.last_busy_us:
+        node.last_busy_us = event.time_us
+    cluster.touch_node(event.node_id)
+
+
+def _set_node_state(node: Node, state: int, flags: int, reason: str, time_us: int) -> None:
+    node.state, node.flags = state, flags
+    if reason != node.reason:
+        node.reason = reason
+        node.reason_us = time_us if reason else 0
+        node.reason_uid = 0
+    if state != NodeState.DOWN:
+        node.down_for_silence = False
+
+
+@applies(ev.NodeUpdated)
+def _node_updated(cluster: Cluster, event: ev.NodeUpdated) -> None:
+    cluster.memo.clear()
+    for node_id in event.node_ids:
+        set_fields(cluster.node(node_id), event.fields, _NODE_TYPES)
+        cluster.touch_node(node_id)
+
+
+@applies(ev.NodesDown)
+def _nodes_down(cluster: Cluster, event: ev.NodesDown) -> None:
+    for node_id in event.node_ids:
+        node = cluster.node(node_id)
+        node.state = NodeState.DOWN
+        node.reason, node.reason_us, node.reason_uid = event.reason, event.time_us, event.uid
+        node.down_for_silence = event.for_silence
+        cluster.duties.pop(node_id, None)
+        for job_id in list(cluster.use[node_id].completing):
+            node_is_clean(cluster, job_id, node_id, event.time_us)
+        cluster.touch_node(node_id)
+
+
+@applies(ev.NodesReturned)
+def _nodes_returned(cluster: Cluster, event: ev.NodesReturned) -> None:
+    for node_id in event.node_ids:
+        node = cluster.node(node_id)
+        flags = node.flags & ~NodeFlag.NOT_RESPONDING
+        reason = node.reason if flags & (NodeFlag.DRAIN | NodeFlag.FAIL) else ""
+        _set_node_state(node, NodeState.IDLE, flags, reason, event.time_us)
+        node.last_busy_us = event.time_us
+        cluster.touch_node(node_id)
+
+
+@applies(ev.NodesSilent)
+def _nodes_silent(cluster: Cluster, event: ev.NodesSilent) -> None:
+    for node_id in event.node_ids:
+        node = cluster.node(node_id)
+        if event.silent:
+            node.flags |= NodeFlag.NOT_RESPONDING
+        else:
+            node.flags &= ~NodeFlag.NOT_RESPONDING
+        cluster.touch_node(node_id)
