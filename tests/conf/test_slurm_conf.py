@@ -148,6 +148,15 @@ def test_nodes_expand_with_their_hosts_addresses_and_ports() -> None:
 
 
 @pytest.mark.parametrize(
+    "written", ["6821-6823", "[6821-6823]", "6821,6822,6823", "6821,6822-6823", "[6821-6822,6823]"]
+)
+def test_ports_of_a_node_line_need_no_brackets(written: str) -> None:
+    """Many a slurm.conf of several slurmd on one host has Port= as a range and nothing around."""
+    conf = read(f"NodeName=n[1-3] NodeAddr=localhost Port={written}\n")
+    assert [node.port for node in conf.nodes] == [6821, 6822, 6823]
+
+
+@pytest.mark.parametrize(
     ("line", "shape"),
     [
         ("", (1, 1, 1, 1)),
@@ -225,6 +234,11 @@ WRONG = [
     ("MaxNodeCount=2", "2 is less than the 4 nodes"),
     ("NodeName=n2", "2: NodeName: node n2 was already given in line 3"),
     ("NodeName=x[1-3] Port=[1-2]", "2 values for 3 nodes; allowed: one, or as many"),
+    ("NodeName=x[1-3] Port=1-2", "2 values for 3 nodes; allowed: one, or as many"),
+    ("NodeName=x[1-3] Port=7003-7001", "expected ports within 1 to 65535"),
+    ("NodeName=x1 Port=0", "expected ports within 1 to 65535"),
+    ("NodeName=x1 Port=70000", "expected ports within 1 to 65535"),
+    ("NodeName=x1 Port=a", "expected ports within 1 to 65535"),
     ("NodeName=x1 CPUs=5 Sockets=2 CoresPerSocket=2", "allowed: 2, 4"),
     ("NodeName=x1 Gres=gpu:1", "'gpu' is not in GresTypes="),
     ("NodeName=x1 NodeAddr=n1", "node x1 has the address and port of node n1 (n1:6818)"),

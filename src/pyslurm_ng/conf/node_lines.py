@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pyslurm_ng.base.counts import plural
-from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+from pyslurm_ng.base.hostlist import HostlistError, count, expand, fold
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import NodeGres
 from pyslurm_ng.conf.lexer import ConfText, Entry
@@ -17,6 +17,7 @@ NODE_TABLE = Table(
 )
 _NODESET_TABLE = Table(NODESET, "NodeSet")
 _DOWNNODES_TABLE = Table(DOWNNODES, "DownNodes")
+_PORTS = "expected ports within 1 to 65535, one or as many as nodes: Port=7001-7004"
 
 
 class NodeConf(NamedTuple):
@@ -209,15 +210,30 @@ def _ports(
     node_count: int,
     slurmd_port: int,
 ) -> list[int] | None:
+    """Return the port of each node; as in Slurm a list needs no brackets: ``6821-6822``."""
+    given = values["port"]
+    entry = found["port"][1] if "port" in found else found["node_name"][1]
+    if given and "[" not in given:
+        values = {**values, "port": f"[{given}]"}
+        if not _is_hostlist(values["port"]):
+            text.fail(entry, _PORTS)
+            return None
     words = _spread(text, found, values, "port", [str(slurmd_port)] * node_count)
     if words is None:
         return None
     ports = [int(word) if word.isascii() and word.isdigit() else 0 for word in words]
     if all(1 <= port <= 65535 for port in ports):
         return ports
-    entry = found["port"][1] if "port" in found else found["node_name"][1]
-    text.fail(entry, "expected ports within 1 to 65535, one or as many as nodes: Port=[7001-7004]")
+    text.fail(entry, _PORTS)
     return None
+
+
+def _is_hostlist(value: str) -> bool:
+    try:
+        count(value)
+    except HostlistError:
+        return False
+    return True
 
 
 def _shape(
