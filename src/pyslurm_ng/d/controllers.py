@@ -18,6 +18,7 @@ from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import CLOCK_CAUSES, Peer
 from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
 from pyslurm_ng.wire.identity import Identity
+from pyslurm_ng.wire.node_loss_messages import RelayWord, WordRelayed
 
 _REGISTER_LIMIT_S = 10.0
 _AGAIN_S = 1.0
@@ -175,14 +176,14 @@ class Controllers:
         if not isinstance(outcome, RequestFailed):
             self._lease.heard(self._loop.time())
 
-    def relay(self, message: nm.RelayWord, done: Callable[[nm.WordRelayed], None]) -> None:
+    def relay(self, message: RelayWord, done: Callable[[WordRelayed], None]) -> None:
         """Bring the word of a node that is cut off to the controller, if we reach it."""
 
         def settle(outcome: msgspec.Struct | RequestFailed) -> None:
-            done(outcome if isinstance(outcome, nm.WordRelayed) else nm.WordRelayed())
+            done(outcome if isinstance(outcome, WordRelayed) else WordRelayed())
 
         if not self._is_registered or not self._endpoint.is_linked(self.primary):
-            done(nm.WordRelayed())
+            done(WordRelayed())
             return
         self._endpoint.request(self.primary, message, _RELAY_LIMIT_S, settle)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from pyslurm_ng.base.numbers import SIGNAL_NODE_FAIL
 from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.node_loss_messages import RUNS_AT_ONCE, NodeWord
 
 _MISSED = 3.5  # heartbeats without an answer
 
@@ -51,11 +52,11 @@ class Lease:
         return [nm.TerminateJob(0, *run, SIGNAL_NODE_FAIL) for run in given_up]
 
 
-def word(reports: Iterable[nm.Report]) -> nm.NodeWord:
+def word(reports: Iterable[nm.Report]) -> NodeWord:
     """Return what a node has to say of runs that it has ended, from its unsent reports."""
     over = {
         (report.job_id, report.attempt): None
         for report in reports
         if isinstance(report, nm.JobTerminated)
     }
-    return nm.NodeWord(list(over)[: nm.RUNS_AT_ONCE])
+    return NodeWord(list(over)[:RUNS_AT_ONCE])

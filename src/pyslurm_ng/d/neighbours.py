@@ -16,6 +16,7 @@ from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import AuthError, body_digest, check_digest
 from pyslurm_ng.wire.identity import Identity
+from pyslurm_ng.wire.node_loss_messages import NodeWordHeard, RelayWord, WordRelayed
 from pyslurm_ng.wire.stream_client import LinkError, connect_link
 from pyslurm_ng.wire.table import MessageError
 
@@ -84,7 +85,7 @@ class Neighbours:
                 self._take(heard.given_up, other.name)
                 return
 
-    async def _ask_over(self, other: NodeConf) -> nm.NodeWordHeard | None:
+    async def _ask_over(self, other: NodeConf) -> NodeWordHeard | None:
         """Return what the controller answers; None if the other node does not reach it either.
 
         Raises:
@@ -103,10 +104,10 @@ class Neighbours:
             timeout_s=_CONNECT_LIMIT_S,
         )
         try:
-            brought = await link.request(nm.RelayWord(credential, body), _ANSWER_LIMIT_S)
+            brought = await link.request(RelayWord(credential, body), _ANSWER_LIMIT_S)
         finally:
             link.close()
-        if not isinstance(brought, nm.WordRelayed) or not brought.body:
+        if not isinstance(brought, WordRelayed) or not brought.body:
             return None
         admission = identity.authenticator.admit(
             brought.credential, "NodeWordHeard", f"slurmd:{self.node.node_name}"
@@ -115,7 +116,7 @@ class Neighbours:
         if admission.peer.role != "slurmctld":
             raise AuthError("role", f"{other.name} brought an answer of a {admission.peer.role}")
         heard = table.decode_reply("NodeWordHeard", brought.body)
-        assert isinstance(heard, nm.NodeWordHeard)
+        assert isinstance(heard, NodeWordHeard)
         if heard.epoch < self._core.epoch:
             raise AuthError("old_epoch", f"the answer is of epoch {heard.epoch}")
         return heard

@@ -20,6 +20,7 @@ from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.client import socket_file
 from pyslurm_ng.wire.messages import Done, Pong
+from pyslurm_ng.wire.node_loss_messages import RelayWord
 from pyslurm_ng.wire.stream import Call, StreamServer
 
 _INVALID = 22  # EINVAL
@@ -76,7 +77,7 @@ class NodeStreams:
             status = self._daemon.status()
             seen = [step for step in status.steps if self._sees(call, step[0])]
             call.reply(msgspec.structs.replace(status, steps=seen))
-        elif isinstance(request, nm.RelayWord):
+        elif isinstance(request, RelayWord):
             self._daemon.relay(request, call.reply)
         elif call.kind == "Ping":
             name, now_us = self._daemon.node.node_name, time.time_ns() // 1000

@@ -11,6 +11,7 @@ import msgspec
 from pyslurm_ng.wire import (
     dbd_messages,
     job_messages,
+    node_loss_messages,
     node_messages,
     query_messages,
     step_messages,
@@ -133,4 +134,11 @@ class TokenIssued(msgspec.Struct, frozen=True):
 
 
 # Named so that the imports do not look unused: each fills the table.
-TOPICS = (dbd_messages, job_messages, node_messages, query_messages, step_messages)
+TOPICS = (
+    dbd_messages,
+    job_messages,
+    node_loss_messages,
+    node_messages,
+    query_messages,
+    step_messages,
+)

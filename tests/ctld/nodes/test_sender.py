@@ -35,6 +35,7 @@ from pyslurm_ng.wire.auth import Peer, body_digest
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.messages import Done, ErrorReply
+from pyslurm_ng.wire.node_loss_messages import NodeWord, NodeWordHeard, RelayWord, WordRelayed
 from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.wire.wire_room import identity
@@ -337,15 +338,15 @@ def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: Room) ->
 def relayed(room: Room, by: str, name: str, *over: tuple[int, int], **forged: str) -> object:
     """Let one node bring the word of another; return the controller's answer to that one."""
     node = identity("node", name)
-    body = table.encode(nm.NodeWord(list(over)))
+    body = table.encode(NodeWord(list(over)))
     credential = identity(forged.get("role", "node"), name).authenticator.issue(
         identity(forged.get("role", "node"), name).peer, "slurmctld", "NodeWord", body_digest(body)
     )
     body = forged.get("body", "").encode() or body
-    answers = room.say(by, nm.RelayWord(credential, body))
+    answers = room.say(by, RelayWord(credential, body))
     room.sync()
     (answer,) = answers
-    if not isinstance(answer, nm.WordRelayed):
+    if not isinstance(answer, WordRelayed):
         return answer
     admission = node.authenticator.admit(answer.credential, "NodeWordHeard", f"slurmd:{name}")
     assert admission.peer.role == "slurmctld"
@@ -370,11 +371,11 @@ def test_a_node_that_is_cut_off_is_told_what_was_given_up(tmp_path: Path) -> Non
     room = Room(tmp_path)
     job_id = lose_n3(room)
     first = relayed(room, "n2", "n3")
-    assert isinstance(first, nm.NodeWordHeard)
+    assert isinstance(first, NodeWordHeard)
     assert first.given_up == [(job_id, 0)]
     assert room.cluster.jobs[job_id].waits_for_proof
     second = relayed(room, "n2", "n3", (job_id, 0))
-    assert isinstance(second, nm.NodeWordHeard)
+    assert isinstance(second, NodeWordHeard)
     assert second.given_up == []
     (run,) = room.cluster.jobs[job_id].lost_runs
     assert run.proof == "n3 said so through n2"
@@ -391,7 +392,7 @@ def test_a_word_that_the_node_did_not_sign_is_refused(
     assert isinstance(relayed(room, "n2", "n3", (job_id, 0), **forged), ErrorReply)
     assert room.cluster.jobs[job_id].waits_for_proof
     own = relayed(room, "n2", "n2", (job_id, 0))
-    assert isinstance(own, nm.NodeWordHeard)
+    assert isinstance(own, NodeWordHeard)
     assert room.cluster.jobs[job_id].waits_for_proof
 
 

@@ -29,16 +29,13 @@ from pyslurm_ng.wire.auth import CLOCK_CAUSES, AuthError, Peer, body_digest, che
 from pyslurm_ng.wire.endpoint import Answer
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Done, ErrorReply, kind_of
+from pyslurm_ng.wire.node_loss_messages import NodeWord, NodeWordHeard, RelayWord, WordRelayed
 from pyslurm_ng.wire.node_messages import (
     Heartbeat,
     NodeRegisterAgain,
     NodeRegistered,
     NodeReports,
-    NodeWord,
-    NodeWordHeard,
     RegisterNode,
-    RelayWord,
-    WordRelayed,
 )
 from pyslurm_ng.wire.table import MessageError, decode_request, encode
 
