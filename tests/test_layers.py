@@ -47,7 +47,6 @@ LARGE_CLASSES = {
     "sched.timeline.node_timeline.Timeline": (355, 28),
     "sched.timeline.uneven.Uneven": (305, 25),
     "sim.chaos.Chaos": (480, 37),
-    "sim.journal_run.JournalRun": (325, 25),
     "wire.client.Client": (325, 25),
     "wire.connection.Connection": (400, 30),
     "wire.endpoint.Endpoint": (455, 28),

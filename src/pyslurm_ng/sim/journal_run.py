@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,7 +13,6 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import DAY_US, MINUTE_US, NO_VAL, REQ_HOLD, REQ_REBOOT
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
-from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import again
@@ -24,16 +22,16 @@ from pyslurm_ng.ctld.rules.submission.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import is_completing
 from pyslurm_ng.model.job import Job, JobRequest
-from pyslurm_ng.model.node import NodeFacts
-from pyslurm_ng.model.states import JobState, NodeState
+from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim import actions as act
 from pyslurm_ng.sim.controller import SimController
+from pyslurm_ng.sim.job_ids import JobIds
+from pyslurm_ng.sim.journal_start import begin_with, is_moved
 from pyslurm_ng.sim.nodes import PretendNodes
 from pyslurm_ng.sim.recorded import Key, Recording, Run
-from pyslurm_ng.sim.replayed import change_jobs, repeated, with_members
+from pyslurm_ng.sim.replayed import change_jobs, repeated
 from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
@@ -91,14 +89,13 @@ class JournalRun:
         self.recording = recording
         self.conf = conf
         self.world = World(start_us=recording.begin_us)
-        self.moved: dict[str, None] = {}
-        cluster = self._begin_with(topologies)
+        cluster, moved = begin_with(recording, conf, topologies)
+        self.moved = dict.fromkeys(moved)
         self.controller = SimController(self.world, conf, plan, cluster=cluster, keep_journal=False)
         self.runs: dict[Key, Run] = {}
         self.refused: Counter[str] = Counter()
         self.seconds = 0.0
-        self._ours: dict[int, int] = {}  # recorded id -> the simulation's
-        self._theirs: dict[int, int] = {}
+        self._ids = JobIds()
         self._next = 0
         self._calm_us = recording.begin_us
         self.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
@@ -119,42 +116,13 @@ class JournalRun:
 
     # What was there at the beginning ------------------------------------------------------------
 
-    def _begin_with(self, topologies: Sequence[TopologyConf]) -> Cluster:
-        """Return the cluster where the recording begins, with this configuration's nodes."""
-        recording, begin_us = self.recording, self.recording.begin_us
-        cluster = Cluster.from_bytes(recording.base) if recording.base else Cluster()
-        known = set(cluster.node_by_name)
-        members = {
-            item.name: tuple(node.spec.name for node in cluster.nodes_of(item.node_ids))
-            for item in cluster.reservations.values()
-        }
-        apply_all(cluster, configure(cluster, self.conf, begin_us, topologies))
-        fresh: list[ev.AnyEvent] = [
-            ev.NodeRegistered(begin_us, node.node_id, NodeFacts(), NodeState.IDLE)
-            for node in cluster.living_nodes()
-            if node.spec.name not in known
-        ]
-        apply_all(cluster, fresh)
-        for item in tuple(cluster.reservations.values()):
-            there = with_members(cluster, item, members[item.name])
-            if there != item:
-                apply_all(cluster, [ev.ReservationUpdated(begin_us, there)])
-            self._compare_members(cluster, item.name, members[item.name])
-        return cluster
-
-    def _compare_members(self, cluster: Cluster, name: str, members: tuple[str, ...]) -> None:
-        """Remember a reservation that has not got the nodes it had in the past."""
-        item = cluster.reservations.get(name)
-        if item is not None and set(cluster.node_names(item.node_ids)) != set(members):
-            self.moved[name] = None
-
     def _take_over(self) -> None:
         """Let jobs that run at the beginning end as they did."""
         cluster = self.controller.cluster
         for job_id in [*cluster.pending, *cluster.active]:
             job = cluster.jobs[job_id]
             head = job.array_job_id or job_id
-            self._ours[head] = self._theirs[head] = head
+            self._ids.put(head, head)
             if job_id in cluster.pending:
                 continue
             if is_completing(job):
@@ -231,9 +199,9 @@ class JournalRun:
             else:
                 self.controller.writer.record(found)
             if isinstance(action, act.ReservationMade):
-                self._compare_members(
-                    self.controller.cluster, action.reservation.name, action.members
-                )
+                name = action.reservation.name
+                if is_moved(self.controller.cluster, name, action.members):
+                    self.moved[name] = None
 
     def _submit(self, submitted: tuple[ev.JobSubmitted, ...]) -> None:
         first = submitted[0]
@@ -268,8 +236,7 @@ class JournalRun:
         found = decode_reply("JobAccepted", reply) if isinstance(reply, bytes) else reply
         assert isinstance(found, JobAccepted), found
         for offset, event in enumerate(submitted):
-            self._ours[event.job_id] = found.job_id + offset
-            self._theirs[found.job_id + offset] = event.job_id
+            self._ids.put(event.job_id, found.job_id + offset)
         begin_us = max(one.begin_us for one in requests)
         if begin_us > self.world.now_us:
             self.world.at(begin_us, self.controller.tick)
@@ -292,31 +259,13 @@ class JournalRun:
             qos=request.qos or event.qos,
             flags=request.flags & ~REQ_HOLD,
             priority=NO_VAL if request.priority == 0 else request.priority,
-            dependency=self._dependency(request.dependency),
+            dependency=self._ids.dependency(request.dependency, self.controller.cluster.jobs),
             uid=NO_VAL,
             gid=NO_VAL,
         )
 
-    def _dependency(self, text: str) -> str:
-        """Translate ids; terms whose job is not known any more are met."""
-        separator = "?" if "?" in text else ","
-        words = []
-        for word in text.split(separator) if text else ():
-            kind, *terms = word.split(":")
-            left = [moved for term in terms if (moved := self._moved(term))]
-            if left or not terms:
-                words.append(":".join([kind, *left]))
-        return separator.join(words)
-
-    def _moved(self, term: str) -> str:
-        match = re.match(r"\d+", term)
-        ours = self._ours.get(int(match[0])) if match else None
-        if match is None or ours is None or ours not in self.controller.cluster.jobs:
-            return ""
-        return f"{ours}{term[match.end() :]}"
-
     def _steer(self, action: act.Cancelled | act.JobChanged | act.Suspended) -> None:
-        ours = self._ours.get(action.job_id)
+        ours = self._ids.ours.get(action.job_id)
         cluster = self.controller.cluster
         if ours is None:
             return
@@ -330,7 +279,7 @@ class JournalRun:
         request = dict(action.request)
         dependency = request.pop("dependency", None)
         if isinstance(dependency, str):
-            settings = {"dependency": self._dependency(dependency)}
+            settings = {"dependency": self._ids.dependency(dependency, cluster.jobs)}
             self._ask(UpdateJob(request_id=_NO_ID, jobs=[name], settings=settings), _ROOT)
         context = Context(self.conf, self.world.now_us, _ROOT)
         found = change_jobs(cluster, name, action.fields, request, context)
@@ -351,15 +300,9 @@ class JournalRun:
 
     # What comes of it ---------------------------------------------------------------------------
 
-    def _key(self, job: Job) -> Key | None:
-        head = self._theirs.get(job.array_job_id or job.job_id)
-        if head is None:
-            return None
-        return head, job.array_task_id if job.array_job_id else NO_VAL
-
     def _run_time_us(self, job_id: int) -> int:
         job = self.controller.cluster.jobs[job_id]
-        key = self._key(job)
+        key = self._ids.key(job)
         known = self.recording.runs.get(key) if key is not None else None
         if known is not None:
             return known.run_us
@@ -374,14 +317,14 @@ class JournalRun:
                 self._started(cluster.jobs[event.job_id])
             elif isinstance(event, ev.JobCompleting):
                 job = cluster.jobs[event.job_id]
-                key = self._key(job)
+                key = self._ids.key(job)
                 run = self.runs.get(key) if key is not None else None
                 if run is not None:
                     run.end_us = job.end_us
                     run.run_us = max(job.end_us - job.start_us - job.suspended_us, 0)
 
     def _started(self, job: Job) -> None:
-        key = self._key(job)
+        key = self._ids.key(job)
         if key is None or key in self.runs:
             return
         self.runs[key] = Run(
