@@ -18,18 +18,20 @@ import time
 from pathlib import Path
 
 from pyslurm_ng.d.step_runner import StepKey, StepRunner
+from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
 from pyslurm_ng.model.ids import STEP_BATCH
 
 SCRIPT = b"#!/bin/sh\nexec /bin/true\n"
 
 
-def spec(directory: str, job_id: int) -> dict[str, object]:
+def spec(directory: str, job_id: int) -> StepSpec:
     """Return what slurmd would tell a supervisor of a one-line script."""
-    task = {"task": 0, "local": 0, "program": 0, "cpus": b"", "memory_mode": -1,
+    task: TaskSpec = {"task": 0, "local": 0, "program": 0, "cpus": b"", "memory_mode": -1,
             "memory_nodes": b"", "report": "", "problem": "", "env": [], "in": "/dev/null",
             "out": "/dev/null", "err": "/dev/null"}  # fmt: skip
     environment = [b"PATH=/usr/bin:/bin"] + [b"SLURM_VARIABLE_%d=value" % n for n in range(40)]
     return {
+        "duty": 0, "since_us": 0, "credential": b"", "login": None,
         "name": f"{job_id}.batch", "job": job_id, "attempt": 0, "step": STEP_BATCH, "node": "n1",
         "node_index": 0, "uid": os.getuid(), "gid": os.getgid(), "groups": [os.getgid()],
         "cwd": "/", "umask": 0o22, "rlimits": [], "env": environment, "nice": 0,

@@ -11,6 +11,7 @@ from typing import Any
 from pyslurm_ng.d.daemon import Daemon
 from pyslurm_ng.d.job_spec import Account, batch_spec, step_spec
 from pyslurm_ng.d.setup import Options, Setup, load_setup
+from pyslurm_ng.d.step_contract import StepSpec
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
@@ -71,14 +72,14 @@ class Node:
             step_allocs=(alloc,), step_tasks=((0,),), partition="p",
         )  # fmt: skip
 
-    def batch(self, script: str, **request: object) -> dict[str, Any]:
+    def batch(self, script: str, **request: object) -> StepSpec:
         """Return what the supervisor of a script is told; its output is in `out`."""
         request = {"work_dir": str(self.directory), "std_out": f"{self.directory}/out"} | request
         order = nm.LaunchBatch(5, b"", b"#!/bin/bash\n" + script.encode())
         account = Account((os.getgid(),))
         return batch_spec(self.setup.node, self.credential(**request), order, account)
 
-    def step(self, **request: Any) -> dict[str, Any]:
+    def step(self, **request: Any) -> StepSpec:
         """Return what the supervisor of a step of one task is told."""
         fields = {"credential": b"", "cwd": "/", "programs": [nm.Program(["true"])]}
         launch = nm.LaunchStep(**(fields | request))

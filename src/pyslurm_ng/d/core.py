@@ -8,8 +8,9 @@ reports wait in `reports` until the edge has had them acknowledged.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import (
@@ -27,6 +28,9 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.model.job import Usage
 from pyslurm_ng.wire import node_messages as nm
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.step_contract import Order
 
 _REMEMBERED = 20_000
 _HALF_THE_IDS = 1 << 25  # of MaxJobId, 67108863
@@ -93,12 +97,12 @@ class RefuseStep:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Tell a step's supervisor something; see d.stepd.supervisor for the words."""
+    """Tell a step's supervisor something."""
 
     job_id: int
     attempt: int
     step_id: int
-    words: Mapping[str, object]
+    words: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,12 +190,12 @@ class NodeCore:
         if isinstance(order, nm.SignalJob):
             return self._signal(order)
         if isinstance(order, (nm.SuspendJob, nm.ResumeJob)):
-            word = "suspend" if isinstance(order, nm.SuspendJob) else "resume"
-            return self._tell_all(order, {"do": word})
+            is_suspended = isinstance(order, nm.SuspendJob)
+            return self._tell_all(order, {"do": "suspend" if is_suspended else "resume"})
         if isinstance(order, nm.TerminateStep):
             return self._terminate_step(order)
         if isinstance(order, nm.TellJob):
-            words = {"do": "say", "text": order.text}
+            words: Order = {"do": "say", "text": order.text}
             return self._tell(order.job_id, order.attempt, [STEP_BATCH], words)
         self.reports.append(nm.DutyDone(0, 0, order.duty_id))
         return [Reboot()]
@@ -455,7 +459,7 @@ class NodeCore:
         if job.is_ending:
             job.terminate_duty = order.duty_id or job.terminate_duty
             # A supervisor may not have heard it; to one that has, only a shorter wait is news.
-            words = {"do": "terminate", "why": "", "wait_s": wait_s}
+            words: Order = {"do": "terminate", "why": "", "wait_s": wait_s}
             again = [Command(job.job_id, job.attempt, step_id, words) for step_id in job.steps]
             return [*again, *self._maybe_clean(job)]
         text = why(order.flags)
@@ -467,7 +471,7 @@ class NodeCore:
         job.terminate_duty = duty_id
         job.batch_waits = None
         actions = _revoked(job)
-        words = {"do": "terminate", "why": text, "wait_s": wait_s}
+        words: Order = {"do": "terminate", "why": text, "wait_s": wait_s}
         for step_id in job.steps:
             actions.append(Command(job.job_id, job.attempt, step_id, words))
         self._remember((job.job_id, job.attempt), None)
@@ -515,7 +519,7 @@ class NodeCore:
 
     def _terminate_step(self, order: nm.TerminateStep) -> list[Action]:
         self.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))
-        words = {
+        words: Order = {
             "do": "terminate",
             "why": why(order.flags),
             "wait_s": float(self.kill_wait_s),
@@ -529,23 +533,21 @@ class NodeCore:
         job = self.jobs.get(order.job_id)
         if job is None or job.attempt != order.attempt:
             return []
-        words: dict[str, object] = {"do": "signal", "number": order.signal, "scope": "all"}
+        words: Order = {"do": "signal", "number": order.signal, "scope": "all"}
         if order.step_id >= 0:
             if order.signal == SIGKILL:
                 text = "DUE to SIGNAL Killed" if order.flags & SIGNAL_CANCELLED else ""
                 words = {"do": "terminate", "why": text, "wait_s": 0.0}
             return self._tell(order.job_id, order.attempt, [order.step_id], words)
         if order.flags & SIGNAL_BATCH_ONLY:
-            words["scope"] = "script"
+            words = {"do": "signal", "number": order.signal, "scope": "script"}
             return self._tell(order.job_id, order.attempt, [STEP_BATCH], words)
         steps = [step for step in job.steps if step not in (STEP_BATCH, STEP_EXTERN)]
         if not order.flags & SIGNAL_STEPS_ONLY:
             steps = list(job.steps)
         return self._tell(order.job_id, order.attempt, steps, words)
 
-    def _tell_all(
-        self, order: nm.SuspendJob | nm.ResumeJob, words: Mapping[str, object]
-    ) -> list[Action]:
+    def _tell_all(self, order: nm.SuspendJob | nm.ResumeJob, words: Order) -> list[Action]:
         self.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))
         job = self.jobs.get(order.job_id)
         if job is None:
@@ -553,7 +555,7 @@ class NodeCore:
         return self._tell(order.job_id, order.attempt, list(job.steps), words)
 
     def _tell(
-        self, job_id: int, attempt: int, step_ids: Sequence[int], words: Mapping[str, object]
+        self, job_id: int, attempt: int, step_ids: Sequence[int], words: Order
     ) -> list[Action]:
         job = self.jobs.get(job_id)
         if job is None or job.attempt != attempt:

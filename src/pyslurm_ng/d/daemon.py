@@ -532,7 +532,7 @@ class Daemon:
         elif isinstance(action, co.Command):
             key = (action.job_id, action.step_id, action.attempt)
             if action.words["do"] == "terminate":
-                self._ends.expect(key, float(str(action.words["wait_s"])))
+                self._ends.expect(key, action.words["wait_s"])
             if not self.runner.command(key, action.words) and self.runner.has(key):
                 # Its channel is not there yet (just adopted, just queued): try once more.
                 self._loop.call_later(0.2, self.runner.command, key, action.words)
@@ -601,8 +601,8 @@ class Daemon:
             _check_user(credential)
             # The script is written twice: into the step's file and, by the supervisor, as it is.
             self.spool.check_room(2 * len(action.order.script) + len(action.order.environment))
-            spec = batch_spec(self.node, credential, action.order, account)
-            spec["since_us"] = self.core.since_us(job_id)
+            since_us = self.core.since_us(job_id)
+            spec = batch_spec(self.node, credential, action.order, account, since_us)
             path = self.spool.step_path(job_id, STEP_BATCH, attempt)
             self.runner.start((job_id, STEP_BATCH, attempt), path, spec)
         except (OSError, SpecError, SpoolFull) as error:
@@ -644,8 +644,8 @@ class Daemon:
         try:
             _check_user(credential)
             self.spool.check_room(len(request.environment))
-            spec = step_spec(self.node, credential, request, account)
-            spec["since_us"] = self.core.since_us(job_id)
+            since_us = self.core.since_us(job_id)
+            spec = step_spec(self.node, credential, request, account, since_us)
             path = self.spool.step_path(job_id, step_id, attempt)
             self.runner.start((job_id, step_id, attempt), path, spec)
         except (OSError, SpecError, SpoolFull) as error:

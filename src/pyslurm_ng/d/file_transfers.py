@@ -29,6 +29,7 @@ from pyslurm_ng.wire.stream import Call
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.job_spec import Account
+    from pyslurm_ng.d.step_contract import FileSpec
 
 _MOST_OPEN = 256
 _MOST_OF_USER = 32
@@ -86,7 +87,7 @@ class FileTransfers:
         ours.setblocking(False)
         self._fork_receiver(theirs)
         self._open[request.key] = transfer = _Transfer(credential, ours)
-        spec = {
+        spec: FileSpec = {
             "uid": credential.uid,
             "gid": credential.gid,
             "groups": list(account.groups),

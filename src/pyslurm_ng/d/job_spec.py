@@ -10,7 +10,7 @@ import os
 import resource
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import TYPE_CHECKING, get_args
 
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
@@ -28,6 +28,9 @@ from pyslurm_ng.model.ids import STEP_BATCH, step_text
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.node import NodeGres
 from pyslurm_ng.wire import node_messages as nm
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d import step_contract as sc
 
 _NULL = "/dev/null"
 _UNLIMITED = 1 << 62
@@ -136,7 +139,7 @@ def gpu_view(
 
 def _base(
     setup: NodeSetup, credential: nm.JobCredential, account: Account, raw_credential: bytes
-) -> dict[str, Any]:
+) -> sc.StepBase:
     """Return the parts that scripts and steps have in common."""
     conf = setup.conf
     every, is_counted = _accounting(setup, credential.request.acctg_freq)
@@ -160,24 +163,14 @@ def _base(
         "acct": is_counted,
         "acct_every": every,
         "memory_limit_kib": limit_kib,
-        "script": b"",
-        "spool": "",
-        "route": None,
-        "label": False,
-        "label_width": 1,
-        "pty": False,
-        "rows": 0,
-        "columns": 0,
-        "no_kill": False,
         "oom_kill_step": False,
-        "waits_for_children": False,
         "is_batch": credential.step_id == STEP_BATCH,
         "task_prologs": [("TaskProlog", conf.task_prolog)] if conf.task_prolog else [],
         "task_epilogs": [("TaskEpilog", conf.task_epilog)] if conf.task_epilog else [],
     }
 
 
-def _end_with_memory(spec: dict[str, Any], *, ends: bool) -> None:
+def _end_with_memory(spec: sc.StepSpec, *, ends: bool) -> None:
     """Let a step end as a whole when one of its tasks is out of memory."""
     spec["oom_kill_step"] = ends
     if ends and spec["cgroup"] is not None:
@@ -238,7 +231,7 @@ def _bounded(value: int) -> int:
     return -1 if value < 0 or value >= _UNLIMITED else value
 
 
-def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> dict[str, Any] | None:
+def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan | None:
     """Return the control groups of a step, None where they are not used."""
     tree = setup.tree
     if tree is None:
@@ -247,8 +240,8 @@ def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> dict[str, Any
     step = tree.step(credential.job_id, credential.uid, step_text(credential.step_id))
     wanted = {"freezer", "unified"}
     conf = setup.cgroup_conf
-    job_limits: dict[str, Any] = {}
-    step_limits: dict[str, Any] = {}
+    job_limits: sc.GroupLimits = {}
+    step_limits: sc.GroupLimits = {}
     if setup.uses("task/cgroup"):
         job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
         step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
@@ -291,7 +284,8 @@ def batch_spec(
     credential: nm.JobCredential,
     order: nm.LaunchBatch,
     account: Account,
-) -> dict[str, Any]:
+    since_us: int = 0,
+) -> sc.StepSpec:
     """Return what the supervisor of a batch script is to do."""
     request = credential.request
     sent = environment.parse_environment(order.environment)
@@ -308,15 +302,15 @@ def batch_spec(
         request.std_in, request.std_out, request.std_err, directory, fields
     )
     cpus = setup.host.of_mask(_cores(setup, credential))
-    spec = _base(setup, credential, account, order.credential)
+    shell: sc.LoginShell | None = None
     if request.flags & REQ_GET_USER_ENV and account.shell:
-        spec["login"] = {
-            "shell": account.shell,
-            "home": account.home,
-            "env": environment.entries(login),
-        }
-    spec |= {
+        home = account.home
+        shell = {"shell": account.shell, "home": home, "env": environment.entries(login)}
+    spec: sc.StepSpec = {
+        **_base(setup, credential, account, order.credential),
+        "login": shell,
         "duty": order.duty_id,
+        "since_us": since_us,
         "env": environment.entries(variables),
         "cwd": directory,
         "umask": _umask(request.umask),
@@ -325,6 +319,14 @@ def batch_spec(
         "script": order.script,
         "spool": f"{setup.spool}/job{credential.job_id:05d}",
         "append": _appends(setup, request.flags),
+        "route": None,
+        "label": False,
+        "label_width": 1,
+        "pty": False,
+        "rows": 0,
+        "columns": 0,
+        "no_kill": False,
+        "waits_for_children": False,
         "programs": [["slurm_script", *request.argv]],
         "tasks": [
             {
@@ -377,7 +379,8 @@ def step_spec(
     credential: nm.JobCredential,
     request: nm.LaunchStep,
     account: Account,
-) -> dict[str, Any]:
+    since_us: int = 0,
+) -> sc.StepSpec:
     """Return what the supervisor of a step's tasks on this node is to do.
 
     Raises:
@@ -395,7 +398,6 @@ def step_spec(
     variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
     if request.all_ranks:
         variables |= environment.het_step_variables(task_ids, node_index, request)
-    total = sum(len(tasks) for tasks in credential.step_tasks)
     try:
         bound = task_binding.bind_step(
             setup.host,
@@ -406,10 +408,12 @@ def step_spec(
         bind = _gpu_bind(credential, request)
         gpus = _share_gpus(setup, bind, gpu_view(setup, credential).step, bound.tasks)
         programs = _programs(request, task_ids)
-        tasks = [
-            _task(setup, credential, request, local, task_id, gpus[local])
-            | {"program": programs[task_id]}
-            | bound.tasks[local]
+        tasks: list[sc.TaskSpec] = [
+            {
+                **_task(setup, credential, request, local, task_id, gpus[local]),
+                "program": programs[task_id],
+                **bound.tasks[local],
+            }
             for local, task_id in enumerate(task_ids)
         ]
     except (binding.BindError, BindWordsError, GpuBindError) as error:
@@ -417,24 +421,22 @@ def step_spec(
     variables |= bound.variables
     ends = _oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
     variables["SLURM_OOM_KILL_STEP"] = str(int(ends))
-    # What tasks are told of their own takes the place of what srun was told.
-    view = gpu_view(setup, credential)
-    for name in (*environment.task_variables(0, 0, view), *environment.variables_of_parts(view)):
-        variables.pop(name, None)
-    job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
-    if job_alloc is not None and gres.indexes(job_alloc.gres):
-        variables["SLURM_GPUS_ON_NODE"] = str(len(gres.indexes(job_alloc.gres)))
-    spec = _base(setup, credential, account, request.credential)
-    spec |= {
+    _count_gpus(variables, setup, credential)
+    spec: sc.StepSpec = {
+        **_base(setup, credential, account, request.credential),
+        "login": None,
         "duty": 0,
+        "since_us": since_us,
         "env": environment.entries(variables),
         "cwd": request.cwd,
         "umask": _umask(request.umask),
         "rlimits": _rlimits(request.rlimits),
+        "script": b"",
+        "spool": "",
         "append": request.append,
         "route": {"host": route.host, "port": route.port, "key": route.key} if route else None,
         "label": request.label,
-        "label_width": len(str(max(0, total - 1))),
+        "label_width": len(str(max(0, sum(map(len, credential.step_tasks)) - 1))),
         "pty": request.pty,
         "rows": request.pty_rows,
         "columns": request.pty_columns,
@@ -452,6 +454,16 @@ def step_spec(
     if request.kill_wait_s >= 0:
         spec["kill_wait"] = request.kill_wait_s
     return spec
+
+
+def _count_gpus(variables: dict[str, str], setup: NodeSetup, credential: nm.JobCredential) -> None:
+    """Leave out what tasks are told of their own GPUs; count those that the job has here."""
+    view = gpu_view(setup, credential)
+    for name in (*environment.task_variables(0, 0, view), *environment.variables_of_parts(view)):
+        variables.pop(name, None)
+    job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
+    if job_alloc is not None and gres.indexes(job_alloc.gres):
+        variables["SLURM_GPUS_ON_NODE"] = str(len(gres.indexes(job_alloc.gres)))
 
 
 def _step_binding(
@@ -486,7 +498,7 @@ def _task(
     local: int,
     task_id: int,
     gpus: TaskGpus,
-) -> dict[str, Any]:
+) -> sc.TaskPlace:
     view = gpu_view(setup, credential, gpus.seen)
     fields = _name_fields(setup, credential, task_id)
     std_in, std_out, std_err = _streams(request, fields, task_id)
@@ -510,7 +522,7 @@ def _gpu_bind(credential: nm.JobCredential, request: nm.LaunchStep) -> GpuBind:
 
 
 def _share_gpus(
-    setup: NodeSetup, bind: GpuBind, step_gpus: Sequence[int], tasks: list[dict[str, Any]]
+    setup: NodeSetup, bind: GpuBind, step_gpus: Sequence[int], tasks: list[sc.Binding]
 ) -> list[TaskGpus]:
     """Return the GPUs of the tasks bound, and have each told what there is to tell."""
     found = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,6 +23,9 @@ from pyslurm_ng.wire.client import socket_file
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.node_loss_messages import RelayWord
 from pyslurm_ng.wire.stream import Call, StreamServer
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.step_contract import Order
 
 _INVALID = 22  # EINVAL
 _FIRST_USER_PORT = 1024
@@ -172,7 +176,7 @@ class NodeStreams:
         if request.step_id not in job.steps:
             call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
             return
-        words: dict[str, object] = {"do": "signal", "number": request.signal, "scope": "all"}
+        words: Order = {"do": "signal", "number": request.signal, "scope": "all"}
         if request.signal == SIGKILL:
             words = {"do": "terminate", "why": "DUE to SIGNAL Killed", "wait_s": 0.0}
         self._daemon.act([co.Command(job.job_id, job.attempt, request.step_id, words)])

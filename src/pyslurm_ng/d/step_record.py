@@ -25,6 +25,7 @@ from pyslurm_ng.daemon.process_tree import read_proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
 _LENGTH = struct.Struct(">I")
@@ -52,7 +53,7 @@ def parse_name(name: str) -> "tuple[int, int, int] | None":
     return int(parts[0]), int(parts[1]), int(parts[2])
 
 
-def create(path: str, spec: "dict[str, Any]") -> None:
+def create(path: str, spec: "Mapping[str, Any]") -> None:
     """Begin a step's file.
 
     Raises:
@@ -133,7 +134,7 @@ def _unused(room: int) -> bytes:
     return bytes(_LENGTH.pack(room | _UNUSED) + bytes(room))
 
 
-def read(path: str) -> "dict[str, dict[str, Any]]":
+def read(path: str) -> "dict[str, Any]":
     """Return the records by kind; a half-written last one is left out.
 
     Raises:

@@ -15,12 +15,15 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.spool_shares import SpoolShares
 from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.step_contract import Order, StepSpec
 
 StepKey: TypeAlias = tuple[int, int, int]
 """Job, step, attempt: as in a step's file name."""
@@ -67,7 +70,7 @@ class StepRunner:
         self._paths: dict[StepKey, str] = {}
         self._shares = SpoolShares(spool)
         # What supervisors are to be told whose start has been ordered, and is being prepared.
-        self._expected: dict[StepKey, list[Mapping[str, object]]] = {}
+        self._expected: dict[StepKey, list[Order]] = {}
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._tag = 0
 
@@ -150,7 +153,7 @@ class StepRunner:
         for words in self._expected.pop(key, ()):
             self.command(key, words)
 
-    def start(self, key: StepKey, path: str, spec: Mapping[str, Any]) -> None:
+    def start(self, key: StepKey, path: str, spec: StepSpec) -> None:
         """Begin a step; what becomes of it is told by the callbacks.
 
         Raises:
@@ -159,7 +162,7 @@ class StepRunner:
             OSError: the spool is full or out of order.
         """
         self._shares.check(spec["uid"])
-        step_record.create(path, dict(spec))
+        step_record.create(path, spec)
         self._shares.take(key, spec["uid"], path)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._paths[key] = path
@@ -295,7 +298,7 @@ class StepRunner:
         """Return all steps that run."""
         return list(self._paths)
 
-    def command(self, key: StepKey, words: Mapping[str, object]) -> bool:
+    def command(self, key: StepKey, words: Order) -> bool:
         """Tell a supervisor something; return whether it could be told, or will be."""
         if key in self._expected:
             self._expected[key].append(words)
@@ -309,7 +312,9 @@ class StepRunner:
             return False
         return True
 
-    async def ask(self, key: StepKey, what: str, limit_s: float = 5.0) -> dict[str, Any]:
+    async def ask(
+        self, key: StepKey, what: Literal["ping", "pids", "usage"], limit_s: float = 5.0
+    ) -> dict[str, Any]:
         """Ask a supervisor for its `pids` or `usage`; {} when it does not answer."""
         self._tag += 1
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()

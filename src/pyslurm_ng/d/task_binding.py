@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.bind_words import BindWords
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -18,6 +18,9 @@ from pyslurm_ng.d.host.binding import (
     cpu_mask,
 )
 from pyslurm_ng.d.host.memory_binding import memory_line, memory_policy, memory_variables
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.step_contract import Binding
 
 _KINDS = {"socket": "sockets", "core": "cores", "thread": "threads", "ldom": "ldoms"}
 
@@ -44,7 +47,7 @@ class StepBinding:
 class Bound:
     """For each local task what its supervisor needs, and the variables of them all."""
 
-    tasks: list[dict[str, Any]]
+    tasks: list[Binding]
     variables: dict[str, str]
 
 
@@ -63,7 +66,7 @@ def configured_kind(conf: SlurmConf, node_name: str, partition_name: str) -> tup
     return _KINDS.get(kind, kind), fallback, "verbose" in words
 
 
-def unbound(cpus: CpuIds = ()) -> dict[str, Any]:
+def unbound(cpus: CpuIds = ()) -> Binding:
     """Return what a supervisor needs for a task that is bound to `cpus` and nothing else."""
     return {
         "cpus": cpu_mask(cpus) if cpus else b"",
@@ -88,7 +91,7 @@ def bind_step(
     words, memory = wanted.cpu_words, wanted.mem_words
     needs = replace(wanted.needs, tasks=len(task_ids))
     masks = bind_tasks(host, wanted.cores, words, needs)
-    tasks = []
+    tasks: list[Binding] = []
     for local, task_id in enumerate(task_ids):
         policy = memory_policy(host, memory, local, masks[local])
         report = ""
@@ -98,8 +101,8 @@ def bind_step(
             report += memory_line(memory, node_name, task_id, local, policy)
         nodes = b"" if policy.mode < 0 or memory.kind == "local" else _node_mask(policy.nodes)
         tasks.append(
-            unbound(masks[local])
-            | {
+            {
+                "cpus": unbound(masks[local])["cpus"],
                 "memory_mode": policy.mode,
                 "memory_nodes": nodes,
                 "report": report,

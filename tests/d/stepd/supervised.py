@@ -13,6 +13,7 @@ from typing import Any
 
 from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
+from pyslurm_ng.d.step_contract import StepSpec
 from pyslurm_ng.d.step_runner import stepd_command
 from pyslurm_ng.d.stepd.template import READY
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -75,7 +76,8 @@ class Template:
         """Return the specification of a script of this user; `more` replaces parts of it."""
         self._job += 1
         out = str(self.directory / f"{self._job}.out")
-        base: dict[str, Any] = {
+        base: StepSpec = {
+            "duty": 0, "since_us": 0, "credential": b"", "login": None,
             "name": f"{self._job}.batch", "job": self._job, "attempt": 0, "step": STEP_BATCH,
             "node": "n1", "node_index": 0, "uid": os.getuid(), "gid": os.getgid(),
             "groups": [os.getgid()], "cwd": str(self.directory), "umask": 0o22, "rlimits": [],
@@ -89,7 +91,7 @@ class Template:
             "programs": [["x"]],
             "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
-        return base | more
+        return {**base, **more}
 
     def start(self, spec: dict[str, Any]) -> Supervised:
         path = str(self.directory / step_record.file_name(spec["job"], spec["step"], 0))
@@ -125,7 +127,7 @@ class Srun:
         route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": KEY}
         tasks = [
             {**PLAIN, "in": None, "task": task, "local": task, "out": None,
-             "err": None, "env": [f"SLURM_PROCID={task}"]}
+             "err": None, "env": [b"SLURM_PROCID=%d" % task]}
             for task in range(count)
         ]  # fmt: skip
         spec = template.spec(

@@ -447,7 +447,7 @@ def test_tasks_write_one_file_together(template: Template) -> None:
     programs = [["sh", "-c", "echo $SLURM_PROCID; echo e >&2"]]
     tasks = [
         {**PLAIN, "task": task, "local": task, "out": out, "err": out,
-         "env": [f"SLURM_PROCID={task}"]}
+         "env": [b"SLURM_PROCID=%d" % task]}
         for task in range(8)
     ]  # fmt: skip
     Path(out).write_text("old\n")

@@ -14,7 +14,7 @@ from pyslurm_ng._records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from pyslurm_ng.d.step_contract import FileSpec
 
 PIECE_BYTES = 1 << 17
 """Most data in one message; a socket pair takes less than twice as much at once."""
@@ -27,7 +27,7 @@ _AT_ONCE_BYTES = 1 << 22
 def receive(channel: socket) -> None:
     """Serve one file; returns when it is done or slurmd has gone."""
     channel.send(pack(os.getpid()))
-    spec = unpack(channel.recv(_MESSAGE_BYTES))
+    spec: FileSpec = unpack(channel.recv(_MESSAGE_BYTES))
     file = -1
     try:
         _become(spec)
@@ -56,7 +56,7 @@ def receive(channel: socket) -> None:
         channel.send(pack(getattr(error, "errno", None) or 22))  # EINVAL
 
 
-def _become(spec: "dict[str, Any]") -> None:
+def _become(spec: "FileSpec") -> None:
     if os.geteuid() == 0:
         os.setgroups(spec["groups"])
         os.setresgid(spec["gid"], spec["gid"], spec["gid"])
@@ -65,7 +65,7 @@ def _become(spec: "dict[str, Any]") -> None:
         raise PermissionError(1, "not that user")
 
 
-def _open(spec: "dict[str, Any]") -> int:
+def _open(spec: "FileSpec") -> int:
     path = spec["path"]
     if spec["make_directory"]:
         try:
@@ -95,7 +95,7 @@ def _write(file: int, data: bytes) -> None:
         view = view[os.write(file, view) :]
 
 
-def _finish(file: int, spec: "dict[str, Any]") -> None:
+def _finish(file: int, spec: "FileSpec") -> None:
     os.fchmod(file, spec["mode"] & 0o777)
     if spec["times_us"]:
         accessed, modified = spec["times_us"]

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import StepSpec
+
 _MESSAGE_BYTES = 1 << 18
 _MOST_PASSED = 64
 
@@ -44,7 +46,7 @@ class Launcher:
         is_routed: whether streams without a file go to srun.
     """
 
-    def __init__(self, spec: "dict[str, Any]", joins: "list[int]", *, is_routed: bool) -> None:
+    def __init__(self, spec: "StepSpec", joins: "list[int]", *, is_routed: bool) -> None:
         """Begin. Raises OSError."""
         self._channel, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
         self._channel.setblocking(False)
@@ -91,7 +93,7 @@ class Launcher:
 
 
 def launch(
-    spec: "dict[str, Any]",
+    spec: "StepSpec",
     joins: "list[int]",
     goes_on: "Callable[[float], bool]",
     *,
@@ -105,7 +107,7 @@ def launch(
     Raises:
         CannotStart: no process was to be had in a minute.
     """
-    begin = Launcher if spec["task_prologs"] or spec.get("login") else TaskStarter
+    begin = Launcher if spec["task_prologs"] or spec["login"] else TaskStarter
     give_up = time.monotonic() + FORK_LIMIT_S
     while True:
         try:
@@ -115,9 +117,7 @@ def launch(
                 raise CannotStart(FILES_STATUS, f"fork: {error.strerror}") from None
 
 
-def _work(
-    spec: "dict[str, Any]", joins: "list[int]", channel: "socket", *, is_routed: bool
-) -> None:
+def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed: bool) -> None:
     """In the process: start the tasks and pass on what is said of them."""
 
     def tell(fields: "dict[str, Any]", passed: "Sequence[int]" = ()) -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import StepSpec
+
 _MOST_DESCRIPTORS = 1 << 20
 
 
@@ -49,7 +51,7 @@ def _close_all_but(keep: "list[int]") -> None:
     os.closerange(after, _MOST_DESCRIPTORS)
 
 
-def identity_of(spec: "dict[str, Any]") -> "dict[str, Any]":
+def identity_of(spec: "StepSpec") -> "dict[str, Any]":
     """Return who a step's programs run as, as `spawn` takes it; {} where it cannot be changed."""
     if os.geteuid() != 0:
         return {}

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import Order
     from pyslurm_ng.d.stepd.poller import Poller
 
 _COMMAND_BYTES = 65536
@@ -29,7 +30,7 @@ class SlurmdChannel:
         self,
         poller: "Poller",
         path: str,
-        obey: "Callable[[dict[str, Any]], None]",
+        obey: "Callable[[Order], None]",
         greeting: "Callable[[], list[dict[str, Any]]]",
     ) -> None:
         self._poller = poller

@@ -18,14 +18,14 @@ from pyslurm_ng.d.host.device_filter import DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from pyslurm_ng.d.step_contract import CgroupPlan, GroupLimits
 
 
 class CgroupError(Exception):
     """A group could not be made as configured; the text names file and cause."""
 
 
-def _limits(fields: "dict[str, Any]") -> Limits:
+def _limits(fields: "GroupLimits") -> Limits:
     cpus = fields.get("cpus")
     return Limits(
         mem_mib=fields.get("mem_mib", 0),
@@ -39,7 +39,7 @@ def _limits(fields: "dict[str, Any]") -> Limits:
 class StepCgroup:
     """The groups of one step."""
 
-    def __init__(self, plan: "dict[str, Any]") -> None:
+    def __init__(self, plan: "CgroupPlan") -> None:
         kind = GroupV1 if plan["version"] == 1 else GroupV2
         self._job: Group = kind(plan["job"])
         self._step: Group = kind(plan["step"])

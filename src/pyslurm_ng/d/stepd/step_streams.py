@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import Route
     from pyslurm_ng.d.stepd.poller import Poller
     from pyslurm_ng.d.stepd.step_writer import StepWriter
 
@@ -57,7 +58,7 @@ class SrunLink:
     def __init__(
         self,
         poller: "Poller",
-        route: "dict[str, Any]",
+        route: "Route",
         on_frame: "Callable[[int, int, bytes], None]",
         on_bad: "Callable[[str], None]",
         on_lost: "Callable[[], None]",

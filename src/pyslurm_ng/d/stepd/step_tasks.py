@@ -28,6 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import StepSpec
     from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
 FILES_STATUS = 53
@@ -63,7 +64,7 @@ class TaskStarter:
 
     def __init__(
         self,
-        spec: "dict[str, Any]",
+        spec: "StepSpec",
         joins: "list[int]",
         *,
         is_routed: bool,
@@ -76,8 +77,7 @@ class TaskStarter:
         self._streams = TaskStreams(spec, is_routed=is_routed)
         self._programs = programs
         self._identity = identity_of(spec)
-        self._environment = [item if isinstance(item, bytes) else os.fsencode(item)
-                             for item in spec["env"]]  # fmt: skip
+        self._environment = spec["env"]
         self._cwd: str = spec["cwd"]
         self.notes: list[str] = []
         self._stderr = -1
@@ -179,7 +179,7 @@ class TaskStarter:
             self._begin(self._task)
 
     def _task_environment(self, task: Started) -> "list[bytes]":
-        return self._environment + [os.fsencode(item) for item in task.spec["env"]]
+        return self._environment + task.spec["env"]
 
     def _program(self, task: Started) -> "list[str]":
         """Return a task's program and its arguments; many tasks have the same."""
@@ -209,7 +209,7 @@ class TaskStarter:
                 opens=[(os.fsencode(path), flags, passes) for path, flags, passes in task.opens],
                 cwd=os.fsencode(self._cwd),
                 umask=spec["umask"],
-                rlimits=[tuple(limit) for limit in spec["rlimits"]],
+                rlimits=[(number, soft, hard) for number, soft, hard in spec["rlimits"]],
                 cpus=task.spec["cpus"],
                 memory_mode=task.spec["memory_mode"],
                 memory_nodes=task.spec["memory_nodes"],

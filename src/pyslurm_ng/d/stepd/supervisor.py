@@ -1,15 +1,14 @@
 """The supervisor of one step on one node: has its tasks started, serves their streams, ends all.
 
 One poll loop, no library: it may run for weeks and must stay small. It obeys slurmd
-over its channel (`commands` below) and, for a step of srun, srun over its own connection. Its last
+over its channel and, for a step of srun, srun over its own connection. Its last
 act is the `end` record in the step's file, so it never waits for slurmd. Nothing of the user's can
 make it wait, either: each task's process opens its own files (`step_tasks`), programs that run
 before a task have a `launcher`, lines of the supervisor's own are written by its `step_writer`, and
 what goes wrong with one frame or command costs that one only.
 
-Commands on the channel, msgpack maps by "do": signal (number, scope script|all), terminate (why,
-wait_s), suspend, resume, say (text, to stderr), ping, pids, usage. Answers go back, by "did":
-start, attach (pids), slow (text), unkillable, fault (text, trace), or as the command.
+Orders come over the channel as `d.step_contract` has them. Answers go back as maps, by "did":
+start, attach (pids), slow (text), unkillable, fault (text, trace), or as the order.
 """
 
 import os
@@ -69,6 +68,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import Order, Route, StepSpec
+
 OOM_STATUS = 125
 _CONNECT_S = 30.0
 _LAST_WORDS_S = 1.0
@@ -83,7 +84,7 @@ _CHILDREN_PAUSE_S = 0.2
 class Step:
     """One step; `run` returns when nothing of it is left."""
 
-    def __init__(self, path: str, spec: "dict[str, Any]", channel: "socket | None") -> None:
+    def __init__(self, path: str, spec: "StepSpec", channel: "socket | None") -> None:
         self._path = path
         self._spec = spec
         self._poller = Poller(self._fault)
@@ -203,7 +204,7 @@ class Step:
         if spec["script"]:
             self._write_script()
         if spec["route"] is not None:
-            self._connect()
+            self._connect(spec["route"])
         if self._is_dying:
             raise CannotStart(SIGTERM, "")
 
@@ -234,11 +235,11 @@ class Step:
             raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
         self._spec["programs"][0][0] = path
 
-    def _connect(self) -> None:
+    def _connect(self, route: "Route") -> None:
         spec = self._spec
         try:
             self._link = link = SrunLink(
-                self._poller, spec["route"], self._on_frame, self._on_bad_frame, self._srun_gone
+                self._poller, route, self._on_frame, self._on_bad_frame, self._srun_gone
             )
         except OSError as error:
             raise CannotStart(SIGKILL, f"cannot connect to srun: {error}") from None
@@ -534,26 +535,25 @@ class Step:
 
     # slurmd -----------------------------------------------------------------------------------
 
-    def _obey(self, command: "dict[str, Any]") -> None:
-        what = command["do"]
-        if what == "signal":
+    def _obey(self, command: "Order") -> None:
+        if command["do"] == "signal":
             self._signal(command["number"], command["scope"])
-        elif what == "terminate":
+        elif command["do"] == "terminate":
             self._terminate(command["why"], command["wait_s"])
-        elif what in ("suspend", "resume"):
-            self._suspend(suspended=what == "suspend")
-        elif what == "say":
+        elif command["do"] == "suspend" or command["do"] == "resume":
+            self._suspend(suspended=command["do"] == "suspend")
+        elif command["do"] == "say":
             text = f"{command['text']}\n".encode("utf-8", "surrogateescape")
             self._writer.say(self._stderr, text)
-        elif what == "ping":
-            self._slurmd.tell({"did": what, "tag": command["tag"]})
-        elif what == "pids":
+        elif command["do"] == "ping":
+            self._slurmd.tell({"did": "ping", "tag": command["tag"]})
+        elif command["do"] == "pids":
             pids = {task.task: task.pid for task in self._tasks if not task.is_over}
-            answer = {"did": what, "tag": command["tag"], "tasks": pids, "all": self._processes()}
+            answer = {"did": "pids", "tag": command["tag"], "tasks": pids, "all": self._processes()}
             self._slurmd.tell(answer)
-        elif what == "usage":
+        elif command["do"] == "usage":
             self._measure()
-            answer = {"did": what, "tag": command["tag"], "usage": list(self._usage.items())}
+            answer = {"did": "usage", "tag": command["tag"], "usage": list(self._usage.items())}
             self._slurmd.tell(answer | {"pids": self._processes()})
 
     def _greeting(self) -> "list[dict[str, Any]]":

@@ -2,8 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
+    from pyslurm_ng.d.step_contract import TaskSpec
     from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet
 
 
@@ -12,7 +11,7 @@ class Task:
 
     __slots__ = ("epilog", "inlet", "is_over", "outlets", "pid", "spec", "status", "stderr", "task")
 
-    def __init__(self, spec: "dict[str, Any]") -> None:
+    def __init__(self, spec: "TaskSpec") -> None:
         self.spec = spec
         self.task: int = spec["task"]
         self.pid = 0

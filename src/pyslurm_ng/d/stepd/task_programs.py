@@ -17,8 +17,8 @@ from pyslurm_ng.daemon.process_tree import descendants, signal_below
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any
 
+    from pyslurm_ng.d.step_contract import LoginShell, StepSpec
     from pyslurm_ng.d.stepd.task import Task
 
 EPILOG_LIMIT_S = 5.0
@@ -41,7 +41,7 @@ class TaskPrograms:
         joins: descriptors of the step's control groups.
     """
 
-    def __init__(self, spec: "dict[str, Any]", joins: "list[int]") -> None:
+    def __init__(self, spec: "StepSpec", joins: "list[int]") -> None:
         self._spec = spec
         self._joins = joins
         self._identity = identity_of(spec)
@@ -51,7 +51,7 @@ class TaskPrograms:
         self, environment: "list[bytes]", cwd: str, stdout: int, stderr: int
     ) -> "tuple[int, list[bytes]]":
         """Run all of them; return (wait status of one that failed, the task's environment)."""
-        if self._spec.get("login"):
+        if self._spec["login"] is not None:
             environment = self._login(self._spec["login"], environment)
         for program in self._spec["task_prologs"]:
             status, environment = self._prolog(program, environment, cwd, stdout, stderr)
@@ -84,7 +84,7 @@ class TaskPrograms:
             self.notes.append(f"{name} failed status={status_text(status)}")
         return status, environment
 
-    def _login(self, login: "dict[str, Any]", environment: "list[bytes]") -> "list[bytes]":
+    def _login(self, login: "LoginShell", environment: "list[bytes]") -> "list[bytes]":
         """Return an environment with what the user's login shell sets, as `su -` would.
 
         What the job brought itself wins; `login` has the shell and the values made up for lack of
@@ -162,7 +162,7 @@ class TaskEpilogs:
 
     def __init__(
         self,
-        spec: "dict[str, Any]",
+        spec: "StepSpec",
         later: "Callable[[float, Callable[[], None]], None]",
         say: "Callable[[str], None]",
         done: "Callable[[Task], None]",
@@ -211,7 +211,7 @@ class TaskEpilogs:
 
     def _spawn(self, task: "Task", path: str) -> int:
         """Fork and become the program there: a path of the user's may take for ever."""
-        own = [os.fsencode(item) for item in (*self._spec["env"], *task.spec["env"])]
+        own = [*self._spec["env"], *task.spec["env"]]
         null = os.open(_NULL, os.O_RDWR | os.O_CLOEXEC)
         argv = [os.fsencode(path)]
         stderr = task.stderr if task.stderr >= 0 else null

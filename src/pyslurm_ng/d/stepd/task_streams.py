@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
+
 NULL = "/dev/null"
 PIPE, TERMINAL = 1, 2
 """Where a task's standard input comes from, if the supervisor feeds it."""
@@ -25,7 +27,7 @@ class Started:
         "streams", "temporary",
     )  # fmt: skip
 
-    def __init__(self, spec: "dict[str, Any]") -> None:
+    def __init__(self, spec: "TaskSpec") -> None:
         self.spec = spec
         self.pid = 0
         self.status = 0
@@ -58,7 +60,7 @@ class TaskStreams:
         is_routed: whether streams without a file go to srun.
     """
 
-    def __init__(self, spec: "dict[str, Any]", *, is_routed: bool) -> None:
+    def __init__(self, spec: "StepSpec", *, is_routed: bool) -> None:
         self._spec = spec
         self._is_routed = is_routed
         self._shared = _shared(spec["tasks"])
@@ -140,12 +142,13 @@ class TaskStreams:
         return self._labelled.index(path) if is_labelled else -1, path in self._shared
 
 
-def _shared(tasks: "list[dict[str, Any]]") -> "set[str]":
+def _shared(tasks: "list[TaskSpec]") -> "set[str]":
     """Return the output files that several tasks write: they are opened once."""
     seen: set[str] = set()
     shared: set[str] = set()
     for task in tasks:
-        own = {_from_root(task[name]) for name in ("out", "err") if task[name] not in (None, NULL)}
+        paths = (task["out"], task["err"])
+        own = {_from_root(path) for path in paths if path is not None and path != NULL}
         shared |= own & seen
         seen |= own
     return shared

@@ -44,6 +44,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pyslurm_ng.d.step_contract import StepSpec
+
 REQUEST_BYTES = 8192
 READY = b"ready"
 RECEIVE_FILE = "file"
@@ -265,7 +267,7 @@ def _supervise(path: str, channel: int, title: _Title) -> None:
         signal(SIGCHLD, SIG_DFL)
         _process.become_subreaper()
         _process.set_dumpable(False)
-        spec = step_record.read(path)["spec"]
+        spec: StepSpec = step_record.read(path)["spec"]
         title.set(f"slurmstepd: [{spec['name']}]")
         Step(path, spec, socket(AF_UNIX, SOCK_SEQPACKET, 0, channel)).run()
         code = 0

@@ -1,0 +1,185 @@
+"""What slurmd and the supervisors say to each other, as types; nobody imports this at run time.
+
+They speak msgpack maps, because a supervisor lives for weeks and there is one for each step: a
+library that checks records would cost each of them its start and its memory. These types cost
+nothing (they are imported under TYPE_CHECKING only), and mypy holds both sides to them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias, TypedDict
+
+Entries = list[bytes]  # NAME=value
+
+
+class Route(TypedDict):
+    """How a supervisor reaches its srun."""
+
+    host: str
+    port: int
+    key: bytes
+
+
+class GroupLimits(TypedDict, total=False):
+    """Limits of one control group; what is missing is not limited."""
+
+    mem_mib: int
+    swap_mib: int
+    cpus: list[int]
+    denied: list[list[Any]]
+    dies_whole: bool
+
+
+class CgroupPlan(TypedDict):
+    """The control groups of a step: directories by controller, and limits."""
+
+    version: int
+    job: dict[str, str]
+    step: dict[str, str]
+    job_limits: GroupLimits
+    step_limits: GroupLimits
+
+
+class LoginShell(TypedDict):
+    """What --get-user-env runs to have a user's environment."""
+
+    shell: str
+    home: str
+    env: Entries
+
+
+class Binding(TypedDict):
+    """Where one task may run; what is wrong with that, it is told instead of being started."""
+
+    cpus: bytes
+    memory_mode: int
+    memory_nodes: bytes
+    report: str
+    problem: str
+
+
+TaskPlace = TypedDict(
+    "TaskPlace",
+    {
+        "task": int,
+        "local": int,
+        "env": Entries,
+        # Files; None goes to and from srun.
+        "in": str | None,
+        "out": str | None,
+        "err": str | None,
+    },
+)
+
+
+class TaskSpec(TaskPlace, Binding):
+    """One task; `program` is its number in the step's `programs`."""
+
+    program: int
+
+
+class StepBase(TypedDict):
+    """What scripts and steps have in common."""
+
+    name: str  # 12.0, 12.batch
+    job: int
+    attempt: int
+    step: int
+    node: str
+    node_index: int  # in the step
+    uid: int
+    gid: int
+    groups: list[int]
+    credential: bytes
+    kill_wait: int  # seconds
+    unkillable_s: int
+    cgroup: CgroupPlan | None
+    acct: bool
+    acct_every: int  # seconds; 0: never
+    memory_limit_kib: int
+    oom_kill_step: bool
+    is_batch: bool
+    task_prologs: list[tuple[str, str]]  # what it is called, and the program
+    task_epilogs: list[tuple[str, str]]
+
+
+class StepSpec(StepBase):
+    """All that a supervisor is told: the first record of its step's file."""
+
+    duty: int  # of the launch; 0 for a step of srun
+    since_us: int  # by the clock of this boot
+    env: Entries
+    login: LoginShell | None
+    cwd: str
+    umask: int
+    rlimits: list[tuple[int, int, int]]
+    nice: int
+    script: bytes
+    spool: str
+    append: bool
+    route: Route | None
+    label: bool
+    label_width: int
+    pty: bool
+    rows: int
+    columns: int
+    no_kill: bool
+    waits_for_children: bool
+    programs: list[list[str]]
+    tasks: list[TaskSpec]
+
+
+class FileSpec(TypedDict):
+    """A file that sbcast sends: whose, where to, and how it is left."""
+
+    uid: int
+    gid: int
+    groups: list[int]
+    path: str
+    mode: int
+    times_us: list[int]
+    force: bool
+    make_directory: bool
+    is_packed: bool
+
+
+# Orders to a supervisor --------------------------------------------------------------------------
+
+
+class SignalOrder(TypedDict):
+    """Signal the script alone, or all processes of the step."""
+
+    do: Literal["signal"]
+    number: int
+    scope: Literal["script", "all"]
+
+
+class TerminateOrder(TypedDict):
+    """End the step: SIGTERM, and SIGKILL after `wait_s`; `why` goes to its stderr."""
+
+    do: Literal["terminate"]
+    why: str
+    wait_s: float
+
+
+class SuspendOrder(TypedDict):
+    """Stop all processes of the step, or let them go on."""
+
+    do: Literal["suspend", "resume"]
+
+
+class SayOrder(TypedDict):
+    """Write a line to the step's stderr."""
+
+    do: Literal["say"]
+    text: str
+
+
+class Question(TypedDict):
+    """Ask whether it is there, for its processes, or for its usage; `tag` comes back."""
+
+    do: Literal["ping", "pids", "usage"]
+    tag: int
+
+
+Order: TypeAlias = "SignalOrder | TerminateOrder | SuspendOrder | SayOrder | Question"
