@@ -18,6 +18,7 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.frame.plan import Plan, PlannedNodes, Wait
 
 _LATE_US = 500_000  # a second's turn of the loop is never exact
+_KEEP_PRIORITY = frozenset((ev.JobEnded, ev.ArrayTaskSplit, ev.JobPurged))
 
 
 @dataclass(slots=True)
@@ -198,7 +199,8 @@ class Soft:
         """Count what happened to jobs."""
         jobs = self.jobs
         for event in events:
-            self._keep_priority(event)
+            if type(event) in _KEEP_PRIORITY:
+                self._keep_priority(event)
             if isinstance(event, ev.JobSubmitted):
                 jobs.submitted += max(1, event.array_count)
             elif isinstance(event, ev.JobAllocated):

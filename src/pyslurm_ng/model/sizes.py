@@ -89,7 +89,7 @@ def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
     )
     if partition is not None:
         nodes_max = min(nodes_max, partition.max_nodes)
-    per_node, per_cpu, per_gpu, whole = _memory(request, partition)
+    per_node, per_cpu, per_gpu, whole = memory_amounts(request, partition)
     return JobSizes(
         nodes_min, nodes_max, tasks, cpus_per_task, cpus, per_node, per_cpu, per_gpu, whole,
         cpus_per_gpu,
@@ -197,7 +197,7 @@ def _counts(
     return nodes_min, min(nodes_max, INFINITE), tasks, cpus_each, cpus, with_gpus
 
 
-def _memory(request: JobRequest, partition: Partition | None) -> tuple[int, int, int, bool]:
+def memory_amounts(request: JobRequest, partition: Partition | None) -> tuple[int, int, int, bool]:
     """Return memory (per node, per CPU, per GPU, whole node) as asked or by default."""
     if request.mem_per_gpu_mib:
         return 0, 0, request.mem_per_gpu_mib, False

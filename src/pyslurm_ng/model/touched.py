@@ -37,6 +37,7 @@ _JOB_AND_NODES = (
     ev.JobResized,
 )
 _ABOUT_A_JOB = frozenset((*_ONE_JOB, *_JOB_AND_NODES))
+_ABOUT_JOBS = frozenset((ev.ArrayTaskSplit, ev.JobPurged, ev.TimesMoved, ev.ConfigLoaded))
 _job_id = attrgetter("job_id")
 _SHOWN_BY_NODES = (
     ev.ConfigLoaded,
@@ -48,12 +49,18 @@ _SHOWN_BY_NODES = (
 )
 # Jobs that were cleaning up on a lost node give it back, which no record of theirs shows.
 _NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
+_ABOUT_NODES = frozenset(
+    (*_NODES, *_SHOWN_BY_NODES, ev.DutiesDone, ev.JobAllocated, ev.NodeRegistered, ev.TimesMoved)
+)
 
 
 def touched_jobs(event: ev.AnyEvent) -> Ids:
     """Return the ids of the jobs whose records an event changed; `EVERYTHING` stands for all."""
-    if type(event) in _ABOUT_A_JOB:  # most events are; each is asked several times
+    kind = type(event)  # each event is asked several times
+    if kind in _ABOUT_A_JOB:
         return (_job_id(event),)
+    if kind not in _ABOUT_JOBS:
+        return ()
     if isinstance(event, ev.ArrayTaskSplit):
         return (event.array_job_id, event.job_id)
     if isinstance(event, ev.JobPurged):
@@ -71,6 +78,8 @@ def touched_nodes(event: ev.AnyEvent) -> Ids:
     `EVERYTHING` stands for all. For an event that frees nodes without naming them the caller adds
     the nodes of the job, which it knows from the Cluster: see `nodes_follow_job`.
     """
+    if type(event) not in _ABOUT_NODES:
+        return ()
     if isinstance(event, ev.DutiesDone):
         return tuple(node_id for node_id, _ in event.done)
     if isinstance(event, ev.JobAllocated):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from pyslurm_ng.base.units import whole_number
 
@@ -55,6 +56,7 @@ def default_node_word(tasks: int, nodes: int) -> str:
     return "block" if tasks > nodes else "cyclic"
 
 
+@lru_cache(maxsize=256)
 def parse_distribution(text: str, plane_size: int = 0) -> Distribution:
     """Return what `--distribution=text` says.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.base.tres import parse_weights
@@ -172,7 +173,12 @@ def raw_factors(flags: set[str]) -> frozenset[str]:
 
 def selection(conf: SlurmConf) -> Selection:
     """Return how cores and devices are chosen; a submission needs no more of the policy."""
-    select = {word.upper() for word in conf.select_type_parameters}
+    return _selection(conf.select_type_parameters, allows_special=conf.allow_spec_resources_usage)
+
+
+@lru_cache(maxsize=8)  # each submission asks, and few configurations are about
+def _selection(words: tuple[str, ...], *, allows_special: bool) -> Selection:
+    select = {word.upper() for word in words}
     return Selection(
         with_memory=any(word.endswith("MEMORY") for word in select) or not select,
         least_loaded="CR_LLN" in select,
@@ -184,7 +190,7 @@ def selection(conf: SlurmConf) -> Selection:
         one_task_per_gpu="ONE_TASK_PER_SHARING_GRES" in select,
         spreads_parts="LL_SHARED_GRES" in select,
         enforces_binding="ENFORCE_BINDING_GRES" in select,
-        allows_special=conf.allow_spec_resources_usage,
+        allows_special=allows_special,
     )
 
 

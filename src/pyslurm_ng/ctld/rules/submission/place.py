@@ -24,7 +24,7 @@ from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
-from pyslurm_ng.model.sizes import job_sizes, node_sizes, total
+from pyslurm_ng.model.sizes import job_sizes, memory_amounts, node_sizes, total, wants_gpus
 from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
 from pyslurm_ng.sched.demand.demand import limit_in
 from pyslurm_ng.sched.frame.policy import selection
@@ -111,6 +111,8 @@ def _check_counts(request: JobRequest) -> Reject | None:
 
 def check_memory(request: JobRequest, partition: Partition) -> Reject | None:
     """Refuse memory that, with the CPUs, GPUs or nodes asked for, is no number of 64 bits."""
+    if not (any(memory_amounts(request, partition)[:3]) or wants_gpus(request)):
+        return None
     sizes = job_sizes(request, partition)
     for field, amount, count in (
         ("mem_per_node_mib", sizes.mem_per_node_mib, sizes.nodes_min),
