@@ -53,7 +53,6 @@ LARGE_CLASSES = {
     "wire.stream.StreamServer": (325, 25),
 }
 LONG_FILES = {
-    "_records.pyx": 800,
     "d/core.py": 660,
     "d/daemon.py": 915,
     "d/stepd/supervisor.py": 755,
