@@ -38,7 +38,6 @@ LARGE_CLASSES = {
     "d.core.NodeCore": (485, 35),
     "d.daemon.Daemon": (805, 53),
     "d.stepd.supervisor.Step": (680, 50),
-    "dbd.service.Service": (420, 36),
     "model.cluster.Cluster": (500, 28),
     "sched.backfill.first_fit._Pass": (387, 25),
     "sched.backfill.walk.Walk": (440, 25),

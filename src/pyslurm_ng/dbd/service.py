@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import pwd
-import queue
 import threading
 import time
 from collections import OrderedDict
@@ -28,25 +27,23 @@ from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.admin.words import UnknownWordError
+from pyslurm_ng.dbd.association_calls import AssociationCalls
+from pyslurm_ng.dbd.call_counts import CallCounts
 from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_retries
-from pyslurm_ng.dbd.ingest.batches import GapError, ingest
-from pyslurm_ng.dbd.ingest.frames import NewerRecordError, Problem, decode_frame
+from pyslurm_ng.dbd.ingest.batches import ingest
+from pyslurm_ng.dbd.ingest.frames import Problem, decode_frame
 from pyslurm_ng.dbd.readers import Query, Readers
-from pyslurm_ng.dbd.updates import association_update
+from pyslurm_ng.dbd.writer import Work, Writer
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
 from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
-WRITE_QUEUE = 1024
 REMEMBERED_REPLIES = 1000
 PATIENCE_S = 8
 """How long a request waits for a database that does not answer. A controller's batch is then
 refused and sent again: the journal is the queue, and users' changes must not wait behind it."""
-LOOK_AGAIN_S = 2.0
 TOO_LONG = "the query took too long: name fewer jobs, or a shorter time with -S and -E"
-
-Work = Callable[[], msgspec.Struct]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,20 +80,18 @@ class Service:
         self._on_shutdown = on_shutdown
         self._on_reconfigure = on_reconfigure
         self._loop = asyncio.get_running_loop()
-        self._writes: queue.Queue[tuple[Call, Work] | None] = queue.Queue(WRITE_QUEUE)
         self._stopping = threading.Event()
         self._readers = Readers(self._loop, self._internal)
         self._operators: set[int] = set()  # uids seen as such: their queries go first
-        self._writer = threading.Thread(target=self._write_all, name="writer", daemon=True)
-        self._waiting: dict[Call, asyncio.TimerHandle] = {}
+        self._association_calls = AssociationCalls(
+            database, self._readers, post=self._post, note_error=self._note_database_error
+        )
         self._replies: OrderedDict[tuple[int, bytes], msg.ChangeResult] = OrderedDict()
         self.faults = Faults(log)
         self.records = 0
         self.retries = 0
-        self._since_us = time.time_ns() // 1000
-        self._by_kind: dict[str, list[int]] = {}
-        self._by_uid: dict[int, list[int]] = {}
-        self._writer.start()
+        self._counts = CallCounts()
+        self._writer = Writer(post=self._post, bug=self._internal, faults=self.faults)
 
     def handle(self, call: Call) -> None:
         """Take one request; the stream server's handler."""
@@ -114,7 +109,7 @@ class Service:
             case msg.ChangeEntities():
                 self._write(call, lambda: self._change(call, request), begun)
             case msg.AwaitAssociations():
-                self._await(call, request)
+                self._association_calls.park(call, request)
             case msg.ListJobRecords():
                 self._submit(call, lambda asked: self._list_jobs(asked, request), begun)
             case msg.ListEntities():
@@ -140,20 +135,9 @@ class Service:
     def close(self) -> None:
         """Finish the write under way, give up the rest; nothing acknowledged is lost by that."""
         self._stopping.set()
-        self._drain()
-        self._writer.join(15)
+        self._writer.close()
         self._readers.close()
-        for timer in self._waiting.values():
-            timer.cancel()
-        self._waiting.clear()
-
-    def _drain(self) -> None:
-        while True:
-            try:
-                self._writes.get_nowait()
-            except queue.Empty:
-                break
-        self._writes.put(None)
+        self._association_calls.close()
 
     # Writing ----------------------------------------------------------------------------------
 
@@ -162,34 +146,9 @@ class Service:
             try:
                 return work()
             finally:
-                self._count(call, begun)
+                self._counts.count(call, begun)
 
-        try:
-            self._writes.put_nowait((call, timed))
-        except queue.Full:
-            call.error(int(Errno.ESLURM_DB_CONNECTION), "slurmdbd is busy, try again")
-
-    def _write_all(self) -> None:
-        """The writing thread."""
-        while True:
-            item = self._writes.get()
-            if item is None:
-                return
-            call, work = item
-            try:
-                answer = work()
-            except NewerRecordError as error:
-                self.faults.note("newer_record", str(error))
-                self._post(call.error, int(Errno.SLURM_PROTOCOL_VERSION_ERROR), str(error))
-            except (RefusedError, GapError) as error:
-                self.faults.note("refused", f"{call.kind}: {error}")
-                self._post(call.error, int(Errno.ESLURM_BAD_NAME), str(error))
-            except sa.exc.SQLAlchemyError as error:
-                self._post(call.error, int(Errno.ESLURM_DB_CONNECTION), error_text(error))
-            except Exception as bug:  # noqa: BLE001 - reported; the thread must go on
-                self._internal(call, bug)
-            else:
-                self._post(call.reply, answer)
+        self._writer.put(call, timed)
 
     def _post(self, function: Callable[..., Any], *arguments: Any) -> None:
         if not self._loop.is_closed():
@@ -256,7 +215,7 @@ class Service:
             f"cluster {request.cluster} registered from {request.control_host}:"
             f"{request.control_port}, journal stored up to {answer.sequence}"
         )
-        self._post(self._tell_all)
+        self._post(self._association_calls.tell_all)
         return answer
 
     def _rewind(self, request: msg.RewindJournal) -> Done:
@@ -282,7 +241,7 @@ class Service:
                 self._replies[key] = result
                 while len(self._replies) > REMEMBERED_REPLIES:
                     self._replies.popitem(last=False)
-            self._post(self._tell_all)
+            self._post(self._association_calls.tell_all)
         return result
 
     def _is_service(self, uid: int) -> bool:
@@ -310,7 +269,7 @@ class Service:
             call,
             PRIVILEGED if is_first else uid,
             lambda asked: self._answering(call, steps(asked)),
-            lambda: self._count(call, begun),
+            lambda: self._counts.count(call, begun),
         )
 
     def _answering(self, call: Call, steps: Iterator[bool]) -> Iterator[bool]:
@@ -380,96 +339,20 @@ class Service:
             self._post(call.part, part)
             yield False
 
-    # Associations to the controllers ----------------------------------------------------------
-
-    def _await(self, call: Call, request: msg.AwaitAssociations) -> None:
-        """Park the call; answer at once if it lacks something."""
-        timer = self._loop.call_later(request.wait_s, self._answer_empty, call)
-        self._waiting[call] = timer
-        call.on_gone(lambda: self._drop(call))
-        self._look_for(call)
-
-    def _tell_all(self) -> None:
-        """Something changed: look for every controller whether it lacks it."""
-        for call in self._waiting:
-            self._look_for(call)
-
-    def _look_for(self, call: Call) -> None:
-        self._readers.submit(call, PRIVILEGED, self._look_for_update, lambda: None)
-
-    def _look_for_update(self, asked: Query) -> Iterator[bool]:
-        call = asked.call
-        request = call.request
-        assert isinstance(request, msg.AwaitAssociations)
-        try:
-            with self._database.read() as connection:
-                update = association_update(
-                    connection, request.cluster, request.store_id, request.version
-                )
-        except sa.exc.SQLAlchemyError as error:
-            self._note_database_error(error)
-            self._post(self._look_again, call)
-            return
-        if update is not None:
-            self._post(self._answer_update, call, update)
-        yield True
-
-    def _look_again(self, call: Call) -> None:
-        """After an error of the database; the controller itself waits for much longer."""
-        if call in self._waiting:
-            self._loop.call_later(LOOK_AGAIN_S, self._look_for, call)
-
-    def _answer_update(self, call: Call, update: msg.AssociationUpdate) -> None:
-        if self._forget(call):
-            call.reply(update)
-
-    def _answer_empty(self, call: Call) -> None:
-        request = call.request
-        assert isinstance(request, msg.AwaitAssociations)
-        if self._forget(call):
-            call.reply(
-                msg.AssociationUpdate(
-                    request.store_id, request.version, False, [], [], [], [], [], [], []
-                )
-            )
-
-    def _drop(self, call: Call) -> None:
-        self._forget(call)
-
-    def _forget(self, call: Call) -> bool:
-        timer = self._waiting.pop(call, None)
-        if timer is None:
-            return False
-        timer.cancel()
-        return True
-
-    # Counting ---------------------------------------------------------------------------------
-
-    def _count(self, call: Call, begun: int) -> None:
-        spent_us = (time.monotonic_ns() - begun) // 1000
-        rows = (
-            self._by_kind.setdefault(call.kind, [0, 0]),
-            self._by_uid.setdefault(call.peer.uid, [0, 0]),
-        )
-        for row in rows:
-            row[0] += 1
-            row[1] += spent_us
-
     def _stats(self, clear: bool) -> msg.DbdStats:
+        counts = self._counts
         answer = msg.DbdStats(
-            self._since_us,
+            counts.since_us,
             time.time_ns() // 1000,
-            [(kind, count, total) for kind, (count, total) in list(self._by_kind.items())],
-            [(uid, count, total) for uid, (count, total) in list(self._by_uid.items())],
+            counts.by_kind(),
+            counts.by_uid(),
             self.records,
             self.retries,
             dict(self.faults.counts),
         )
         if clear:
-            self._by_kind.clear()
-            self._by_uid.clear()
+            counts.clear()
             self.faults.reset()
-            self._since_us = time.time_ns() // 1000
         return answer
 
 

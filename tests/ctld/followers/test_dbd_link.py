@@ -301,7 +301,7 @@ def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
         for line in ("add account chem", "add user bob account=chem"):
             await loop.run_in_executor(None, manage, accounting.database, line)
             # Changes made beside the daemon are not announced; the daemon's own are.
-            accounting._service._tell_all()
+            accounting._service._association_calls.tell_all()
             known = len(controller.updates)
             await until(lambda known=known: len(controller.updates) > known)  # type: ignore[misc]
         assert not controller.updates[1].is_full
