@@ -23,7 +23,7 @@ from tests.cli.run_command import run_command
         ("scontrol show frob", "invalid entity:frob for keyword:show \n"),
         ("scontrol show job x", "slurm_load_jobs error: Invalid job id specified\n"),
         ("scontrol show job 998,999", "slurm_load_jobs error: Invalid job id specified\n"),
-        ("scontrol update", "too few arguments for keyword:update\n"),
+        ("scontrol update", "too few arguments for update keyword\n"),
         ("scontrol hold", "too few arguments for keyword:hold\n"),
         ("scontrol takeover", "scontrol: error: takeover is not supported yet\n"),
         ("scontrol update JobId=29 StartTime=frob", None),

@@ -389,7 +389,7 @@ def test_partition_life(monkeypatch: pytest.MonkeyPatch) -> None:
     bad = run(monkeypatch, reference, "root", "scontrol update PartitionName=new OverSubscribe=X")
     assert bad.code == 1 and "Traceback" not in bad.stderr
     used = run(monkeypatch, reference, "root", "scontrol delete PartitionName=main")
-    assert used.stderr == "slurm_delete_partition error: Partition is in use\n"
+    assert used.stderr == "delete_partition PartitionName=main: Partition is in use\n"
     assert run(monkeypatch, reference, "root", "scontrol delete PartitionName=new").code == 0
     assert "new" not in partitions
     denied = run(monkeypatch, reference, "alice", "scontrol delete PartitionName=main")

@@ -72,7 +72,7 @@ def test_update_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(item.later) == 59
     assert run(monkeypatch, reference, "scontrol delete reservation=maint").code == 0
     printed = run(monkeypatch, reference, "scontrol delete ReservationName=maint")
-    text = "slurm_delete_reservation error: Requested reservation is invalid\n"
+    text = "delete_reservation ReservationName=maint: Requested reservation is invalid\n"
     assert printed == Printed("", text, 1)
     printed = run(monkeypatch, reference, "scontrol show reservation maint")
     assert printed.code == 1

@@ -1,4 +1,16 @@
-"""The `Key=Value` words of scontrol create and update."""
+"""The `Key=Value` words of scontrol create, update and delete."""
+
+_ENTITIES = ("nodename", "partitionname", "reservationname", "jobid", "jobname", "stepid")
+_SHORTEST = {"jobid": 3, "nodename": 3, "partitionname": 3, "reservationname": 3, "jobname": 4}
+
+
+def entity_of(key: str) -> str:
+    """Return what a key names, as `partitionname` for `Part`, or ""; any case, or abbreviated."""
+    word = key.lower()
+    for name in _ENTITIES:
+        if name.startswith(word) and len(word) >= _SHORTEST.get(name, 4):
+            return name
+    return ""
 
 
 def words_to_settings(words: "list[str]") -> "list[tuple[str, str, str]]":

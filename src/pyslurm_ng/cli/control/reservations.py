@@ -3,7 +3,7 @@
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import Table, say
-from pyslurm_ng.cli.control.keys import find_key
+from pyslurm_ng.cli.control.keys import entity_of, find_key
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.fmt import Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
@@ -34,7 +34,6 @@ _ALIASES = {
     "start": "starttime",
     "user": "users",
 }
-_NAMES = ("reservation", "reservationname", "name")
 _ONE_PARTITION = (
     "Note, unless nodes are directly requested a reservation must exist in a single partition.\n"
     "If no partition is requested the default partition is assumed."
@@ -77,16 +76,6 @@ def update(session: "Session", words: "list[str]") -> int:
     return _change(session, request, "updating", "Reservation updated.")
 
 
-def delete(session: "Session", name: str) -> int:
-    """Delete a reservation."""
-    try:
-        session.client.change("DeleteReservation", {"name": name})
-    except SlurmError as error:
-        say(f"slurm_delete_reservation error: {_last_line(error)}")
-        return 1
-    return 0
-
-
 def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, Any] | int":
     """Return the request that words ask for, or an exit code after saying why there is none."""
     name = ""
@@ -95,7 +84,7 @@ def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, An
         key, equals, value = word.partition("=")
         sign = key[-1:] if key[-1:] in ("+", "-") else ""
         key = key.rstrip("+-")
-        if key.lower() in _NAMES:
+        if entity_of(key) == "reservationname" or key.lower() == "name":
             name = value
             continue
         found = find_key(key, KEYS, _ALIASES)

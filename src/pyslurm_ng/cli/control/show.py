@@ -16,6 +16,16 @@ ENTITIES = (
     "hostlistsorted hostnames jobs licenses nodes partitions reservations resources slurmd steps "
     "topology topoconf"
 ).split()
+# Keys of update that show takes, too.
+_OTHER_NAMES = {
+    "jobid": "jobs",
+    "partitionname": "partitions",
+    "reservationname": "reservations",
+}
+# How many letters Slurm wants of an entity; of the others one is enough.
+_SHORTEST = {"hostlist": 5, "hostlistsorted": 9, "hostnames": 5} | dict.fromkeys(
+    ("bbstat", "burstbuffer", "licenses", "partitions", "partitionname", "slurmd", "steps"), 2
+)
 REFUSED_ENTITIES = "aliases resources".split()
 _OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
 
@@ -25,12 +35,9 @@ def show(session: "Session", arguments: "list[str]") -> int:
     need(arguments, "show")
     word, rest = arguments[0], arguments[1:]
     entity, equals, value = word.partition("=")
-    lower = entity.lower()
     if equals and value:
         rest = [value, *rest]
-    found = next((name for name in ENTITIES if lower and name.startswith(lower)), "")
-    if lower in ("hostlist", "hostnames"):
-        found = lower
+    found = _find_entity(entity.lower())
     if not found:
         session.complain(f"invalid entity:{word} for keyword:show ")
         return 1
@@ -42,6 +49,14 @@ def show(session: "Session", arguments: "list[str]") -> int:
     if len(rest) > 1 and found not in ("assoc_mgr", "topology"):
         fail(f"too many arguments for keyword:{' '.join(arguments)}")
     return _action(found)(session, rest)
+
+
+def _find_entity(word: str) -> str:
+    """Return the entity that a word in lower case names, abbreviated or not, or ""."""
+    for name in (*ENTITIES, *_OTHER_NAMES):
+        if name.startswith(word) and len(word) >= _SHORTEST.get(name, 1):
+            return _OTHER_NAMES.get(name, name)
+    return ""
 
 
 def _action(entity: str) -> "Action":

@@ -5,8 +5,7 @@ import os
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import fail, say, uid_of
-from pyslurm_ng.cli.control.keys import find_key, words_to_settings
-from pyslurm_ng.cli.control.session import need
+from pyslurm_ng.cli.control.keys import entity_of, find_key, words_to_settings
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -83,26 +82,25 @@ def refuse(word: str) -> "int":
 
 def update(session: "Session", words: "list[str]") -> int:
     """Find out what is to be changed and change it."""
-    need(words, "update")
+    _need(words, "update")
+    words = _joined_job_id(words)
     settings = words_to_settings(words)
-    names = {key.lower() for key, _, _ in settings}
-    for entity, keys in (
-        (_update_step, ("stepid",)),
-        (_update_job, ("jobid", "job")),
-        (_update_node, ("nodename", "node")),
+    names = {entity_of(key) for key, _, _ in settings}
+    # A job has a partition and a reservation, a reservation has a partition: the first is meant.
+    for entity, act in (
+        ("stepid", _update_step),
+        ("jobid", _update_job),
+        ("jobname", _update_job),
+        ("nodename", _update_node),
     ):
-        if names.intersection(keys):
-            return entity(session, settings)
-    if names.intersection(("reservationname", "reservation")):
+        if entity in names:
+            return act(session, settings)
+    if "reservationname" in names:
         from pyslurm_ng.cli.control import reservations
 
         return reservations.update(session, words)
     if "partitionname" in names:
-        return _update_partition(session, settings)
-    if "jobname" in names or "name" in names:
-        return _update_job(session, settings)
-    if "partition" in names:
-        return _update_partition(session, settings)
+        return _partition(session, settings, create=False)
     say(
         "No valid entity in update command\n"
         'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "StepId"'
@@ -110,19 +108,31 @@ def update(session: "Session", words: "list[str]") -> int:
     return 1
 
 
+def _need(words: "list[str]", keyword: str) -> None:
+    """Leave where nothing is named; Slurm has other words here than for its other commands."""
+    if not words:
+        fail(f"too few arguments for {keyword} keyword")
+
+
+def _joined_job_id(words: "list[str]") -> "list[str]":
+    """Return the words with `JobId 27` as `JobId=27`, which Slurm takes for jobs alone."""
+    if len(words) > 1 and entity_of(words[0]) == "jobid" and "=" not in words[1]:
+        return [f"{words[0]}={words[1]}", *words[2:]]
+    return words
+
+
 # Jobs -----------------------------------------------------------------------------------------
 
 
 def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
     request: dict[str, Any] = {"settings": {}}
-    names = {key.lower() for key, _, _ in settings}
-    by_id = bool(names & {"jobid", "job"})
+    by_id = any(entity_of(key) == "jobid" for key, _, _ in settings)
     for key, value, word in settings:
         lower = key.lower()
-        if lower in ("jobid", "job"):
+        if entity_of(key) == "jobid":
             ids = job_ids([value])
             request["jobs"] = ids
-        elif lower == "jobname" and not by_id:
+        elif entity_of(key) == "jobname" and not by_id:
             request["name"] = value
         elif lower == "userid":
             request["uid"] = uid_of(value)
@@ -259,8 +269,7 @@ def change_jobs(
 def _update_step(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
     request: dict[str, Any] = {}
     for key, value, word in settings:
-        lower = key.lower()
-        if lower == "stepid":
+        if entity_of(key) == "stepid":
             request["step"] = value
         elif find_key(key, ["TimeLimit"], {}) == "timelimit":
             if not value or _is_invalid("timelimit", value):
@@ -281,7 +290,7 @@ def _update_node(session: "Session", settings: "list[tuple[str, str, str]]") -> 
     request: dict[str, Any] = {"nodes": "", "settings": {}}
     values = request["settings"]
     for key, value, word in settings:
-        if key.lower() in ("nodename", "node"):
+        if entity_of(key) == "nodename":
             request["nodes"] = value
             continue
         name = find_key(key, NODE_KEYS, _NODE_ALIASES)
@@ -323,9 +332,7 @@ def _send(session: "Session", kind: str, request: "dict[str, Any]") -> int:
             return refuse(f"{detail}={value}")
         if detail:
             say(detail)
-        verb = {"DeletePartition": "slurm_delete_partition"}.get(kind, "slurm_update")
-        if request.get("create"):
-            verb = "slurm_create_partition"
+        verb = "slurm_create_partition" if request.get("create") else "slurm_update"
         say(f"{verb} error: {text}")
         return 1
     return 0
@@ -334,14 +341,10 @@ def _send(session: "Session", kind: str, request: "dict[str, Any]") -> int:
 # Partitions -----------------------------------------------------------------------------------
 
 
-def _update_partition(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
-    return _partition(session, settings, create=False)
-
-
 def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, create: bool) -> int:
     request: dict[str, Any] = {"name": "", "settings": {}, "create": create}
     for key, value, word in settings:
-        if key.lower() in ("partitionname", "partition"):
+        if entity_of(key) == "partitionname":
             request["name"] = value
             continue
         name = find_key(key, PARTITION_KEYS, {"shared": "oversubscribe"})
@@ -355,45 +358,56 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
 
 
 def create(session: "Session", words: "list[str]") -> int:
-    """`scontrol create partition|reservation|node ...`."""
-    need(words, "create")
-    entity = words[0].lower() if words and "=" not in words[0] else ""
-    settings = words_to_settings(words[1:] if entity else words)
-    names = {key.lower() for key, _, _ in settings}
-    if entity.startswith("part") or (not entity and "partitionname" in names):
-        return _partition(session, settings, create=True)
-    if entity.startswith("res") or names & {"reservation", "reservationname"}:
-        from pyslurm_ng.cli.control import reservations
-
-        return reservations.create(session, words[1:] if entity else words)
-    if entity.startswith("node") or "nodename" in names:
+    """`scontrol create partition|reservation|node ...`, or with the entity as a key."""
+    _need(words, "create")
+    word = "" if "=" in words[0] else entity_of(words[0])
+    rest = words[1:] if word else words
+    settings = words_to_settings(rest)
+    names = {word} if word else {entity_of(key) for key, _, _ in settings}
+    if "nodename" in names:
         say("scontrol: error: create node is not supported yet")
         return 1
-    say(
-        "No valid entity in create command\n"
-        'Input line must include "NodeName", "PartitionName" or "Reservation"'
-    )
+    if "reservationname" in names:
+        from pyslurm_ng.cli.control import reservations
+
+        return reservations.create(session, rest)
+    if "partitionname" in names:
+        return _partition(session, settings, create=True)
+    say(f"scontrol: error: Invalid creation entity: {words[0]}")
     return 1
 
 
 def delete(session: "Session", words: "list[str]") -> int:
-    """`scontrol delete PartitionName=NAME|ReservationName=NAME`."""
-    need(words, "delete")
-    if len(words) == 2 and "=" not in words[0]:
-        words = [f"{words[0]}={words[1]}"]
-    key, _, value = words[0].partition("=")
-    lower = key.lower()
-    if lower.startswith("partition") and value:
-        return _send(session, "DeletePartition", {"name": value})
-    if lower.startswith("reservation") and value:
-        from pyslurm_ng.cli.control import reservations
-
-        return reservations.delete(session, value)
-    if lower.startswith("node"):
-        say(f"scontrol: error: delete {lower} is not supported yet")
+    """`scontrol delete ENTITY=NAME`, or with a space between."""
+    _need(words, "delete")
+    key, equals, value = words[0].partition("=")
+    entity = entity_of(key)
+    if not equals and len(words) == 2:
+        value = words[1]
+    elif not equals or len(words) > 1:
+        say("scontrol: error: Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'")
         return 1
-    say(f"Invalid entity in delete command: {words[0]}")
+    if entity == "partitionname":
+        return _delete(session, "DeletePartition", value, f"delete_partition {' '.join(words)}")
+    if entity == "reservationname":
+        return _delete(session, "DeleteReservation", value, f"delete_reservation {' '.join(words)}")
+    if entity == "nodename":
+        say("scontrol: error: delete node is not supported yet")
+        return 1
+    say(f"Invalid deletion entity: {words[0]}")
     return 1
+
+
+def _delete(session: "Session", kind: str, name: str, doing: str) -> int:
+    try:
+        session.client.change(kind, {"name": name})
+    except SlurmError as error:
+        lines = error.text.split("\n")
+        for line in lines[:-1]:
+            say(line)
+        say(f"{doing}: {lines[-1]}")
+        return 1
+    return 0
 
 
 ACTIONS: "dict[str, Action]" = {"create": create, "delete": delete, "update": update}
