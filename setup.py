@@ -1,8 +1,8 @@
 """Build the Cython modules; everything else is in pyproject.toml.
 
 A module is built when its source is there, in the order of need:
-`_records` (packed records and command output), `_select` (scheduling kernels) and `_process`
-(process start).
+`kernels.records` (packed records and command output), `_select` (scheduling kernels, of pieces in
+`kernels`) and `kernels.process` (process start).
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 SOURCE = Path("src/pyslurm_ng")
+KERNELS = SOURCE / "kernels"
 # Bounds checks cost kernels some 10 %, so they are for checked builds only.
 CHECKED = os.environ.get("PYSLURM_DEBUG_KERNELS") == "1"
 
 extensions = [
     Extension(
         f"pyslurm_ng.{name}",
-        [str(SOURCE / f"{name}.pyx")],
-        depends=[str(path) for path in (*SOURCE.glob("*.h"), *SOURCE.glob("*.pxi"))],
+        [str(SOURCE / f"{name.replace('.', '/')}.pyx")],
+        depends=[str(path) for path in (*KERNELS.glob("*.h"), *KERNELS.glob("*.pxi"))],
         # The kernels' loops over time slots want vectors; elsewhere -O3 only makes code larger.
         extra_compile_args=[
             "-O3" if name == "_select" else "-O2",
@@ -30,8 +31,7 @@ extensions = [
         ],
         extra_link_args=["-s"],
     )
-    for name in ("_records", "_select", "_process")
-    if (SOURCE / f"{name}.pyx").exists()
+    for name in ("kernels.records", "_select", "kernels.process")
 ]
 
 setup(
@@ -48,6 +48,4 @@ setup(
         force=CHECKED,
         quiet=True,
     )
-    if extensions
-    else [],
 )

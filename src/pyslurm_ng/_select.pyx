@@ -37,7 +37,7 @@ def untracked(list items):
     return items
 
 
-include "_numbers.pxi"
+include "kernels/numbers_by_job.pxi"
 
 
 cdef struct Place:
@@ -220,16 +220,16 @@ def places_used(const int32_t[::1] placed, Py_ssize_t nodes):
     return used
 
 
-include "_profile.pxi"
-include "_easy.pxi"
+include "kernels/profile.pxi"
+include "kernels/easy_backfill.pxi"
 
 
 # Single nodes over time --------------------------------------------------------------------------
 
 cdef extern from *:
     """
-    #include "_grid_planes.h"
-    #include "_grid_rows.h"
+    #include "kernels/grid_planes.h"
+    #include "kernels/grid_rows.h"
     static inline int pyslurm_popcount(unsigned long long word) { return __builtin_popcountll(word); }
     static inline int pyslurm_lowest(unsigned long long word) { return __builtin_ctzll(word); }
     """
@@ -297,7 +297,7 @@ cdef extern from *:
                        int32_t threshold, uint64_t bit, grid_memory **memory,
                        grid_words *words) noexcept nogil
 
-include "_units.pxi"
+include "kernels/network_units.pxi"
 
 cdef enum:
     MOST_RESOURCES = 32
@@ -355,9 +355,9 @@ cdef struct Cut:
 
 
 # One class, a layer to a file; each needs only those before it.
-include "_grid_nodes.pxi"
-include "_grid_trials.pxi"
-include "_grid_choosing.pxi"
-include "_grid_searching.pxi"
-include "_grid_spreading.pxi"
-include "_grid_holding.pxi"
+include "kernels/grid_nodes.pxi"
+include "kernels/grid_trials.pxi"
+include "kernels/grid_choosing.pxi"
+include "kernels/grid_searching.pxi"
+include "kernels/grid_spreading.pxi"
+include "kernels/grid_holding.pxi"

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE, REQ_HOLD, REQ_NODES_SET, REQ_NTASKS_SET
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
@@ -23,6 +22,7 @@ from pyslurm_ng.ctld.routes import QUERIES, RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.soft import NodeMeasures, Soft
+from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check

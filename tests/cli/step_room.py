@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyslurm_ng._records import pack
+from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire import step_io
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"

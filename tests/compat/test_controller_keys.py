@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng._records import project
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import SHOW_ALL, STEP_OVERLAP
 from pyslurm_ng.ctld.configuration import load_configuration
@@ -32,6 +31,7 @@ from pyslurm_ng.ctld.start import (
 )
 from pyslurm_ng.d.controllers import Controllers
 from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.reservation import Reservation

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng._records import project
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.check import topologies_of
 from pyslurm_ng.conf.gres_conf import parse_gres_conf
@@ -16,6 +15,7 @@ from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.d.host.gres import node_gres
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Limits, Qos

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng._records import project
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.wire.client import SlurmError
 from tests.ctld.controller import SOURCE, Controller, wait_for
 

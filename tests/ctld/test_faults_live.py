@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng._records import project
+from pyslurm_ng.kernels.records import project
 from tests.ctld.controller import Controller, wait_for
 
 pytestmark = pytest.mark.daemons

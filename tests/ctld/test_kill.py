@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng._records import project
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.wire.client import SlurmError
 from tests.ctld.controller import Controller
 

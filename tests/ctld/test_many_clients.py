@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng._records import project
+from pyslurm_ng.kernels.records import project
 from tests.ctld.controller import Controller
 
 pytestmark = pytest.mark.daemons

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng._records import project
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.ctld.queries import jobs
 from pyslurm_ng.ctld.queries.jobs import (
@@ -20,6 +19,7 @@ from pyslurm_ng.ctld.queries.jobs import (
 )
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
 from pyslurm_ng.ctld.records import RecordCache
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model.states import JobFlag
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.query_messages import JobFilter, Records, ShowJobs, ShowNodes

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
+from pyslurm_ng.kernels.records import pack, unpack
 from tests.compat.node_room import Node
 from tests.d.stepd.supervised import Template
 

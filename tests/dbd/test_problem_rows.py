@@ -6,7 +6,6 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng._records import project
 from pyslurm_ng.dbd import lengths, schema, show
 from pyslurm_ng.dbd.admin.change import actor_of
 from pyslurm_ng.dbd.database import Database, is_of_one_row
@@ -14,6 +13,7 @@ from pyslurm_ng.dbd.ingest import problems
 from pyslurm_ng.dbd.ingest.batches import ingest, read_cursor
 from pyslurm_ng.dbd.ingest.frames import Frame, NewerRecordError, Problem, decode_frame
 from pyslurm_ng.dbd.ingest.problems import store_problems
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, Step

@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyslurm_ng._records import project
 from pyslurm_ng.dbd import queries
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.queries import JobListing
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.wire.dbd_messages import JobSelector, ListJobRecords
 from tests.dbd.accounting_room import (

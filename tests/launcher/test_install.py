@@ -45,7 +45,7 @@ def test_modules_come_from_the_installation(prefix: Path) -> None:
     """The checkout may be removed afterwards; only the system's interpreter is shared."""
     code = """
 import sys, zmq, msgpack, msgspec, sqlalchemy, pymysql, psutil, pynvml, click
-import pyslurm_ng._records, pyslurm_ng._install
+import pyslurm_ng.kernels.records, pyslurm_ng._install
 print(pyslurm_ng._install.PREFIX)
 for module in list(sys.modules.values()):
     print(getattr(module, "__file__", None))

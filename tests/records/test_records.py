@@ -1,4 +1,4 @@
-"""`pyslurm_ng._records`: msgpack both ways, fields of bulk records, columns of text."""
+"""`pyslurm_ng.kernels.records`: msgpack both ways, fields of bulk records, columns of text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgpack
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng._records import MARK, RIGHT, pack, project, render, unpack
+from pyslurm_ng.kernels.records import MARK, RIGHT, pack, project, render, unpack
 
 SCALARS = st.one_of(
     st.none(),

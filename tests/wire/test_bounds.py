@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from pyslurm_ng._records import is_lean
+from pyslurm_ng.kernels.records import is_lean
 from pyslurm_ng.model.job import Usage
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.wire import table

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng._records import check_body
+from pyslurm_ng.kernels.records import check_body
 from pyslurm_ng.wire import field_bounds
 from pyslurm_ng.wire.messages import (
     ROLES,

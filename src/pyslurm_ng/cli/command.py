@@ -122,7 +122,7 @@ class Table:
     """The rows of a reply: columns by name, fetched by one pass over the packed records."""
 
     def __init__(self, fields: list[str], blob: bytes, wanted: "list[str]") -> None:
-        from pyslurm_ng._records import project
+        from pyslurm_ng.kernels.records import project
 
         where = {name: index for index, name in enumerate(fields)}
         self.names = wanted

@@ -116,7 +116,7 @@ def _fail_for(error: "Any") -> None:
 
 def rows_of(part: "dict[str, Any]", request: "dict[str, Any]") -> "list[tuple[Row, Row | None]]":
     """Return (job, None) and (job, step) in print order; only the steps asked for by -j."""
-    from pyslurm_ng._records import project
+    from pyslurm_ng.kernels.records import project
 
     names = part["fields"]
     jobs = [

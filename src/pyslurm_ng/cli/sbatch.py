@@ -263,7 +263,7 @@ def _wait(client: "Client", job_id: int) -> int:
     """Wait for the end of a job, or of all tasks of an array; return the worst exit code."""
     from time import sleep
 
-    from pyslurm_ng._records import project
+    from pyslurm_ng.kernels.records import project
 
     pause_s = 0.02
     request = {"filter": {"jobs": [str(job_id)], "all_states": True}, "flags": SHOW_DETAIL}

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.stepd.file_receiver import DATA, END, PIECE_BYTES
+from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.stream import Call

@@ -20,8 +20,8 @@ any more is written there.
 import os
 import struct
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.daemon.process_tree import read_proc
+from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.spool_shares import SpoolShares
 from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
+from pyslurm_ng.kernels.records import pack, unpack
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.step_contract import Order, StepSpec

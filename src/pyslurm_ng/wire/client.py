@@ -30,8 +30,8 @@ from _socket import (
 )
 from time import monotonic, sleep
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.wire.frame import (
     FLAG_ERROR,
     FLAG_MORE,

@@ -10,7 +10,7 @@ Commands import this module too, hence no msgspec here.
 import ctypes
 from ctypes import POINTER, byref, c_char_p, c_int, c_uint32, c_void_p
 
-from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

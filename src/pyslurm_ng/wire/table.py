@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 from msgspec import inspect
 
-from pyslurm_ng._records import check_body, is_lean
+from pyslurm_ng.kernels.records import check_body, is_lean
 from pyslurm_ng.wire.field_bounds import FieldBound, bounds_of, check_bounded, refusal
 
 DEFAULT_MAX_BYTES = 16 << 20

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng._records import unpack
 from pyslurm_ng.cli.control import assoc_mgr
 from pyslurm_ng.cli.control.session import Session
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Limits, Qos, UserRecord

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pyslurm_ng._records import project
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_TOPO, REQ_EXCLUSIVE_USER
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster

@@ -11,11 +11,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.step_contract import StepSpec
 from pyslurm_ng.d.step_runner import stepd_command
 from pyslurm_ng.d.stepd.template import READY
+from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng._process import Background
+from pyslurm_ng.kernels.process import Background
 
 LIMIT_MS = 30_000
 READ, WRITE = os.O_RDONLY, os.O_WRONLY | os.O_CREAT | os.O_TRUNC

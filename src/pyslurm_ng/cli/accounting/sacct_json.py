@@ -61,7 +61,7 @@ def columns() -> "tuple[list[str], list[str]]":
 
 def document(parts: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> bytes:
     """Return the whole JSON text for the parts of an answer."""
-    from pyslurm_ng._records import project
+    from pyslurm_ng.kernels.records import project
 
     jobs = []
     for one in parts:

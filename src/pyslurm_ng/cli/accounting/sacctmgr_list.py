@@ -138,7 +138,7 @@ def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
 
 
 def _print_table(session: Session, fields: "list[Chosen]", rows: "list[Row]", now_us: int) -> None:
-    from pyslurm_ng._records import MARK, RIGHT, render
+    from pyslurm_ng.kernels.records import MARK, RIGHT, render
 
     given = session.given
     dates = Dates(now_us)

@@ -107,7 +107,7 @@ def is_flag(word: str) -> str:
 
 def rows_of(answer: "dict[str, Any]") -> "list[Row]":
     """Return the rows of an answer by field name."""
-    from pyslurm_ng._records import project
+    from pyslurm_ng.kernels.records import project
 
     names = answer["fields"]
     return [

@@ -1,7 +1,7 @@
 """How sacct and sstat choose fields and lay out headings and rows."""
 
-from pyslurm_ng._records import MARK, RIGHT, render
 from pyslurm_ng.cli.command import fail, split_list
+from pyslurm_ng.kernels.records import MARK, RIGHT, render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

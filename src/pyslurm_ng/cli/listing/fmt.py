@@ -3,8 +3,8 @@
 import os
 from time import localtime, strftime
 
-from pyslurm_ng._records import RIGHT, render
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
+from pyslurm_ng.kernels.records import RIGHT, render
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

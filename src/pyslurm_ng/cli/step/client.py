@@ -8,7 +8,6 @@ import os
 import select
 from time import monotonic
 
-from pyslurm_ng._records import unpack
 from pyslurm_ng.base.numbers import (
     SIGCONT,
     SIGHUP,
@@ -25,6 +24,7 @@ from pyslurm_ng.cli.step.link import Door, Link
 from pyslurm_ng.cli.step.streams import HIGH_BYTES, LOW_BYTES, Sink, StepIo
 from pyslurm_ng.cli.step.tasks import StepTasks
 from pyslurm_ng.cli.step.terminal import window_size
+from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False

@@ -10,7 +10,7 @@ import os
 import zlib
 from _socket import socket
 
-from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

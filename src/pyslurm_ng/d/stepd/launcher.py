@@ -13,7 +13,6 @@ import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 from _socket import AF_UNIX, MSG_CMSG_CLOEXEC, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socketpair
 
-from pyslurm_ng._records import pack, unpack
 from pyslurm_ng.d.stepd.own_process import fork_own
 from pyslurm_ng.d.stepd.step_faults import trace_of
 from pyslurm_ng.d.stepd.step_tasks import (
@@ -24,6 +23,7 @@ from pyslurm_ng.d.stepd.step_tasks import (
     TaskStarter,
 )
 from pyslurm_ng.d.stepd.task_programs import TaskPrograms
+from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

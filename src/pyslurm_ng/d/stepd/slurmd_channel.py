@@ -4,7 +4,7 @@ import os
 import select
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_SEQPACKET, socket
 
-from pyslurm_ng._records import pack, unpack
+from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

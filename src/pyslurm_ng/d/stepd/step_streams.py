@@ -23,7 +23,7 @@ from _socket import (
     socket,
 )
 
-from pyslurm_ng._records import pack as pack_map
+from pyslurm_ng.kernels.records import pack as pack_map
 from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False

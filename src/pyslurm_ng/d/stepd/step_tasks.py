@@ -19,10 +19,10 @@ import errno
 import os
 import time
 
-from pyslurm_ng._process import Background
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.task_streams import NULL, TERMINAL, Started, TaskStreams
 from pyslurm_ng.daemon.process_tree import stamp
+from pyslurm_ng.kernels.process import Background
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

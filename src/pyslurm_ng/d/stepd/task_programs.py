@@ -10,9 +10,9 @@ import select
 import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
-from pyslurm_ng._process import spawn
 from pyslurm_ng.d.stepd.own_process import fork_own, identity_of
 from pyslurm_ng.daemon.process_tree import descendants, signal_below
+from pyslurm_ng.kernels.process import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -34,11 +34,11 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
-from pyslurm_ng import _process
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.stepd.step_faults import leave_trace
 from pyslurm_ng.d.stepd.supervisor import Step
 from pyslurm_ng.daemon.process_tree import descendants, is_zombie, own_children, signal_below
+from pyslurm_ng.kernels import process as _process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

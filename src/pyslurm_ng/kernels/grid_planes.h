@@ -7,7 +7,7 @@
 #ifndef PYSLURM_GRID_PLANES_H
 #define PYSLURM_GRID_PLANES_H
 
-#include "_grid.h"
+#include "grid_loops.h"
 
 enum { GRID_VIEW_PLANES = 3 }; /* most requests have as many or fewer */
 

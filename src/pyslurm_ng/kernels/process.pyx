@@ -5,14 +5,14 @@ Everything between clone and exec runs in C and touches no Python object, so a t
 0.1 ms whatever the supervisor's size, and no interpreter state leaks into user code. The caller of
 `spawn` stands still until then, as after vfork. Whoever must never wait for a file system of a
 user's takes `Background`: there a thread stands still that does nothing else. The C is in
-`_process_start.h`.
+`process_start.h`.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING
 from cpython.ref cimport Py_INCREF
 from libc.stdlib cimport free, malloc
 
-cdef extern from "_process_start.h":
+cdef extern from "process_start.h":
     enum: PSNG_MOST_OPENS
     ctypedef unsigned int gid_t
     ctypedef int pid_t

@@ -1,4 +1,4 @@
-/* Processes from clone to exec, for `_process.pyx`, and the thread that stands still for them.
+/* Processes from clone to exec, for `kernels/process.pyx`, and the thread that stands still for them.
 
    A child shares its parent's memory until exec, so it takes no lock, allocates nothing, and uses the
    errno of a thread that is waiting for it. */

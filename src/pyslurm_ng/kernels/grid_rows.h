@@ -6,7 +6,7 @@
 #ifndef PYSLURM_GRID_ROWS_H
 #define PYSLURM_GRID_ROWS_H
 
-#include "_grid_planes.h"
+#include "grid_planes.h"
 
 /* Amounts and the slots from which on there is so much lie in one block, amounts first.
  *
