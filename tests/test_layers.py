@@ -30,7 +30,6 @@ LONG_FUNCTIONS = {
     "sched.request.need.need_of": 85,
 }
 LARGE_CLASSES = {
-    "cli.srun._Srun": (310, 25),
     "cli.step.client.StepClient": (545, 48),
     "ctld.followers.usage_index.UsageIndex": (300, 26),
     "ctld.controller_parts.ControllerParts": (360, 25),

@@ -436,11 +436,12 @@ class _Srun:
         programs: "list[dict[str, Any]]",
         std: "dict[str, Any]",
     ) -> None:
-        from pyslurm_ng.cli.step.launch import Launch, launch_fields
+        from pyslurm_ng.cli.step.launch import Launch, launch_fields, launching_lines
 
         tasks = client.tasks
         if self._options.verbose:
-            self._say_launching(granted, client)
+            for line in launching_lines(self._options, granted, tasks.step_name):
+                self._info(line)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
         if self._whole is not None:
             fields |= self._whole.launch_fields()
@@ -462,26 +463,6 @@ class _Srun:
         self._info("Job step aborted: Waiting up to "
                    f"{granted['kill_wait_s'] + 2} seconds for job step to finish.")  # fmt: skip
         client.terminate("TASK LAUNCH FAILURE")
-
-    def _say_launching(self, granted: "dict[str, Any]", client: "StepClient") -> None:
-        from pyslurm_ng.base.hostlist import fold
-        from pyslurm_ng.base.number_ranges import fold_numbers
-        from pyslurm_ng.sched.cons_tres.layout import counts_text
-
-        nodes = granted["nodes"]
-        cpus = counts_text(granted["cpus"])
-        if "(x" not in cpus and len(nodes) == 1:
-            cpus += "(x1)"
-        self._info(
-            f"jobid {granted['job_id']}: nodes({len(nodes)}):`{fold(nodes)}', cpu counts: {cpus}"
-        )
-        bind = self._options.settings.get("cpu-bind", "").removeprefix("quiet,")
-        self._info(f"CpuBindType={bind or '(null type)'}")
-        for node, ids in zip(nodes, granted["tasks"], strict=True):
-            self._info(
-                f"launching {client.tasks.step_name} on host {node}, {len(ids)} tasks: "
-                f"{fold_numbers(ids)}"
-            )
 
     def _never_launched(self, granted: "dict[str, Any]", indexes: "list[int]") -> None:
         """Tell the controller that nodes will report nothing, as they know nothing."""

@@ -172,6 +172,29 @@ def launch_fields(
     return fields
 
 
+def launching_lines(
+    options: "Options", granted: "Mapping[str, Any]", step_name: str
+) -> "list[str]":
+    """Return what -v tells of a step that is about to be launched."""
+    from pyslurm_ng.base.hostlist import fold
+    from pyslurm_ng.base.number_ranges import fold_numbers
+    from pyslurm_ng.sched.cons_tres.layout import counts_text
+
+    nodes = granted["nodes"]
+    cpus = counts_text(granted["cpus"])
+    if "(x" not in cpus and len(nodes) == 1:
+        cpus += "(x1)"
+    bind = options.settings.get("cpu-bind", "").removeprefix("quiet,")
+    return [
+        f"jobid {granted['job_id']}: nodes({len(nodes)}):`{fold(nodes)}', cpu counts: {cpus}",
+        f"CpuBindType={bind or '(null type)'}",
+        *(
+            f"launching {step_name} on host {node}, {len(ids)} tasks: {fold_numbers(ids)}"
+            for node, ids in zip(nodes, granted["tasks"], strict=True)
+        ),
+    ]
+
+
 class Launch:
     """LaunchStep to every node of a step; the answers are gathered after all were sent."""
 
