@@ -14,6 +14,7 @@ from pyslurm_ng.base.tres import (
     parse_gres,
     parse_node_gres,
     parse_tres,
+    parse_tres_per_task,
     parse_weights,
 )
 
@@ -98,3 +99,21 @@ AMOUNTS = st.dictionaries(
 @given(AMOUNTS)
 def test_raw_amounts_read_back(amounts: dict[str, int]) -> None:
     assert parse_tres(format_tres(amounts, raw=True)) == amounts
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", ",", "cpu", "cpu=", "cpu=x", "gres", "gres/", "gres/gpu=", "gres/gpu=x", "gres/gpu,",
+     "gres/gpu:a:b=1", "gres/gpu:a:b", "gres/shard:=1", "gres/a b=1", "=1", "gres/gpu=-1"],
+)  # fmt: skip
+def test_resources_of_a_task_are_well_formed(text: str) -> None:
+    """Jobs, steps and updates read them by one parser, and later code takes them as they are."""
+    with pytest.raises(TresError):
+        parse_tres_per_task(text)
+
+
+def test_a_resource_of_a_task_without_a_count_is_one() -> None:
+    """As for --gres; with a type, too."""
+    assert parse_tres_per_task("gres/gpu") == (0, "1", "")
+    assert parse_tres_per_task("gres/gpu:a100,cpu=2,gres/shard") == (2, "a100:1", "gres/shard=1")
+    assert parse_tres_per_task("gres/fpga:fast") == (0, "", "gres/fpga:fast=1")

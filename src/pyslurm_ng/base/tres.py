@@ -172,6 +172,8 @@ class TresPerTask(NamedTuple):
 def parse_tres_per_task(text: str) -> TresPerTask:
     """Read `cpu=2,gres/gpu:a100=1,gres/shard=1`; a colon may stand for the equals sign.
 
+    A resource without a count is one: `gres/gpu`.
+
     Raises:
         TresError: a text of another shape, or a resource that tasks cannot have.
     """
@@ -180,6 +182,8 @@ def parse_tres_per_task(text: str) -> TresPerTask:
         what, equals, count = word.partition("=")
         if not equals:
             what, _, count = word.rpartition(":")
+            if word[:4].lower() == "gres" and not count.isdigit():
+                what, count = word, "1"
         what = what.lower().replace("gres:", "gres/")
         if not (count.isascii() and count.isdigit() and len(count) < 10 and what):
             raise TresError(f"{word}: expected cpu=n or gres/name[:type]=n")
@@ -187,8 +191,10 @@ def parse_tres_per_task(text: str) -> TresPerTask:
         kind = name.partition(":")[2]
         if what == "cpu":
             cpus = int(count)
-        elif lead != "gres" or not _is_name(name.partition(":")[0]):
+        elif lead != "gres":
             raise TresError(f"{what} is not implemented yet")
+        elif not all(_is_name(part) for part in name.split(":", 1)):
+            raise TresError(f"{word}: expected cpu=n or gres/name[:type]=n")
         elif name.partition(":")[0] == "gpu":
             gpus.append(f"{kind}:{int(count)}" if kind else str(int(count)))
         else:
