@@ -508,5 +508,5 @@ cdef inline void _put(tuple row, Py_ssize_t place, object value) noexcept:
     pyslurm_row_put(<PyObject *>row, place, <PyObject *>value)
 
 
-include "_msgpack_write.pxi"
-include "_columns.pxi"
+include "msgpack_write.pxi"
+include "columns_of_text.pxi"
