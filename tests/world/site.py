@@ -35,7 +35,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from pyslurm_ng.sched.limits.standing import Standings
+from pyslurm_ng.sched.limits.account_checks import AccountWatch
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
@@ -150,7 +150,7 @@ class Site:
             limits = UsageIndex(cluster).quotas(self.now_us, is_safe=rules.is_safe)
         view = replace(
             snapshot(cluster, self.now_us),
-            limits=Standings().limits(
+            limits=AccountWatch().limits(
                 cluster,
                 limits,
                 enforces_associations=rules.enforces_associations,

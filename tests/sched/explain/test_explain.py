@@ -24,8 +24,8 @@ from pyslurm_ng.sched.frame.measures import given
 from pyslurm_ng.sched.frame.plan import Plan, Wait
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.limits.account_checks import AccountChecks
 from pyslurm_ng.sched.limits.quotas import quotas
-from pyslurm_ng.sched.limits.standing import Standing
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.preemption.preemption_site import TIERS, PreemptionSite
 
@@ -642,9 +642,11 @@ def test_who_has_no_account_any_more_is_not_next_in_the_queue() -> None:
     """Also where associations are enforced, and no limits."""
     cluster = full_but_one()
     job_id = submit(cluster, whole(1, node_list="n1"), time_limit_min=10)
-    view = replace(snapshot(cluster, START_US), limits=Standing(None, frozenset({"normal"}), None))
+    view = replace(
+        snapshot(cluster, START_US), limits=AccountChecks(None, frozenset({"normal"}), None)
+    )
     assert look_at(view, job_id).limit is None
-    view = replace(snapshot(cluster, START_US), limits=Standing(None, frozenset(), None))
+    view = replace(snapshot(cluster, START_US), limits=AccountChecks(None, frozenset(), None))
     assert look_at(view, job_id).limit is not None
 
 

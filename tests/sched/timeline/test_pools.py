@@ -7,7 +7,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from pyslurm_ng.sched.timeline.returns import SOON_US, Returns, busy_until_us
+from pyslurm_ng.sched.timeline.freed_nodes import SOON_US, FreedNodes, busy_until_us
 from tests.model.clusters import START_US, cluster_of, conf_of
 
 POOLS = {0: [0, 1], 1: [2, 3]}
@@ -34,7 +34,7 @@ def test_counts_of_records_are_those_of_nodes(
     passes: list[dict[int, tuple[int, set[int]]]],
 ) -> None:
     """Over several passes with jobs that come, change and go; None only where nodes are shared."""
-    returns = Returns(POOLS)
+    freed = FreedNodes(POOLS)
     view = snapshot(cluster_of(conf_of()), START_US)
     before: dict[int, tuple[tuple[int, set[int]], Running]] = {}
     for jobs in passes:
@@ -48,7 +48,7 @@ def test_counts_of_records_are_those_of_nodes(
         view.running[:] = [item[1] for item in now.values()]
         taken = [node_id for _, nodes in jobs.values() for node_id in nodes]
         busy = [len(set(taken) & set(pool)) for pool in POOLS.values()]
-        found = returns.ends(view, busy)
+        found = freed.ends(view, busy)
         if len(set(taken)) < len(taken):
             assert found is None
             continue
@@ -65,5 +65,5 @@ def test_counts_of_records_are_those_of_nodes(
         for end_us, kind, count in found:
             counted[end_us, kind] = counted.get((end_us, kind), 0) + count
         assert counted == wanted
-        assert returns.ends(view, [count + 1 for count in busy]) is None
+        assert freed.ends(view, [count + 1 for count in busy]) is None
         assert all(end_us >= START_US + min(SOON_US, 60_000_000) for end_us, _ in wanted)

@@ -36,7 +36,7 @@ from pyslurm_ng.sched.frame.plan import HandOver, Places, Plan, Preemption, Star
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.frame.snapshot import Snapshot, outline, snapshot
-from pyslurm_ng.sched.limits.standing import Standings
+from pyslurm_ng.sched.limits.account_checks import AccountWatch
 
 Reasons = Mapping[int, Wait]
 
@@ -189,7 +189,7 @@ class Scheduler:
         self._is_freshening = False
         self._former: list[object] = []  # tables of a former plan
         self.places: Places | None = None  # where the last pass has promised room
-        self._standings = Standings()
+        self._account_watch = AccountWatch()
         self._usage = usage or UsageIndex(writer.cluster)
         self._history: History | None = None
         self._ranking: Ranking | None = None
@@ -224,7 +224,7 @@ class Scheduler:
         limits: Limits | None = None
         if self.policy.enforces_limits:
             limits = self._usage.quotas(self._edges.now_us(), is_safe=self.policy.is_safe)
-        limits = self._standings.limits(
+        limits = self._account_watch.limits(
             cluster,
             limits,
             enforces_associations=self.policy.enforces_associations,

@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.snapshot import Snapshot
-from pyslurm_ng.sched.timeline.returns import SOON_US
+from pyslurm_ng.sched.timeline.freed_nodes import SOON_US
 
 _MOST_PLANNED = 1000  # tasks of one pass beyond their arrays' limits
 

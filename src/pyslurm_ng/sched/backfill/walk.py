@@ -10,7 +10,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill import walk_het
 from pyslurm_ng.sched.backfill.array_turns import ArrayTurns
-from pyslurm_ng.sched.backfill.giving import Giving
+from pyslurm_ng.sched.backfill.walk_result import WalkResult
 from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
 from pyslurm_ng.sched.demand import elastic, het, reason
 from pyslurm_ng.sched.demand.demand import Demand, Entry
@@ -26,7 +26,7 @@ from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 _CLEAR_STRETCH = 64  # jobs
 
 
-class Walk(Giving):
+class Walk(WalkResult):
     """What a walk has given away so far; it may be taken in several stretches.
 
     `sharing` is set where cores may be shared.
@@ -160,7 +160,7 @@ class Walk(Giving):
         """Find room for the next jobs, if they are of the plainest sort; return how many.
 
         Args:
-            keeps: see `KeptRoom`.
+            keeps: see `PromisedRoom`.
         """
         planner, behind = self.planner, self.room.behind
         if self.gate.is_open:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.backfill.giving import Giving
+from pyslurm_ng.sched.backfill.walk_result import WalkResult
 from pyslurm_ng.sched.demand import het, reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Waiting
@@ -16,7 +16,7 @@ from pyslurm_ng.sched.timeline.common_start import common_start
 from pyslurm_ng.sched.timeline.finding import left_by_others
 
 
-def consider(walk: Giving, parts: list[het.Part]) -> Wait | None:
+def consider(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
     """Start all components, or keep room for all at one later moment; return why they wait."""
     waits = {part.job.job_id: _verdict(walk, part) for part in parts}
     if any(waits.values()):
@@ -89,7 +89,7 @@ def in_order(parts: Sequence[het.Part]) -> list[tuple[Waiting, Demand]]:
 
 
 def _promise_vacated(
-    walk: Giving, parts: list[het.Part], vacated: VacatedTogether, *, reserves: bool
+    walk: WalkResult, parts: list[het.Part], vacated: VacatedTogether, *, reserves: bool
 ) -> Wait:
     """Keep what others are to leave for all components; return why they wait."""
     start_us, now_us = vacated.start_us, walk.snapshot.now_us
@@ -115,7 +115,7 @@ def _late(parts: list[het.Part], start_us: int, now_us: int) -> Wait | None:
     return None
 
 
-def _claimed(walk: Giving, parts: list[het.Part]) -> Wait | None:
+def _claimed(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
     """Start components on what they have preempted others for, once all of it is free.
 
     Returns whom they wait for. Claims that do not hold together any more are given up.
@@ -148,7 +148,7 @@ def _claimed(walk: Giving, parts: list[het.Part]) -> Wait | None:
     return _note_waits(walk, parts, dict.fromkeys((part.job.job_id for part in parts), wait))
 
 
-def _preempt(walk: Giving, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
+def _preempt(walk: WalkResult, preempting: Preempting, parts: list[het.Part]) -> Wait | None:
     """Make others leave, if that lets all components start; return that they wait for them."""
     components = in_order(parts)
 
@@ -168,7 +168,7 @@ def _preempt(walk: Giving, preempting: Preempting, parts: list[het.Part]) -> Wai
     return reason.preempting([job_id for job_id, _ in found.victims])
 
 
-def _verdict(walk: Giving, part: het.Part) -> Wait | None:
+def _verdict(walk: WalkResult, part: het.Part) -> Wait | None:
     """Return why a component cannot start however long it waits, if so."""
     if walk.plan.tested >= walk.budget:
         return reason.PASS_ENDED
@@ -177,7 +177,7 @@ def _verdict(walk: Giving, part: het.Part) -> Wait | None:
     return walk.gate.over_least(part.job, part.hopeful[0])
 
 
-def _why(walk: Giving, part: het.Part) -> Wait:
+def _why(walk: WalkResult, part: het.Part) -> Wait:
     """Return why a component waits that could start later."""
     demand = part.hopeful[0]
     if walk.room.lacks_licenses(demand):
@@ -190,7 +190,7 @@ def _why(walk: Giving, part: het.Part) -> Wait:
     return wait
 
 
-def _note_waits(walk: Giving, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
+def _note_waits(walk: WalkResult, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
     """Note why each component waits; return the reason of the leader."""
     first = next(wait for wait in waits.values() if wait is not None)
     for part in parts:

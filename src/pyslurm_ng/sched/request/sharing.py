@@ -3,7 +3,7 @@
 On a timeline a job that shares with nobody but its owner's own jobs takes its nodes whole, and one
 of `topo` the whole leaf switch or block, so that all others are kept away without a look at who
 they are. Its owner's jobs may join it on what is free of those nodes, if nobody else has been
-promised them for as long: see `timeline.joins`.
+promised them for as long: see `timeline.owner_room`.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.frame.job_records import Running
-from pyslurm_ng.sched.timeline.returns import expected_end_us
+from pyslurm_ng.sched.timeline.freed_nodes import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 

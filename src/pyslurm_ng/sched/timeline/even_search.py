@@ -21,7 +21,7 @@ class EvenSearch:
 
     def __init__(self, tables: PassTables, inside: InsideNodes, licenses: LicenseTimeline) -> None:
         self._nearness = tables.nearness
-        self._company = tables.company
+        self._neighbours = tables.neighbours
         self._timeline = tables.timeline
         self._free = tables.free
         self._now_us = tables.now_us
@@ -110,7 +110,7 @@ class EvenSearch:
 
         fits = int.from_bytes(self._timeline.grid.fitting(), "little")
         if demand.need.sharing == TOPO:
-            fits = self._company.in_free_units(fits, demand, start_us)
+            fits = self._neighbours.in_free_units(fits, demand, start_us)
         is_later = start_us != self._now_us
         if self._nearness.looks_into(demand.need):
             fits = self._inside.fitting(demand, variant, fits, start_us)

@@ -10,7 +10,7 @@ from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.licenses import NOTHING_INSIDE
 from pyslurm_ng.sched.frame.snapshot import Snapshot
-from pyslurm_ng.sched.timeline.returns import expected_end_us
+from pyslurm_ng.sched.timeline.freed_nodes import expected_end_us
 
 
 class LicenseTimeline:

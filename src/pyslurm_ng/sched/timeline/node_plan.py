@@ -18,17 +18,17 @@ from pyslurm_ng.sched.frame.plan import PlacedNodes, Places, PlannedNodes, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import TOPO, Units
-from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
-from pyslurm_ng.sched.timeline.joins import Joins
 from pyslurm_ng.sched.timeline.kept_places import KeptPlaces, PastPlaces
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of
+from pyslurm_ng.sched.timeline.neighbour_jobs import NeighbourJobs
 from pyslurm_ng.sched.timeline.node_search import NodeSearch, Searched
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
+from pyslurm_ng.sched.timeline.owner_room import OwnerRoom
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.uneven import Uneven
@@ -52,8 +52,10 @@ class NodePlan:
     def __init__(self, snapshot: Snapshot) -> None:
         self.hardware = hardware_of(snapshot)
         self._nearness = Nearness(snapshot, self.hardware)
-        self._company = Company(self.hardware, Units(snapshot.topologies, snapshot.partitions))
-        self._timeline = Timeline(self.hardware, self._nearness, self._company)
+        self._neighbours = NeighbourJobs(
+            self.hardware, Units(snapshot.topologies, snapshot.partitions)
+        )
+        self._timeline = Timeline(self.hardware, self._nearness, self._neighbours)
         self._kept = KeptPlaces()
         self._reserved: array[int] = array("q")  # numbers of placings
 
@@ -64,17 +66,26 @@ class NodePlan:
         self._has_hosts = bool(snapshot.hosts)
         self._reserved = array("q")
         self._kept.begin()
-        self._company.begin(snapshot)
+        self._neighbours.begin(snapshot)
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
         self._licenses = LicenseTimeline(snapshot, wanted)
         tables = PassTables(
-            self.hardware, self._nearness, self._company, self._timeline, self._free, self._now_us
+            self.hardware,
+            self._nearness,
+            self._neighbours,
+            self._timeline,
+            self._free,
+            self._now_us,
         )
-        self._uneven, self._joins, self._inside = Uneven(tables), Joins(tables), InsideNodes(tables)
+        self._uneven, self._owner_room, self._inside = (
+            Uneven(tables),
+            OwnerRoom(tables),
+            InsideNodes(tables),
+        )
         amounts = ExactAmounts(self.hardware, self._nearness, snapshot.weights)
         searched = Searched(
-            self._uneven, self._joins, self._inside, amounts, self._licenses, self._kept
+            self._uneven, self._owner_room, self._inside, amounts, self._licenses, self._kept
         )
         self._search = NodeSearch(tables, searched, snapshot.until_us)
         self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
@@ -144,7 +155,7 @@ class NodePlan:
         self._reserved.append(number)
         if self._has_hosts and not self._kept.is_full:
             shares = self._search.place_of(found, dealt).shares
-            self._joins.promise(demand, shares, start_us)
+            self._owner_room.promise(demand, shares, start_us)
         keeps = bool(job_id) and self._kept.takes(found.width)
         if keeps or demand.need.has_parts:
             self._settle(job_id if keeps else 0, found, dealt)
@@ -166,7 +177,7 @@ class NodePlan:
         self._reserved.append(self._timeline.promise_allocs(tenant, allocs, start_us, end_us))
         self._licenses.take(demand, start_us)
         if self._has_hosts:
-            self._company.promise(tenant, allocs, start_us, end_us)
+            self._neighbours.promise(tenant, allocs, start_us, end_us)
         if self._timeline.bookings.is_kept:
             self._inside.promise(demand, allocs, start_us, end_us)
 
@@ -289,8 +300,8 @@ class NodePlan:
         tenant = demand.tenant._replace(partition=demand.partition.name)
         self._timeline.hold(tenant, allocs, end_us)
         self._free.count(allocs)
-        self._company.add(tenant, allocs, end_us)
-        self._joins.took(demand)
+        self._neighbours.add(tenant, allocs, end_us)
+        self._owner_room.took(demand)
         self._licenses.take(demand, self._now_us)
 
     def planned_nodes(self, reservations: Promises) -> PlannedNodes:
@@ -303,7 +314,7 @@ class NodePlan:
     def begin_trial(self) -> None:
         """From here on all that is taken or started can be given back."""
         self._timeline.deepen()
-        self._before = len(self._reserved), self._company.count()
+        self._before = len(self._reserved), self._neighbours.count()
         for part in self._parts():
             part.begin_trial()
 
@@ -318,11 +329,11 @@ class NodePlan:
             part.roll_back()
         reserved, newcomers = self._before
         del self._reserved[reserved:]
-        self._company.cut(newcomers)
+        self._neighbours.cut(newcomers)
 
     def _parts(self) -> Iterable[_Trying]:
         timeline = self._timeline
         return (
-            timeline.grid, timeline.bookings, timeline.shared_gpus, self._uneven, self._joins,
+            timeline.grid, timeline.bookings, timeline.shared_gpus, self._uneven, self._owner_room,
             self._free, self._licenses,
         )  # fmt: skip

@@ -12,9 +12,9 @@ from pyslurm_ng.sched.timeline.even_search import EvenSearch
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.finding import Finding, Recalled
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
-from pyslurm_ng.sched.timeline.joins import Joins
 from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
+from pyslurm_ng.sched.timeline.owner_room import OwnerRoom
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
 from pyslurm_ng.sched.timeline.uneven import Spread, Uneven
 
@@ -26,7 +26,7 @@ class Searched(NamedTuple):
     """What the searches of one pass look into beside the tables."""
 
     uneven: Uneven
-    joins: Joins
+    owner_room: OwnerRoom
     inside: InsideNodes
     amounts: ExactAmounts
     licenses: LicenseTimeline
@@ -42,7 +42,7 @@ class NodeSearch:
         self._nearness = tables.nearness
         self._timeline = tables.timeline
         self._now_us, self._until_us = tables.now_us, until_us
-        self._uneven, self._joins, self._inside, self._amounts, self._licenses, self._kept = (
+        self._uneven, self._owner_room, self._inside, self._amounts, self._licenses, self._kept = (
             searched
         )
         self._even = EvenSearch(tables, searched.inside, searched.licenses)
@@ -165,7 +165,7 @@ class NodeSearch:
             return False
         end_us = demand.end_us(start_us)
         least = timeline.grid.least
-        tasks_on, has_room = dict(kept.shares), self._joins.has_room
+        tasks_on, has_room = dict(kept.shares), self._owner_room.has_room
         for place, amounts in kept.amounts:
             is_short = any(
                 amount and least(place, resource, start_us, end_us) < amount
@@ -189,7 +189,7 @@ class NodeSearch:
         """Try nodes with jobs of the same owner now, which keep all others away."""
         if not demand.may_join or self._licenses.free_us(demand, self._now_us) != self._now_us:
             return None
-        shares = self._joins.find(demand)
+        shares = self._owner_room.find(demand)
         if not shares:
             return None
         # They are found by what fits on each node; GPUs in all may be on none of them.
@@ -203,11 +203,11 @@ class NodeSearch:
         if not demand.may_join or self._kept.is_full or found_us == self._now_us:
             return found
         before_us = found_us + (found_us != NEVER)
-        start_us, shares = self._joins.find_later(demand, at_us, before_us)
+        start_us, shares = self._owner_room.find_later(demand, at_us, before_us)
         while shares and (free_us := self._licenses.free_us(demand, start_us)) != start_us:
             shares = []
             if free_us != NEVER:
-                start_us, shares = self._joins.find_later(demand, free_us, before_us)
+                start_us, shares = self._owner_room.find_later(demand, free_us, before_us)
         dealt = self._amounts.of(demand, shares, {}) if shares else None
         if dealt is None:
             return found

@@ -22,11 +22,11 @@ from pyslurm_ng.sched.frame.reserved import OUTSIDE, Closed, closed_times
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import TOPO, Tenant
 from pyslurm_ng.sched.timeline.bookings import Bookings
-from pyslurm_ng.sched.timeline.company import Company
+from pyslurm_ng.sched.timeline.freed_nodes import SOON_US, expected_end_us
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts, Holdings
 from pyslurm_ng.sched.timeline.nearness import Nearness
+from pyslurm_ng.sched.timeline.neighbour_jobs import NeighbourJobs
 from pyslurm_ng.sched.timeline.overlap import Held, may_share_cores, shared_cores
-from pyslurm_ng.sched.timeline.returns import SOON_US, expected_end_us
 from pyslurm_ng.sched.timeline.shapes import CPUS, MEM, Amounts, Hardware, Variant
 from pyslurm_ng.sched.timeline.shared_gpus import SharedGpus
 from pyslurm_ng.sched.timeline.slots import boundaries
@@ -49,10 +49,10 @@ class Timeline:
     times_us: list[int]  # of the grid's slots
     is_deep: bool
 
-    def __init__(self, hardware: Hardware, nearness: Nearness, company: Company) -> None:
+    def __init__(self, hardware: Hardware, nearness: Nearness, neighbours: NeighbourJobs) -> None:
         self._hardware = hardware
         self._nearness = nearness
-        self._company = company
+        self._neighbours = neighbours
         self.bookings = Bookings(hardware)
         self.shared_gpus = SharedGpus(hardware, self.bookings)
         self._variants: dict[int, tuple[Demand, list[Variant]]] = {}
@@ -118,7 +118,7 @@ class Timeline:
             times, hardware.kind_of, max(1, len(hardware.kinds)), hardware.resources
         )
         self.times_us = times
-        self._company.enter(grid, times)
+        self._neighbours.enter(grid, times)
         if tree is not None:
             grid.set_leaves(tree.unit_of)
             grid.set_switches(tree.trees())
@@ -197,7 +197,7 @@ class Timeline:
         """Take the rest of the units of the network that a job at some places has for itself."""
         order, position = self._hardware.order, self._hardware.position
         node_ids = [order[place] for place in places]
-        for node_id in self._company.beside(demand.tenant, node_ids):
+        for node_id in self._neighbours.beside(demand.tenant, node_ids):
             place = position[node_id]
             self.grid.take(place, CPUS, self._hardware.all_cpus(place), start_us, end_us)
 
@@ -217,7 +217,7 @@ class Timeline:
                 if resource != CPUS or not is_suspended:
                     yield position[alloc.node_id], resource, amount
         if tenant.sharing == TOPO and not is_suspended:
-            for node_id in self._company.beside(tenant, [alloc.node_id for alloc in allocs]):
+            for node_id in self._neighbours.beside(tenant, [alloc.node_id for alloc in allocs]):
                 yield position[node_id], CPUS, self._hardware.all_cpus(position[node_id])
 
     def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pyslurm_ng.sched.timeline.company import Company
 from pyslurm_ng.sched.timeline.nearness import Nearness
+from pyslurm_ng.sched.timeline.neighbour_jobs import NeighbourJobs
 from pyslurm_ng.sched.timeline.node_timeline import Timeline
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.shapes import Hardware
@@ -16,7 +16,7 @@ class PassTables(NamedTuple):
 
     hardware: Hardware
     nearness: Nearness
-    company: Company
+    neighbours: NeighbourJobs
     timeline: Timeline
     free: NodesNow
     now_us: int

@@ -26,8 +26,14 @@ from pyslurm_ng.sched.frame.plan import Places, PlannedNodes, Wait
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.timeline.finding import Finding
+from pyslurm_ng.sched.timeline.freed_nodes import (
+    SOON_US,
+    End,
+    FreedNodes,
+    busy_until_us,
+    expected_end_us,
+)
 from pyslurm_ng.sched.timeline.promises import Promises
-from pyslurm_ng.sched.timeline.returns import SOON_US, End, Returns, busy_until_us, expected_end_us
 
 _MOST_SHARES = 1000
 _share = attrgetter(*NodeAlloc.__struct_fields__[1:])  # all but the node
@@ -131,7 +137,7 @@ class Pools:
         self._licenses: dict[str, int] = {}  # the kind that each of them is in the profile
         self._are_disjoint = True
         self._trial: list[tuple[Demand, int]] | None = None
-        self._returns = Returns()
+        self._freed = FreedNodes()
 
     def fit(self, snapshot: Snapshot, demands: Iterable[Demand]) -> bool:
         """Sort all demands into pools; False if one of them needs single nodes planned."""
@@ -166,7 +172,7 @@ class Pools:
                 return 0
             kind = len(self._pools) + len(self._licenses)
             pool = self._pools[demand.mask] = Pool(kind, demand.mask, node_ids, self._snapshot)
-            self._returns = Returns({pool.kind: pool.node_ids for pool in self._pools.values()})
+            self._freed = FreedNodes({pool.kind: pool.node_ids for pool in self._pools.values()})
             masks = list(self._pools)
             self._are_disjoint = sum(mask.count(1) for mask in masks) == _union(masks)
         demand.place = pool
@@ -188,7 +194,7 @@ class Pools:
         for pool in self._pools.values():
             amounts[pool.kind] = pool.begin(in_use)
             busy[pool.kind] = len(pool.node_ids) - amounts[pool.kind]
-        ends = self._returns.ends(snapshot, busy)
+        ends = self._freed.ends(snapshot, busy)
         if ends is None:
             ends = self._ends_by_node(snapshot)
         if self._licenses:

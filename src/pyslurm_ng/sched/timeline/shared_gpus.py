@@ -16,8 +16,8 @@ from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.timeline.bookings import Bookings
+from pyslurm_ng.sched.timeline.freed_nodes import expected_end_us
 from pyslurm_ng.sched.timeline.held_amounts import Holdings
-from pyslurm_ng.sched.timeline.returns import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import Hardware
 
 Gpu = tuple[int, int]  # node id, number

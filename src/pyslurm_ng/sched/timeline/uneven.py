@@ -78,7 +78,7 @@ class Uneven:
     def __init__(self, tables: PassTables) -> None:
         self._hardware = tables.hardware
         self._nearness = tables.nearness
-        self._company = tables.company
+        self._neighbours = tables.neighbours
         self._timeline = tables.timeline
         self._free = tables.free
         self._blocked: set[int] = set()
@@ -211,7 +211,7 @@ class Uneven:
         if need.sharing == TOPO:
             start_us = self._timeline.times_us[slot]
             fits = sum(1 << place for place, _ in found)
-            free = self._company.in_free_units(fits, demand, start_us)
+            free = self._neighbours.in_free_units(fits, demand, start_us)
             found = [pair for pair in found if free >> pair[0] & 1]
         found = [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
         return self._inside(demand, need, found, slot) if self._looks_inside(need, slot) else found

@@ -1,4 +1,4 @@
-"""What a walk through the queue gives to jobs, and what it has given so far."""
+"""The starts and promises that a walk through the queue has given to jobs so far."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
-from pyslurm_ng.sched.backfill.kept_room import KeptRoom
+from pyslurm_ng.sched.backfill.promised_room import PromisedRoom
 from pyslurm_ng.sched.cons_tres.starting import start_of
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Claim, Waiting
@@ -20,7 +20,7 @@ from pyslurm_ng.sched.timeline.finding import left_by_others
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 
-class Giving:
+class WalkResult:
     """Starts and kept room: each is entered in the plan, the planner, the limits and licences.
 
     `preempting` is set where jobs may be preempted.
@@ -45,7 +45,7 @@ class Giving:
         self._limits: BackfillLimits | None = None
         if policy.limits_backfill:
             self._limits = BackfillLimits(policy, snapshot.now_us)
-        self.room = KeptRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
+        self.room = PromisedRoom(snapshot, policy, planner, outcome, self.gate, self._limits)
 
     def start_on(
         self, job: Waiting, demand: Demand, task_id: int, allocs: tuple[NodeAlloc, ...]

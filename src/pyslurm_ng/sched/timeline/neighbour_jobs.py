@@ -1,7 +1,8 @@
-"""Whose jobs are on which nodes, beside a grid that only counts: for jobs that care.
+"""Which jobs are on each node, and their owners, for jobs that may share nodes only with some.
 
-What it answers rests on the grid's own counts: a node is one owner's alone for a time if what is
-free of it is all that the owner's own jobs leave, so nobody else has been promised any of it.
+The grid only counts, and the answers here rest on its counts: a node belongs to one owner alone for
+a time if the free part of it is all that the owner's jobs leave. Then no other owner was promised
+any of it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from pyslurm_ng.sched.cons_tres.topology import bits
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import MCS, USER, Guest, Neighbours, Tenant, Units
-from pyslurm_ng.sched.timeline.returns import expected_end_us
+from pyslurm_ng.sched.timeline.freed_nodes import expected_end_us
 from pyslurm_ng.sched.timeline.shapes import CPUS, Hardware
 
 _ANY = "any"  # way to share nodes
 
 
-class Company:
+class NeighbourJobs:
     """The jobs of one pass after another, by node."""
 
     def __init__(self, hardware: Hardware, units: Units) -> None:

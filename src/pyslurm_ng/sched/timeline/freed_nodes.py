@@ -20,7 +20,7 @@ SOON_US = MINUTE_US
 End = tuple[int, int, int]  # the moment, the pool, how many of its nodes come back
 
 
-class Returns:
+class FreedNodes:
     """Which nodes of pools running jobs give back, kept from pass to pass: a record is read once.
 
     Every node in use is some record's, so whole records may be counted as long as they hold no

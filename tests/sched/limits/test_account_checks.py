@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.limits.standing import Standing
+from pyslurm_ng.sched.limits.account_checks import AccountChecks
 from tests.sched.limits.test_quotas import ANN, ask, limits_of
 
 
 def test_unused_limits_still_ask_for_standing() -> None:
     """What is used up is forgotten, a QOS that is gone is not."""
     quotas = limits_of(Limits(grp_jobs=1), Limits(), Qos(1, "normal", limits=Limits()))
-    standing = Standing(None, frozenset({"normal"}), quotas)
-    standing.took(ANN, ask())
-    assert standing.may_start(ANN, ask()) is not None
-    assert standing.unused().may_start(ANN, ask()) is None
-    nobody = Standing(None, frozenset(), quotas).unused().may_start(ANN, ask())
+    checks = AccountChecks(None, frozenset({"normal"}), quotas)
+    checks.took(ANN, ask())
+    assert checks.may_start(ANN, ask()) is not None
+    assert checks.unused().may_start(ANN, ask()) is None
+    nobody = AccountChecks(None, frozenset(), quotas).unused().may_start(ANN, ask())
     assert ANN.qos and nobody is not None and nobody.reason == Reason.InvalidQOS

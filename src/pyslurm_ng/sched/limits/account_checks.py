@@ -1,4 +1,4 @@
-"""Waiting jobs whose account or QOS is gone, or who have used more than their QOS lets them."""
+"""Holds back waiting jobs whose account or QOS is gone or whose usage is over their QOS's bound."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyslurm_ng.sched.frame.measures import Ask, Limits, Owner
 from pyslurm_ng.sched.frame.plan import Wait
 
 
-class Standing:
+class AccountChecks:
     """Keeps such jobs from starting; whatever else limits jobs is asked for all others.
 
     Nothing is written down: when the account or QOS is back, the job goes on as before.
@@ -86,18 +86,18 @@ class Standing:
         """Return whether a job that cannot start now may be promised room."""
         return self._inner is None or self._inner.may_reserve(job, partition, priority)
 
-    def fork(self) -> Standing:
+    def fork(self) -> AccountChecks:
         """Return the same limits, which count on their own from here."""
         inner = self._inner.fork() if self._inner is not None else None
-        return Standing(self._assoc_ids, self._qos, inner, self._thresholds, self._fairshare)
+        return AccountChecks(self._assoc_ids, self._qos, inner, self._thresholds, self._fairshare)
 
-    def unused(self) -> Standing:
+    def unused(self) -> AccountChecks:
         """Return the same limits with nobody below them, and nothing used up so far."""
         inner = self._inner.unused() if self._inner is not None else None
-        return Standing(self._assoc_ids, self._qos, inner)
+        return AccountChecks(self._assoc_ids, self._qos, inner)
 
 
-class Standings:
+class AccountWatch:
     """Sees whether any job has lost account or QOS; looks at jobs only when those have changed."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Standings:
         }
         if not self._is_any_lost and not thresholds:
             return inner
-        return Standing(assocs, frozenset(cluster.qos), inner, thresholds, fairshare)
+        return AccountChecks(assocs, frozenset(cluster.qos), inner, thresholds, fairshare)
 
 
 def _is_any_lost(cluster: Cluster, assocs: frozenset[int] | None) -> bool:

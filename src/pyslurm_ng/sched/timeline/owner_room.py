@@ -1,7 +1,7 @@
 """Room beside jobs of the same owner that keep all others away: --exclusive=user and =mcs.
 
-On the grid such jobs have their nodes whole. Here is found out what they leave to others of their
-owner, now and later: on a node that is only theirs for as long as the next job is to last.
+On the grid such jobs have their nodes whole. This module finds what they leave to other jobs of
+their owner, now and later: on a node that is the owner's for as long as the next job is to last.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Host(NamedTuple):
     guests: list[Guest]
 
 
-class Joins:
+class OwnerRoom:
     """The search of one pass; who has found nobody to join now does not look again."""
 
     def __init__(self, tables: PassTables) -> None:
         self._hardware = tables.hardware
         self._nearness = tables.nearness
-        self._company = tables.company
+        self._neighbours = tables.neighbours
         self._timeline = tables.timeline
         self._free = tables.free
         self._now_us = tables.now_us
@@ -101,10 +101,10 @@ class Joins:
 
     def _hosts(self, demand: Demand) -> list[_Host]:
         """Return the nodes, now or later, where a job could be beside its owner's."""
-        company, position = self._company, self._hardware.position
+        neighbours, position = self._neighbours, self._hardware.position
         return [
-            _Host(position[node_id], company.guests(node_id, self._now_us, NO_END_US))
-            for node_id in company.hosts(demand.tenant)
+            _Host(position[node_id], neighbours.guests(node_id, self._now_us, NO_END_US))
+            for node_id in neighbours.hosts(demand.tenant)
             if demand.mask[node_id]
         ]
 
@@ -141,7 +141,7 @@ class Joins:
         guests = [one for one in host.guests if one.start_us < end_us and one.end_us > start_us]
         if not guests or not all(may_share(demand.tenant, guest.tenant) for guest in guests):
             return None
-        if not self._company.is_ours(host.place, start_us, end_us, guests):
+        if not self._neighbours.is_ours(host.place, start_us, end_us, guests):
             return None
         if is_now and not any(guest.start_us for guest in guests):
             return self._free.node(self._hardware.order[host.place])
@@ -217,7 +217,7 @@ class Joins:
         ):
             return False
         node_id = self._hardware.order[place]
-        guests = self._company.guests(node_id, self._now_us, NO_END_US)
+        guests = self._neighbours.guests(node_id, self._now_us, NO_END_US)
         node = self._node(demand, _Host(place, guests), start_us)
         return node is not None and tasks_that_fit(demand.need, node) >= tasks
 
@@ -228,10 +228,10 @@ class Joins:
         end_us, order = demand.end_us(start_us), self._hardware.order
         nodes = []
         for place, tasks in shares:
-            guests = self._company.guests(order[place], start_us, end_us)
+            guests = self._neighbours.guests(order[place], start_us, end_us)
             nodes.append((self._beside(place, guests, start_us, end_us), tasks))
         tenant = demand.tenant._replace(partition=demand.partition.name)
-        self._company.promise(tenant, self._allot(demand, nodes), start_us, end_us)
+        self._neighbours.promise(tenant, self._allot(demand, nodes), start_us, end_us)
 
     def _allot(self, demand: Demand, nodes: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
         """Return the cores and devices that a job will have; whole nodes if that is not known."""

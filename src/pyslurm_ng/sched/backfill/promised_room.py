@@ -27,7 +27,7 @@ _WORTH_US = MINUTE_US  # what a second reservation of a job has to bring
 _MOST_SHORTENED = 1000  # jobs that may run shorter for which the best start to come is looked for
 
 
-class KeptRoom:
+class PromisedRoom:
     """The promises of one walk.
 
     promises: what was promised to whom. behind: why jobs wait in a partition with a blocked one.
