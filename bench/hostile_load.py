@@ -26,7 +26,8 @@ from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.conf.quick import quick
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import table
-from pyslurm_ng.wire.client import QUICK_KEYS, run_directory
+from pyslurm_ng.wire.client import QUICK_KEYS
+from pyslurm_ng.wire.daemon_link import run_directory
 from pyslurm_ng.wire.dbd_messages import ListJobRecords
 from pyslurm_ng.wire.frame import pack_frame, pack_head
 from pyslurm_ng.wire.job_messages import SubmitJob

@@ -7,7 +7,8 @@ import subprocess
 
 from figures import Cluster, clusters, in_turn, parser, show
 from pyslurm_ng.conf.quick import quick
-from pyslurm_ng.wire.client import QUICK_KEYS, socket_path
+from pyslurm_ng.wire.client import QUICK_KEYS
+from pyslurm_ng.wire.daemon_link import socket_path
 from submit_rate import submit_many
 
 JOBS = 10_000

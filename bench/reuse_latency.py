@@ -19,7 +19,8 @@ from pyslurm_ng.conf.quick import quick
 from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.wire.client import QUICK_KEYS, socket_path
+from pyslurm_ng.wire.client import QUICK_KEYS
+from pyslurm_ng.wire.daemon_link import socket_path
 from submit_rate import Pipe, body
 
 LIMIT_MS = 50.0

@@ -20,7 +20,8 @@ import psutil
 
 from figures import Cluster, clusters, parser, show, wait_for
 from pyslurm_ng.conf.quick import quick
-from pyslurm_ng.wire.client import QUICK_KEYS, socket_path
+from pyslurm_ng.wire.client import QUICK_KEYS
+from pyslurm_ng.wire.daemon_link import socket_path
 from pyslurm_ng.wire.frame import FLAG_ERROR, HEAD_BYTES, pack_frame, parse_head
 
 JOBS = 100_000

@@ -25,7 +25,9 @@ from pyslurm_ng.model.bounds import Count, LongText, Minutes, NameText
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
-from pyslurm_ng.wire.client import Client, body_digest, socket_path
+from pyslurm_ng.wire.client import Client
+from pyslurm_ng.wire.client_credentials import body_digest
+from pyslurm_ng.wire.daemon_link import socket_path
 from pyslurm_ng.wire.endpoint import Endpoint
 from pyslurm_ng.wire.frame import pack_frame
 from pyslurm_ng.wire.identity import Identity

@@ -45,7 +45,6 @@ LARGE_CLASSES = {
     "sched.timeline.node_timeline.Timeline": (355, 28),
     "sched.timeline.uneven.Uneven": (305, 25),
     "sim.chaos.Chaos": (480, 37),
-    "wire.client.Client": (325, 25),
     "wire.connection.Connection": (400, 30),
     "wire.endpoint.Endpoint": (455, 28),
     "wire.stream.StreamServer": (325, 25),
@@ -58,7 +57,6 @@ LONG_FILES = {
     "model/events.py": 630,
     "sched/explain/explain.py": 605,
     "sched/preemption/preempt.py": 785,
-    "wire/client.py": 660,
     "wire/connection.py": 615,
 }
 
@@ -107,6 +105,7 @@ COMMAND_TOP = [
     "cli",
     "conf.quick",
     "wire.client",
+    "wire.daemon_link",
     "wire.step_io",
 ]
 # Modules of the standard library (or ours) that take milliseconds to import.

@@ -26,7 +26,7 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc, Step, Usage
 from pyslurm_ng.model.node import NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.daemon_link import socket_file
 from pyslurm_ng.wire.dbd_messages import (
     Assignment,
     ChangeEntities,

@@ -11,15 +11,9 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.wire import client as client_module, stream, table
-from pyslurm_ng.wire.client import (
-    Client,
-    SlurmError,
-    body_digest,
-    controller_hosts,
-    run_directory,
-    socket_file,
-    socket_path,
-)
+from pyslurm_ng.wire.client import Client, SlurmError
+from pyslurm_ng.wire.client_credentials import body_digest
+from pyslurm_ng.wire.daemon_link import controller_hosts, run_directory, socket_file, socket_path
 from pyslurm_ng.wire.frame import pack_frame
 from pyslurm_ng.wire.messages import Ping, Pong, Reconfigure
 from pyslurm_ng.wire.stream import Call

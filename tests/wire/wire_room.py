@@ -14,7 +14,8 @@ from types import TracebackType
 from pyslurm_ng.wire import frame, table
 from pyslurm_ng.wire.auth import Peer, body_digest
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
-from pyslurm_ng.wire.client import Client, socket_path
+from pyslurm_ng.wire.client import Client
+from pyslurm_ng.wire.daemon_link import socket_path
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Ping, Pong, Reconfigure, Shutdown
 from pyslurm_ng.wire.stream import Call, StreamLimits, StreamServer

@@ -39,7 +39,7 @@ from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.wire.auth import Peer
-from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.daemon_link import socket_file
 from pyslurm_ng.wire.endpoint import zmq_port
 from pyslurm_ng.wire.node_messages import NodeShutdown
 from pyslurm_ng.wire.stream import StreamServer

@@ -19,7 +19,7 @@ from pyslurm_ng.journal.segment import JournalError
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
-from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory
+from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory
 from pyslurm_ng.wire.identity import Identity, load_identity
 
 

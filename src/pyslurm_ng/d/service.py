@@ -19,7 +19,7 @@ from pyslurm_ng.d.usage import usage_of_tasks
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import AuthError
-from pyslurm_ng.wire.client import socket_file
+from pyslurm_ng.wire.daemon_link import socket_file
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.node_loss_messages import RelayWord
 from pyslurm_ng.wire.stream import Call, StreamServer

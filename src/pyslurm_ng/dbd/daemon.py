@@ -30,7 +30,7 @@ from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_conf
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
-from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
+from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
 from pyslurm_ng.wire.identity import Identity, load_identity
 from pyslurm_ng.wire.stream import StreamServer
 

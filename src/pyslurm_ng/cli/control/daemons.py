@@ -7,7 +7,8 @@ from pyslurm_ng.base.numbers import INFINITE, SECOND_US, SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.listing.fmt import Dates, date_line
 from pyslurm_ng.cli.node_clients import node_clients
-from pyslurm_ng.wire.client import SlurmError, controller_hosts
+from pyslurm_ng.wire.client import SlurmError
+from pyslurm_ng.wire.daemon_link import controller_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,8 @@
 import os
 
 from pyslurm_ng.cli.command import connect, fail, read_conf, say
-from pyslurm_ng.wire.client import SlurmError, controller_hosts
+from pyslurm_ng.wire.client import SlurmError
+from pyslurm_ng.wire.daemon_link import controller_hosts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

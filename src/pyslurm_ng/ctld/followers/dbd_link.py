@@ -32,7 +32,7 @@ from pyslurm_ng.ctld.history import History
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.segment import Frame, JournalError
-from pyslurm_ng.wire.client import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
+from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
     AwaitAssociations,
