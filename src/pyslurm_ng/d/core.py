@@ -146,7 +146,7 @@ class JobHere:
 
     @property
     def is_ending(self) -> bool:
-        """Whether nothing new may start."""
+        """Whether the node refuses new jobs and steps."""
         return self.terminate_duty >= 0
 
 
@@ -417,7 +417,8 @@ class NodeCore:
         return actions + self._maybe_clean(job)
 
     def step_unkillable(self, job_id: int, attempt: int, step_id: int) -> list[Action]:
-        """Something of a step outlives SIGKILL: the node is no good until somebody looks at it.
+        """Something of a step outlives SIGKILL: the node is drained until an administrator has
+        looked at it.
 
         The step, and with it the job, ends when that is gone.
         """
@@ -598,7 +599,7 @@ class NodeCore:
         self._remember((credential.job_id, credential.attempt), report)
 
     def has_preparing(self) -> bool:
-        """Return whether somebody waits for a report that a job is prepared."""
+        """Return whether a report that a job is prepared is waited for."""
         return self.has_prolog and any(isinstance(report, nm.DutyDone) for report in self.reports)
 
     def running(self, boot_us: int = 0, wall_us: int = 0) -> list[nm.RunningJob]:

@@ -97,7 +97,8 @@ def _step_name(key: StepKey) -> str:
 
 
 def _boot_us() -> int:
-    """Return microseconds since boot, suspensions of the machine included; nobody sets them."""
+    """Return microseconds since boot, suspensions of the machine included; this clock cannot be
+    set."""
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
 
@@ -118,7 +119,7 @@ class Daemon:
         serves: makes what answers srun and commands, once all it asks of the daemon is there.
 
     Raises:
-        CannotStart: from `start`, before anybody was told that it runs.
+        CannotStart: from `start`, before it is reported as running.
     """
 
     def __init__(
@@ -575,7 +576,7 @@ class Daemon:
             future.add_done_callback(found)
 
     def _start(self, action: co.StartBatch | co.StartStep, account: Any) -> None:
-        """Have a supervisor started; what nobody foresaw costs this step only."""
+        """Have a supervisor started; an unexpected error costs this step only."""
         try:
             if isinstance(action, co.StartBatch):
                 self._start_batch(action, account)
@@ -698,7 +699,7 @@ class Daemon:
         self.act(self.core.step_ended(job_id, attempt, step_id, self._end_of(end)))
 
     def _step_told(self, key: StepKey, words: Mapping[str, Any]) -> None:
-        """A supervisor says something that nobody asked for."""
+        """A supervisor says something without being asked."""
         if words["did"] == "unkillable":
             self.act(self.core.step_unkillable(key[0], key[2], key[1]))
             return

@@ -2,8 +2,8 @@
 
 Each is written by a process that has become its user, who may stop that process: a transfer that
 does not answer in time is given up and its process killed; one whose job is over ends with its
-next block. Of all places a user has a share; who
-finds none is told to come back, and when all are taken the user with most makes room.
+next block. Each user has a share of all places. A user whose share is taken is told to come back;
+when all places are taken, the user with most makes room.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class FileTransfers:
         await self._pass_on(call, request, transfer, [pack(spec)])
 
     def _refusal(self, uid: int) -> str:
-        """Return why a user may not send one more file now, "" if he may; make room for him."""
+        """Return why a user may not send one more file now, "" if it is allowed; make room for
+        it."""
         held = Counter(transfer.credential.uid for transfer in self._open.values())
         if held[uid] >= _MOST_OF_USER:
             return f"{_MOST_OF_USER} files of uid {uid} are under way to this node"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _NULL = "/dev/null"
 _UNLIMITED = 1 << 62
 _MOST_FOR_EXEC = 6 << 20
-"""Bytes of arguments, environment and the pointers to them; the kernel takes no more of anybody."""
+"""Bytes of arguments, environment and the pointers to them; the kernel takes no more than that."""
 _SAME_NICE = 100  # tells `spawn` to leave it as it is
 _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(RlimitName)}
 """The limits that Slurm propagates; others (RTPRIO, NICE) are the node's business."""

@@ -1,4 +1,4 @@
-"""What slurmd and the supervisors say to each other, as types; nobody imports this at run time.
+"""What slurmd and the supervisors say to each other, as types; it is not imported at run time.
 
 They speak msgpack maps, because a supervisor lives for weeks and there is one for each step: a
 library that checks records would cost each of them its start and its memory. These types cost

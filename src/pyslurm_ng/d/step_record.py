@@ -4,7 +4,7 @@ Records are appended, each a 4-byte length and a msgpack value, so that three wr
 template, the supervisor) need no agreement but their order. The file outlives all of them: a
 restarted slurmd finds every step by it. It does not have to outlive the machine, hence no fsync.
 
-1. `spec`, by slurmd, which creates the file exclusively: nobody starts the same attempt twice.
+1. `spec`, by slurmd, which creates the file exclusively: so the same attempt is not started twice.
 2. `pid`, by the template right after fork: pid, start time in ticks since boot, boot id; reaper
    and reaper_start are the template's own.
 3. `tasks`, by the supervisor: pids by global task id.
@@ -73,7 +73,7 @@ def create(path: str, spec: "Mapping[str, Any]") -> None:
 
 
 def append(path: str, record: "dict[str, Any]") -> None:
-    """Add a record, into the room kept for it if the file can grow no more; raises OSError."""
+    """Add a record, into the room kept for it if the file can no longer grow; raises OSError."""
     framed = _framed(record)
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW)
     try:

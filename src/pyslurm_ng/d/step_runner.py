@@ -136,7 +136,7 @@ class StepRunner:
             try:
                 self._template.wait(0 if self._paths else 5)
             except subprocess.TimeoutExpired:
-                self._template.returncode = 0  # it is nobody's business of this process any more
+                self._template.returncode = 0  # this process no longer deals with it
         for channel in self._channels.values():
             self._loop.remove_reader(channel.fileno())
             channel.close()
@@ -149,7 +149,7 @@ class StepRunner:
         self._expected.setdefault(key, [])
 
     def release(self, key: StepKey) -> None:
-        """Pass on what was kept for a step: to nobody, if it is not to be started after all."""
+        """Pass on what was kept for a step; drop it if the step is not to be started after all."""
         for words in self._expected.pop(key, ()):
             self.command(key, words)
 

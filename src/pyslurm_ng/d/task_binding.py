@@ -86,7 +86,7 @@ def bind_step(
         BindError: a --cpu-bind that cannot be kept.
     """
     if not wanted.is_used:
-        # As with Slurm's task plugins nobody binds then; what srun said of it stays to be read.
+        # As with Slurm's task plugins nothing is bound then; srun's options stay readable.
         return Bound([unbound() for _ in task_ids], {})
     words, memory = wanted.cpu_words, wanted.mem_words
     needs = replace(wanted.needs, tasks=len(task_ids))

@@ -1,7 +1,8 @@
 """Processes of the supervisor's own: for what may take for ever, since the supervisor must not.
 
-A file system of the user's (a FIFO, FUSE, a lost NFS server) may keep whoever touches it waiting,
-beyond the reach of SIGKILL, too. So the supervisor touches none: it forks, and goes on serving.
+A file system of the user's (a FIFO, FUSE, a lost NFS server) may keep a process that touches it
+waiting, even beyond the reach of SIGKILL. So the supervisor touches none: it forks, and goes on
+serving.
 """
 
 import os
@@ -26,7 +27,7 @@ _MOST_DESCRIPTORS = 1 << 20
 def fork_own(work: "Callable[[], None]", keep: "list[int]") -> int:
     """Fork a process that does `work` with no other descriptors than `keep`; return its id.
 
-    It must hold nothing else: who waits for the end of a connection would wait for it, too.
+    It must hold nothing else: a peer that waits for the end of a connection would wait for it, too.
     """
     pid = os.fork()
     if pid:
@@ -52,14 +53,15 @@ def _close_all_but(keep: "list[int]") -> None:
 
 
 def identity_of(spec: "StepSpec") -> "dict[str, Any]":
-    """Return who a step's programs run as, as `spawn` takes it; {} where it cannot be changed."""
+    """Return the user that a step's programs run as, as `spawn` takes it; {} where it cannot be
+    changed."""
     if os.geteuid() != 0:
         return {}
     return {"uid": spec["uid"], "gid": spec["gid"], "groups": spec["groups"]}
 
 
 def become(identity: "dict[str, Any]") -> None:
-    """Take a user's identity for good; nothing where it cannot be changed."""
+    """Take a user's identity finally; do nothing where it cannot be changed."""
     if identity:
         os.setgroups(identity["groups"])
         os.setresgid(identity["gid"], identity["gid"], identity["gid"])

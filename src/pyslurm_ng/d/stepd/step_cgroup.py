@@ -8,7 +8,7 @@ slurmd decides where they are and what they limit (`job_spec.cgroup_plan`), as a
                      `dies_whole`: out of memory ends every process
     step_limits
 
-Several steps share the job's group: whoever leaves last removes it.
+Several steps share the job's group: the last to leave removes it.
 """
 
 import os

@@ -45,7 +45,7 @@ _MOST_DRAINED = 4 << 20
 class SrunLink:
     """The connection to srun: frames out with a bounded buffer, frames in.
 
-    It begins without waiting: `is_connecting` is true until it is known whether somebody listens.
+    It begins without waiting: `is_connecting` is true until it is known whether a process listens.
     It may not be srun that does: until the other side has shown its half of the key it is told no
     more than who we are, and nothing that it says is obeyed.
 

@@ -1,7 +1,7 @@
 """Starting a step's tasks: files, terminal, task prolog, process.
 
-A task's own process opens the task's files before it becomes the task, so what is the user's can
-keep nobody else waiting, and a task costs no more than one process.
+A task's own process opens the task's files before it becomes the task, so the user's files can keep
+no other process waiting, and a task costs no more than one process.
 
 `TaskStarter.take` returns what the supervisor has to know, maps with descriptors beside:
 
@@ -122,7 +122,7 @@ class TaskStarter:
 
     @property
     def next_task_pid(self) -> int:
-        """The process that is to become a task, and may be it by now; 0 if there is none."""
+        """The process that becomes a task, or has become it by now; 0 if there is none."""
         return self._background.pid
 
     def kill(self) -> None:

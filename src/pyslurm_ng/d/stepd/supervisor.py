@@ -107,7 +107,7 @@ class Step:
         self._early_stdin: list[tuple[int, bytes]] | None = []  # None: all tasks are there
         self._is_dying = False
         self._is_unkillable = False
-        self._kill_at = 0.0  # when those who had SIGTERM get SIGKILL
+        self._kill_at = 0.0  # when processes that had SIGTERM get SIGKILL
         self._kill_began = 0.0
         self._stdin_taken = 0
         self._usage: dict[int, dict[str, int]] = {}
@@ -128,7 +128,7 @@ class Step:
         """
         self._try(self._start)
         self._try(self._serve)
-        # Not the wall clock once more: somebody may have set it meanwhile.
+        # Not the wall clock once more: it may have been set meanwhile.
         self._end_us = self._start_us + int((time.monotonic() - self._started_s) * 1e6)
         self._try(self._end_processes)
         self._try(self._end_streams)
@@ -609,7 +609,7 @@ class Step:
         if self._link is None:
             return
         if not open_inlets:
-            # Nobody reads any more: let srun empty its side, whatever it still has.
+            # The reader is gone: let srun empty its side, whatever it still has.
             taken = self._stdin_taken + step_io.STDIN_WINDOW // 2
         else:
             taken = min(inlet.taken for inlet in open_inlets)

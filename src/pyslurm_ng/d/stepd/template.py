@@ -78,7 +78,7 @@ class _Title:
 
 
 def main(argv: "Sequence[str]") -> int:
-    """Serve as the template: `slurmstepd FD SPOOL`, started by slurmd and nobody else."""
+    """Serve as the template: `slurmstepd FD SPOOL`, started only by slurmd."""
     if argv and argv[0] in ("-V", "--version"):
         from pyslurm_ng import __version__
 
@@ -231,7 +231,7 @@ class _Template:
 
 
 def _let_go_of_streams() -> None:
-    """Free the terminal or pipe of whoever started slurmd; he may wait for its end."""
+    """Free the terminal or pipe that slurmd was started from; its reader may wait for the end."""
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)

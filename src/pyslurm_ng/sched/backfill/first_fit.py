@@ -49,7 +49,7 @@ def plan(
     budget: int = 1 << 62,
     fairshare: Mapping[int, float] | None = None,
 ) -> Plan:
-    """Return who starts now and why each other eligible job waits.
+    """Return the jobs that start now and why each other eligible job waits.
 
     Args:
         budget: node tests to spend; jobs beyond it wait for `Priority`.
@@ -269,7 +269,7 @@ class _Pass:
         return None
 
     def _over(self, partition: Partition, wait: Wait) -> Wait:
-        """With assoc_limit_stop, start nobody behind a job that waits for a limit."""
+        """With assoc_limit_stop, start no job behind one that waits for a limit."""
         if self.policy.stops_at_limits:
             text = f"a job before it in {partition.name} is over a limit: {wait.text}"
             self.closed.setdefault((partition.name, ""), Wait(Reason.Priority, text))

@@ -1,9 +1,9 @@
 """Conservative backfill over the whole queue: every job gets a start or a reservation.
 
 Jobs are taken in priority order against free resources over time. What fits now starts; what does
-not is given the earliest room there is, and later jobs take only what is left, so nobody is
-delayed by a job of lower priority. With `bf_reserve_depth` only the first waiting jobs of each
-partition get a reservation, the others just an estimate.
+not is given the earliest room there is, and later jobs take only what is left, so no job is delayed
+by a job of lower priority. With `bf_reserve_depth` only the first waiting jobs of each partition
+get a reservation, the others just an estimate.
 
 Source: Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
 in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
@@ -58,7 +58,7 @@ class Planner:
         *,
         hand_over: HandOver | None = None,
     ) -> Plan:
-        """Return who starts now, when the others are to start, and why they wait.
+        """Return the jobs that start now, when the others are to start, and why they wait.
 
         Args:
             budget: jobs to look at; those beyond it wait for `Priority`.
@@ -66,7 +66,7 @@ class Planner:
                 of them start.
 
         Raises:
-            JobFaults: planning these jobs raised something; any other exception: nobody knows
+            JobFaults: planning these jobs raised something; any other exception: it is not known
                 which jobs it was about. Nothing of a pass that did not end is remembered.
         """
         try:
@@ -203,7 +203,7 @@ class Planner:
         # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
         are_alike = not snapshot.reservations and not policy.preempt_by
         are_alike = are_alike and not any_shares(snapshot) and not policy.packs_serial
-        # Who was promised single nodes gets these, though any would do by now.
+        # A job that was promised single nodes gets these, though any would do by now.
         are_alike = are_alike and (self._nodes is None or not self._nodes.has_promised)
         are_alike = are_alike and places is None
         if are_alike and self._pools.fit(snapshot, wanted):

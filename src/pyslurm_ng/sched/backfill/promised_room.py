@@ -123,7 +123,7 @@ class PromisedRoom:
         return self._cut(job, found) if found.demand.is_elastic else found
 
     def vacated(self, job: Waiting, demand: Demand, before_us: int) -> Vacated | None:
-        """Return where a job may start before a time once others are exempt from it no more."""
+        """Return where a job may start before a time once others are no longer exempt from it."""
         if self.preempting is None or job.het_job_id:
             return None
         return self.preempting.find_later(
@@ -190,13 +190,15 @@ class PromisedRoom:
         return self.has_depth((partition.name,))
 
     def keeps(self, queue: Sequence[Entry]) -> bytes | None:
-        """Return a byte for each job, 0 for who is kept no room behind `settled`; None: all are."""
+        """Return a byte for each job, 0 for jobs that are kept no room behind `settled`; None: all
+        are kept room."""
         if self.smart is not None:
             return self.smart.reserves(queue)
         return None if self._policy.reserve_depth >= EVERY_JOB else bytes(len(queue))
 
     def settled(self) -> dict[str, Wait]:
-        """Return of `behind` the partitions where `keeps` says who is promised room from now on."""
+        """Return the partitions of `behind` where `keeps` says which jobs are promised room from
+        now on."""
         if self.smart is None and self._policy.reserve_depth >= EVERY_JOB:
             return self.behind
         return {name: wait for name, wait in self.behind.items() if self.is_settled(name)}

@@ -29,7 +29,8 @@ _ABLE = _TIER << 20  # tiers are below: who can preempt comes before all others
 
 
 def _place(entry: Entry) -> tuple[int, int, int]:
-    """Return where an entry belongs: who was submitted first goes before others led by the same."""
+    """Return where an entry belongs: the job that was submitted first goes before others with the
+    same leader."""
     return entry[0], entry[1].submit_us, entry[1].job_id
 
 

@@ -108,7 +108,7 @@ class Shadow:
             twin.ran_us = twin.foreseen_us
         self._certain.forget(gone)
         self._likely.forget(gone)
-        # Whoever is in neither course yet arrives in both, or in the likely one only.
+        # A job that is in neither course yet arrives in both, or in the likely one only.
         kept = [twin for twin in self._arrivals if twin.job_id not in gone]
         for course in (self._certain, self._likely):
             course.seen -= sum(twin.job_id in gone for twin in self._arrivals[: course.seen])

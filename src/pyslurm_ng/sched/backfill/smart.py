@@ -1,4 +1,4 @@
-"""An order of the queue that lets short work go first without making anybody wait too long.
+"""An order of the queue that lets short work go first without making any job wait too long.
 
 `SchedulerParameters=bf_smart`. What jobs will probably cost is foreseen from the limit and the
 user's own history (see `history`); limits go on to bound jobs, and room is kept by limits, so a
@@ -126,7 +126,8 @@ class Smart:
         return group in (_FIRST, _LATE) or (group == _OTHER and not reserved)
 
     def reserves(self, queue: Sequence[Entry]) -> bytes:
-        """Return a byte for each job of a queue, 1 for who is promised room beside others."""
+        """Return a byte for each job of a queue, 1 for jobs that are promised room beside
+        others."""
         groups = self._groups
         return bytes(
             groups.get(job.job_id, _OTHER) in (_FIRST, _LATE) and not job.is_guest

@@ -96,7 +96,7 @@ class Walk(WalkResult):
             self.plan.planned_nodes = self.planner.planned_nodes(self.room.promises)
 
     def _lose_claims(self, queue: list[Entry]) -> None:
-        """Note whose claims nobody has a use for: they are in the queue no more."""
+        """Note the jobs whose claims are of no use: they are no longer in the queue."""
         claimed = self.snapshot.claims
         if claimed:
             alive = {job.job_id for _, job, _ in queue}
@@ -209,7 +209,7 @@ class Walk(WalkResult):
     def look(self, job: Waiting, demand: Demand) -> Finding:
         """Return as what, when and where a job would start after those of the walk.
 
-        On what is free by then: nobody has to leave for it.
+        On what is free by then: no job has to leave for it.
         """
         if demand.verdict is not None:
             return Finding(demand, NEVER)
@@ -432,7 +432,7 @@ class Walk(WalkResult):
         return True
 
     def _await_claim(self, job: Waiting, demand: Demand, claim: Claim) -> Wait:
-        """Say whom a job still waits for; nobody, and it must look for room anew."""
+        """Say which jobs a job still waits for; if none, it must look for room anew."""
         if not claim.leaving:
             self.give_up([claim])
         else:
@@ -454,7 +454,7 @@ class Walk(WalkResult):
             task_id,
             self.room.licenses,
             self.room.promised_nodes(demand),
-            # Nobody leaves for a job that a limit would keep from starting even then.
+            # No job leaves for one that a limit would keep from starting even then.
             lambda nodes: self.gate.over_given(job, demand, nodes) is None,
         )
         if found is None:

@@ -40,7 +40,7 @@ def consider(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
     if walk.preempting is None:
         found = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     else:
-        # Who cannot start at once may find others to make room, before it is promised some.
+        # A job that cannot start at once may preempt others, before it is promised room.
         found = common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
         if found.is_accepted and found.start_us != now_us:
             leaving = _preempt(walk, walk.preempting, parts)

@@ -85,7 +85,7 @@ class WalkResult:
         )
 
     def give_up(self, lost: Iterable[Claim]) -> None:
-        """Let others have what jobs have preempted others for and have no use for any more."""
+        """Release what jobs have preempted others for and no longer need."""
         for claim in lost:
             if claim.job_id not in self.plan.lost_claims:
                 self.plan.lost_claims.append(claim.job_id)

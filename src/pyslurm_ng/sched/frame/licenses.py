@@ -1,6 +1,6 @@
 """Licences that reservations keep for their jobs.
 
-While a reservation is in force, what its jobs have not taken of its licences is nobody else's.
+While a reservation is in force, no other job may have what its jobs have not taken of its licences.
 """
 
 from __future__ import annotations

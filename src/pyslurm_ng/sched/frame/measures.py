@@ -48,7 +48,7 @@ class Owner(Protocol):
 class Ask:
     """What a job takes or would take: amounts, where, and for how long.
 
-    `nodes` is empty as long as nobody has chosen any: `amounts` is the least then.
+    `nodes` is empty as long as none are chosen: `amounts` is the least then.
     `limit_min` INFINITE: it may run for ever.
     """
 

@@ -8,7 +8,7 @@ from pyslurm_ng._select import NumbersKept
 
 
 class NumbersByJob(NumbersKept, MutableMapping[int, int]):
-    """A dict but for its order, which is nobody's; a quarter of the size."""
+    """A dict without an order, at a quarter of the size."""
 
     __slots__ = ()
 

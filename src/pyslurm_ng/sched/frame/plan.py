@@ -66,7 +66,7 @@ class Wait(Struct, frozen=True, gc=False):
 
 
 class PlannedNodes(Mapping[int, tuple[int, ...]]):
-    """Nodes of reservations by job id, worked out when somebody asks.
+    """Nodes of reservations by job id, worked out when it is asked for.
 
     Whatever it is made of belongs to it alone: the next pass may be under way by then.
     """
@@ -228,7 +228,7 @@ def _joined(first: _Table, second: _Table) -> _Table:
 
 
 class JobFaults(Exception):
-    """A pass cannot go on: planning these jobs raised exceptions that nobody foresaw.
+    """A pass cannot go on: planning these jobs raised unexpected exceptions.
 
     Attributes:
         errors: what was raised, by job id.

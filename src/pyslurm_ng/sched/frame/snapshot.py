@@ -213,7 +213,7 @@ def _static(cluster: Cluster) -> _Static:
 
 
 def _claim(cluster: Cluster, job: Job) -> Claim:
-    """Return what a waiting job claims, and who is still in its way."""
+    """Return what a waiting job claims, and the jobs that are still in its way."""
     leaving: dict[int, None] = {}
     is_free = True
     for alloc in job.claim:
@@ -315,7 +315,7 @@ def _keep_cores(view: Snapshot, alloc: NodeAlloc) -> None:
 
 
 def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
-    """Let claims be in use: nobody else may have what their jobs preempted others for.
+    """Let claims be in use: no other job may have what their jobs preempted others for.
 
     Those others still hold some of it: a node has left what it has now, or what it will have when
     they are gone and the claim's job runs, whichever is less.

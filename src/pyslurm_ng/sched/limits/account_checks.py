@@ -112,7 +112,8 @@ class AccountWatch:
         enforces_associations: bool,
         fairshare: Mapping[int, float] | None = None,
     ) -> Limits | None:
-        """Return limits that also keep back who has lost account or QOS; `inner` if nobody has.
+        """Return limits that also hold back jobs that lost account or QOS; `inner` if there are
+        none.
 
         Args:
             fairshare: factors by association, where UsageThreshold is enforced.

@@ -1,4 +1,4 @@
-"""Who has which cores and GPUs of a node and until when, beside a grid that only counts.
+"""Which job has which cores and GPUs of a node and until when, beside a grid that only counts.
 
 For jobs to which not any cores or devices will do. What runs is known to the core; a promise is
 given cores and devices as if it started, and keeps these for the time it is to run.
@@ -104,7 +104,7 @@ class Bookings:
                     yield booking
 
     def has_room(self, allocs: Iterable[NodeAlloc], start_us: int, end_us: int) -> bool:
-        """Return whether nobody has any of these cores and GPUs in a time."""
+        """Return whether all of these cores and GPUs are free in a time."""
         for alloc in allocs:
             node = self.node_at(self._hardware.position[alloc.node_id], start_us, end_us)
             if not is_free_on(node, alloc):

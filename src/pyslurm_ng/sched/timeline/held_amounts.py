@@ -45,7 +45,7 @@ class HeldAmounts:
 
     Records keep their order from pass to pass and new ones come last, so two marks moving through
     both lists find who was there before; an entry per job in a dict would be four times as large.
-    Whoever stands elsewhere than before is worked out anew.
+    A record that has moved is worked out anew.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
 """Which cores and GPUs inside of nodes jobs get or are promised, where not any of them will do.
 
 The grid counts what nodes have; here is found out whether a job can use it. Nothing here costs
-anything as long as nobody in the queue minds which cores or GPUs it gets.
+anything as long as no job in the queue minds which cores or GPUs it gets.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class InsideNodes:
         promised = self.hide(free, demand, only_fixed=only_fixed)
         hidden = self._free.hide_kept(free, demand.duration_us)
         fits = [(node, tasks_that_fit(need, node)) for node in free]
-        # Who has a whole node fills it, as everywhere else; a list of tasks is kept to.
+        # A job that has a whole node fills it, as everywhere else; a list of tasks is kept to.
         if not need.is_exclusive and not need.listed_tasks:
             fits = [
                 (node, min(fit, share)) for (node, fit), (_, share) in zip(fits, nodes, strict=True)
@@ -115,7 +115,7 @@ class InsideNodes:
     def allot_later(self, place: KeptPlace) -> tuple[NodeAlloc, ...]:
         """Return the cores and GPUs of a job that starts later; nothing if they cannot be had.
 
-        Who could do with others is given what was promised to others of that kind, if need be.
+        A job that could use others gets what was promised to others of that kind, if need be.
         """
         demand, variant, shares, start_us = (
             place.demand,

@@ -1,7 +1,7 @@
 """Where jobs were promised room, kept from one pass to the next.
 
-Every pass plans anew. Where several choices are as good, the one of the last pass stays: whoever
-was given the rest of these nodes is still given it. A job that can start sooner than it was
+Every pass plans anew. Where several choices are as good, the one of the last pass stays: the jobs
+that were given the rest of these nodes still get it. A job that can start sooner than it was
 promised does.
 """
 
@@ -27,7 +27,7 @@ class KeptPlace(NamedTuple):
 
     `shares` are the tasks of each position, `amounts` what each gives. `variant` is None where the
     tasks are spread unevenly; `most_gpus` is by position, of a job that asks for GPUs in all.
-    `allocs` are the very cores and devices, in passes in which somebody minds which those are.
+    `allocs` are the very cores and devices, in passes with jobs that mind which those are.
     """
 
     demand: Demand
@@ -71,7 +71,7 @@ class KeptPlaces:
 
     @property
     def is_full(self) -> bool:
-        """Whether no more promises of this pass are kept."""
+        """Whether this pass has kept as many promises as it may."""
         return self._count >= MOST_KEPT
 
     @property

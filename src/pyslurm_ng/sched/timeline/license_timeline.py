@@ -27,7 +27,7 @@ class LicenseTimeline:
         of_reservations = self._keep_reserved(snapshot)
         for job_id, end_us, _, text, *_ in snapshot.running:
             if job_id in of_reservations:
-                continue  # back to the reservation, not to everybody
+                continue  # back to the reservation, not to all jobs
             for name, count in license_counts(text) if text else ():
                 if name in self._place and end_us < NO_END_US:
                     at_us = expected_end_us(end_us, snapshot.now_us)

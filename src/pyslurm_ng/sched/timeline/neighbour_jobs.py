@@ -90,7 +90,7 @@ class NeighbourJobs:
         return sorted(found & self._hardware.position.keys())
 
     def who(self) -> Neighbours:
-        """Return who is on which node now; only passes with jobs that care make it."""
+        """Return the jobs on each node now; only passes with jobs that care make it."""
         if self._neighbours is None:
             who = self._neighbours = Neighbours(self._units)
             now_us = self._snapshot.now_us
@@ -108,8 +108,8 @@ class NeighbourJobs:
     def hosts(self, tenant: Tenant) -> list[int]:
         """Return nodes with jobs, now or later, with which only those of their owner may be.
 
-        Who keeps all others away could be beside any job of his owner; who does not could be
-        beside the others anyway, so he is not told of these.
+        A job that keeps all others away could be beside any job of its owner; a job that does not
+        could be beside the others anyway, so these nodes are not returned for it.
         """
         self.who()
         nodes_of, nothing = self._nodes_of, set[int]()
@@ -127,7 +127,7 @@ class NeighbourJobs:
                 self._nodes_of.setdefault((owner, sharing), set()).update(node_ids)
 
     def guests(self, node_id: int, begin_us: int, end_us: int) -> list[Guest]:
-        """Return who is on a node in a time, as far as those promised room were entered."""
+        """Return the jobs on a node in a time, as far as those promised room were entered."""
         is_now = begin_us <= self._snapshot.now_us
         found = [one for one in self.who().on(node_id) if is_now or one.end_us > begin_us]
         found += (
@@ -145,7 +145,7 @@ class NeighbourJobs:
         return {alloc.node_id: all_cpus(position[alloc.node_id]) for alloc in allocs}
 
     def is_ours(self, place: int, begin_us: int, end_us: int, guests: Sequence[Guest]) -> bool:
-        """Return whether nobody but some guests has or was promised anything of a node."""
+        """Return whether only some guests have, or were promised, anything of a node."""
         free, total = self._grid.free_at(place, CPUS), self._hardware.all_cpus(place)
         slots = self._slots
         first = max(0, bisect_right(slots, begin_us) - 1)

@@ -92,12 +92,12 @@ class NodePlan:
 
     @property
     def slots(self) -> int:
-        """How many stretches of time the grid has by now: one as long as nobody has to wait."""
+        """How many stretches of time the grid has by now: one as long as no job has to wait."""
         return self._timeline.slots
 
     @property
     def has_promised(self) -> bool:
-        """Whether anybody was promised room in the last pass."""
+        """Whether any job was promised room in the last pass."""
         return bool(self._reserved)
 
     @property

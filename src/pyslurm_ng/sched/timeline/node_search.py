@@ -123,7 +123,7 @@ class NodeSearch:
         Args:
             first_us: no start before this.
         """
-        # Who was to start before now is to do so now.
+        # A job that was to start before now is to start now.
         demand, found_us = found.demand, found.start_us
         kept = self._kept.of(job_id, demand, first_us if first_us > self._now_us else 0)
         if kept is None:

@@ -42,7 +42,7 @@ Threshold = tuple[int, ...]
 class Timeline:
     """The grid of one pass after another.
 
-    It has a single slot, now, until somebody has to wait; then it is made anew for the window.
+    It has a single slot, now, until a job has to wait; then it is made anew for the window.
     """
 
     grid: Grid

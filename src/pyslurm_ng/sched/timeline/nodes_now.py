@@ -19,7 +19,7 @@ from pyslurm_ng.sched.timeline.shapes import Hardware
 
 
 class NodesNow:
-    """The nodes of one pass; each is looked at when somebody asks for it first."""
+    """The nodes of one pass; each is looked at when it is first asked for."""
 
     def __init__(self, snapshot: Snapshot, hardware: Hardware) -> None:
         self._snapshot = snapshot
@@ -36,7 +36,7 @@ class NodesNow:
                 self._caps.add(running.tenant.partition, running.nodes)
 
     def node(self, node_id: int) -> FreeNode:
-        """Return what is free of a node; whoever chooses from it takes it."""
+        """Return what is free of a node; code that chooses from it takes it."""
         node = self._nodes.get(node_id)
         if node is None:
             node = self._nodes[node_id] = free_node(self._snapshot, node_id)

@@ -29,14 +29,14 @@ _MOST_LOOKS = 10_000  # at a node for a start beyond now, in one pass
 
 
 class _Host(NamedTuple):
-    """The node at a position, and who is there, now or later."""
+    """The node at a position, and the jobs there, now or later."""
 
     place: int
     guests: list[Guest]
 
 
 class OwnerRoom:
-    """The search of one pass; who has found nobody to join now does not look again."""
+    """The search of one pass; a demand that has found no job to join now does not look again."""
 
     def __init__(self, tables: PassTables) -> None:
         self._hardware = tables.hardware
@@ -134,7 +134,7 @@ class OwnerRoom:
         return []
 
     def _node(self, demand: Demand, host: _Host, start_us: int) -> FreeNode | None:
-        """Return what a node leaves to a job from a time on; None: somebody else has it then."""
+        """Return what a node leaves to a job from a time on; None: another owner has it then."""
         is_now, end_us = start_us == self._now_us, demand.end_us(start_us)
         if is_now and not self._free.has_cpus(self._hardware.order[host.place]):
             return None
