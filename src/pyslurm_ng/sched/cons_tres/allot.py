@@ -49,7 +49,7 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
 def deal_devices(need: Need, chosen: Sequence[tuple[FreeNode, int]]) -> list[list[GresNeed]] | None:
     """Return which of the devices of a whole job each node gives; None if they have too few.
 
-    The shares are even, the first nodes have what is left over; who has less gives what it has.
+    The shares are even, the first nodes have what is left over; a node with less gives what it has.
     No node gives less than its tasks go with.
 
     Args:

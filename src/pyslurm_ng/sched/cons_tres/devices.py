@@ -82,7 +82,8 @@ def near_each(spec: NodeSpec, held: Iterable[GresAlloc]) -> list[int]:
 def reachable_cores(
     spec: NodeSpec, name: str, kind: str, free: int, count: int, cores: int
 ) -> int | None:
-    """Return the most free cores near `count` free devices; None when nobody said where they are.
+    """Return the most free cores near `count` free devices; None when it is not configured where
+    they are.
 
     Args:
         free: mask of free devices by number.

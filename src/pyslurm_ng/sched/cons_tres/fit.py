@@ -54,7 +54,7 @@ def _gpus_here(need: Need, node: FreeNode) -> int:
 def gpus_by_socket(need: Need, node: FreeNode, kind: str, count: int) -> dict[int, int]:
     """Return how many GPUs to take near which core masks: `count` of each socket.
 
-    Where nobody knows where GPUs are, they are near all cores.
+    Where the places of GPUs are not known, they are near all cores.
     """
     wanted = max(1, need.sockets_min)
     per_socket = max(1, node.spec.cores_per_socket)

@@ -1,4 +1,4 @@
-"""How a job's own tasks lie on its nodes, for those who start them without srun. Pure."""
+"""How a job's own tasks lie on its nodes, for programs that start them without srun. Pure."""
 
 from __future__ import annotations
 

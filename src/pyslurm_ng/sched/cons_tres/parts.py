@@ -122,7 +122,7 @@ def _order(
 
 
 def gpu_cores(spec: NodeSpec) -> Parts:
-    """Return the mask of cores near each GPU, by its number; nothing where nobody knows."""
+    """Return the mask of cores near each GPU, by its number; nothing where that is not known."""
     return {
         item.first_index + place: int.from_bytes(cores, "little")
         for item in spec.gres
@@ -132,7 +132,7 @@ def gpu_cores(spec: NodeSpec) -> Parts:
 
 
 def reachable_cores(need: Need, node: FreeNode, want: GresNeed) -> int | None:
-    """Return the most free cores near GPUs with so many free parts; None if nobody knows."""
+    """Return the most free cores near GPUs with so many free parts; None if that is not known."""
     close = gpu_cores(node.spec)
     if not close:
         return None

@@ -174,7 +174,7 @@ class Sharing:
 
 
 def own_part(allocs: tuple[NodeAlloc, ...], sharing: Sharing) -> tuple[NodeAlloc, ...]:
-    """Return what a start takes that nobody else has: cores count once on the timeline."""
+    """Return what a start takes that no other job has: cores count once on the timeline."""
     parts = []
     for alloc in allocs:
         cores = int.from_bytes(alloc.cores, "little")

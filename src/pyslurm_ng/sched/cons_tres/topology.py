@@ -502,7 +502,7 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def _span(position: Mapping[int, int], node_ids: Iterable[int]) -> Span:
-    # Who is in no view of the cluster has no position: see `place_view`.
+    # A node that is in no view of the cluster has no position: see `place_view`.
     return _span_of([position[node_id] for node_id in node_ids if node_id in position])
 
 

@@ -358,7 +358,7 @@ def limit_us(time_limit_min: int, partition: Partition) -> int:
 def limit_in(request: JobRequest, limit_min: int, partition: Partition) -> int:
     """Return a job's time limit in a partition; more than the partition's if it cannot run there.
 
-    Who asked for none has each partition's own; who gave --time-min takes the partition's.
+    A job that asked for none has each partition's own; one with --time-min takes the partition's.
     """
     most = partition.max_time_min
     if limit_min <= most or limit_min == NO_VAL:

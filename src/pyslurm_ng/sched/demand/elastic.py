@@ -21,7 +21,7 @@ _MOST_MIN = NO_END_US // MINUTE_US
 def bounds_min(request: JobRequest, duration_us: int, now_us: int) -> tuple[int, int]:
     """Return the shortest and the longest limit in minutes that a job may start with now.
 
-    The shortest is larger than the longest where the job cannot be over by its deadline any more.
+    The shortest is larger than the longest where the job can no longer be over by its deadline.
     """
     most = limit = duration_us // MINUTE_US
     least = request.time_min_min

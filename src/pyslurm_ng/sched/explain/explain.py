@@ -49,7 +49,7 @@ _MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = MINUTE_US
 
-# Who waits for one of these, and for nothing out of service, has its turn some time.
+# A job that waits for one of these, and for nothing out of service, has its turn some time.
 _IN_TURN = (Reason.Priority, Reason.Resources)
 
 
@@ -221,7 +221,7 @@ def _told(
 
 
 def _exempt_note(found: Probe, now_us: int) -> str:
-    """Return that others make room for a job, or may do so, when they are exempt no more."""
+    """Return that others make room for a job, or may do so when they are no longer exempt."""
     is_sooner = now_us < found.exempt_us < found.start_us
     if not is_sooner and not found.is_vacated:
         return ""
@@ -419,7 +419,8 @@ def _lacking_licenses(tried: Sequence[Change], found: Probe, now_us: int) -> fro
 
 
 def license_holders(snapshot: Snapshot, found: Probe, names: frozenset[str]) -> list[Holder]:
-    """Return who has these licences before the job is to get them, those that end last first."""
+    """Return the jobs that have these licences before the job is to get them, those that end last
+    first."""
 
     def of_these(counts: Iterable[tuple[str, int]]) -> str:
         return ",".join(f"{name}:{count}" for name, count in counts if name in names)

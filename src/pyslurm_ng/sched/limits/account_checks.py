@@ -92,7 +92,7 @@ class AccountChecks:
         return AccountChecks(self._assoc_ids, self._qos, inner, self._thresholds, self._fairshare)
 
     def unused(self) -> AccountChecks:
-        """Return the same limits with nobody below them, and nothing used up so far."""
+        """Return the same limits with no job counted and nothing used up so far."""
         inner = self._inner.unused() if self._inner is not None else None
         return AccountChecks(self._assoc_ids, self._qos, inner)
 
@@ -143,7 +143,7 @@ class AccountWatch:
 
 
 def _is_any_lost(cluster: Cluster, assocs: frozenset[int] | None) -> bool:
-    """Return whether a job that waits, or may wait again, has no account or QOS any more."""
+    """Return whether a job that waits, or may wait again, has lost its account or QOS."""
     qos = cluster.qos
     return any(
         (assocs is not None and job.assoc_id and job.assoc_id not in assocs)

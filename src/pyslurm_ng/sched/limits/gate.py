@@ -63,11 +63,11 @@ class LimitGate:
             self._limits.took(job, given_ask(demand, nodes))
 
     def may_reserve(self, job: Waiting, partition: Partition, priority: int) -> bool:
-        """Return whether no limit keeps a job from a promise."""
+        """Return whether all limits let a job be promised room."""
         return self._limits is None or self._limits.may_reserve(job, partition, priority)
 
     def stop(self, demand: Demand, wait: Wait) -> Wait:
-        """With assoc_limit_stop, start nobody behind a job that waits for a limit."""
+        """With assoc_limit_stop, start no job behind one that waits for a limit."""
         if self._stops:
             name = demand.partition.name
             text = f"a job before it in {name} is over a limit: {wait.text}"

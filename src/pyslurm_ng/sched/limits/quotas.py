@@ -103,7 +103,7 @@ class Quotas:
         return counted
 
     def left(self, counted: Counted) -> None:
-        """Count a job no more."""
+        """Stop counting a job."""
         self._count(counted, -1)
 
     def _count(self, counted: Counted, jobs: int) -> None:
@@ -144,7 +144,7 @@ class Quotas:
         return other
 
     def unused(self) -> Quotas:
-        """Return the same limits with nobody below them, and nothing used up so far."""
+        """Return the same limits with no job counted and nothing used up so far."""
         return Quotas(self._associations, self._qos, counts_nodes=self._counts_nodes)
 
     def used(self) -> Mapping[Counter, Used]:
@@ -375,7 +375,7 @@ class Quotas:
 
 
 def any_limits(associations: Mapping[int, assoc.Association], qos: Mapping[str, assoc.Qos]) -> bool:
-    """Return whether anybody has a limit, or a QOS says something else about starts."""
+    """Return whether there is any limit, or a QOS says something else about starts."""
     if any(one.limits != _NO_LIMITS or "NoReserve" in one.flags for one in qos.values()):
         return True
     return any(item.limits != _NO_LIMITS for item in associations.values())
@@ -416,7 +416,7 @@ def quotas(
     *,
     is_safe: bool = False,
 ) -> Quotas | None:
-    """Return the limits with what runs counted; None where nobody has any.
+    """Return the limits with running jobs counted; None if there are no limits.
 
     Args:
         running: each job with what it holds, and for how long still.
@@ -455,7 +455,7 @@ def _first(limits: Iterable[int]) -> int:
 
 
 def _not_yet(limits: Amounts, before: Iterable[Amounts]) -> Amounts:
-    """Return the limits on TRES that nobody before has set."""
+    """Return the limits on TRES that none before has set."""
     seen = {name for one in before for name in one}
     return limits if not seen else {name: most for name, most in limits.items() if name not in seen}
 

@@ -18,7 +18,7 @@ from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 class RunningCount:
     """Counts of the jobs of a Cluster that hold something.
 
-    Whoever sees events says which jobs to look at again. Minutes that jobs have left are not
+    A follower of the events says which jobs to look at again. Minutes that jobs have left are not
     counted: those change by themselves.
     """
 

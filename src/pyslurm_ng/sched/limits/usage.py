@@ -65,7 +65,7 @@ class Ledger:
         self._spent[owner] = at_us, spent
 
     def clear(self) -> None:
-        """Forget what everybody has used."""
+        """Forget all usage."""
         self._spent.clear()
 
     def move(self, shift_us: int) -> None:
@@ -74,7 +74,7 @@ class Ledger:
             self._spent[owner] = at_us + shift_us, spent
 
     def owners(self) -> tuple[OwnerKey, ...]:
-        """Return who has used anything."""
+        """Return the associations and QOS that have used anything."""
         return tuple(self._spent)
 
     def of(self, owner: OwnerKey, now_us: int, *, fades: bool = True) -> Spent:

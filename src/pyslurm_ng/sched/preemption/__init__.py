@@ -1,1 +1,1 @@
-"""Who has to make room for whom, and how."""
+"""Which jobs have to make room for others, and how."""

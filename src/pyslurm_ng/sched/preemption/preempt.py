@@ -1,4 +1,4 @@
-"""Preemption: who has to make room for a job that does not fit, and where it then starts.
+"""Preemption: which jobs make room for one that does not fit, and where it then starts.
 
 Victims are chosen with the real selector on nodes as they are at this moment, less those victims:
 none is taken in vain. The set is one that cannot do without any of its members; of several such
@@ -131,7 +131,7 @@ class Preempting:
     # Who ----------------------------------------------------------------------------------------
 
     def is_able(self, job: Waiting, demand: Demand) -> bool:
-        """Return whether there may be anybody that this job can preempt.
+        """Return whether there may be a job that this one can preempt.
 
         A job that shares nodes with its own user's only waits until there is room.
         """
@@ -200,7 +200,8 @@ class Preempting:
         return self._ranking.priority(job, partition) if partition is not None else 0
 
     def exempt_until_us(self, job: Waiting, demand: Demand) -> int:
-        """Return when the first that the job may preempt has run for long enough; 0 for nobody."""
+        """Return when the first job that this one may preempt has run for long enough; 0 if none
+        will."""
         if not self.is_able(job, demand):
             return 0
         return min((at_us for at_us, _ in self._later(job, demand)), default=0)
@@ -230,7 +231,7 @@ class Preempting:
         return self._left(self._known(job, demand).now, demand)
 
     def _left(self, units: Iterable[_Unit], demand: Demand) -> list[_Unit]:
-        """Return those on the nodes of a job whom nobody has preempted or waits for."""
+        """Return the jobs on a job's nodes that no job has preempted or waits for."""
         mask, taken, awaited = demand.mask, self._taken, self._awaited
         return [
             unit
@@ -340,7 +341,8 @@ class Preempting:
             node.is_idle = node.is_idle and is_gone
             for held in alloc.gres:
                 gres_parts.hold(node.gres_busy, node.gres_used, held)
-            # Who was suspended to make room has its cores kept from all but those who may again.
+            # A job that was suspended to make room keeps its cores from all but jobs that may
+            # preempt it.
             if not is_gone and (not is_suspended or self._was_preempted(job_id)):
                 node.cores &= ~int.from_bytes(alloc.cores, "little")
         if self._closed_by.get(node_id, gone) - gone:
@@ -412,10 +414,10 @@ class Preempting:
         licenses_free: Mapping[str, int],
         closed: Callable[[int], frozenset[int]],
     ) -> Vacated | None:
-        """Return where a job may start before a time as soon as others are exempt no more.
+        """Return where a job may start before a time as soon as others are no longer exempt.
 
-        As things are now but for jobs that will have ended by then. Whoever is to leave for it is
-        nobody else's victim in the rest of the pass.
+        As things are now but for jobs that will have ended by then. Jobs that are to leave for it
+        are no other job's victims in the rest of the pass.
 
         Args:
             closed: nodes that others were promised for the time that the job would run from then.
@@ -466,7 +468,7 @@ class Preempting:
     ) -> Preemption | None:
         """Return the starts of all components with the victims they need together, or None.
 
-        Nobody is suspended for them: all start at one moment, when all victims have gone.
+        No job is suspended for them: all start at one moment, when all victims have gone.
 
         Args:
             components: in the order in which to look for room.
@@ -500,9 +502,9 @@ class Preempting:
         licenses_free: Mapping[str, int],
         closed: Callable[[Demand, int], frozenset[int]],
     ) -> VacatedTogether | None:
-        """Return where all components may start before a time once others are exempt no more.
+        """Return where all components may start before a time once others are no longer exempt.
 
-        As `find_later` does for one job; here nobody is suspended.
+        As `find_later` does for one job; here no job is suspended.
 
         Args:
             components: in the order in which to look for room.

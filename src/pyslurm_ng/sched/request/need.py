@@ -115,7 +115,7 @@ class Need:
     sockets_min: int = 0
     cores_per_socket_min: int = 0
     threads_per_core_min: int = 0
-    # Memory that a node has to have in all, where nobody counts what is free of it.
+    # Memory that a node has to have in all, where free memory is not counted.
     real_memory_min_mib: int = 0
     tasks_per_socket: int = 0
     whole_sockets: bool = False  # CR_Socket: nobody else gets a core of them

@@ -1,4 +1,4 @@
-"""Who may be on a node together: --exclusive=user, =mcs and =topo, and what partitions say.
+"""Which jobs may be on a node together: --exclusive=user, =mcs and =topo, and what partitions say.
 
 On a timeline a job that shares with nobody but its owner's own jobs takes its nodes whole, and one
 of `topo` the whole leaf switch or block, so that all others are kept away without a look at who
@@ -140,7 +140,7 @@ class Units:
 
 
 class Neighbours:
-    """Who is on which node now."""
+    """The jobs on each node now."""
 
     def __init__(self, units: Units) -> None:
         self._units = units

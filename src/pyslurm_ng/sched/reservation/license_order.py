@@ -1,4 +1,4 @@
-"""Who gets free licences when jobs of several reservations want them: the first in line.
+"""Which job gets free licences when jobs of several reservations want them: the first in line.
 
 Reservations are planned one after another, but licences that none of them keeps are everybody's.
 Where a job found none because a job behind it had them, each reservation is set aside what its jobs
@@ -113,7 +113,7 @@ class LicenseOrder:
                 )
 
     def _are_everybodys(self, way: _Way) -> bool:
-        """Return whether no reservation keeps any of some licences."""
+        """Return whether some licences are kept by no reservation."""
         return all(name in self._free for name, _ in way)
 
     def is_settled(self) -> bool:

@@ -1,4 +1,5 @@
-"""Who gets what is left under a limit when jobs of several reservations want it: the first in line.
+"""Which job gets what is left under a limit if several reservations' jobs want it: the first in
+line.
 
 Reservations are planned one after another, but a limit of an association or QOS counts across them.
 What jobs asked of the limits is noted. Where a job was refused only because of starts of jobs that
@@ -180,7 +181,7 @@ class _Behind:
         return self._counted.may_reserve(job, partition, priority)
 
     def unused(self) -> Limits:
-        """Return the limits with nobody below them: claims do not count either."""
+        """Return the limits with no job counted: claims do not count either."""
         return self._counted.unused()
 
     def fork(self) -> Limits:

@@ -1,9 +1,9 @@
 """The plan of the jobs of one reservation: of one occurrence after another.
 
-Who asked for a reservation may start in it whenever its time limit ends: it is ended with the
-reservation, as in Slurm 22.05. What that leaves of the room of an occurrence ends with it, so each
-is planned by itself, for those that the ones before had no room for. Who is drawn by a magnet did
-not ask to be ended, and starts only if it is over in time.
+A job that asked for a reservation may start in it whenever its time limit ends: it is ended with
+the reservation, as in Slurm 22.05. What that leaves of the room of an occurrence ends with it, so
+each is planned by itself, for those that the ones before had no room for. Who is drawn by a magnet
+did not ask to be ended, and starts only if it is over in time.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class PlacePlans:
                 snapshot = with_reservations(snapshot, kept)
             found.add(one)
             rest = _unplaced(rest, found)
-            # Where one has room for nobody, those after it are not worth the time.
+            # If one has no room for any job, those after it are not worth the time.
             if not rest or (term.begin_us > snapshot.now_us and not has_placed):
                 break
         self._say_why(snapshot, place, jobs, found, has_guests=has_guests)

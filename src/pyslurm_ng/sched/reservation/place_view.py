@@ -133,7 +133,7 @@ def _narrowed(view: Snapshot, node_ids: frozenset[int]) -> Snapshot:
 
 
 def _as_seen(item: Reservation, place: Reservation, cut_us: int) -> Reservation | None:
-    """Return another reservation: it draws nobody, and may have nothing to say of nodes.
+    """Return another reservation: it draws no jobs, and may not concern nodes at all.
 
     None where it begins when all jobs in the place are over.
     """
