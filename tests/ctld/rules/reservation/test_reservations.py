@@ -74,6 +74,8 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
         ({"flags": "PURPLE"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"flags": "TIME_FLOAT"}, Errno.ESLURM_INVALID_TIME_VALUE),
         ({"flags": "TIME_FLOAT,DAILY"}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"flags": "REPLACE"}, Errno.ESLURM_INVALID_NODE_NAME),
+        ({"flags": "REPLACE_DOWN"}, Errno.ESLURM_INVALID_NODE_NAME),
         ({"tres": "gres/gpu=4"}, Errno.ESLURM_INVALID_TRES),
         ({"users": "alice,-bob"}, Errno.ESLURM_NOT_SUPPORTED),
     ],
@@ -84,6 +86,38 @@ def test_what_cannot_be_is_refused(settings: dict[str, str | int], code: int) ->
     given = {"nodes": "n1", **settings}
     assert room.not_made(**given) == code
     assert not room.cluster.reservations
+
+
+@pytest.mark.parametrize("first", ["MAINT", "STATIC_ALLOC", "REPLACE", "REPLACE_DOWN"])
+def test_an_update_to_flags_that_contradict_each_other_is_refused(first: str) -> None:
+    """What becomes of busy and broken nodes is one thing; the reservation stays as it was."""
+    room = ReservationSite()
+    item = room.make(nodecnt=1, flags=first)
+    for second in {"MAINT", "STATIC_ALLOC", "REPLACE", "REPLACE_DOWN"} - {first}:
+        assert room.not_changed(flags_=second) == Errno.ESLURM_NOT_SUPPORTED
+        assert room.not_changed(flags=f"{first},{second}") == Errno.ESLURM_NOT_SUPPORTED
+        assert room.cluster.reservations["r"] == item
+        assert room.change(flags=second).flags
+        assert room.change(flags=first).flags == item.flags
+    assert room.change(flags_="FLEX").flags
+
+
+def test_an_update_to_replace_named_nodes_is_refused() -> None:
+    """As Slurm 22.05 does."""
+    room = ReservationSite()
+    room.make(nodes="n1")
+    for flag in ("REPLACE", "REPLACE_DOWN"):
+        assert room.not_changed(flags=flag) == Errno.ESLURM_NOT_SUPPORTED
+
+
+@pytest.mark.parametrize("first", ["HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY"])
+def test_a_reservation_repeats_in_one_way(first: str) -> None:
+    """And a start that moves with the clock never comes."""
+    room = ReservationSite()
+    room.make(nodecnt=1, flags=first, starttime=room.now_us + HOUR_US, duration=10)
+    for second in {"HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT"} - {first}:
+        assert room.not_changed(flags_=second) == Errno.ESLURM_NOT_SUPPORTED
+        assert room.not_changed(flags=f"{second},{first}") == Errno.ESLURM_NOT_SUPPORTED
 
 
 def test_only_operators_make_them() -> None:

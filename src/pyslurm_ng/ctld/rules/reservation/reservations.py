@@ -16,7 +16,7 @@ from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.reservation.devices import with_devices
-from pyslurm_ng.ctld.rules.reservation.settings import Draft, read_settings
+from pyslurm_ng.ctld.rules.reservation.settings import REPLACES, Draft, read_settings
 from pyslurm_ng.ctld.rules.reservation.times import meet, moved_to, next_occurrence, with_times
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
@@ -74,6 +74,9 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
             draft.nodes = "ALL"
     if draft.nodes and draft.node_count:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
+    flags = draft.get("flags")
+    if draft.nodes and "PART_NODES" not in flags and not set(REPLACES).isdisjoint(flags):
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     fresh = _timed(draft)
     if isinstance(fresh, Reject):
         return fresh

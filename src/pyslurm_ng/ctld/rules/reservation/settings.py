@@ -26,6 +26,9 @@ _ALIASES = {
 }
 # Made by us, not by the user.
 _DERIVED = ("SPEC_NODES", "ALL_NODES")
+REPLACES = ("REPLACE", "REPLACE_DOWN")
+# What becomes of nodes that are busy or down.
+_NODE_FATES = ("MAINT", "STATIC", *REPLACES)
 _LISTS = ("users", "accounts", "groups", "qos", "allowedpartitions")
 
 
@@ -206,9 +209,28 @@ def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
     if "TIME_FLOAT" in chosen and chosen & {*REPEATS, "PURGE_COMP"}:
         detail = "TIME_FLOAT: a reservation that never begins neither repeats nor is completed"
         return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    refusal = _unlike(draft, chosen, set(words))
+    if refusal is not None:
+        return refusal
     draft.fields["flags"] = tuple(flag for flag in SHOWN_FLAGS if flag in chosen)
     if "PURGE_COMP" not in chosen:
         draft.fields["purge_s"] = draft.fields["idle_since_us"] = 0
+    return None
+
+
+def _unlike(draft: Draft, chosen: set[str], words: set[str]) -> Reject | None:
+    """Refuse an update to flags that want different nodes in the same case.
+
+    As in Slurm a new reservation may have two of them. Nodes that are named are never replaced.
+    """
+    if not draft.current.end_us:
+        return None
+    fates = [flag for flag in _NODE_FATES if flag in chosen]
+    if len(fates) > 1 and words.intersection(fates):
+        detail = f"Flags: only one of {', '.join(_NODE_FATES)} can be given"
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    if "SPEC_NODES" in chosen and not words.isdisjoint(REPLACES):
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, "Flags: nodes that are named are not replaced")
     return None
 
 
