@@ -114,6 +114,11 @@ def test_resources_of_a_task_are_well_formed(text: str) -> None:
 
 def test_a_resource_of_a_task_without_a_count_is_one() -> None:
     """As for --gres; with a type, too."""
-    assert parse_tres_per_task("gres/gpu") == (0, "1", "")
-    assert parse_tres_per_task("gres/gpu:a100,cpu=2,gres/shard") == (2, "a100:1", "gres/shard=1")
-    assert parse_tres_per_task("gres/fpga:fast") == (0, "", "gres/fpga:fast=1")
+    assert parse_tres_per_task("gres/gpu") == (0, "1", "", ())
+    assert parse_tres_per_task("gres/gpu:a100,cpu=2,gres/shard") == (
+        2,
+        "a100:1",
+        "gres/shard=1",
+        (),
+    )
+    assert parse_tres_per_task("gres/fpga:fast") == (0, "", "gres/fpga:fast=1", ())

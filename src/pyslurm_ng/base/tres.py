@@ -167,23 +167,26 @@ class TresPerTask(NamedTuple):
     cpus: int
     gpus: str
     gres: str
+    licenses: tuple[tuple[str, int], ...] = ()
 
 
 def parse_tres_per_task(text: str) -> TresPerTask:
     """Read `cpu=2,gres/gpu:a100=1,gres/shard=1`; a colon may stand for the equals sign.
 
-    A resource without a count is one: `gres/gpu`.
+    A resource without a count is one: `gres/gpu`, `license/matlab`.
 
     Raises:
         TresError: a text of another shape, or a resource that tasks cannot have.
     """
     cpus, gpus, others = 0, [], []
+    licenses: list[tuple[str, int]] = []
     for word in text.split(","):
         what, equals, count = word.partition("=")
         if not equals:
             what, _, count = word.rpartition(":")
-            if word[:4].lower() == "gres" and not count.isdigit():
+            if word.lower().startswith(("gres", "license/")) and not count.isdigit():
                 what, count = word, "1"
+        name_as_written = what.partition("/")[2]
         what = what.lower().replace("gres:", "gres/")
         if not (count.isascii() and count.isdigit() and len(count) < 10 and what):
             raise TresError(f"{word}: expected cpu=n or gres/name[:type]=n")
@@ -191,6 +194,8 @@ def parse_tres_per_task(text: str) -> TresPerTask:
         kind = name.partition(":")[2]
         if what == "cpu":
             cpus = int(count)
+        elif lead == "license" and _is_name(name.partition("@")[0]):
+            licenses.append((name_as_written, int(count)))
         elif lead != "gres":
             raise TresError(f"{what} is not implemented yet")
         elif not all(_is_name(part) for part in name.split(":", 1)):
@@ -199,7 +204,7 @@ def parse_tres_per_task(text: str) -> TresPerTask:
             gpus.append(f"{kind}:{int(count)}" if kind else str(int(count)))
         else:
             others.append(f"{what}={int(count)}")
-    return TresPerTask(cpus, ",".join(gpus), ",".join(others))
+    return TresPerTask(cpus, ",".join(gpus), ",".join(others), tuple(licenses))
 
 
 def _parse_one_gres(word: str) -> Gres:

@@ -25,6 +25,7 @@ class OptionState:
     given: long name -> (source, value), for `-v` and for options that override others.
     memory: long name -> MiB, of --mem, --mem-per-cpu and --mem-per-gpu; one of them counts.
     resources: names of generic resources asked for.
+    task_licenses: name and count of licences of each task.
     lines: for stderr, before an error.
     """
 
@@ -35,6 +36,7 @@ class OptionState:
         self.given: dict[str, tuple[int, str | None]] = {}
         self.memory: dict[str, int] = {}
         self.resources: list[str] = []
+        self.task_licenses: tuple[tuple[str, int], ...] = ()
         self.verbose = 0
         self.lines: list[str] = []
 

@@ -216,6 +216,7 @@ def tres_per_task(options: "OptionState", name: str, value: str) -> None:
     if found.gres:
         options.request["tres_per_task"] = found.gres
     options.resources += [item.name for item in others]
+    options.task_licenses = found.licenses
 
 
 # Time -----------------------------------------------------------------------------------------

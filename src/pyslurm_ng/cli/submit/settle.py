@@ -21,6 +21,7 @@ def settle(said: OptionState) -> "list[str]":
     odd = _settle_nodes(said)
     _settle_gpus(said)
     _settle_tasks(said)
+    _settle_licenses(said)
     _check_hosts(said)
     if said.command != "srun":
         _check_plane(said)
@@ -191,6 +192,18 @@ def _settle_tasks(said: OptionState) -> None:
         tasks *= request.get(name, 1)
     request["ntasks"] = tasks
     said.flag(REQ_NTASKS_SET)
+
+
+def _settle_licenses(said: OptionState) -> None:
+    """Add the licences of each task to those of the job; a step has none of its own."""
+    request = said.request
+    if not said.task_licenses or _is_step(said):
+        return
+    on_nodes = max(1, request.get("nodes_min", 0))
+    per_node = request.get("ntasks_per_node", 0)
+    tasks = request.get("ntasks") or (per_node * on_nodes if per_node else on_nodes)
+    words = [f"{name}:{count * tasks}" for name, count in said.task_licenses]
+    request["licenses"] = ",".join(word for word in (request.get("licenses", ""), *words) if word)
 
 
 def _is_step(said: OptionState) -> bool:

@@ -124,6 +124,8 @@ def tres_per_task(change: Change, value: str) -> int:
         found = parse_tres_per_task(value) if value else TresPerTask(0, "", "")
     except TresError:
         return Errno.ESLURM_INVALID_TRES
+    if found.licenses:
+        return Errno.ESLURM_INVALID_TRES  # Licenses= says what the whole job has
     change.request["cpus_per_task"] = found.cpus
     change.request["gpus_per_task"] = found.gpus
     change.request["tres_per_task"] = found.gres
