@@ -47,7 +47,6 @@ LARGE_CLASSES = {
     "sim.chaos.Chaos": (480, 37),
     "wire.connection.Connection": (400, 30),
     "wire.endpoint.Endpoint": (455, 28),
-    "wire.stream.StreamServer": (325, 25),
 }
 LONG_FILES = {
     "d/core.py": 660,

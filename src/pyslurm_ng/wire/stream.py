@@ -23,7 +23,6 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 
 from pyslurm_ng.base import open_files
 from pyslurm_ng.base.error_numbers import Errno
@@ -32,6 +31,7 @@ from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
 from pyslurm_ng.wire.connection import Call, Connection, StreamLimits
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.listening import QUEUE, bind_tcp, bind_unix
+from pyslurm_ng.wire.long_bodies import LongBodies
 from pyslurm_ng.wire.messages import IssueToken, TokenIssued
 from pyslurm_ng.wire.rate_limit import RateLimit
 from pyslurm_ng.wire.shares import PRIVILEGED, Shares
@@ -107,8 +107,7 @@ class StreamServer:
         self.rate_limit = rate_limit
         self._faults = faults
         self._turn_due = False
-        self._long: Lanes[Call] = Lanes({PRIVILEGED: PRIVILEGED_WEIGHT})
-        self._is_reading_long = False
+        self._long = LongBodies(Lanes({PRIVILEGED: PRIVILEGED_WEIGHT}), self._was_read)
         self.privileged = frozenset((0, service_uid))
         self._roles_of = roles_of
         self._servers: list[asyncio.Server] = []
@@ -287,53 +286,30 @@ class StreamServer:
             self._send_back(call, "unread_answers", refusal)
         elif call.body_bytes > LONG_BODY_BYTES:
             self._long.push(lane, call)
-            if not self._is_reading_long:
-                self._read_next_long()
         else:
             self._read(call)
 
     def _read(self, call: Call) -> None:
         try:
             call.read()
-        except (AuthError, MessageError) as error:
-            self._refuse(call, error)
         except Exception as error:  # noqa: BLE001 - it costs this request only
-            self._fail(call, error)
+            self._was_read(call, error)
         else:
             self._hand_over(call)
 
-    def _read_next_long(self) -> None:
-        """Let a thread decode the next long body: one at a time, uid by uid."""
-        self._is_reading_long = False
-        while self._long:
-            _, call = self._long.pop()
-            if not call.is_gone:
-                loop = asyncio.get_running_loop()
-                self._is_reading_long = True
-                reading = loop.run_in_executor(None, call.read)
-                reading.add_done_callback(partial(self._was_read, call))
-                return
-
-    def _was_read(self, call: Call, reading: asyncio.Future[None]) -> None:
-        # Always asked for: otherwise asyncio logs that the exception was never retrieved.
-        error = None if reading.cancelled() else reading.exception()
-        if not reading.cancelled() and not call.is_answered:
-            if isinstance(error, AuthError | MessageError):
-                self._refuse(call, error)
-            elif error is not None:
-                self._fail(call, error)
-            else:
-                self._hand_over(call)
-        self._read_next_long()
+    def _was_read(self, call: Call, error: BaseException | None) -> None:
+        if isinstance(error, AuthError | MessageError):
+            self.refusals[error.cause] += 1
+            call.refuse(error)
+        elif error is not None:
+            self._fail(call, error)
+        else:
+            self._hand_over(call)
 
     def _send_back(self, call: Call, cause: str, text: str) -> None:
         """Tell the client to wait and to ask again."""
         self.refusals[cause] += 1
         call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
-
-    def _refuse(self, call: Call, error: AuthError | MessageError) -> None:
-        self.refusals[error.cause] += 1
-        call.refuse(error)
 
     def _fail(self, call: Call, error: BaseException) -> None:
         """Answer a request that met a bug, and tell of it."""
