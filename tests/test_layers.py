@@ -56,7 +56,6 @@ LONG_FILES = {
     "model/events.py": 630,
     "sched/explain/explain.py": 605,
     "sched/preemption/preempt.py": 785,
-    "wire/connection.py": 615,
 }
 
 # From the ground up; a layer may import those below it, and itself.

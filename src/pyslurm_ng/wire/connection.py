@@ -6,7 +6,6 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import msgspec
@@ -17,29 +16,12 @@ from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
 from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.messages import ErrorReply
-from pyslurm_ng.wire.shares import STRANGERS, Holder, ShareLimits, Shares, TooMany
+from pyslurm_ng.wire.shares import STRANGERS, Holder, Shares, TooMany
+from pyslurm_ng.wire.stream_limits import StreamLimits
 from pyslurm_ng.wire.table import MessageError, MessageRow
 
 RECEIVE_BYTES = 64 << 10
 """Taken from the kernel at once: what a connection can hold beyond its holder's share."""
-
-
-@dataclass(frozen=True, slots=True)
-class StreamLimits(ShareLimits):
-    """Bounds of one server; rates in bytes per second.
-
-    `frame_s` is for one request from its first byte to its last, without the time for which we
-    did not read.
-    """
-
-    outstanding: int = 1_024
-    waiting_per_uid: int = 4_096
-    write_buffer_bytes: int = 1 << 30
-    handshake_s: float = 10.0
-    frame_s: float = 120.0
-    idle_s: float = 600.0
-    grace_s: float = 10.0
-    least_rate: int = 1_024
 
 
 class Call:

@@ -28,13 +28,14 @@ from pyslurm_ng.base import open_files
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
-from pyslurm_ng.wire.connection import Call, Connection, StreamLimits
+from pyslurm_ng.wire.connection import Call, Connection
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.listening import QUEUE, bind_tcp, bind_unix
 from pyslurm_ng.wire.long_bodies import LongBodies
 from pyslurm_ng.wire.messages import IssueToken, TokenIssued
 from pyslurm_ng.wire.rate_limit import RateLimit
 from pyslurm_ng.wire.shares import PRIVILEGED, Shares
+from pyslurm_ng.wire.stream_limits import StreamLimits
 from pyslurm_ng.wire.table import MessageError, MessageRow
 
 __all__ = [
