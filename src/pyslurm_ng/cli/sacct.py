@@ -2,7 +2,6 @@
 
 import os
 
-from pyslurm_ng.base.error_numbers import is_unreachable
 from pyslurm_ng.cli.accounting.sacct_fields import (
     BRIEF_FORMAT,
     DEFAULT_FORMAT,
@@ -108,6 +107,8 @@ def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
 
 
 def _fail_for(error: "Any") -> None:
+    from pyslurm_ng.base.error_numbers import is_unreachable
+
     if is_unreachable(error.code):
         detail = error.detail or error.text
         fail(f"sacct: error: Problem talking to the database: {detail}")

@@ -3,7 +3,6 @@
 import os
 import sys
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import (
     JOB_COMPLETED,
     JOB_FLAG_COMPLETING,
@@ -230,6 +229,8 @@ def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
         try:
             return client.change("SubmitJob", fields)
         except SlurmError as problem:
+            from pyslurm_ng.base.error_numbers import Errno
+
             tries += 1
             if problem.code != Errno.EAGAIN or tries >= MOST_TRIES:
                 raise

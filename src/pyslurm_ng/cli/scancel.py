@@ -3,7 +3,6 @@
 import os
 import sys
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import CANCEL_BATCH, CANCEL_FULL, CANCEL_VERBOSE, SIGKILL
 from pyslurm_ng.base.state_names import parse_job_state
@@ -209,6 +208,8 @@ def _report(
             say(f"scancel: Signal {signal} to {target} {text}")
     code = 0
     for text, number, words in reply["errors"]:
+        from pyslurm_ng.base.error_numbers import Errno
+
         # A job that is over or gone is what the user wanted; only -v speaks of it.
         is_harmless = number in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
         if (not is_harmless or verbose) and "quiet" not in given:

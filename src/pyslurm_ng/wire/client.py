@@ -10,7 +10,6 @@ Where a daemon is found: `wire.daemon_link`; how a user proves its uid: `wire.cl
 import posix as os
 from time import monotonic, sleep
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire.daemon_link import (
     DEFAULT_RUN_DIRECTORY,
@@ -40,9 +39,6 @@ REQUEST_ID_BYTES = 16
 DEFAULT_DBD_PORT = 6819
 DEFAULT_TIMEOUT_S = 10
 
-STANDBY_CODES = (Errno.ESLURM_IN_STANDBY_MODE, Errno.ESLURM_IN_STANDBY_USE_BACKUP)
-"""Ask the next controller."""
-
 
 QUICK_KEYS = (
     "ClusterName",
@@ -59,6 +55,23 @@ QUICK_KEYS = (
     "AccountingStoragePort",
 )
 """What a command must read of slurm.conf to talk to the daemons."""
+
+
+# Slurm's numbers are imported when something is wrong, not at each start of a command.
+
+
+def is_backoff(code: int) -> bool:
+    """Return whether the daemon lives and asks to come back: wait a second, for ever."""
+    from pyslurm_ng.base.error_numbers import Errno
+
+    return code == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
+
+
+def is_standby(code: int) -> bool:
+    """Return whether the next controller is to be asked."""
+    from pyslurm_ng.base.error_numbers import Errno
+
+    return code in (Errno.ESLURM_IN_STANDBY_MODE, Errno.ESLURM_IN_STANDBY_USE_BACKUP)
 
 
 class Client:
@@ -169,7 +182,7 @@ class Client:
                 if monotonic() + pause_s > give_up:
                     raise self._failure(error) from None
             except SlurmError as error:
-                if error.code != Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
+                if not is_backoff(error.code):
                     raise
                 self.close()
                 _back_off()
@@ -190,7 +203,7 @@ class Client:
                 self.close()
                 raise self._failure(error) from None
             except SlurmError as error:
-                if error.code != Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
+                if not is_backoff(error.code):
                     self._begun.pop(error.sequence, None)
                     raise
                 self._begin_again(error.sequence)
@@ -218,7 +231,7 @@ class Client:
                 self.close()
                 raise self._failure(error) from None
             except SlurmError as error:
-                if error.code != Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
+                if not is_backoff(error.code):
                     raise
                 sequence = 0
             else:
@@ -268,7 +281,7 @@ class Client:
                     if got == sequence and not flags & FLAG_MORE:
                         return unpacked(answer)
             except SlurmError as error:
-                if error.code == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF:
+                if is_backoff(error.code):
                     if not error.sequence:
                         self.close()
                     _back_off()
@@ -277,7 +290,7 @@ class Client:
                     deadline, give_up = now + patience_s, now + min(patience_s, self.wait_s)
                     continue
                 standbys += 1
-                if error.code not in STANDBY_CODES or (
+                if not is_standby(error.code) or (
                     standbys >= len(self._places) and monotonic() + pause_s > give_up
                 ):
                     raise
@@ -325,6 +338,7 @@ class Client:
 
     def _failure(self, error: "Exception") -> SlurmError:
         """Return Slurm's error for a failed exchange."""
+        from pyslurm_ng.base.error_numbers import Errno
         from pyslurm_ng.base.error_texts import error_text
 
         detail = ""

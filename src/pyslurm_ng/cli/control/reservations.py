@@ -1,6 +1,5 @@
 """scontrol create, update, delete and show reservation; `sinfo -T`."""
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import Table, say
 from pyslurm_ng.cli.control.keys import entity_of, find_key
@@ -138,6 +137,8 @@ def _change(session: "Session", request: "dict[str, Any]", doing: str, done: str
     try:
         reply = session.client.change("UpdateReservation", request)
     except SlurmError as error:
+        from pyslurm_ng.base.error_numbers import Errno
+
         detail = error.text.rpartition("\n")[0]
         if detail:
             say(f"scontrol: error: {detail}")

@@ -2,7 +2,6 @@
 
 import os
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.wire.client import SlurmError
 
@@ -13,8 +12,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.signals import Signals
     from pyslurm_ng.wire.client import Client
-
-_UNKNOWN_JOB = (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
 
 
 class NoStep(Exception):
@@ -107,10 +104,13 @@ class StepCreation:
             self._take(reply, is_last)
 
     def _refused(self, job_id: int, problem: SlurmError) -> None:
+        from pyslurm_ng.base.error_numbers import Errno
+
         text = problem.text.split("\n")[-1]
-        if problem.code in (*_UNKNOWN_JOB, Errno.ESLURM_JOB_PENDING):
+        is_unknown = problem.code in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
+        if is_unknown or problem.code == Errno.ESLURM_JOB_PENDING:
             say(f"srun: error: Unable to confirm allocation for job {job_id}: {text}")
-            if problem.code in _UNKNOWN_JOB:
+            if is_unknown:
                 say(
                     "srun: Check SLURM_JOB_ID environment variable. "
                     f"Expired or invalid job {job_id}"

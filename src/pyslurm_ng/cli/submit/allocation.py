@@ -5,7 +5,6 @@ import select
 from errno import ETIMEDOUT
 from time import monotonic
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.numbers import (
     JOB_DEADLINE,
     REQ_INTERACTIVE,
@@ -40,19 +39,21 @@ _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
 
 
+_HELD = ("Dependency", "DependencyNeverSatisfied", "BeginTime", "JobHeldUser", "JobHeldAdmin")
 _LIMITED = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
-_WHY = {
-    "Priority": Errno.ESLURM_NOT_TOP_PRIORITY,
-    **dict.fromkeys(
-        "Dependency DependencyNeverSatisfied BeginTime JobHeldUser JobHeldAdmin".split(),
-        Errno.ESLURM_DEPENDENCY,
-    ),
-    **dict.fromkeys(
-        (*_LIMITED, "PartitionDown", "PartitionInactive"),
-        Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE,
-    ),
-}
-"""The error by which --immediate fails, by the reason why the job waits; the others are busy."""
+
+
+def _why_number(reason: str) -> int:
+    """Return the error by which --immediate fails, by the reason why the job waits."""
+    from pyslurm_ng.base.error_numbers import Errno
+
+    if reason == "Priority":
+        return Errno.ESLURM_NOT_TOP_PRIORITY
+    if reason in _HELD:
+        return Errno.ESLURM_DEPENDENCY
+    if reason in _LIMITED or reason in ("PartitionDown", "PartitionInactive"):
+        return Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
+    return Errno.ESLURM_NODES_BUSY
 
 
 class NotAtOnce(SlurmError):
@@ -151,15 +152,15 @@ class Allocation:
         from pyslurm_ng.base.error_texts import error_text
         from pyslurm_ng.cli.command import Table
 
+        code = _why_number("")
         if waited_s > 1 and self._command == "salloc":
-            return Errno.ESLURM_NODES_BUSY, os.strerror(ETIMEDOUT)
-        code = Errno.ESLURM_NODES_BUSY
+            return code, os.strerror(ETIMEDOUT)
         if waited_s == 1:
             try:
                 asked = {"filter": {"jobs": [str(self.job_id)]}, "flags": SHOW_ALL | SHOW_DETAIL}
                 reply = self._client.call("ShowJobs", asked)
                 rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-                code = _WHY.get(rows[0]["reason"], code) if rows else code
+                code = _why_number(rows[0]["reason"]) if rows else code
             except SlurmError:
                 pass  # then it is not known better
         return code, error_text(code)
@@ -268,6 +269,8 @@ class Allocation:
         try:
             self._client.change("CompleteJob", {"job_id": self.job_id, "exit_code": status})
         except SlurmError as problem:
+            from pyslurm_ng.base.error_numbers import Errno
+
             if problem.code != Errno.ESLURM_ALREADY_DONE:
                 say(f"{self._command}: error: Unable to clean up job allocation {self.job_id}: "
                     f"{problem.text}")  # fmt: skip
