@@ -15,7 +15,7 @@ from pyslurm_ng.daemon.log import DEBUG, ERROR, DaemonLog
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
 from pyslurm_ng.wire.auth import AuthError
-from tests.dbd.test_daemon import Place
+from tests.dbd.accounting_daemon import AccountingDaemon
 
 SQLITE = "StorageType=accounting_storage/sqlite\n"
 MYSQL = "StorageType=accounting_storage/mysql\n"
@@ -109,15 +109,15 @@ def test_auth_type_and_info_of_slurmdbd(loaded: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    found = Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[AccountingDaemon]:
+    found = AccountingDaemon(tmp_path)
     yield found
     found.stop()
 
 
 @pytest.mark.daemons
 @pytest.mark.parametrize("words", ["", "CommunicationParameters=NoInAddrAny\n"])
-def test_dbd_port_and_address(place: Place, words: str) -> None:
+def test_dbd_port_and_address(place: AccountingDaemon, words: str) -> None:
     """slurmdbd listens at DbdPort; with NoInAddrAny only at DbdAddr."""
     place.write_dbd_conf(f"DbdAddr=127.0.0.2\n{words}")
     assert place.run().returncode == 0

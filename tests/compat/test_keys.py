@@ -19,7 +19,7 @@ from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.frame.test_priority import ranked, rules_of
+from tests.sched.frame.ranks import ranked, rules_of
 from tests.world.callers import ALICE, BOB, ROOT
 from tests.world.site import Site
 

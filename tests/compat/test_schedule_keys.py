@@ -30,13 +30,13 @@ from pyslurm_ng.sched.frame.policy import policy, selection
 from pyslurm_ng.sched.request.need import need_of
 from pyslurm_ng.wire.query_messages import ShowNodes
 from tests.cli.reference_cluster import ADMIN
-from tests.ctld.followers.test_usage_index import PLAIN, ends, started
+from tests.ctld.followers.usage_runs import PLAIN, ends, started
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 from tests.sched.cons_tres.test_charged_cpus import _started
 from tests.sched.cons_tres.test_devices import GPUS, node
 from tests.sched.cons_tres.test_parts import CONF as PARTS, Site as PartsSite
 from tests.sched.cons_tres.test_rows import ROWS
-from tests.sched.frame.test_priority import ranked, rules_of
+from tests.sched.frame.ranks import ranked, rules_of
 from tests.sched.preemption.preemption_site import BASE, TIERS, PreemptionSite
 from tests.sched.timeline.test_topology_plan import CONF as EIGHT, cluster_with, run, whole
 from tests.world.site import Site

@@ -25,9 +25,9 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire import node_messages as nm
 from tests.cli.reference_cluster import queue
 from tests.cli.run_command import run_command
-from tests.ctld.nodes.test_sender import LineLog, Room as NodeRoom
-from tests.ctld.test_writer import Heard, MemoryJournal
+from tests.ctld.nodes.sender_room import LineLog, SenderRoom
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.writer_ends import Heard, HeldJournal
 
 MINUTE_US = 60_000_000
 
@@ -47,7 +47,7 @@ class Room:
 
     def __init__(self) -> None:
         self.spared = Spared()
-        self.journal = MemoryJournal()
+        self.journal = HeldJournal()
         self.soon: list = []  # type: ignore[type-arg]
         self.writer = Writer(
             cluster_of(),
@@ -189,7 +189,7 @@ def test_a_job_of_which_no_order_can_be_made_costs_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other orders of the batch leave, and the daemon's log names the duty."""
-    room = NodeRoom(tmp_path)
+    room = SenderRoom(tmp_path)
     for name in ("n1", "n2", "n3", "n4"):
         room.register(name)
     room.sync()
@@ -216,7 +216,7 @@ def test_a_report_that_raises_costs_one_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The node's other reports count, it is answered, and it is asked what it still runs."""
-    room = NodeRoom(tmp_path)
+    room = SenderRoom(tmp_path)
     room.register("n1")
     room.sync()
     first, second = room.start_job(), room.start_job()
@@ -248,7 +248,7 @@ def test_a_report_that_raises_costs_one_job(
 
 def test_a_message_that_raises_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A node that waits for an answer is told that there is none, and goes on."""
-    room = NodeRoom(tmp_path)
+    room = SenderRoom(tmp_path)
     monkeypatch.setattr(node_service, "register", lambda *words: 1 // 0)
     answers = room.register("n1")
     assert answers

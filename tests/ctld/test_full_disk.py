@@ -12,7 +12,7 @@ import pytest
 
 from pyslurm_ng.wire.client import SlurmError
 from tests.ctld.controller import Controller, wait_for
-from tests.ctld.test_kill import known_jobs
+from tests.ctld.submitter import known_jobs
 
 pytestmark = [pytest.mark.daemons, pytest.mark.root]
 WRITING_TO_FILE = 2019

@@ -35,7 +35,7 @@ from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.dbd_messages import ComparedJob, RegisterCluster
 from pyslurm_ng.wire.node_messages import RunningJob
-from tests.ctld.followers.test_dbd_link import Accounting, identity, until
+from tests.ctld.followers.dbd_sides import Accounting, identity, until
 from tests.dbd.accounting_room import at, configured, on, started, submitted
 
 T = at("12:00:00")

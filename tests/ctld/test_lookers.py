@@ -15,15 +15,15 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.messages import Pong
-from tests.ctld.test_writer import Heard, MemoryJournal
 from tests.model.clusters import START_US, cluster_of
+from tests.world.writer_ends import Heard, HeldJournal
 
 
 class Room:
     """A writer, a disk that is done when the test says so, and a clock of 50 ms steps."""
 
     def __init__(self, cluster: Cluster | None = None) -> None:
-        self.journal = MemoryJournal()
+        self.journal = HeldJournal()
         self.soon: list[Callable[[], None]] = []
         self.later: list[Callable[[], None]] = []
         self.cluster = cluster or cluster_of()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.ctld.controller import Controller
-from tests.ctld.test_kill import Submitter
+from tests.ctld.submitter import Submitter
 
 pytestmark = pytest.mark.daemons
 LOOKS = 20

@@ -34,8 +34,8 @@ from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
-from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.writer_ends import HeldJournal
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
@@ -73,9 +73,7 @@ class Controller:
         self.watch, self.cluster, self.conf = watch, cluster, conf_of()
         mark = TimeMark(watch.directory / "time")
         self.clock = watch.clock(max(cluster.time_us, mark.read()) + 1)
-        self.writer = Writer(
-            cluster, MemoryJournal(), call_soon=lambda work: None, on_bug=self._bug
-        )
+        self.writer = Writer(cluster, HeldJournal(), call_soon=lambda work: None, on_bug=self._bug)
         self.soft = Soft(self.clock.now_us())
         self.limits, self.usage = LimitIndex(cluster), UsageIndex(cluster, self.conf)
         for part in (self.soft, self.limits, self.usage):

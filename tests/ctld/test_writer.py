@@ -16,41 +16,11 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, Pong, encode
+from tests.world.writer_ends import Heard, HeldJournal
 
 CONF = parse_slurm_conf("ClusterName=t\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n")
 CALLER = Caller(uid=1000, gid=1000, user_name="alice")
 CONTEXT = Context(CONF, 5, CALLER)
-
-
-class MemoryJournal:
-    """A disk that is done when the test says so."""
-
-    def __init__(self) -> None:
-        self.payloads: list[bytes] = []
-        self.space_low = False
-        self.is_stalled = False
-        self.is_busy = False
-
-    @property
-    def appended(self) -> int:
-        return len(self.payloads)
-
-    def append(self, payload: bytes) -> int:
-        self.payloads.append(payload)
-        return len(self.payloads)
-
-
-class Heard:
-    """A command that remembers what it was told."""
-
-    def __init__(self) -> None:
-        self.told: list[Any] = []
-
-    def reply(self, answer: Any) -> None:
-        self.told.append(answer)
-
-    def error(self, code: int, text: str) -> None:
-        self.told.append((code, text))
 
 
 class Request(msgspec.Struct):
@@ -64,7 +34,7 @@ class Room:
     """A writer with edges of memory; `turn` ends one turn of the loop."""
 
     def __init__(self) -> None:
-        self.journal = MemoryJournal()
+        self.journal = HeldJournal()
         self.soon: list[Callable[[], None]] = []
         self.bugs: list[str] = []
         self.writer = Writer(

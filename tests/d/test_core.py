@@ -25,8 +25,8 @@ from pyslurm_ng.d.core import (
     TellUnkillable,
 )
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import node_messages as nm
+from tests.d.credentials import credential
 
 OK = StepEnd(0, END_CLEAN, 1, 2)
 
@@ -35,13 +35,6 @@ def core(**more: bool) -> NodeCore:
     return NodeCore(
         has_prolog=more.get("prolog", False), has_epilog=more.get("epilog", False), kill_wait_s=30
     )
-
-
-def credential(job_id: int = 1, attempt: int = 0, step_id: int = STEP_BATCH) -> nm.JobCredential:
-    return nm.JobCredential(
-        cluster="c", epoch=1, job_id=job_id, attempt=attempt, uid=1, gid=1, user_name="u",
-        group_name="g", request=JobRequest(), nodes=("n1",), allocs=(), step_id=step_id,
-    )  # fmt: skip
 
 
 def launch(duty_id: int = 5) -> nm.LaunchBatch:

@@ -21,7 +21,7 @@ from pyslurm_ng.d.step_runner import StepKey
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import Peer
-from tests.d.test_core import credential
+from tests.d.credentials import credential
 
 
 class Log:

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import os
-import pwd
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,89 +12,20 @@ import pytest
 from pyslurm_ng.cli import sacctmgr
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, load_configuration, parse_options
-from pyslurm_ng.up.ports import free_row
-from pyslurm_ng.wire.client import Client
+from tests.dbd.accounting_daemon import AccountingDaemon
 
 pytestmark = pytest.mark.daemons
 
 
-class Place:
-    """A directory with the configuration of a cluster."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.port = free_row(1)
-        self.user = pwd.getpwuid(os.geteuid()).pw_name
-        path.joinpath("state").mkdir()
-        path.joinpath("slurm.key").write_bytes(os.urandom(64))
-        path.joinpath("slurm.key").chmod(0o600)
-        self.slurm_conf = path / "slurm.conf"
-        self.slurm_conf.write_text(
-            f"ClusterName=demo\nSlurmctldHost=localhost\nSlurmUser={self.user}\n"
-            f"AuthType=auth/slurm\nStateSaveLocation={path}/state\n"
-            f"SlurmctldPidFile={path}/slurmctld.pid\nSlurmctldLogFile={path}/slurmctld.log\n"
-            f"AccountingStoragePort={self.port}\nAccountingStorageHost=localhost\n"
-        )
-        self.dbd_conf = path / "slurmdbd.conf"
-
-    def write_dbd_conf(self, more: str = "", mode: int = 0o600) -> None:
-        self.dbd_conf.write_text(
-            f"DbdHost=localhost\nDbdPort={self.port}\nSlurmUser={self.user}\n"
-            f"AuthType=auth/slurm\nPidFile={self.path}/slurmdbd.pid\n"
-            f"LogFile={self.path}/slurmdbd.log\nStorageType=accounting_storage/sqlite\n"
-            f"StorageLoc={self.path}/state/acct.sqlite\n{more}"
-        )
-        self.dbd_conf.chmod(mode)
-
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        code = "import sys; from pyslurm_ng.dbd.__main__ import main; sys.exit(main(sys.argv[1:]))"
-        return subprocess.run(
-            [sys.executable, "-c", code, *words],
-            env={**os.environ, "SLURM_CONF": str(self.slurm_conf)},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-
-    def pid(self) -> int:
-        return int((self.path / "slurmdbd.pid").read_text())
-
-    def client(self) -> Client:
-        conf = {
-            "ClusterName": "demo",
-            "SlurmctldPidFile": f"{self.path}/slurmctld.pid",
-            "AccountingStorageHost": "localhost",
-            "AccountingStoragePort": str(self.port),
-            "AuthType": "auth/slurm",
-            "SlurmUser": self.user,
-        }
-        return Client(conf, "slurmdbd", wait_s=0)
-
-    def stop(self) -> None:
-        try:
-            pid = self.pid()
-        except (FileNotFoundError, ValueError):
-            return
-        os.kill(pid, signal.SIGTERM)
-        self.wait_gone(pid)
-
-    def wait_gone(self, pid: int) -> None:
-        for _ in range(1000):
-            if not os.path.exists(f"/proc/{pid}"):
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"{pid} does not end")
-
-
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    found = Place(tmp_path)
+def place(tmp_path: Path) -> Iterator[AccountingDaemon]:
+    found = AccountingDaemon(tmp_path)
     yield found
     found.stop()
 
 
 @pytest.mark.parametrize("with_conf", [True, False])
-def test_it_returns_when_it_can_be_talked_to(place: Place, with_conf: bool) -> None:
+def test_it_returns_when_it_can_be_talked_to(place: AccountingDaemon, with_conf: bool) -> None:
     """In the background by default; without slurmdbd.conf the embedded store is used."""
     if with_conf:
         place.write_dbd_conf()
@@ -117,7 +44,7 @@ def test_it_returns_when_it_can_be_talked_to(place: Place, with_conf: bool) -> N
     assert "Terminate signal" in (place.path / "slurmdbd.log").read_text()
 
 
-def test_shutdown_by_command(place: Place) -> None:
+def test_shutdown_by_command(place: AccountingDaemon) -> None:
     """sacctmgr shutdown answers, then ends the daemon."""
     place.write_dbd_conf()
     assert place.run().returncode == 0
@@ -129,7 +56,7 @@ def test_shutdown_by_command(place: Place) -> None:
 
 
 def test_reconfigure_by_command(
-    place: Place, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    place: AccountingDaemon, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """sacctmgr reconfigure: LogFile and its level are read anew, without a restart."""
     place.write_dbd_conf()
@@ -145,7 +72,7 @@ def test_reconfigure_by_command(
     assert place.pid() == pid
 
 
-def test_a_second_daemon_is_refused(place: Place) -> None:
+def test_a_second_daemon_is_refused(place: AccountingDaemon) -> None:
     """And does not disturb the first."""
     place.write_dbd_conf()
     assert place.run().returncode == 0
@@ -160,7 +87,7 @@ def test_a_second_daemon_is_refused(place: Place) -> None:
     assert place.pid() == pid
 
 
-def test_version_and_help_need_nothing(place: Place) -> None:
+def test_version_and_help_need_nothing(place: AccountingDaemon) -> None:
     """They answer without any configuration."""
     place.slurm_conf.unlink()
     assert place.run("-V").stdout.startswith("slurm 26.11")
@@ -181,7 +108,9 @@ def test_version_and_help_need_nothing(place: Place) -> None:
         (lambda place: place.path.joinpath("slurm.key").unlink(), "slurm.key"),
     ],
 )
-def test_bad_surroundings_are_one_fatal_line(place: Place, break_it: object, text: str) -> None:
+def test_bad_surroundings_are_one_fatal_line(
+    place: AccountingDaemon, break_it: object, text: str
+) -> None:
     """Exit 1, the file named, no traceback."""
     break_it(place)  # type: ignore[operator]
     started = place.run()
@@ -204,7 +133,7 @@ def test_options_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         load_configuration(parse_options(["-f", str(tmp_path / "none.conf")]))
 
 
-def test_the_schema_version_is_shown(place: Place) -> None:
+def test_the_schema_version_is_shown(place: AccountingDaemon) -> None:
     """slurmdbd -u, before and after the first start."""
     place.write_dbd_conf()
     assert place.run("-u").stdout.startswith("Schema version of the database: 0\n")

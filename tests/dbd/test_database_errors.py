@@ -18,7 +18,7 @@ from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.dbd import schema, service
 from pyslurm_ng.dbd.database import Database, mysql_url, sqlite_url
 from pyslurm_ng.model import events as ev
-from tests.ctld.followers.test_dbd_link import Accounting, Controller, play, until
+from tests.ctld.followers.dbd_sides import Accounting, SendingController, play, until
 from tests.dbd.accounting_room import at, configured, rows, submitted
 
 T = at("12:00:00")
@@ -118,7 +118,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def fault_and_mend(
-    accounting: Accounting, controller: Controller, fault: contextlib.AbstractContextManager[None]
+    accounting: Accounting,
+    controller: SendingController,
+    fault: contextlib.AbstractContextManager[None],
 ) -> None:
     """Store a job, record more during the fault, mend it, and wait for all."""
     faults = accounting._service.faults
@@ -148,7 +150,7 @@ def test_mariadb_that_takes_nothing_loses_nothing(
     """Read-only (1290), lock wait timeout (1205), packets (1153), rights (1142), a table (1146)."""
     server = Server(mariadb_socket)
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         await fault_and_mend(accounting, controller, getattr(server, kind)())
 
     try:
@@ -167,7 +169,7 @@ def test_a_deadlock_is_tried_again(mariadb_socket: str, tmp_path: Path, impatien
     server = Server(mariadb_socket)
     name = server.name
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         last = await controller.write(configured(T), submitted(T, 1))
         await until(lambda: controller.link.acknowledged == last)
         loop = asyncio.get_running_loop()
@@ -214,7 +216,7 @@ def test_a_full_sqlite_file_loses_nothing(tmp_path: Path, impatient: None) -> No
         yield
         pages["most"] = 1_000_000
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         last = await controller.write(configured(T), submitted(T, 1))
         await until(lambda: controller.link.acknowledged == last)
         fault = full()

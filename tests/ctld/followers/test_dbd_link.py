@@ -3,158 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.followers import dbd_link
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
-from pyslurm_ng.ctld.history import History
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink
 from pyslurm_ng.ctld.rules.assoc import mirror
-from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.database import Database, sqlite_url
-from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.dbd.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.wire.auth import Peer
-from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
+from pyslurm_ng.wire.auth import Identity, Peer
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
     BatchAck,
     JournalBatch,
     RegisterCluster,
 )
-from pyslurm_ng.wire.identity import Identity
-from pyslurm_ng.wire.stream import Call, StreamServer
-from tests.dbd.accounting_room import at, configured, manage, submitted
-from tests.journal.journal_room import Room as JournalRoom
-
-T = at("12:00:00")
-NOW_US = 1_800_000_000_000_000
-
-
-def identity(role: str) -> Identity:
-    key = Key.from_secret(b"k" * 64)
-    authenticator = TokenAuthenticator(key, "demo", "ctl", 0, lambda: NOW_US)
-    return Identity(
-        authenticator, KeyCredentialSigner(key), Peer(0, 0, 0, role, "ctl", "ctl", "own")
-    )
-
-
-class Accounting:
-    """A slurmdbd on the test's own loop that can be stopped and started."""
-
-    def __init__(self, place: Path, database: Database | None = None) -> None:
-        self.path = str(place / "dbd.sock")
-        self.database = database or Database(sqlite_url(f"{place}/acct.sqlite"))
-        self.database.open()
-        self._log = DaemonLog("slurmdbd")
-        self._log.stderr_level = QUIET
-
-    async def start(self) -> None:
-        self._service = Service(
-            self.database,
-            Settings("ctl", 0, frozenset(), ()),
-            self._log,
-            on_shutdown=lambda: None,
-            on_reconfigure=lambda: None,
-        )
-        self._server = StreamServer(
-            self._service.handle,
-            audience="slurmdbd",
-            host="ctl",
-            service_uid=0,
-            authenticator=identity("slurmdbd").authenticator,
-        )
-        await self._server.listen_unix(self.path)
-
-    async def stop(self) -> None:
-        await self._server.close()
-        await asyncio.get_running_loop().run_in_executor(None, self._service.close)
-
-    def job_ids(self) -> list[int]:
-        with self.database.read() as connection:
-            query = sa.select(schema.jobs.c.job_id).order_by(schema.jobs.c.job_index)
-            return list(connection.execute(query).scalars())
-
-
-class Controller:
-    """A journal and the link that sends it."""
-
-    def __init__(self, place: Path, accounting: Accounting, segment_bytes: int = 64 << 20) -> None:
-        log = DaemonLog("slurmctld")
-        log.stderr_level = QUIET
-        (place / "state").mkdir()
-        self.room = JournalRoom(place / "state")
-        self.writer = self.room.start(segment_bytes=segment_bytes)
-        self.updates: list[AssociationUpdate] = []
-        self.faults = Faults(log)
-        cluster = Cluster()
-        apply_all(cluster, [ev.EpochStarted(T, 1, "ctl")])
-        cluster.next_job_id = 1_000_000  # the tests write jobs past this cluster
-        soon = asyncio.get_running_loop().call_soon
-        books = Writer(cluster, self.writer, call_soon=soon, on_bug=lambda text, error: None)
-        self.link = DbdLink(
-            identity=identity("slurmctld"),
-            place=Place((accounting.path,), "127.0.0.1", 1),
-            registration=RegisterCluster("demo", "ctl", 6817, "journal-1"),
-            journal=self.room.layout.journal,
-            durable=lambda: self.writer.durable,
-            on_update=self.updates.append,
-            log=log,
-            faults=self.faults,
-            history=History(books, lambda: T, "ctl", log, self.faults),
-        )
-        self.task = asyncio.get_running_loop().create_task(self.link.run())
-
-    async def write(self, *events: ev.AnyEvent) -> int:
-        sequence = self.writer.append(ev.encode_batch(list(events)))
-        await until(lambda: self.writer.durable >= sequence)
-        self.link.wake()
-        return sequence
-
-    async def close(self) -> None:
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-        self.writer.close()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop run until something is so; a test that waits for ever is cut from outside."""
-    while not condition():
-        await asyncio.sleep(0.001)
-
-
-def play(place: Path, story: Callable[[Accounting, Controller], Awaitable[None]],
-         segment_bytes: int = 64 << 20, database: Database | None = None
-         ) -> Accounting:  # fmt: skip
-    """Run a story of a slurmdbd and a controller."""
-    accounting = Accounting(place, database)
-
-    async def main() -> None:
-        await accounting.start()
-        controller = Controller(place, accounting, segment_bytes)
-        try:
-            await asyncio.wait_for(story(accounting, controller), 60)
-        finally:
-            await controller.close()
-            await accounting.stop()
-
-    asyncio.run(main())
-    return accounting
+from pyslurm_ng.wire.stream import Call
+from tests.ctld.followers.dbd_sides import (
+    Accounting,
+    SendingController,
+    T,
+    identity,
+    play,
+    until,
+)
+from tests.dbd.accounting_room import configured, manage, submitted
 
 
 def test_what_was_written_before_and_after_contact_is_stored(tmp_path: Path) -> None:
     """The backlog first, then each batch as it comes."""
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         await controller.write(configured(T))
         for job_id in range(1, 30):
             last = await controller.write(submitted(T, job_id))
@@ -168,7 +53,7 @@ def test_what_was_written_before_and_after_contact_is_stored(tmp_path: Path) -> 
 def test_slurmdbd_may_be_away_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     """RELIABILITY 48: the journal is the queue; several segments of it, too."""
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         await controller.write(configured(T))
         for round_number in range(4):
             for job_id in range(1, 6):
@@ -185,7 +70,7 @@ def test_slurmdbd_may_be_away_and_nothing_is_lost_or_doubled(tmp_path: Path) -> 
 def test_a_record_larger_than_a_message_does_not_stop_the_link(tmp_path: Path) -> None:
     """C2: 40 MB of comment in a journal; its end is cut, all else is stored."""
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         await controller.write(configured(T))
         await controller.write(submitted(T, 1, comment="x" * (40 << 20)))
         last = await controller.write(submitted(T, 2))
@@ -222,7 +107,7 @@ def test_a_record_that_slurmdbd_refuses_each_time_is_given_up(
     monkeypatch.setattr(Service, "_journal_batch", poisoned)
     monkeypatch.setattr(Service, "_internal", told)
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         sequences = [controller.writer.append(ev.encode_batch([configured(T)]))]
         for job_id in range(1, 9):
             event = submitted(T, job_id, comment="poison" if job_id in (3, 4) else "")
@@ -256,7 +141,7 @@ def test_a_slurmdbd_that_refuses_everything_costs_few_records(
 
     monkeypatch.setattr(Service, "_journal_batch", broken)
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         for job_id in range(1, 31):
             last = await controller.write(submitted(T, job_id))
         await until(lambda: controller.link.acknowledged == last)
@@ -278,7 +163,7 @@ def test_what_nobody_foresaw_in_the_link_costs_one_connection(
 
     monkeypatch.setattr(DbdLink, "_deliver", failing)
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         def refuse(update: AssociationUpdate) -> None:
             raise RuntimeError("three")
 
@@ -294,7 +179,7 @@ def test_what_nobody_foresaw_in_the_link_costs_one_connection(
 def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
     """The first contact brings everything, a change only itself, and only once."""
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         await until(lambda: bool(controller.updates))
         assert controller.updates[0].is_full
         loop = asyncio.get_running_loop()
@@ -316,7 +201,7 @@ def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
     """A restarted controller is told everything; its journal must not grow by that."""
     cluster = Cluster()
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         await until(lambda: bool(controller.updates))
 
     accounting = play(tmp_path, story)
@@ -353,7 +238,7 @@ def test_users_may_not_send_journal_batches(tmp_path: Path) -> None:
     """RELIABILITY 57: only a controller writes the books."""
     from pyslurm_ng.wire.stream_client import LinkError, connect_link
 
-    async def story(accounting: Accounting, controller: Controller) -> None:
+    async def story(accounting: Accounting, controller: SendingController) -> None:
         key = identity("user")
         user = Identity(key.authenticator, key.signer, Peer(1001, 1001, 0, "user", "l", "l", "own"))
         link = await connect_link(user, "slurmdbd", path=accounting.path)

@@ -7,167 +7,29 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import END_CLEAN, SIGNAL_NODE_FAIL
-from pyslurm_ng.ctld.clock import Clock
-from pyslurm_ng.ctld.history import TRUSTED_IDS, History
-from pyslurm_ng.ctld.nodes.credentials import Credentials
-from pyslurm_ng.ctld.nodes.node_service import NodeService
-from pyslurm_ng.ctld.nodes.run_times import RunTimes
-from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
+from pyslurm_ng.ctld.history import TRUSTED_IDS
+from pyslurm_ng.ctld.nodes.sender import RETRY_US
 from pyslurm_ng.ctld.rules import past
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.nodes.silence import silent_nodes
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
-from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
-from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeFlag
-from pyslurm_ng.sched.backfill.first_fit import plan
-from pyslurm_ng.sched.frame.policy import Policy
-from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import Peer, body_digest
-from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
 from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.messages import Done, ErrorReply
-from pyslurm_ng.wire.node_loss_messages import NodeWord, NodeWordHeard, RelayWord, WordRelayed
-from tests.ctld.test_writer import MemoryJournal
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.ctld.nodes.sender_room import SCRIPT, SIGNER, SenderRoom
+from tests.model.clusters import START_US, conf_of, submit
 from tests.wire.wire_room import identity
-
-SCRIPT = b"#!/bin/sh\ntrue\n"
-SIGNER = KeyCredentialSigner(Key.from_secret(b"k" * 32))
-
-
-class FakeWire:
-    """Keeps what was sent; nodes may be away or busy."""
-
-    def __init__(self) -> None:
-        self.sent: list[tuple[str, msgspec.Struct]] = []
-        self.error: Exception | None = None
-
-    def send(self, peer: str, message: msgspec.Struct) -> None:
-        if self.error is not None:
-            raise self.error
-        self.sent.append((peer, message))
-
-
-class SteppedClock(Clock):
-    """A clock that moves when the test says so."""
-
-    def __init__(self) -> None:
-        self.at_us = START_US
-
-    def now_us(self) -> int:
-        return self.at_us
-
-
-class LineLog:
-    """Keeps lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-    verbose = error
-
-
-class Room:
-    """Controller parts around four idle nodes; the disk and the wire are the test's."""
-
-    def __init__(self, directory: Path) -> None:
-        self.soon: list = []  # type: ignore[type-arg]
-        self.journal = MemoryJournal()
-        self.cluster = cluster_of()
-        self.wire = FakeWire()
-        self.clock = SteppedClock()
-        self.scripts = ScriptStore(directory / "scripts")
-        self.log = LineLog()
-        self.faults = Faults(self.log)
-        self.soft = Soft(started_us=START_US)
-        self.writer = Writer(
-            self.cluster,
-            self.journal,
-            call_soon=self.soon.append,
-            on_bug=lambda text, error: None,
-        )
-        self.sender = Sender(
-            self.writer,
-            self.wire,
-            credentials=Credentials(SIGNER, lambda: START_US),
-            scripts=self.scripts,
-            now_us=self.clock.now_us,
-            call_soon=self.soon.append,
-            faults=self.faults,
-        )
-        self.writer.observe(self.scripts.applied)
-        self.writer.observe(self.sender.applied)
-        self.service = NodeService(
-            self.writer,
-            self.soft,
-            self.sender,
-            identity=identity("slurmctld", "ctl"),
-            conf=conf_of(),
-            clock=self.clock,
-            run_times=RunTimes(self.cluster, 0),
-            log=self.log,
-            faults=self.faults,
-            history=History(self.writer, self.clock.now_us, "ctl", self.log, self.faults),
-        )
-
-    def turn(self) -> None:
-        """End turns of the loop until nothing is due."""
-        while self.soon:
-            due, self.soon[:] = list(self.soon), []
-            for function in due:
-                function()
-
-    def sync(self) -> None:
-        """Let the disk catch up."""
-        self.turn()
-        self.writer.on_durable(self.journal.appended)
-        self.turn()
-
-    def say(self, name: str, message: msgspec.Struct) -> list[msgspec.Struct]:
-        """Let a node speak; return where its answers will be."""
-        answers: list[msgspec.Struct] = []
-        self.service.handle(message, Peer(0, 0, 0, "node", name, "h", "slurm"), answers.append)
-        return answers
-
-    def register(self, name: str, jobs: list[nm.RunningJob] | None = None) -> list[msgspec.Struct]:
-        facts = msgspec.msgpack.encode(NodeFacts(boot_id="b"))
-        return self.say(name, nm.RegisterNode(facts, jobs or []))
-
-    def start_job(self) -> int:
-        """Submit a batch job and dispatch it; return its id."""
-        for event in self.scripts.put(SCRIPT, START_US):
-            self.writer.record([event])
-        job_id = submit(self.cluster, JobRequest(name="j", ntasks=1))
-        self.cluster.jobs[job_id].script_hash = digest_of(SCRIPT)
-        result = plan(snapshot(self.cluster, START_US), Policy())
-        for start in result.starts:
-            self.writer.record(dispatch(self.cluster, start, self.clock.now_us()))
-        return job_id
-
-    def orders(self) -> list[tuple[str, nm.Order]]:
-        return [
-            (peer, order)
-            for peer, message in self.wire.sent
-            if isinstance(message, nm.NodeOrders)
-            for order in message.orders
-        ]
 
 
 @pytest.fixture
-def room(tmp_path: Path) -> Room:
-    room = Room(tmp_path)
+def room(tmp_path: Path) -> SenderRoom:
+    room = SenderRoom(tmp_path)
     for name in ("n1", "n2", "n3", "n4"):
         room.register(name)
     room.sync()
@@ -175,7 +37,7 @@ def room(tmp_path: Path) -> Room:
     return room
 
 
-def test_a_launch_leaves_only_when_its_allocation_is_durable(room: Room) -> None:
+def test_a_launch_leaves_only_when_its_allocation_is_durable(room: SenderRoom) -> None:
     """Nothing runs that a crash could make unknown."""
     job_id = room.start_job()
     room.turn()
@@ -189,7 +51,7 @@ def test_a_launch_leaves_only_when_its_allocation_is_durable(room: Room) -> None
     assert credential.step_tasks == ((0,),)
 
 
-def test_credentials_carry_wall_time_whatever_is_on_record(room: Room) -> None:
+def test_credentials_carry_wall_time_whatever_is_on_record(room: SenderRoom) -> None:
     """Finding C5: recorded time is ahead after a clock that was, and nodes refused each launch."""
     room.clock.at_us = START_US + 2 * 3600 * 1_000_000
     room.start_job()
@@ -201,7 +63,7 @@ def test_credentials_carry_wall_time_whatever_is_on_record(room: Room) -> None:
     assert credential.expires_us == START_US + nm.CREDENTIAL_LIFE_US
 
 
-def test_orders_of_one_turn_to_one_node_are_one_message(room: Room) -> None:
+def test_orders_of_one_turn_to_one_node_are_one_message(room: SenderRoom) -> None:
     """A burst of launches costs a node one message."""
     for _ in range(5):
         room.start_job()
@@ -211,7 +73,7 @@ def test_orders_of_one_turn_to_one_node_are_one_message(room: Room) -> None:
     assert len(room.orders()) == 5
 
 
-def test_an_unanswered_order_is_sent_again_and_an_answered_one_is_not(room: Room) -> None:
+def test_an_unanswered_order_is_sent_again_and_an_answered_one_is_not(room: SenderRoom) -> None:
     """Messages get lost; answers settle duties."""
     job_id = room.start_job()
     room.sync()
@@ -230,7 +92,7 @@ def test_an_unanswered_order_is_sent_again_and_an_answered_one_is_not(room: Room
     assert room.sender.open_count == 0
 
 
-def test_a_report_is_confirmed_when_durable(room: Room) -> None:
+def test_a_report_is_confirmed_when_durable(room: SenderRoom) -> None:
     """Until then the node keeps it."""
     job_id = room.start_job()
     room.sync()
@@ -244,7 +106,7 @@ def test_a_report_is_confirmed_when_durable(room: Room) -> None:
     assert room.cluster.jobs[job_id].state == JobState.COMPLETED
 
 
-def test_a_node_that_is_away_is_told_everything_when_it_registers(room: Room) -> None:
+def test_a_node_that_is_away_is_told_everything_when_it_registers(room: SenderRoom) -> None:
     """Duties wait in the Cluster, not in a queue."""
     room.wire.error = PeerGone("away")
     room.start_job()
@@ -257,7 +119,7 @@ def test_a_node_that_is_away_is_told_everything_when_it_registers(room: Room) ->
     assert [peer for peer, _ in room.orders()] == [name]
 
 
-def test_a_busy_node_is_tried_again_later(room: Room) -> None:
+def test_a_busy_node_is_tried_again_later(room: SenderRoom) -> None:
     """A full queue is not a lost node."""
     room.wire.error = PeerBusy("full")
     room.start_job()
@@ -269,7 +131,7 @@ def test_a_busy_node_is_tried_again_later(room: Room) -> None:
     assert len(room.orders()) == 1
 
 
-def test_a_lost_node_owes_nothing(room: Room) -> None:
+def test_a_lost_node_owes_nothing(room: SenderRoom) -> None:
     """Giving up is the rule's: duties go with the node."""
     room.start_job()
     room.sync()
@@ -282,7 +144,7 @@ def test_a_lost_node_owes_nothing(room: Room) -> None:
     assert len(room.orders()) == 1
 
 
-def test_an_attempt_that_should_not_be_there_is_ended(room: Room) -> None:
+def test_an_attempt_that_should_not_be_there_is_ended(room: SenderRoom) -> None:
     """A node cut off for long comes back with a job that was given to another."""
     room.register("n2", [nm.RunningJob(77, 0, [])])
     room.sync()
@@ -291,7 +153,7 @@ def test_an_attempt_that_should_not_be_there_is_ended(room: Room) -> None:
     assert (order.duty_id, order.job_id) == (0, 77)
 
 
-def test_a_heartbeat_of_an_unknown_node_asks_it_to_register(room: Room) -> None:
+def test_a_heartbeat_of_an_unknown_node_asks_it_to_register(room: SenderRoom) -> None:
     """After a restart of the controller nodes find it again; each is asked once in a while."""
     room.sender.nodes.discard("n3")
     room.say("n3", nm.Heartbeat(150, 900))
@@ -301,7 +163,7 @@ def test_a_heartbeat_of_an_unknown_node_asks_it_to_register(room: Room) -> None:
     assert room.soft.node_load[room.cluster.node_by_name["n3"]].cpu_load_hundredths == 150
 
 
-def test_a_silent_node_that_speaks_answers_again(room: Room) -> None:
+def test_a_silent_node_that_speaks_answers_again(room: SenderRoom) -> None:
     """The `*` goes."""
     node_id = room.cluster.node_by_name["n1"]
     room.writer.record([ev.NodesSilent(time_us=START_US, node_ids=(node_id,), silent=True)])
@@ -310,14 +172,14 @@ def test_a_silent_node_that_speaks_answers_again(room: Room) -> None:
     assert room.cluster.node(node_id).flags != before
 
 
-def test_a_node_of_another_name_is_refused(room: Room) -> None:
+def test_a_node_of_another_name_is_refused(room: SenderRoom) -> None:
     """The name is the credential's, and it must be configured."""
     (answer,) = room.register("n9")
     assert answer.text == "Invalid node name specified"  # type: ignore[attr-defined]
     assert "n9 is not in the configuration" in room.log.lines[-1]
 
 
-def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: Room) -> None:
+def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: SenderRoom) -> None:
     """DOWN by an operator's word, yet alive: its job must not run on beside its repetition."""
     job_id = room.start_job()
     room.sync()
@@ -335,7 +197,7 @@ def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: Room) ->
     assert (peer, order) == (name, nm.TerminateJob(0, job_id, 0, SIGNAL_NODE_FAIL))
 
 
-def relayed(room: Room, by: str, name: str, *over: tuple[int, int], **forged: str) -> object:
+def relayed(room: SenderRoom, by: str, name: str, *over: tuple[int, int], **forged: str) -> object:
     """Let one node bring the word of another; return the controller's answer to that one."""
     node = identity("node", name)
     body = table.encode(NodeWord(list(over)))
@@ -353,7 +215,7 @@ def relayed(room: Room, by: str, name: str, *over: tuple[int, int], **forged: st
     return table.decode_reply("NodeWordHeard", answer.body)
 
 
-def lose_n3(room: Room) -> int:
+def lose_n3(room: SenderRoom) -> int:
     """Start a job and lose its node, with a policy that wants a proof; return the job's id."""
     for name in ("n1", "n2"):
         room.register(name)
@@ -368,7 +230,7 @@ def lose_n3(room: Room) -> int:
 
 def test_a_node_that_is_cut_off_is_told_what_was_given_up(tmp_path: Path) -> None:
     """By way of another node; its word that the run is over is proof. It is not heard by that."""
-    room = Room(tmp_path)
+    room = SenderRoom(tmp_path)
     job_id = lose_n3(room)
     first = relayed(room, "n2", "n3")
     assert isinstance(first, NodeWordHeard)
@@ -387,7 +249,7 @@ def test_a_word_that_the_node_did_not_sign_is_refused(
     tmp_path: Path, forged: dict[str, str]
 ) -> None:
     """Whoever brings it can leave it out, not make it up."""
-    room = Room(tmp_path)
+    room = SenderRoom(tmp_path)
     job_id = lose_n3(room)
     assert isinstance(relayed(room, "n2", "n3", (job_id, 0), **forged), ErrorReply)
     assert room.cluster.jobs[job_id].waits_for_proof
@@ -398,7 +260,7 @@ def test_a_word_that_the_node_did_not_sign_is_refused(
 
 def test_a_node_that_is_back_is_asked_until_it_has_answered(tmp_path: Path) -> None:
     """Its registration alone may be old mail; an order that got lost is sent again."""
-    room = Room(tmp_path)
+    room = SenderRoom(tmp_path)
     job_id = lose_n3(room)
     room.register("n3")
     room.sync()
@@ -424,20 +286,20 @@ def test_a_node_that_is_back_is_asked_until_it_has_answered(tmp_path: Path) -> N
 
 def test_a_heartbeat_is_answered_where_the_node_has_to_know(tmp_path: Path) -> None:
     """Under node_loss=lease; one-way in all others."""
-    room = Room(tmp_path)
+    room = SenderRoom(tmp_path)
     room.register("n1")
     assert room.say("n1", nm.Heartbeat()) == []
     assert room.say("n1", nm.Heartbeat(wants_answer=True)) == [Done()]
 
 
-def seen(room: Room, name: str, epoch: int, newest_job_id: int, *jobs: nm.RunningJob) -> None:
+def seen(room: SenderRoom, name: str, epoch: int, newest_job_id: int, *jobs: nm.RunningJob) -> None:
     """Let a node register that has seen more than this controller has."""
     facts = msgspec.msgpack.encode(NodeFacts(boot_id="b"))
     room.say(name, nm.RegisterNode(facts, list(jobs), epoch=epoch, newest_job_id=newest_job_id))
     room.sync()
 
 
-def test_ids_epochs_and_attempts_go_on_behind_those_of_a_node(room: Room) -> None:
+def test_ids_epochs_and_attempts_go_on_behind_those_of_a_node(room: SenderRoom) -> None:
     """RELIABILITY 8: without slurmdbd too; the node's later jobs end, and its orders are obeyed."""
     (job_id, *_) = [submit(room.cluster, JobRequest(name="j", ntasks=1)) for _ in range(2)]
     seen(room, "n1", 9, 700, nm.RunningJob(job_id, 0, []), nm.RunningJob(700, 0, []))
@@ -457,7 +319,7 @@ def test_ids_epochs_and_attempts_go_on_behind_those_of_a_node(room: Room) -> Non
     assert len(told) == lines
 
 
-def test_a_node_cannot_use_up_ids_or_epochs(room: Room) -> None:
+def test_a_node_cannot_use_up_ids_or_epochs(room: SenderRoom) -> None:
     """One that claims anything is not believed beyond a bound, and counted."""
     before = room.cluster.epoch, room.cluster.next_job_id
     seen(room, "n1", 2**62, TRUSTED_IDS + 5)
@@ -465,7 +327,7 @@ def test_a_node_cannot_use_up_ids_or_epochs(room: Room) -> None:
     assert room.faults.counts["node_ahead"] == 2
 
 
-def test_a_node_with_a_wrong_clock_is_not_dead(room: Room) -> None:
+def test_a_node_with_a_wrong_clock_is_not_dead(room: SenderRoom) -> None:
     """RELIABILITY 14: nothing starts there, but it is there: its jobs are not given up."""
     room.start_job()
     room.sync()

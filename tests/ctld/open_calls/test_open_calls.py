@@ -34,8 +34,8 @@ from pyslurm_ng.wire.step_messages import (
     StepOver,
     StepWaiting,
 )
-from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.writer_ends import HeldJournal
 
 SIGNER = KeyCredentialSigner(Key.from_secret(b"k" * 32))
 ALICE = Caller(1001, 1001, "user1001", "user1001")
@@ -77,7 +77,7 @@ class Room:
         self.soon: list[Callable[[], None]] = []
         self.later: list[tuple[int, Callable[[], None]]] = []
         self.cluster = cluster_of()
-        self.journal = MemoryJournal()
+        self.journal = HeldJournal()
         self.writer = Writer(
             self.cluster, self.journal, call_soon=self.soon.append, on_bug=self._bug
         )

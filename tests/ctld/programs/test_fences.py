@@ -15,7 +15,7 @@ from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.sim.disk import MemoryJournal
 from pyslurm_ng.sim.world import World
-from tests.ctld.rules.test_reports import running
+from tests.ctld.rules.started_jobs import running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 SECOND_US = 1_000_000

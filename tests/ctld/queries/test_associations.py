@@ -14,7 +14,7 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Limits, Qos, UserRecord
 from pyslurm_ng.wire.messages import encode
 from pyslurm_ng.wire.query_messages import AssociationsShown, ShowAssociations
-from tests.ctld.followers.test_usage_index import started
+from tests.ctld.followers.usage_runs import started
 from tests.model.clusters import START_US, conf_of
 from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, job
 

@@ -22,8 +22,7 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import UpdateNodes
-from tests.ctld.rules.test_nodes import WHOLE
-from tests.ctld.rules.test_reports import LATER_US, launch_duty, running, tell
+from tests.ctld.rules.started_jobs import LATER_US, WHOLE, launch_duty, running, tell
 from tests.model.clusters import START_US, cluster_of, conf_of
 
 ROOT = Caller(0, 0, "root", is_operator=True)

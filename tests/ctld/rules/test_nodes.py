@@ -12,18 +12,13 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.node import Node, NodeFacts, NodeGres
+from pyslurm_ng.model.node import Node, NodeFacts
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState
 from pyslurm_ng.wire.node_messages import RunningJob
-from tests.ctld.rules.test_reports import launch_duty, running
+from tests.ctld.rules.started_jobs import WHOLE, launch_duty, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 LATER_US = START_US + 60_000_000
-GPUS = (NodeGres("gpu", "a100", 4),)
-WHOLE = NodeFacts(
-    cpus=16, sockets=2, cores_per_socket=8, threads_per_core=1, real_memory_mib=64000, gres=GPUS,
-    boot_id="one",
-)  # fmt: skip
 
 
 def registered(

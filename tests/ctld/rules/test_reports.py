@@ -5,55 +5,17 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.numbers import END_CLEAN, END_OUT_OF_MEMORY, END_OVER_MEMORY
-from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules.nodes.reports import judge, moved
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
-from pyslurm_ng.ctld.rules.starts.preparation import Preparation
+from pyslurm_ng.ctld.rules.nodes.reports import moved
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import Job, JobRequest, Usage
+from pyslurm_ng.model.job import Job, Usage
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
-from pyslurm_ng.sched.backfill.first_fit import plan
-from pyslurm_ng.sched.frame.policy import policy
-from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-
-LATER_US = START_US + 5_000_000
-
-
-def running(cluster: Cluster, *, prolog: bool = False, **request: object) -> Job:
-    job_id = submit(cluster, JobRequest(**request))  # type: ignore[arg-type]
-    for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
-        apply_all(
-            cluster, dispatch(cluster, start, START_US, prepare=Preparation(every_node=prolog))
-        )
-    return cluster.jobs[job_id]
-
-
-def tell(
-    cluster: Cluster, node_id: int, report: nm.Report, conf: SlurmConf | None = None
-) -> list[ev.AnyEvent]:
-    """Apply what follows from a report, and make sure that its echo changes nothing."""
-    conf = conf or conf_of()
-    events = judge(cluster, node_id, report, conf, LATER_US)
-    apply_all(cluster, events)
-    assert check(cluster) == []
-    assert judge(cluster, node_id, report, conf, LATER_US) == []
-    return events
-
-
-def launch_duty(cluster: Cluster, job: Job) -> int:
-    (duty,) = (
-        duty
-        for duty in cluster.duties[job.batch_node_id].values()
-        if duty.kind == DutyKind.LAUNCH and duty.job_id == job.job_id
-    )
-    return duty.duty_id
+from tests.ctld.rules.started_jobs import LATER_US, launch_duty, running, tell
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
 
 def ended(cluster: Cluster, job: Job, status: int, flags: int = END_CLEAN) -> nm.BatchEnded:

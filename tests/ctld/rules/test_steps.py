@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, STEP_EXACT, STEP_MEM_ZERO, STEP_OVERLAP
-from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, STEP_EXACT, STEP_OVERLAP
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.queue import queue_room
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.steps import steps
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
@@ -20,43 +18,9 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, Step
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.first_fit import plan
-from pyslurm_ng.sched.frame.policy import policy
-from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
+from tests.ctld.rules.step_requests import EXACT, USER, ask, context, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-
-USER = 1001
-EXACT = STEP_EXACT | STEP_MEM_ZERO
-
-
-def context(uid: int = USER, now_us: int = START_US, conf: SlurmConf | None = None) -> Context:
-    """The owner of the jobs asks."""
-    return Context(conf or conf_of(), now_us, Caller(uid, uid, f"user{uid}"))
-
-
-def running(cluster: Cluster, **request: Any) -> Job:
-    """Start a job and return it."""
-    job_id = submit(cluster, JobRequest(**request))
-    for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
-        apply_all(cluster, dispatch(cluster, start, START_US))
-    job = cluster.jobs[job_id]
-    assert job.state == JobState.RUNNING
-    return job
-
-
-def ask(
-    cluster: Cluster, job: Job, conf: SlurmConf | None = None, **fields: Any
-) -> StepGranted | Reject:
-    """Ask for a step; apply what comes of it."""
-    message = CreateStep(request_id=bytes(16), job_id=job.job_id, **fields)
-    outcome = steps.create_step(cluster, message, context(conf=conf))
-    if isinstance(outcome, Reject):
-        return outcome
-    apply_all(cluster, outcome.events)
-    assert check(cluster) == []
-    assert isinstance(outcome.reply, StepGranted)
-    return outcome.reply
 
 
 def granted(cluster: Cluster, job: Job, **fields: Any) -> StepGranted:

@@ -24,8 +24,8 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sim.controller import StrictFaults
-from tests.ctld.test_writer import MemoryJournal
 from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_het
+from tests.world.writer_ends import HeldJournal
 
 
 class Room:
@@ -37,7 +37,7 @@ class Room:
         self.answers: list[Callable[[], None]] = []
         self.passes = 0
         self.cluster = cluster_of()
-        writer = Writer(self.cluster, MemoryJournal(), call_soon=self.soon.append, on_bug=self._bug)
+        writer = Writer(self.cluster, HeldJournal(), call_soon=self.soon.append, on_bug=self._bug)
         self.soft = Soft(started_us=START_US)
         self.scheduler = Scheduler(
             writer,

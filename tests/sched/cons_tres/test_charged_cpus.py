@@ -20,7 +20,7 @@ from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.frame import measures
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.step_messages import StepGranted
-from tests.ctld.rules.test_steps import EXACT, ask
+from tests.ctld.rules.step_requests import EXACT, ask
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.backfill.test_backfill import run_pass
 

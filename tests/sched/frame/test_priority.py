@@ -12,31 +12,16 @@ from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association
-from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.frame.policy import Policy, policy
-from pyslurm_ng.sched.frame.priority import Factors, Ranking
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.model.clusters import START_US, cluster_of, submit
 from tests.oracle import priority as oracle
+from tests.sched.frame.ranks import ranked, rules_of
 
 DAY_US = 86_400_000_000
-
-
-def ranked(
-    cluster: Cluster, rules: Policy, now_us: int = START_US, partition: str = "main"
-) -> tuple[int, Factors]:
-    """Return priority and factors of the only waiting job."""
-    view = snapshot(cluster, now_us)
-    ranking = Ranking(view, rules)
-    job, where = view.waiting[0], view.partitions[partition]
-    return ranking.priority(job, where), ranking.factors(job, where)
-
-
-def rules_of(*lines: str) -> Policy:
-    """Return the policy of a configuration with these lines."""
-    return policy(conf_of(FOUR_NODES + "\n".join(lines) + "\n"))
 
 
 @given(

@@ -1,0 +1,144 @@
+"""Both sides of the link to slurmdbd: a journal with what sends it, and a slurmdbd."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
+from pyslurm_ng.ctld.history import History
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.log import QUIET, DaemonLog
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
+from pyslurm_ng.wire.dbd_messages import (
+    AssociationUpdate,
+    RegisterCluster,
+)
+from pyslurm_ng.wire.stream import StreamServer
+from tests.dbd.accounting_room import at
+from tests.journal.journal_room import Room as JournalRoom
+
+T = at("12:00:00")
+
+NOW_US = 1_800_000_000_000_000
+
+
+def identity(role: str) -> Identity:
+    key = Key.from_secret(b"k" * 64)
+    authenticator = TokenAuthenticator(key, "demo", "ctl", 0, lambda: NOW_US)
+    return Identity(
+        authenticator, KeyCredentialSigner(key), Peer(0, 0, 0, role, "ctl", "ctl", "own")
+    )
+
+
+class Accounting:
+    """A slurmdbd on the test's own loop that can be stopped and started."""
+
+    def __init__(self, place: Path, database: Database | None = None) -> None:
+        self.path = str(place / "dbd.sock")
+        self.database = database or Database(sqlite_url(f"{place}/acct.sqlite"))
+        self.database.open()
+        self._log = DaemonLog("slurmdbd")
+        self._log.stderr_level = QUIET
+
+    async def start(self) -> None:
+        self._service = Service(
+            self.database,
+            Settings("ctl", 0, frozenset(), ()),
+            self._log,
+            on_shutdown=lambda: None,
+            on_reconfigure=lambda: None,
+        )
+        self._server = StreamServer(
+            self._service.handle,
+            audience="slurmdbd",
+            host="ctl",
+            service_uid=0,
+            authenticator=identity("slurmdbd").authenticator,
+        )
+        await self._server.listen_unix(self.path)
+
+    async def stop(self) -> None:
+        await self._server.close()
+        await asyncio.get_running_loop().run_in_executor(None, self._service.close)
+
+    def job_ids(self) -> list[int]:
+        with self.database.read() as connection:
+            query = sa.select(schema.jobs.c.job_id).order_by(schema.jobs.c.job_index)
+            return list(connection.execute(query).scalars())
+
+
+class SendingController:
+    """A journal and the link that sends it."""
+
+    def __init__(self, place: Path, accounting: Accounting, segment_bytes: int = 64 << 20) -> None:
+        log = DaemonLog("slurmctld")
+        log.stderr_level = QUIET
+        (place / "state").mkdir()
+        self.room = JournalRoom(place / "state")
+        self.writer = self.room.start(segment_bytes=segment_bytes)
+        self.updates: list[AssociationUpdate] = []
+        self.faults = Faults(log)
+        cluster = Cluster()
+        apply_all(cluster, [ev.EpochStarted(T, 1, "ctl")])
+        cluster.next_job_id = 1_000_000  # the tests write jobs past this cluster
+        soon = asyncio.get_running_loop().call_soon
+        books = Writer(cluster, self.writer, call_soon=soon, on_bug=lambda text, error: None)
+        self.link = DbdLink(
+            identity=identity("slurmctld"),
+            place=Place((accounting.path,), "127.0.0.1", 1),
+            registration=RegisterCluster("demo", "ctl", 6817, "journal-1"),
+            journal=self.room.layout.journal,
+            durable=lambda: self.writer.durable,
+            on_update=self.updates.append,
+            log=log,
+            faults=self.faults,
+            history=History(books, lambda: T, "ctl", log, self.faults),
+        )
+        self.task = asyncio.get_running_loop().create_task(self.link.run())
+
+    async def write(self, *events: ev.AnyEvent) -> int:
+        sequence = self.writer.append(ev.encode_batch(list(events)))
+        await until(lambda: self.writer.durable >= sequence)
+        self.link.wake()
+        return sequence
+
+    async def close(self) -> None:
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        self.writer.close()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop run until something is so; a test that waits for ever is cut from outside."""
+    while not condition():
+        await asyncio.sleep(0.001)
+
+
+def play(place: Path, story: Callable[[Accounting, SendingController], Awaitable[None]],
+         segment_bytes: int = 64 << 20, database: Database | None = None
+         ) -> Accounting:  # fmt: skip
+    """Run a story of a slurmdbd and a controller."""
+    accounting = Accounting(place, database)
+
+    async def main() -> None:
+        await accounting.start()
+        controller = SendingController(place, accounting, segment_bytes)
+        try:
+            await asyncio.wait_for(story(accounting, controller), 60)
+        finally:
+            await controller.close()
+            await accounting.stop()
+
+    asyncio.run(main())
+    return accounting
