@@ -6,6 +6,7 @@ The cheapest reviewer we have: it never tires of asking for short functions, eit
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -475,3 +476,20 @@ def test_files_are_short() -> None:
     exceptions = {name: (lines,) for name, lines in LONG_FILES.items()}
     wrong = over_limit(sizes, (FILE_LINES,), exceptions)
     assert not wrong, "\n".join(wrong)
+
+
+IMPORT_OF_TESTS = re.compile(
+    r"^\s*(?:from tests[\w.]* import (?:\([^)]*\)|.*)|import tests.*)$", re.M
+)
+
+
+def test_no_test_takes_anything_from_another() -> None:
+    """What tests share lies in modules not called test_*, so a test can be changed by itself."""
+    root = Path(__file__).parent
+    names = {path.stem for path in root.rglob("test_*.py")}
+    taken = []
+    for path in sorted(root.rglob("*.py")):
+        for statement in IMPORT_OF_TESTS.finditer(path.read_text()):
+            found = names.intersection(re.findall(r"\w+", statement[0]))
+            taken += [f"{path.relative_to(root)} from {name}" for name in sorted(found)]
+    assert taken == []

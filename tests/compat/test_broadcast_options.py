@@ -14,7 +14,7 @@ import pytest
 
 from pyslurm_ng.cli import sbcast
 from pyslurm_ng.cli.step import program_broadcast
-from tests.compat.test_submit_options import parsed
+from tests.compat.parsed_options import parsed
 
 GRANTED: dict[str, Any] = {
     "job_id": 7, "step_id": 0, "nodes": ["n1"], "addresses": [["127.0.0.1", 1]], "credential": b"c",

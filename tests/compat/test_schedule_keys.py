@@ -32,13 +32,12 @@ from pyslurm_ng.wire.query_messages import ShowNodes
 from tests.cli.reference_cluster import ADMIN
 from tests.ctld.followers.usage_runs import PLAIN, ends, started
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.cons_tres.test_charged_cpus import _started
-from tests.sched.cons_tres.test_devices import GPUS, node
-from tests.sched.cons_tres.test_parts import CONF as PARTS, Site as PartsSite
-from tests.sched.cons_tres.test_rows import ROWS
+from tests.sched.cons_tres.charged_jobs import just_started
+from tests.sched.cons_tres.device_nodes import GPUS, node
+from tests.sched.cons_tres.parts_site import PARTS, PartsSite
+from tests.sched.eight_nodes import EIGHT_NODES, cluster_with, plain_pass, whole
 from tests.sched.frame.ranks import ranked, rules_of
-from tests.sched.preemption.preemption_site import BASE, TIERS, PreemptionSite
-from tests.sched.timeline.test_topology_plan import CONF as EIGHT, cluster_with, run, whole
+from tests.sched.preemption.preemption_site import BASE, ROWS, TIERS, PreemptionSite
 from tests.world.site import Site
 
 MINUTE_US = 60_000_000
@@ -84,10 +83,10 @@ def test_sockets_per_board() -> None:
 @pytest.mark.parametrize("key", ["", "ExclusiveTopo=YES"])
 def test_exclusive_topo(key: str) -> None:
     """ExclusiveTopo=YES of a partition: no two of its jobs are in one block."""
-    cluster = cluster_with(BLOCKS, f"{EIGHT}PartitionName=x Nodes=n[1-8] {key}\n")
+    cluster = cluster_with(BLOCKS, f"{EIGHT_NODES}PartitionName=x Nodes=n[1-8] {key}\n")
     small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="x")
     jobs = [submit(cluster, small) for _ in range(3)]
-    run(cluster, Planner())
+    plain_pass(cluster, Planner())
     held = [alloc.node_id // 4 for job in jobs for alloc in cluster.jobs[job].nodes]
     assert (len(held), len(set(held))) == ((2, 2) if key else (3, 1))
 
@@ -96,9 +95,11 @@ def test_exclusive_topo(key: str) -> None:
 def test_block_sizes(sizes: str, starts: bool) -> None:
     """BlockSizes=4,8: blocks two and three belong to different pairs, and no job has both."""
     blocks = "".join(f"BlockName=b{at} Nodes=n[{4 * at + 1}-{4 * at + 4}]\n" for at in range(4))
-    cluster = cluster_with(f"{blocks}BlockSizes={sizes}\n", EIGHT.replace("n[1-8]", "n[1-16]"))
+    cluster = cluster_with(
+        f"{blocks}BlockSizes={sizes}\n", EIGHT_NODES.replace("n[1-8]", "n[1-16]")
+    )
     job = submit(cluster, whole(6, exclude="n[1-4,13-16]"))
-    run(cluster, Planner())
+    plain_pass(cluster, Planner())
     assert bool(cluster.jobs[job].nodes) == starts
 
 
@@ -136,7 +137,7 @@ def test_select_type(kind: str, nodes: list[int]) -> None:
 def test_cr_cpu_charges_cpus_and_no_memory() -> None:
     """SelectTypeParameters=CR_CPU: of a core's two CPUs one is charged, memory is nobody's."""
     for select, cpus, mem_mib in (("CR_CPU", 3, 0), ("CR_CPU_Memory", 3, 1500), ("CR_Core", 4, 0)):
-        _, job = _started(select, ntasks=3, nodes_min=1, nodes_max=1)
+        _, job = just_started(select, ntasks=3, nodes_min=1, nodes_max=1)
         (alloc,) = job.nodes
         assert (alloc.charged_cpus or alloc.cpus, alloc.mem_mib) == (cpus, mem_mib)
 
@@ -161,7 +162,7 @@ def test_one_gpu_or_all_may_be_shared(flag: str, running: int) -> None:
     found = node_gres(conf.nodes[0], parse_gres_conf(lines, conf.gres_types, conf.nodes), [])
     site = PartsSite(gres=found)
     for _ in range(3):
-        site.submit(gres="shard:3")
+        site.add(gres="shard:3")
     assert len(site.run().starts) == running
 
 

@@ -29,8 +29,8 @@ from pyslurm_ng.cli import salloc, srun
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import launch
 from pyslurm_ng.cli.submit import options as op, submission
-from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.model.job import JobRequest
+from tests.compat.parsed_options import parsed
 
 COMMANDS = ("sbatch", "salloc", "srun")
 YEAR_2030_US = 1_893_456_000_000_000
@@ -119,15 +119,6 @@ FLAGS: dict[str, tuple[list[str], int]] = {
     "spread-segments": (["--spread-segments"], REQ_SPREAD_SEGMENTS),
     "use-min-nodes": (["--use-min-nodes"], REQ_USE_MIN_NODES),
 }
-
-
-def parsed(command: str, words: list[str]) -> op.Options:
-    """Read words as the command line of a command."""
-    options = op.Options(command)
-    pairs, _ = options.split_words(words)
-    options.apply_all(pairs, COMMAND_LINE)
-    options.finish()
-    return options
 
 
 def has(command: str, option: str) -> bool:

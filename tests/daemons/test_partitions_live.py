@@ -10,10 +10,10 @@ from itertools import pairwise
 import pytest
 
 from pyslurm_ng.wire.endpoint import zmq_port
-from tests.daemons.faults import AS_OTHERS, is_running, kill, tracebacks
-from tests.daemons.live import LiveCluster, start
+from tests.daemons.faults import AS_OTHERS, is_running, kill
+from tests.daemons.live import LiveCluster
 from tests.daemons.proxy import Proxy
-from tests.daemons.test_silence_live import TIMEOUT_S, Victim, is_well, states
+from tests.daemons.silent_nodes import TIMEOUT_S, Victim, is_well, states, three_nodes
 
 pytestmark = AS_OTHERS
 NODE = "n1"
@@ -22,17 +22,7 @@ NODE = "n1"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     """Three nodes under node_loss=lease; jobs go to the first one first."""
-    directory = tmp_path_factory.mktemp("partitions")
-    extra = directory / "extra.conf"
-    extra.write_text(
-        f"SlurmdTimeout={TIMEOUT_S}\nKillWait=1\nDefMemPerCPU=1\nReturnToService=2\n"
-        "SchedulerParameters=requeue_delay=1\nSlurmctldParameters=node_loss=lease\n"
-    )
-    made = start(directory / "c", "--nodes", "3", "--cpus", "8", "--conf", str(extra))
-    yield made
-    left = tracebacks(made)
-    made.down()
-    assert left == []
+    yield from three_nodes(tmp_path_factory.mktemp("partitions"), "node_loss=lease")
 
 
 @pytest.fixture(scope="module")

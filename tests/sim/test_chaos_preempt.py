@@ -6,15 +6,7 @@ import pytest
 
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
-
-TIERS = """
-PreemptType=preempt/partition_prio
-PreemptMode={mode}
-PartitionName=high Nodes=n[1-4] PriorityTier=10 MaxTime=60 DefMemPerCPU=100
-PartitionName=polite Nodes=n[1-4] PriorityTier=0 MaxTime=60 DefMemPerCPU=100 GraceTime=20
-SchedulerTimeSlice=10
-PartitionName=rows Nodes=n[1-4] PriorityTier=1 MaxTime=60 DefMemPerCPU=100 OverSubscribe=FORCE:2
-"""
+from tests.sim.preempting_conf import TIERS
 
 
 @pytest.mark.parametrize("mode", ["CANCEL", "REQUEUE", "SUSPEND,GANG"])

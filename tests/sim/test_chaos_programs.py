@@ -7,7 +7,7 @@ import pytest
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
-from tests.sim.test_chaos_preempt import TIERS
+from tests.sim.preempting_conf import TIERS
 
 PROGRAMS = "PrologSlurmctld=/prolog\nEpilogSlurmctld=/epilog\n"
 

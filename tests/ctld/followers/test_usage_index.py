@@ -7,6 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.rules import clocks, timers
 from pyslurm_ng.ctld.rules.calendar import UTC
@@ -22,7 +23,7 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.ctld.followers.usage_runs import PLAIN, ends, started, told
 from tests.model.clusters import START_US, conf_of
-from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, job
+from tests.sched.whole_nodes import WHOLE_NODES, job
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of
-from tests.sched.backfill.test_backfill import WHOLE_NODES, job
+from tests.sched.whole_nodes import WHOLE_NODES, job
 
 
 def started(parent: Limits, quality: Qos) -> tuple[Cluster, UsageIndex, Job]:

@@ -21,8 +21,8 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import Records, ShowNodes
 from tests.cli.reference_cluster import ADMIN
 from tests.model.clusters import START_US, conf_of, submit
+from tests.sched.eight_nodes import EIGHT_NODES, cluster_with
 from tests.sched.networks import BLOCKS
-from tests.sched.timeline.test_topology_plan import CONF, cluster_with
 
 
 class Shown:
@@ -51,7 +51,9 @@ class Shown:
         self.note(list(done))
 
     def nodes(self) -> list[dict[str, Any]]:
-        reply = show_nodes(self.cluster, self.soft, conf_of(CONF), ShowNodes(), ADMIN, START_US)
+        reply = show_nodes(
+            self.cluster, self.soft, conf_of(EIGHT_NODES), ShowNodes(), ADMIN, START_US
+        )
         assert isinstance(reply, Records)
         rows = project(reply.records, range(len(NODE_FIELDS)))
         return [dict(zip(NODE_FIELDS, row, strict=True)) for row in rows]

@@ -29,7 +29,7 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.query_messages import RequeueJobs, UpdateJob, UpdateNodes
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.timeline.test_node_plan import run_pass
+from tests.world.passes import run_pass
 from tests.world.site import Site
 
 SECOND_US = 1_000_000

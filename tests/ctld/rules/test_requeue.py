@@ -16,8 +16,8 @@ from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs
 from tests.ctld.rules.reason_scenarios import ID
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.timeline.test_node_plan import run_pass
 from tests.world.callers import ROOT
+from tests.world.passes import run_pass
 from tests.world.site import Site
 
 SECOND_US = 1_000_000

@@ -5,49 +5,16 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
+from pyslurm_ng.base.numbers import MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.frame.plan import Plan
-from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-
-WHOLE_NODES = r"""
-ClusterName=demo
-SlurmctldHost=ctl
-AuthType=auth/slurm
-CredType=cred/slurm
-SelectTypeParameters=CR_Core
-PriorityType=priority/basic
-Licenses=matlab:2
-NodeName=n[1-4] CPUs=2 RealMemory=1000
-PartitionName=main Nodes=n[1-4] Default=YES MaxTime=INFINITE OverSubscribe=EXCLUSIVE
-"""
-MINUTE_US = 60_000_000
-
-
-def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy | None = None) -> Plan:
-    """Plan, dispatch and apply one pass."""
-    outcome = Planner()(snapshot(cluster, now_us), rules or policy(conf_of(WHOLE_NODES)))
-    for start in outcome.starts:
-        events = dispatch(cluster, start, now_us)
-        assert events, start
-        apply_all(cluster, events)
-    assert check(cluster) == []
-    return outcome
-
-
-def job(cluster: Cluster, nodes: int, minutes: int, licenses: str = "") -> int:
-    """Submit a job for whole nodes."""
-    request = JobRequest(nodes_min=nodes, nodes_max=nodes, licenses=licenses)
-    return submit(cluster, request, time_limit_min=minutes)
+from tests.sched.whole_nodes import RULES, WHOLE_NODES, end_due, job
+from tests.world.passes import run_pass
 
 
 def running(cluster: Cluster) -> set[int]:
@@ -62,7 +29,7 @@ def test_short_job_fills_the_hole_before_a_reservation() -> None:
     wide = job(cluster, 4, 60)
     long = job(cluster, 1, 61)
     short = job(cluster, 1, 60)
-    plan = run_pass(cluster)
+    plan = run_pass(cluster, rules=RULES)
     assert running(cluster) == {first, short}
     assert plan.expected_start_us == {
         wide: START_US + 60 * MINUTE_US,
@@ -96,7 +63,7 @@ def test_licences_are_planned_in_time() -> None:
     first = job(cluster, 1, 30, "matlab:2")
     second = job(cluster, 1, 30, "matlab:1")
     other = job(cluster, 1, 30)
-    plan = run_pass(cluster)
+    plan = run_pass(cluster, rules=RULES)
     assert running(cluster) == {first, other}
     assert plan.expected_start_us[second] == START_US + 30 * MINUTE_US
     assert plan.waits[second].reason == Reason.Licenses
@@ -106,7 +73,7 @@ def test_array_tasks_start_and_reserve_in_place() -> None:
     """Four tasks start, the others are promised what comes free."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     head = submit(cluster, JobRequest(), ranges=((0, 9, 1),), time_limit_min=10)
-    plan = run_pass(cluster)
+    plan = run_pass(cluster, rules=RULES)
     assert len(plan.starts) == 4
     assert plan.expected_start_us[head] == START_US + 10 * MINUTE_US
     assert plan.waits[head].reason == Reason.Resources
@@ -125,7 +92,7 @@ def test_nobody_waits_longer_than_first_promised(jobs: list[tuple[int, int]], st
     now_us = START_US
     promised: dict[int, int] = {}
     for _ in range(steps):
-        plan = run_pass(cluster, now_us)
+        plan = run_pass(cluster, now_us, RULES)
         for job_id, start_us in plan.expected_start_us.items():
             assert start_us <= promised.get(job_id, start_us)
         promised = dict(plan.expected_start_us)
@@ -137,28 +104,7 @@ def test_nobody_waits_longer_than_first_promised(jobs: list[tuple[int, int]], st
         if not ends:
             break
         now_us = min(ends)
-        _end_due(cluster, now_us)
-
-
-def _end_due(cluster: Cluster, now_us: int) -> None:
-    from pyslurm_ng.ctld.rules.ends import job_end
-
-    for item in list(cluster.jobs.values()):
-        if (
-            item.state == JobState.RUNNING
-            and item.start_us + item.time_limit_min * MINUTE_US == now_us
-        ):
-            nodes = frozenset(alloc.node_id for alloc in item.nodes)
-            events: list[ev.AnyEvent] = list(
-                job_end.complete(
-                    cluster,
-                    item,
-                    job_end.End(JobState.COMPLETED, exit_code=0),
-                    now_us,
-                    clean_nodes=nodes,
-                )
-            )
-            apply_all(cluster, events)
+        end_due(cluster, now_us)
 
 
 def test_same_snapshot_same_plan() -> None:
@@ -181,10 +127,10 @@ def test_jobs_alike_without_room_say_the_same() -> None:
     endless = [submit(cluster, JobRequest(nodes_min=3, nodes_max=3)) for _ in range(1)]
     for job_id in endless:
         cluster.jobs[job_id].time_limit_min = 4294967295
-    run_pass(cluster)
+    run_pass(cluster, rules=RULES)
     wide = [job(cluster, 2, 60) for _ in range(3)]
     narrow = job(cluster, 1, 60)
-    plan = run_pass(cluster, START_US + MINUTE_US)
+    plan = run_pass(cluster, START_US + MINUTE_US, RULES)
     assert len({plan.waits[one] for one in wide}) == 1
     assert not set(wide) & set(plan.expected_start_us)
     assert [start.job_id for start in plan.starts] == [narrow]
@@ -194,7 +140,7 @@ def test_a_partition_without_the_named_node_is_not_the_reason_where_another_has_
     """n4 is busy and not in gpu, which comes first in the queue; in main the job has its turn."""
     cluster = cluster_of(conf_of())
     submit(cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE))
-    run_pass(cluster)
+    run_pass(cluster, rules=RULES)
     request = JobRequest(partition="gpu,main", node_list="n4", nodes_min=1, nodes_max=1)
     job_id = submit(cluster, request)
     found = Planner()(snapshot(cluster, START_US), policy(conf_of()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
@@ -12,7 +13,8 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, run_pass
+from tests.sched.whole_nodes import RULES, WHOLE_NODES
+from tests.world.passes import run_pass
 
 
 def whole(nodes: int) -> JobRequest:
@@ -24,7 +26,7 @@ def gap() -> Cluster:
     """Return two nodes busy for an hour and job 2, which waits for all four."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     submit(cluster, whole(2), time_limit_min=60)
-    run_pass(cluster)
+    run_pass(cluster, rules=RULES)
     submit(cluster, whole(4), time_limit_min=60, uid=1000)
     return cluster
 

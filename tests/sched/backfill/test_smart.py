@@ -21,8 +21,8 @@ from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.sim.trace_run import Outcome, TraceRun, trace_conf
 from pyslurm_ng.sim.workload import TraceJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
-from tests.sched.backfill.test_backfill import WHOLE_NODES
-from tests.sched.demand.test_het import queues
+from tests.sched.demand.het_queues import queues
+from tests.sched.whole_nodes import WHOLE_NODES
 
 MINUTE_US = 60_000_000
 SMART = policy(conf_of(WHOLE_NODES + "SchedulerParameters=bf_smart\n"))

@@ -13,39 +13,15 @@ from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_OVERCOMMIT
 from pyslurm_ng.ctld.queries.job_fields import job_counts
 from pyslurm_ng.model.amounts import allocated_tres
-from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.frame import measures
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.step_messages import StepGranted
 from tests.ctld.rules.step_requests import EXACT, ask
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import run_pass
-
-CONF = r"""
-ClusterName=demo
-SlurmctldHost=ctl
-AuthType=auth/slurm
-CredType=cred/slurm
-GresTypes=gpu
-PriorityType=priority/basic
-SelectTypeParameters={select}
-NodeName=n[1-2] Sockets=2 CoresPerSocket=4 ThreadsPerCore=2 RealMemory=16000 Gres=gpu:4
-PartitionName=main Nodes=n[1-2] Default=YES DefMemPerCPU=500
-PartitionName=cores Nodes=n[1-2] DefMemPerCPU=500 SelectTypeParameters=CR_Core
-PartitionName=capped Nodes=n[1-2] DefMemPerCPU=500 MaxCPUsPerNode=6
-"""
-
-
-def _started(select: str, **fields: Any) -> tuple[Cluster, Job]:
-    conf = conf_of(CONF.format(select=select))
-    cluster = cluster_of(conf)
-    job_id = submit(cluster, JobRequest(**fields), time_limit_min=10)
-    run_pass(cluster, START_US, policy(conf))
-    assert check(cluster) == []
-    return cluster, cluster.jobs[job_id]
+from tests.sched.cons_tres.charged_jobs import CONF, just_started
+from tests.world.passes import run_pass
 
 
 @pytest.mark.parametrize("scheduler", ["backfill", "builtin"])
@@ -72,7 +48,7 @@ def test_what_is_used_is_charged(
     scheduler: str, fields: dict[str, Any], cpus: list[int], cores: list[int]
 ) -> None:
     """Memory for each CPU is of those charged; --exclusive has and pays for all."""
-    _, job = _started(f"CR_CPU_Memory\nSchedulerType=sched/{scheduler}", **fields)
+    _, job = just_started(f"CR_CPU_Memory\nSchedulerType=sched/{scheduler}", **fields)
     assert [alloc.charged_cpus for alloc in job.nodes] == cpus
     assert [int.from_bytes(alloc.cores, "little").bit_count() for alloc in job.nodes] == cores
     assert [alloc.mem_mib for alloc in job.nodes] == [500 * count for count in cpus]
@@ -85,9 +61,9 @@ def test_what_is_used_is_charged(
 @pytest.mark.parametrize("words", ["", "block:cyclic", "cyclic:fcyclic", "block:block"])
 def test_cores_are_taken_one_after_another(words: str) -> None:
     """A plain CPU has no socket, whatever --distribution says."""
-    _, job = _started("CR_CPU", ntasks=5, nodes_min=1, nodes_max=1, distribution=words)
+    _, job = just_started("CR_CPU", ntasks=5, nodes_min=1, nodes_max=1, distribution=words)
     assert job.nodes[0].cores == b"\x07"
-    _, job = _started("CR_CPU", ntasks=5, distribution=words, partition="cores")
+    _, job = just_started("CR_CPU", ntasks=5, distribution=words, partition="cores")
     assert (job.nodes[0].cores == b"\x07") is (words == "block:block")
 
 
@@ -106,7 +82,7 @@ def test_no_two_jobs_share_a_core() -> None:
 
 def test_steps_have_what_is_charged() -> None:
     """A step of four tasks is too large for three CPUs, though their cores have four threads."""
-    cluster, job = _started("CR_CPU", ntasks=3)
+    cluster, job = just_started("CR_CPU", ntasks=3)
     assert isinstance(ask(cluster, job, ntasks=4), Reject)
     assert isinstance(ask(cluster, job, ntasks=2, cpus_per_task=2, flags=EXACT), Reject)
     reply = ask(cluster, job, ntasks=3)

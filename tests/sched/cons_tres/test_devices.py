@@ -14,24 +14,13 @@ from pyslurm_ng.model.node import Node, NodeFacts, NodeGres, NodeSpec, spec_as_f
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.devices import choose_devices, near_cores
-from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.request.need import Selection, need_of
+from tests.sched.cons_tres.device_nodes import GPUS, LEFT, RIGHT, node
 
-# Two sockets of 8 cores; GPUs 0 and 1 are near the first, 2 and 3 near the second. 0-2 and 1-3 are
-# joined by four links, all others by one.
-LEFT, RIGHT = b"\xff", b"\x00\xff"
 LINKS = ((-1, 1, 4, 1), (1, -1, 1, 4), (4, 1, -1, 1), (1, 4, 1, -1))
-GPUS = NodeGres("gpu", "", 4, cores=(LEFT, LEFT, RIGHT, RIGHT))
 LINKED = NodeGres("gpu", "", 4, links=LINKS)
-
-
-def node(gres: NodeGres, busy_cores: int = 0, busy_gpus: int = 0) -> FreeNode:
-    spec = NodeSpec("g", cpus=16, sockets=2, cores_per_socket=8, gres=(gres,))
-    free = empty_node(0, spec)
-    free.cores &= ~busy_cores
-    free.gres_busy["gpu:"] = busy_gpus
-    return free
 
 
 def given_to(

@@ -8,7 +8,7 @@ from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.frame.policy import policy
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import run_pass
+from tests.world.passes import run_pass
 
 CONF = r"""
 ClusterName=demo

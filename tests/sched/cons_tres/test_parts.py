@@ -10,92 +10,21 @@ from pyslurm_ng.base.numbers import (
     REQ_GRES_MANY_TASKS_SHARING,
     REQ_GRES_ONE_TASK_SHARING,
 )
-from pyslurm_ng.ctld.queries.nodes import gres_used_text
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.place import check_names
-from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import NodeFacts, NodeGres, NodeSpec
-from pyslurm_ng.model.states import JobState, NodeState
-from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.model.node import NodeGres, NodeSpec
 from pyslurm_ng.sched.cons_tres.layout import parse_distribution
 from pyslurm_ng.sched.cons_tres.step_select import Lack, StepNeed, StepPlace, place, shares_of
-from pyslurm_ng.sched.frame.plan import Plan
-from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
-
-MINUTE_US = 60_000_000
-CONF = """
-ClusterName=c
-SlurmctldHost=h
-GresTypes=gpu,shard,mps
-SchedulerType={scheduler}
-SelectTypeParameters=CR_Core{select}
-NodeName=n[1-{nodes}] CPUs=16 Sockets=2 CoresPerSocket=8 Gres=gpu:2,shard:8,mps:200
-PartitionName=main Nodes=ALL Default=YES MaxTime=600
-"""
-
-
-class Site:
-    """A cluster whose nodes have two GPUs of four shards each, and time that goes by."""
-
-    def __init__(
-        self,
-        nodes: int = 1,
-        select: str = "",
-        scheduler: str = "sched/backfill",
-        gres: tuple[NodeGres, ...] = (),
-    ) -> None:
-        self.conf = conf_of(CONF.format(nodes=nodes, select=select, scheduler=scheduler))
-        self.cluster: Cluster = cluster_of(self.conf)
-        self.now_us = START_US
-        facts = NodeFacts(gres=gres)
-        for node_id in range(nodes):
-            registered = ev.NodeRegistered(START_US, node_id, facts, NodeState.IDLE)
-            apply_all(self.cluster, [registered])
-
-    def submit(self, minutes: int = 30, **wants: object) -> int:
-        request = JobRequest(**wants)  # type: ignore[arg-type]
-        return submit(self.cluster, request, now_us=self.now_us, time_limit_min=minutes)
-
-    def run(self, minutes: int = 0) -> Plan:
-        """Let time go by and jobs end, then schedule; nothing may be in use twice."""
-        self.now_us += minutes * MINUTE_US
-        for job_id in list(self.cluster.active):
-            job = self.cluster.jobs[job_id]
-            if job.start_us + job.time_limit_min * MINUTE_US <= self.now_us:
-                self.end(job_id)
-        plan = Planner()(snapshot(self.cluster, self.now_us), policy(self.conf))
-        for start in plan.starts:
-            events = dispatch(self.cluster, start, self.now_us)
-            assert events, start
-            apply_all(self.cluster, events)
-        assert check(self.cluster) == []
-        return plan
-
-    def end(self, job_id: int) -> None:
-        state = JobState.COMPLETED
-        ended = ev.JobEnded(self.now_us, job_id, state)
-        apply_all(self.cluster, [ev.JobCompleting(self.now_us, job_id, state, 0, 0, 0, ()), ended])
-
-    def held(self, job_id: int) -> list[dict[int, int]]:
-        """Return on each node the parts that a job has, by GPU."""
-        nodes = self.cluster.jobs[job_id].nodes
-        return [held_parts(item) for alloc in nodes for item in alloc.gres]
-
-    def used(self) -> str:
-        return gres_used_text(self.cluster, self.cluster.node(0))
+from tests.model.clusters import START_US
+from tests.sched.cons_tres.parts_site import MINUTE_US, PartsSite
 
 
 def test_shards_fill_one_gpu_after_another() -> None:
     """Three, one and two shards of two GPUs with four each: the third job opens the second GPU."""
-    site = Site()
-    jobs = [site.submit(gres=f"shard:{count}") for count in (3, 1, 2)]
+    site = PartsSite()
+    jobs = [site.add(gres=f"shard:{count}") for count in (3, 1, 2)]
     site.run()
     assert [site.held(job_id) for job_id in jobs] == [[{0: 3}], [{0: 1}], [{1: 2}]]
     assert site.used() == "gpu:0(IDX:N/A),shard:6(4/4,2/4),mps:0(0/100,0/100)"
@@ -103,12 +32,12 @@ def test_shards_fill_one_gpu_after_another() -> None:
 
 def test_a_gpu_is_whole_or_in_parts_of_one_name() -> None:
     """A shared GPU is not given whole, nor by percentages, until the last of its jobs ends."""
-    site = Site()
-    short = site.submit(10, gres="shard:1")
-    long = site.submit(20, gres="shard:1")
-    whole = site.submit(gres="gpu:1")
-    second = site.submit(gres="gpu:1")
-    percent = site.submit(gres="mps:50")
+    site = PartsSite()
+    short = site.add(10, gres="shard:1")
+    long = site.add(20, gres="shard:1")
+    whole = site.add(gres="gpu:1")
+    second = site.add(gres="gpu:1")
+    percent = site.add(gres="mps:50")
     plan = site.run()
     assert {start.job_id for start in plan.starts} == {short, long, whole}
     assert plan.expected_start_us[second] == START_US + 20 * MINUTE_US
@@ -122,22 +51,22 @@ def test_a_gpu_is_whole_or_in_parts_of_one_name() -> None:
 
 def test_parts_of_one_job_are_of_one_gpu() -> None:
     """Three shards do not fit into two and two, however many are free on the node."""
-    site = Site()
+    site = PartsSite()
     for _ in range(4):
-        site.submit(10, gres="shard:2")
+        site.add(10, gres="shard:2")
     assert len(site.run().starts) == 4
     site.end(1)
     site.end(3)
     assert site.used().split(",", 1)[1].startswith("shard:4(2/4,2/4)")
-    three = site.submit(gres="shard:3")
+    three = site.add(gres="shard:3")
     site.run()
     assert not site.cluster.jobs[three].nodes
 
 
 def test_several_gpus_where_the_administrator_allows_it() -> None:
     """MULTIPLE_SHARING_GRES_PJ: five shards are four of one GPU and one of the other."""
-    site = Site(select=",MULTIPLE_SHARING_GRES_PJ")
-    job_id = site.submit(gres="shard:5")
+    site = PartsSite(select=",MULTIPLE_SHARING_GRES_PJ")
+    job_id = site.add(gres="shard:5")
     site.run()
     assert site.held(job_id) == [{0: 4, 1: 1}]
     assert site.cluster.jobs[job_id].nodes[0].gres[0].count == 5
@@ -152,16 +81,16 @@ def test_tasks_share_a_gpu_or_have_one_each() -> None:
         (many + ",ONE_TASK_PER_SHARING_GRES", 0, {0: 1, 1: 1}),
         (many + ",ONE_TASK_PER_SHARING_GRES", REQ_GRES_MANY_TASKS_SHARING, {0: 2}),
     ):
-        site = Site(select=select)
-        job_id = site.submit(ntasks=2, tres_per_task="gres/shard=1", flags=flags)
+        site = PartsSite(select=select)
+        job_id = site.add(ntasks=2, tres_per_task="gres/shard=1", flags=flags)
         site.run()
         assert site.held(job_id) == [expected]
 
 
 def test_the_least_loaded_gpu_first() -> None:
     """LL_SHARED_GRES."""
-    site = Site(select=",LL_SHARED_GRES")
-    jobs = [site.submit(gres="shard:1") for _ in range(3)]
+    site = PartsSite(select=",LL_SHARED_GRES")
+    jobs = [site.add(gres="shard:1") for _ in range(3)]
     site.run()
     assert [site.held(job_id) for job_id in jobs] == [[{0: 1}], [{1: 1}], [{0: 1}]]
 
@@ -174,17 +103,17 @@ def test_mps_is_of_one_gpu_of_a_node_unless_all_may_be_shared() -> None:
         NodeGres("shard", "", 8, parts=(4, 4)),
     )
     for facts, running in (((), 2), (gres, 3)):
-        site = Site(gres=facts)
+        site = PartsSite(gres=facts)
         for _ in range(3):
-            site.submit(gres="mps:50")
+            site.add(gres="mps:50")
         assert len(site.run().starts) == running
 
 
 def test_parts_lie_where_the_node_says() -> None:
     """gres.conf may give one GPU more than another."""
     gres = (NodeGres("gpu", "", 2), NodeGres("shard", "", 8, parts=(2, 6)))
-    site = Site(gres=(*gres, NodeGres("mps", "", 200)))
-    job_id = site.submit(gres="shard:5")
+    site = PartsSite(gres=(*gres, NodeGres("mps", "", 200)))
+    job_id = site.add(gres="shard:5")
     site.run()
     assert site.held(job_id) == [{1: 5}]
 
@@ -192,10 +121,12 @@ def test_parts_lie_where_the_node_says() -> None:
 def test_parts_near_free_cores() -> None:
     """The GPU whose socket is busy is not the first choice."""
     near = (b"\xff", b"\x00\xff")
-    site = Site(gres=(NodeGres("gpu", "", 2, cores=near), NodeGres("shard", "", 8, parts=(4, 4))))
-    site.submit(ntasks=1, cpus_per_task=8)
+    site = PartsSite(
+        gres=(NodeGres("gpu", "", 2, cores=near), NodeGres("shard", "", 8, parts=(4, 4)))
+    )
+    site.add(ntasks=1, cpus_per_task=8)
     site.run()
-    job_id = site.submit(gres="shard:1", ntasks=1, cpus_per_task=2)
+    job_id = site.add(gres="shard:1", ntasks=1, cpus_per_task=2)
     site.run()
     assert site.held(job_id) == [{1: 1}]
     (alloc,) = site.cluster.jobs[job_id].nodes
@@ -204,13 +135,13 @@ def test_parts_near_free_cores() -> None:
 
 def test_a_shared_gpu_is_given_back_for_whom_it_was_promised() -> None:
     """A long job with shards goes to the GPU that is in parts for long, not to the promised one."""
-    site = Site()
-    short = site.submit(10, gres="shard:3")
-    long = site.submit(100, gres="shard:2")
+    site = PartsSite()
+    short = site.add(10, gres="shard:3")
+    long = site.add(100, gres="shard:2")
     site.run()
     assert (site.held(short), site.held(long)) == ([{0: 3}], [{1: 2}])
-    whole = site.submit(60, gres="gpu:1")
-    later = site.submit(60, gres="shard:1")
+    whole = site.add(60, gres="gpu:1")
+    later = site.add(60, gres="shard:1")
     plan = site.run()
     assert plan.expected_start_us[whole] == START_US + 10 * MINUTE_US
     assert site.held(later) == [{1: 1}]
@@ -220,7 +151,7 @@ def test_a_shared_gpu_is_given_back_for_whom_it_was_promised() -> None:
 
 def test_what_no_job_can_have_is_refused() -> None:
     """Parts together with whole GPUs or of two names, and mps of several nodes."""
-    site = Site(2)
+    site = PartsSite(2)
     for wants in (
         {"gres": "gpu:1,shard:1"},
         {"gres": "shard:1", "gpus": "1"},
@@ -236,8 +167,8 @@ def test_what_no_job_can_have_is_refused() -> None:
 
 def test_steps_share_what_the_job_has() -> None:
     """Two steps of two shards go beside each other in a job of five; a third waits."""
-    site = Site(select=",MULTIPLE_SHARING_GRES_PJ")
-    job_id = site.submit(gres="shard:5", ntasks=3)
+    site = PartsSite(select=",MULTIPLE_SHARING_GRES_PJ")
+    job_id = site.add(gres="shard:5", ntasks=3)
     site.run()
     job = site.cluster.jobs[job_id]
     specs = {0: snapshot(site.cluster, site.now_us).specs[0] or NodeSpec("")}
@@ -304,11 +235,11 @@ def test_nothing_is_in_use_twice_at_any_time(
     arrivals: list[tuple[dict[str, object], int, int]], select: str, scheduler: str
 ) -> None:
     """Jobs come and go; a job with whole GPUs that is first in line is delayed by none after it."""
-    site = Site(2, select, scheduler)
+    site = PartsSite(2, select, scheduler)
     promised: dict[int, int] = {}
     for wants, minutes, gap in arrivals:
         is_first = not site.cluster.pending
-        job_id = site.submit(minutes, **wants)
+        job_id = site.add(minutes, **wants)
         plan = site.run(gap)
         if is_first and "gpu" in str(wants) and job_id in plan.expected_start_us:
             promised[job_id] = plan.expected_start_us[job_id]

@@ -14,17 +14,8 @@ from pyslurm_ng.model.job import SUSPENDED_BY_GANG
 from pyslurm_ng.model.rows import Load, row_count
 from pyslurm_ng.model.states import JobState
 from tests.model.clusters import START_US
-from tests.sched.preemption.preemption_site import BASE, PreemptionSite, end
+from tests.sched.preemption.preemption_site import ROWS, PreemptionSite, end
 
-ROWS = (
-    BASE
-    + r"""
-%s
-PartitionName=twice Nodes=n[1-4] Default=YES OverSubscribe=FORCE:2 DefMemPerCPU=100 MaxTime=600
-PartitionName=ask Nodes=n[1-4] OverSubscribe=YES:3 DefMemPerCPU=100 MaxTime=600
-PartitionName=alone Nodes=n[1-4] OverSubscribe=NO DefMemPerCPU=100 MaxTime=600
-"""
-)
 GANG = "PreemptMode=GANG\nSchedulerTimeSlice=30\n"
 
 

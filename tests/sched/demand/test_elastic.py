@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -15,7 +15,8 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import MINUTE_US, WHOLE_NODES, run_pass
+from tests.sched.whole_nodes import WHOLE_NODES
+from tests.world.passes import run_pass
 
 # The same jobs planned by counts (whole nodes) and node by node.
 SHARED_NODES = WHOLE_NODES.replace("OverSubscribe=EXCLUSIVE", "OverSubscribe=NO")

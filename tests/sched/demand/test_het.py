@@ -2,54 +2,32 @@
 
 from __future__ import annotations
 
-from itertools import groupby
-
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import NEVER, Grid
 from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.context import Decision
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
+from pyslurm_ng.ctld.rules.starts.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.frame.plan import Plan, Start
-from pyslurm_ng.sched.frame.policy import Policy, policy
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
-from tests.sched.backfill.test_backfill import WHOLE_NODES
+from tests.sched.demand.het_queues import queues
+from tests.sched.whole_nodes import WHOLE_NODES
 from tests.world.callers import ALICE
+from tests.world.passes import run_pass, together
 from tests.world.reservations import ReservationSite
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of())
 BUILTIN = policy(conf_of(FOUR_NODES + "SchedulerType=sched/builtin\n"))
-
-
-def together(starts: list[Start]) -> list[list[Start]]:
-    """Return the starts, those of one heterogeneous job side by side."""
-    keyed = groupby(starts, key=lambda start: start.het_job_id or -start.job_id)
-    return [list(group) for _, group in keyed]
-
-
-def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy = RULES) -> Plan:
-    """Plan, dispatch and apply one pass; every start must stand."""
-    outcome = Planner()(snapshot(cluster, now_us), rules)
-    for starts in together(outcome.starts):
-        if starts[0].het_job_id:
-            events = dispatch_het(cluster, starts, now_us)
-        else:
-            events = dispatch(cluster, starts[0], now_us)
-        assert events, starts
-        apply_all(cluster, events)
-    assert check(cluster) == []
-    return outcome
 
 
 def states(cluster: Cluster, job_ids: list[int]) -> set[int]:
@@ -175,24 +153,6 @@ def test_strict_order_starts_all_or_none_too() -> None:
     ids = submit_het(cluster, JobRequest(), JobRequest(partition="gpu"))
     plan = run_pass(cluster, rules=BUILTIN)
     assert [start.job_id for start in plan.starts] == ids
-
-
-requests = st.builds(
-    JobRequest,
-    ntasks=st.sampled_from([0, 1, 3, 8, 20, 33]),
-    cpus_per_task=st.sampled_from([0, 0, 2, 5]),
-    nodes_min=st.sampled_from([0, 0, 1, 2, 3]),
-    gpus_per_node=st.sampled_from(["", "", "", "1", "a100:2"]),
-    constraint=st.sampled_from(["", "", "ib", "cpunode"]),
-    mem_per_node_mib=st.sampled_from([0, 0, 20_000, 50_000]),
-    licenses=st.sampled_from(["", "", "", "matlab:1", "matlab:2"]),
-    partition=st.sampled_from(["main", "main", "gpu"]),
-)
-queues = st.lists(
-    st.tuples(st.lists(requests, min_size=1, max_size=3), st.sampled_from([1, 5, 30])),
-    min_size=1,
-    max_size=8,
-)
 
 
 @settings(deadline=None, max_examples=60)

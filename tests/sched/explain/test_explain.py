@@ -21,23 +21,17 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.explain import Outlook, changes, outlook
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.measures import given
-from pyslurm_ng.sched.frame.plan import Plan, Wait
+from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
 from pyslurm_ng.sched.limits.account_checks import AccountChecks
 from pyslurm_ng.sched.limits.quotas import quotas
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.preemption.preemption_site import TIERS, PreemptionSite
+from tests.world.passes import run_pass
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of(FOUR_NODES))
-
-
-def run_pass(cluster: Cluster) -> Plan:
-    outcome = Planner()(snapshot(cluster, START_US), RULES)
-    for start in outcome.starts:
-        apply_all(cluster, dispatch(cluster, start, START_US))
-    return outcome
 
 
 def look(cluster: Cluster, job_id: int, *partitions: str) -> Outlook:

@@ -11,7 +11,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.explain import outlook
 from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from tests.sched.backfill.test_promises_kept import KINDS, SiteOfEarlyEnds, queue_of, run
+from tests.sched.backfill.promises import KINDS, SiteOfEarlyEnds, queue_of, run
 
 
 class AskedSite(SiteOfEarlyEnds):

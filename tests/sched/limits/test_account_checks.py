@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.limits.account_checks import AccountChecks
-from tests.sched.limits.test_quotas import ANN, ask, limits_of
+from tests.sched.limits.limited_jobs import ANN, ask, limits_of
 
 
 def test_unused_limits_still_ask_for_standing() -> None:

@@ -15,8 +15,8 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import WHOLE_NODES
-from tests.sched.limits.test_quotas import ANN, limits_of, waiting
+from tests.sched.limits.limited_jobs import ANN, limits_of, waiting
+from tests.sched.whole_nodes import WHOLE_NODES
 
 COUNTS = st.one_of(st.just(INFINITE), st.integers(0, 4))
 AMOUNTS = st.dictionaries(

@@ -22,7 +22,7 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas, quotas
 from tests.model.clusters import START_US, cluster_of, conf_of, submit_het
-from tests.sched.backfill.test_backfill import WHOLE_NODES, job
+from tests.sched.whole_nodes import WHOLE_NODES, job
 
 PASSES: list[Callable[..., Plan]] = [lambda *a: Planner()(*a), first_fit.plan]
 

@@ -148,3 +148,14 @@ def end(site: PreemptionSite, job_id: int) -> None:
     job = site.cluster.jobs[job_id]
     site.apply(job_end.complete(site.cluster, job, job_end.End(JobState.COMPLETED), site.now_us))
     site.clean_up()
+
+
+ROWS = (
+    BASE
+    + r"""
+%s
+PartitionName=twice Nodes=n[1-4] Default=YES OverSubscribe=FORCE:2 DefMemPerCPU=100 MaxTime=600
+PartitionName=ask Nodes=n[1-4] OverSubscribe=YES:3 DefMemPerCPU=100 MaxTime=600
+PartitionName=alone Nodes=n[1-4] OverSubscribe=NO DefMemPerCPU=100 MaxTime=600
+"""
+)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER
+from pyslurm_ng.base.numbers import MINUTE_US, REQ_EXCLUSIVE_MCS, REQ_EXCLUSIVE_USER
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -20,7 +20,8 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.request.sharing import MCS, TOPO, USER, Tenant, may_share, tenant_of
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import MINUTE_US, _end_due, run_pass
+from tests.sched.whole_nodes import end_due
+from tests.world.passes import run_pass
 
 CONF = r"""
 ClusterName=demo
@@ -129,7 +130,7 @@ def test_what_is_known_of_others_outlives_hosts() -> None:
     assert demand(joins, START_US).may_join
     assert [start.job_id for start in planner(snapshot(cluster, START_US), rules).starts] == [joins]
     later_us = START_US + 10 * MINUTE_US
-    _end_due(cluster, later_us)
+    end_due(cluster, later_us)
     assert not demand(joins, later_us).may_join
     assert demand(waiting, later_us) is his
     assert demands.generation == generation
@@ -312,7 +313,7 @@ def test_strangers_never_meet(jobs: list[tuple[int, str, str, int, int, int]], s
         if not ends:
             break
         now_us = min(ends)
-        _end_due(cluster, now_us)
+        end_due(cluster, now_us)
 
 
 def _judge(cluster: Cluster) -> None:

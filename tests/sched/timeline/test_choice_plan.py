@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.base.numbers import REQ_CONTIGUOUS, REQ_SPREAD, REQ_USE_MIN_NODES
+from pyslurm_ng.base.numbers import MINUTE_US, REQ_CONTIGUOUS, REQ_SPREAD, REQ_USE_MIN_NODES
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.sched.frame.plan import Plan
@@ -16,7 +16,8 @@ from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.sched.request.features import Way, holds
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import MINUTE_US, _end_due, run_pass
+from tests.sched.whole_nodes import end_due
+from tests.world.passes import run_pass
 
 RACKS = r"""
 ClusterName=demo
@@ -248,7 +249,7 @@ def test_whoever_starts_has_what_it_asked_for(
         if not ends:
             break
         now_us = min(ends)
-        _end_due(cluster, now_us)
+        end_due(cluster, now_us)
 
 
 def _judge(cluster: Cluster, job: Job) -> None:

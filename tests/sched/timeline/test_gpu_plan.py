@@ -5,10 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_GRES_DISABLE_BIND
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres, restricted_cores
@@ -17,6 +15,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.passes import run_pass
 
 MINUTE_US = 60_000_000
 CONF = """
@@ -76,21 +75,14 @@ requests = st.builds(
 queues = st.lists(st.tuples(requests, st.sampled_from([1, 5, 30])), min_size=1, max_size=14)
 
 
+RULES = policy(conf_of(CONF.format(more="")))
+
+
 def made(more: str = "") -> Cluster:
     cluster = cluster_of(conf_of(CONF.format(more=more)))
     for node_id in range(3):
         apply_all(cluster, [ev.NodeRegistered(START_US, node_id, FACTS, NodeState.IDLE)])
     return cluster
-
-
-def run_pass(cluster: Cluster, now_us: int) -> None:
-    rules = policy(conf_of(CONF.format(more="")))
-    outcome = Planner()(snapshot(cluster, now_us), rules)
-    for start in outcome.starts:
-        events = dispatch(cluster, start, now_us)
-        assert events, start
-        apply_all(cluster, events)
-    assert check(cluster) == []
 
 
 @settings(deadline=None, max_examples=60)
@@ -103,7 +95,7 @@ def test_no_device_twice_and_every_job_has_what_it_asked_for(
     for queue in (first, second):
         for request, limit in queue:
             submit(cluster, request, time_limit_min=limit)
-        run_pass(cluster, START_US)
+        run_pass(cluster, rules=RULES)
     view = snapshot(cluster, START_US)
     for job in cluster.jobs.values():
         if not job.nodes:
@@ -138,7 +130,7 @@ def test_restricted_cores_do_not_hold_up_the_plan() -> None:
     cluster = made("RestrictedCoresPerGPU=2")
     wants = {"node_list": "n1", "ntasks": 8, "nodes_min": 1, "nodes_max": 1}
     submit(cluster, of(wants), time_limit_min=30)
-    run_pass(cluster, START_US)
+    run_pass(cluster, rules=RULES)
     waiting = submit(cluster, of(wants), time_limit_min=30)
     gpu_job = submit(cluster, of({"node_list": "n1", "ntasks": 8, "gpus": "1"}), time_limit_min=30)
     outcome = Planner()(snapshot(cluster, START_US), policy(conf_of(CONF.format(more=""))))

@@ -26,9 +26,9 @@ from pyslurm_ng.model.states import JobState, NodeState, Reason
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.model.clusters import START_US, conf_of
-from tests.sched.backfill.test_backfill import run_pass
 from tests.sched.networks import TREE_OF_TEN
 from tests.world.callers import ALICE
+from tests.world.passes import run_pass
 
 CONF = r"""
 ClusterName=demo

@@ -11,18 +11,17 @@ from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_GRES_ENFORCE_BIND
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState, Reason
 from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import Policy, policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.slots import slot_times
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.world.passes import run_pass
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of())
@@ -54,17 +53,6 @@ def with_near_gpus() -> Cluster:
     for node_id in (0, 1):
         apply_all(cluster, [ev.NodeRegistered(START_US, node_id, facts, NodeState.IDLE)])
     return cluster
-
-
-def run_pass(cluster: Cluster, now_us: int = START_US, rules: Policy = RULES) -> Plan:
-    """Plan, dispatch and apply one pass; every start must stand."""
-    outcome = Planner()(snapshot(cluster, now_us), rules)
-    for start in outcome.starts:
-        events = dispatch(cluster, start, now_us)
-        assert events, start
-        apply_all(cluster, events)
-    assert check(cluster) == []
-    return outcome
 
 
 @settings(deadline=None, max_examples=60)

@@ -9,7 +9,7 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.sched.backfill.test_backfill import run_pass
+from tests.world.passes import run_pass
 
 
 def plan_of(cluster: Cluster, options: str) -> Plan:

@@ -17,8 +17,8 @@ from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.frame.policy import policy
 from tests.model.clusters import START_US, conf_of, submit
-from tests.sched.backfill.test_backfill import run_pass
 from tests.sched.networks import TREE_OF_TEN
+from tests.world.passes import run_pass
 
 NODES = r"""
 ClusterName=demo

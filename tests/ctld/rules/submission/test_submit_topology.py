@@ -15,8 +15,8 @@ from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.request.need import Selection
 from tests.model.clusters import START_US, cluster_of, conf_of
+from tests.sched.eight_nodes import cluster_with
 from tests.sched.networks import BLOCKS, TREE
-from tests.sched.timeline.test_topology_plan import cluster_with
 
 
 def judge(topology: str, nodes: int, **more: object) -> Reject | None:

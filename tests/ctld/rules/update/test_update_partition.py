@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.update.update_partition import changed_partition
 from pyslurm_ng.model.partition import Partition
+from tests.sched.eight_nodes import cluster_with
 from tests.sched.networks import TREE
-from tests.sched.timeline.test_topology_plan import cluster_with
 from tests.world.site import Site
 
 
