@@ -19,11 +19,13 @@ from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.wire.auth import Identity, Key, KeyCredentialSigner, Peer, TokenAuthenticator
+from pyslurm_ng.wire.auth import Peer
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
     RegisterCluster,
 )
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream import StreamServer
 from tests.dbd.accounting_room import at
 from tests.journal.journal_room import Room as JournalRoom

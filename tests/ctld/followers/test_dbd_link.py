@@ -17,13 +17,14 @@ from pyslurm_ng.dbd.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.wire.auth import Identity, Peer
+from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
     BatchAck,
     JournalBatch,
     RegisterCluster,
 )
+from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream import Call
 from tests.ctld.followers.dbd_sides import (
     Accounting,

@@ -23,7 +23,8 @@ from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import Key, KeyCredentialSigner, Peer
+from pyslurm_ng.wire.auth import Peer
+from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.wire.wire_room import identity
 from tests.world.writer_ends import HeldJournal

@@ -7,13 +7,13 @@ import pytest
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.cli.control import assoc_mgr
 from pyslurm_ng.cli.control.session import Session
-from pyslurm_ng.cli.listing.json_text import encode
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Limits, Qos, UserRecord
+from pyslurm_ng.wire.messages import encode
 from pyslurm_ng.wire.query_messages import AssociationsShown, ShowAssociations
 from tests.ctld.followers.usage_runs import started
 from tests.model.clusters import START_US, conf_of
