@@ -142,6 +142,9 @@ class Node(Struct, array_like=True):
     features: tuple[str, ...] = ()  # available now, from the specification or an update
     # (job id, uid) of the last jobs that could not be launched here, with none between that could.
     failed_launches: tuple[tuple[int, int], ...] = ()
+    # What slurmd or scontrol said last of the machine in the cloud.
+    instance_id: str = ""
+    instance_type: str = ""
 
 
 _found: dict[int, tuple[NodeSpec, NodeFacts, NodeSpec]] = {}  # the last answers, by node id

@@ -18,6 +18,8 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
     if node.state == NodeState.FUTURE or node.facts.gres != event.facts.gres:
         cluster.memo.clear()
     node.facts = event.facts
+    node.instance_id = event.facts.instance_id or node.instance_id
+    node.instance_type = event.facts.instance_type or node.instance_type
     node.registered_us = event.time_us
     _set_node_state(node, event.state, event.flags, event.reason, event.time_us)
     if not node.last_busy_us:

@@ -24,10 +24,13 @@ KEYS = (
     "activefeatures",
     "comment",
     "extra",
+    "instanceid",
+    "instancetype",
     "resumeafter",
 )
 NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
+_INSTANCE_LENGTH = 255  # as a slurmd may say, `bounds.LabelText`
 _ENDS_RESERVE = NodeFlag.DRAIN | NodeFlag.FAIL
 
 
@@ -42,10 +45,13 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     for key in settings:
         if key not in KEYS:
             return Reject(Errno.ESLURM_NOT_SUPPORTED, key)
-    events: list[ev.AnyEvent] = []
     fields = _plain_fields(settings, nodes, context)
     if isinstance(fields, Reject):
         return fields
+    instances = _instance_events(settings, nodes, context)
+    if isinstance(instances, Reject):
+        return instances
+    events: list[ev.AnyEvent] = [*instances]
     ids = tuple(node.node_id for node in nodes)
     if fields:
         events.append(ev.NodeUpdated(time_us=context.now_us, node_ids=ids, fields=fields))
@@ -109,6 +115,36 @@ def _plain_fields(
                 return Reject(Errno.ESLURM_ACTIVE_FEATURE_NOT_SUBSET)
         fields["features_active"] = words
     return fields
+
+
+def _instance_events(
+    settings: dict[str, str], nodes: list[Node], context: Context
+) -> list[ev.NodeUpdated] | Reject:
+    """InstanceId and InstanceType: one value for all nodes, or one for each in their order."""
+    fields: list[dict[str, object]] = [{} for _ in nodes]
+    for name, field in (("InstanceId", "instance_id"), ("InstanceType", "instance_type")):
+        key = name.lower()
+        if key not in settings:
+            continue
+        try:
+            values = hostlist.expand_of_user(settings[key], len(nodes)) or [""]
+        except hostlist.HostlistError as problem:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, f"{name}: {problem}")
+        if len(values) == 1:
+            values *= len(nodes)
+        if len(values) != len(nodes) or any(len(value) > _INSTANCE_LENGTH for value in values):
+            detail = (
+                f"{name}: expected one value of at most {_INSTANCE_LENGTH} characters, "
+                f"or one for each node ({len(nodes)})"
+            )
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, detail)
+        for values_of_node, value in zip(fields, values, strict=True):
+            values_of_node[field] = value
+    return [
+        ev.NodeUpdated(time_us=context.now_us, node_ids=(node.node_id,), fields=values_of_node)
+        for node, values_of_node in zip(nodes, fields, strict=True)
+        if values_of_node
+    ]
 
 
 def _words(text: str) -> tuple[str, ...]:

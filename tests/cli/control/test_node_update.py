@@ -1,0 +1,62 @@
+"""scontrol update NodeName= of what a cloud knows of its machines."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from pyslurm_ng.model import events as ev
+from tests.cli.reference_cluster import ReferenceCluster, queue
+from tests.cli.run_command import Printed, run_command
+
+
+def run(patch: pytest.MonkeyPatch, reference: ReferenceCluster, line: str) -> Printed:
+    """Run a command line of scontrol as root."""
+    return run_command(patch, reference, "root", ["scontrol", *line.split()])
+
+
+def instances(reference: ReferenceCluster) -> list[tuple[str, str]]:
+    """Return id and type of each node's machine."""
+    nodes = reference.cluster.living_nodes()
+    return [(node.instance_id, node.instance_type) for node in nodes]
+
+
+def test_one_instance_or_one_for_each_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resume program tells all the nodes that it started in one call."""
+    reference = queue()
+    line = "update NodeName=n[3,1-2] InstanceId=i-c,i-[7-8] InstanceType=m5.large"
+    assert run(monkeypatch, reference, line) == Printed("", "", 0)
+    large = "m5.large"
+    assert instances(reference) == [("i-7", large), ("i-8", large), ("i-c", large), ("", "")]
+    shown = run(monkeypatch, reference, "show node n2").stdout
+    assert "InstanceId=i-8\n" in shown and "InstanceType=m5.large\n" in shown
+    assert run(monkeypatch, reference, "update node=n1 instanceid=") == Printed("", "", 0)
+    assert instances(reference)[0] == ("", large)
+
+
+@pytest.mark.parametrize("value", ["a,b,c", "i-[1-3]", "x" * 256, "i-[", "i-[1-99999999]"])
+def test_other_counts_and_lengths_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one line that names the key, and no node is changed."""
+    reference = queue()
+    before = instances(reference)
+    for key in ("InstanceId", "InstanceType"):
+        printed = run(monkeypatch, reference, f"update NodeName=n[1-2] {key}={value} Weight=9")
+        assert printed.stderr.startswith(f"{key}: ") and printed.code == 1
+        assert printed.stderr.endswith("slurm_update error: Invalid node name specified\n")
+    assert instances(reference) == before
+    assert reference.cluster.node(0).weight != 9
+
+
+def test_a_registration_says_it_anew_or_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slurmd without --instance-id knows nothing of its machine."""
+    reference = queue()
+    run(monkeypatch, reference, "update NodeName=n1 InstanceId=i-1 InstanceType=small")
+    node = reference.cluster.node(0)
+    for facts, expected in (
+        (node.facts, ("i-1", "small")),
+        (msgspec.structs.replace(node.facts, instance_id="i-2"), ("i-2", "small")),
+    ):
+        reference.apply(
+            [ev.NodeRegistered(time_us=reference.now_us, node_id=0, facts=facts, state=node.state)]
+        )
+        assert instances(reference)[0] == expected
