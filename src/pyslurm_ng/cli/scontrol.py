@@ -3,7 +3,7 @@
 import sys
 
 from pyslurm_ng.cli.command import say, version_line
-from pyslurm_ng.cli.control.session import Session, need
+from pyslurm_ng.cli.control.session import Session
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, split_line
 from pyslurm_ng.cli.program import Program
 
@@ -187,9 +187,11 @@ def _check(session: Session, arguments: "list[str]") -> int:
 def _error_text(session: Session, words: "list[str]") -> int:
     from pyslurm_ng.base.error_texts import error_text
 
-    need(words, "errnumstr")
-    if not words[0].lstrip("-").isdigit():
-        say(f"Invalid error number: {words[0]}")
+    if len(words) != 1:
+        say("one arguments required for keyword:errnumstr")
+        return 1
+    if not words[0].removeprefix("-").isdecimal():
+        say("numeric arguments required for keyword:errnumstr")
         return 1
     print(error_text(int(words[0])))
     return 0

@@ -113,6 +113,10 @@ def test_a_job_by_name_may_get_a_reservation(monkeypatch: pytest.MonkeyPatch) ->
         ("show resv r1", "invalid entity:resv for keyword:show \n"),
         ("show host n1", "invalid entity:host for keyword:show \n"),
         ("show p", "invalid entity:p for keyword:show \n"),
+        ("write foo", "invalid write argument:foo\n"),
+        ("errnumstr", "one arguments required for keyword:errnumstr\n"),
+        ("errnumstr 2 3", "one arguments required for keyword:errnumstr\n"),
+        ("errnumstr x", "numeric arguments required for keyword:errnumstr\n"),
         ("show s", "invalid entity:s for keyword:show \n"),
         ("show l", "invalid entity:l for keyword:show \n"),
     ],
@@ -121,3 +125,8 @@ def test_other_words_are_refused_in_slurms_words(
     line: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(monkeypatch, queue(), line) == Printed("", said, 1)
+
+
+def test_a_license_that_is_not_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Slurm's exit code is 0 here, unlike for a job or a node."""
+    assert run(monkeypatch, queue(), "show license nope").code == 0

@@ -99,7 +99,7 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
     if not rows:
         if words:
             print(f"License {words[0]} not found")
-            return 1
+            return 0  # as in Slurm, unlike for jobs and nodes
         print("No licenses configured in Slurm.")
     dates = Dates(reply["now_us"])
     for row in rows:

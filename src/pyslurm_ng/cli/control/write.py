@@ -42,7 +42,7 @@ def write(session: "Session", arguments: "list[str]") -> int:
     if not "batch_script".startswith(what) or len(what) < 2:
         if "config".startswith(what):
             return write_config(session, arguments[1:])
-        say(f"invalid write operation:{arguments[0]}")
+        say(f"invalid write argument:{arguments[0]}")
         return 1
     if len(arguments) < 2:
         fail("too few arguments for keyword:write batch_script")
