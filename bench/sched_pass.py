@@ -193,7 +193,7 @@ def fill(cluster: Cluster, conf: SlurmConf, chance: random.Random, begin_us: int
     plan = Planner()(snapshot(cluster, begin_us), policy(conf))
     for start in plan.starts:
         apply_all(cluster, dispatch(cluster, start, begin_us))
-    for job_id in list(cluster.pending):
+    for job_id in list(cluster.job_index.pending):
         apply(cluster, ev.JobEnded(begin_us, job_id, 4))
     return len(plan.starts)
 

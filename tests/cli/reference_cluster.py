@@ -164,7 +164,7 @@ class ReferenceCluster:
         cluster = self.cluster
         nodes = tuple(
             NodeAlloc(
-                node_id=cluster.node_by_name[name],
+                node_id=cluster.node_index.by_name[name],
                 cpus=mask.bit_count(),
                 cores=mask.to_bytes(2, "little"),
                 mem_mib=mem,
@@ -224,7 +224,7 @@ class ReferenceCluster:
         """Return a step's share of one node."""
         gres = (GresAlloc("gpu", "a100", gpus.bit_count(), gpus.to_bytes(1, "little")),)
         return NodeAlloc(
-            node_id=self.cluster.node_by_name[name],
+            node_id=self.cluster.node_index.by_name[name],
             cpus=mask.bit_count(),
             cores=mask.to_bytes(2, "little"),
             mem_mib=mem,
@@ -249,7 +249,7 @@ class ReferenceCluster:
         if clock:
             soft.expected_start_us[job_id] = at(clock)
         if nodes:
-            promised = tuple(self.cluster.node_by_name[name] for name in nodes.split())
+            promised = tuple(self.cluster.node_index.by_name[name] for name in nodes.split())
             known = {**soft.sched_nodes, job_id: promised}
             soft.sched_nodes = PlannedNodes(lambda: known)
 

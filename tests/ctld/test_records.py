@@ -71,7 +71,9 @@ def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
     for number, (kind, fields) in enumerate(steps):
         if kind == "pass":
             assert isinstance(reference.soft.priority, dict)
-            reference.soft.priority.update(dict.fromkeys(reference.cluster.pending, fields))
+            reference.soft.priority.update(
+                dict.fromkeys(reference.cluster.job_index.pending, fields)
+            )
             reference.soft.plan_generation += 1
         else:
             with contextlib.suppress(SlurmError):
@@ -89,7 +91,7 @@ def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
     assert isinstance(kept_nodes, Records) and isinstance(fresh_nodes, Records)
     assert kept_nodes.records == fresh_nodes.records
     assert rows(kept, DETAIL_FIELDS) == rows(answer(reference, flags=2).records, DETAIL_FIELDS)
-    over = reference.cluster.ended
+    over = reference.cluster.job_index.ended
     expected = rows(answer(reference).records, BRIEF_FIELDS)
     assert rows(live, BRIEF_FIELDS) == {
         job_id: row for job_id, row in expected.items() if job_id not in over
@@ -107,12 +109,12 @@ def test_many_waiting_jobs_are_packed_anew_between_other_work(
     cluster, soft = reference.cluster, reference.soft
     before = dict(live_records(cluster, soft))
     assert isinstance(soft.priority, dict)
-    soft.priority.update(dict.fromkeys(cluster.pending, 77))
+    soft.priority.update(dict.fromkeys(cluster.job_index.pending, 77))
     soft.plan_generation += 1
     assert live_records(cluster, soft) == before
     work = refresh_live(cluster, soft)
     next(work)
-    first, *others = cluster.pending
+    first, *others = cluster.job_index.pending
     assert live_records(cluster, soft)[first] != before[first]
     assert all(live_records(cluster, soft)[other] == before[other] for other in others)
     assert [*work] and others

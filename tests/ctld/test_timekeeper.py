@@ -208,7 +208,7 @@ def test_what_people_set_is_wall_time(watch: Watch) -> None:
     job_id = submit(cluster, JobRequest(name="later", ntasks=1, begin_us=due_us), watch.true_us)
     job = cluster.jobs[job_id]
     job.begin_us, job.eligible_us = due_us, 0
-    cluster.index_job_state(job)
+    cluster.move_job(job)
     kept = Reservation("kept", due_us, due_us + HOUR_US, node_ids=(3,))
     apply_all(cluster, [ev.ReservationCreated(one.clock.now_us(), kept)])
     one.run(9 * 60)

@@ -176,7 +176,7 @@ def test_jobs_use_them_by_name_and_server(store: Database) -> None:
     for wrong in ("matlab:1", "matlab@flex_host:21", "other@flex_host"):
         assert not hasattr(room.submit(BOB, licenses=wrong), "job_id")
     room.run_pass()
-    assert room.cluster.licenses_used == {"matlab@flex_host": 15, "ansys": 1}
+    assert room.cluster.job_counts.licenses_used == {"matlab@flex_host": 15, "ansys": 1}
     apply_all(room.cluster, configure(room.cluster, room.conf, room.now_us))
     assert room.cluster.licenses == {"ansys": 2, "matlab@flex_host": 20}
     manage(store, f"modify resource where {MATLAB} cluster=demo set allowed=50")
@@ -186,7 +186,7 @@ def test_jobs_use_them_by_name_and_server(store: Database) -> None:
     assert [type(event) for event in events if isinstance(event, LicensesUpdated)]
     room.apply(events)
     room.run_pass()
-    assert room.cluster.licenses_used["matlab@flex_host"] == 21
+    assert room.cluster.job_counts.licenses_used["matlab@flex_host"] == 21
     assert job.licenses_alloc and wide.licenses_alloc
 
 

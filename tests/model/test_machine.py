@@ -16,9 +16,10 @@ from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association, Qos
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster, Submitter, free_job_id, is_completing
+from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.duty import DutyKind
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest, is_completing
+from pyslurm_ng.model.job_counts import Submitter
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.first_fit import plan
@@ -82,7 +83,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def running(self) -> list[int]:
         """Return jobs that run and are not over."""
         jobs = self.cluster.jobs
-        return [job for job in self.cluster.active if not is_completing(jobs[job])]
+        return [job for job in self.cluster.job_index.active if not is_completing(jobs[job])]
 
     @rule()
     def freshen_views(self) -> None:
@@ -128,7 +129,7 @@ class ClusterMachine(RuleBasedStateMachine):
             job_end.complete(self.cluster, job, job_end.End(state, exit_code=status), self.now_us)
         )
 
-    @precondition(lambda self: self.cluster.pending or self.cluster.active)
+    @precondition(lambda self: self.cluster.job_index.pending or self.cluster.job_index.active)
     @rule(
         choice=st.randoms(use_true_random=False),
         qos=st.sampled_from(["", "high"]),
@@ -136,7 +137,7 @@ class ClusterMachine(RuleBasedStateMachine):
     )
     def job_is_updated(self, choice: object, qos: str, account: str) -> None:
         """An operator moves a job to another account and QOS."""
-        job_ids = [*self.cluster.pending, *self.cluster.active]
+        job_ids = [*self.cluster.job_index.pending, *self.cluster.job_index.active]
         job_id = choice.choice(job_ids)  # type: ignore[attr-defined]
         fields: dict[str, object] = {"qos": qos, "account": account}
         self.record([ev.JobUpdated(self.now_us, job_id, fields=fields)])
@@ -180,7 +181,7 @@ class ClusterMachine(RuleBasedStateMachine):
     def no_limit_is_overlooked(self) -> None:
         limited = self.limits.due(CONF, self.now_us)
         found = timers.time_limits(self.cluster, CONF, self.now_us, sorted(limited))
-        every = sorted(self.cluster.active)
+        every = sorted(self.cluster.job_index.active)
         assert found == timers.time_limits(self.cluster, CONF, self.now_us, every)
 
     @invariant()
@@ -189,32 +190,32 @@ class ClusterMachine(RuleBasedStateMachine):
         fresh = snapshot(self.cluster, self.now_us)
         assert sorted(kept.waiting, key=_id) == sorted(fresh.waiting, key=_id)
         assert sorted(kept.running, key=_id) == sorted(fresh.running, key=_id)
-        assert kept.gres_busy == self.cluster.columns.gres_busy
-        assert kept.gres_used == self.cluster.columns.gres_used
+        assert kept.gres_busy == self.cluster.node_index.columns.gres_busy
+        assert kept.gres_used == self.cluster.node_index.columns.gres_used
 
     @invariant()
     def kept_counts_are_as_new_ones(self) -> None:
         """And a pass that counts its own starts changes nothing of them."""
         kept = self.count.quotas(None, is_safe=False)
         fresh = Quotas(self.cluster.assocs, self.cluster.qos)
-        for job_id in self.cluster.active:
+        for job_id in self.cluster.job_index.active:
             fresh.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
         for counter in {*kept.used(), *fresh.used()}:
             one, other = (each.used().get(counter, Used()) for each in (kept, fresh))
             assert (one.jobs, one.node_ids) == (other.jobs, other.node_ids)
             assert +Counter(one.tres) == +Counter(other.tres)
-        for job_id in self.cluster.active:
+        for job_id in self.cluster.job_index.active:
             kept.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
 
     @invariant()
     def submitted_jobs_are_counted(self) -> None:
         """By who submitted them, tasks of arrays counted singly, as if all were looked at."""
         counted: Counter[Submitter] = Counter()
-        for job_id in (*self.cluster.pending, *self.cluster.active):
+        for job_id in (*self.cluster.job_index.pending, *self.cluster.job_index.active):
             job = self.cluster.jobs[job_id]
             one = Submitter(job.uid, job.assoc_id, job.account, job.qos, job.partition)
             counted[one] += task_ranges.count(job.array_pending) or 1
-        assert self.cluster.submitted == counted
+        assert self.cluster.job_counts.submitted == counted
 
     @invariant()
     def is_sound(self) -> None:

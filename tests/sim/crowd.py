@@ -18,8 +18,8 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.explain.explain import outlook
 from pyslurm_ng.sched.frame.job_views import may_be_considered
@@ -87,8 +87,8 @@ class Crowd(Meddling):
         request = super().request(number, mark)
         wants: dict[str, object] = {"qos": chance.choice(("", "", "normal", "small", "high"))}
         cluster = self.controller.cluster if self.controller is not None else None
-        if cluster is not None and cluster.arrays and chance.random() < 0.2:
-            array = chance.choice([*cluster.arrays])
+        if cluster is not None and cluster.job_index.arrays and chance.random() < 0.2:
+            array = chance.choice([*cluster.job_index.arrays])
             kind = chance.choice(("afterany", "afterok", "aftercorr", "after"))
             task = "" if kind == "aftercorr" else chance.choice(("", "_0", "_3"))
             wants["dependency"] = f"{kind}:{array}{task}"
@@ -131,7 +131,10 @@ class Crowd(Meddling):
         if self.controller is not None and not self._calm and self.world.random.random() < 0.02:
             self._reload(self.controller)
         if self.controller is not None and not self._calm:
-            jobs = [*self.controller.cluster.pending, *self.controller.cluster.active]
+            jobs = [
+                *self.controller.cluster.job_index.pending,
+                *self.controller.cluster.job_index.active,
+            ]
             if jobs and self.world.random.random() < 0.1:
                 check_words(self.controller, self.world.random.choice(jobs))
         super()._meddle()
@@ -154,7 +157,7 @@ class Crowd(Meddling):
             self._reopen(controller)
             self.world.after(60 * SECOND_US, self._settle)
             return
-        if not controller.cluster.active:
+        if not controller.cluster.job_index.active:
             check_nobody_waits_in_vain(controller)
         super()._settle()
 
@@ -176,9 +179,9 @@ class Crowd(Meddling):
 def check_nobody_waits_in_vain(controller: SimController) -> None:
     """Raise Violation if a job waits for room while nothing runs and every node is in service."""
     cluster = controller.cluster
-    if not all(cluster.columns.usable[node.node_id] for node in cluster.living_nodes()):
+    if not all(cluster.node_index.columns.usable[node.node_id] for node in cluster.living_nodes()):
         return
-    for job_id in cluster.pending:
+    for job_id in cluster.job_index.pending:
         wait = controller.soft.reason.get(job_id)
         if not may_be_considered(cluster.jobs[job_id]):
             continue
@@ -193,7 +196,7 @@ def check_words(controller: SimController, job_id: int) -> None:
     cluster, scheduler = controller.cluster, controller.scheduler
     job, now_us = cluster.jobs[job_id], controller.world.now_us
     view = None
-    if job_id in cluster.pending and may_be_considered(job):
+    if job_id in cluster.job_index.pending and may_be_considered(job):
         names = [*cluster.partitions]
         view = outlook(scheduler.look(), scheduler.policy, job_id, names, qos=_NAMES)
     answer = explained(cluster, controller.soft, job, view, [], 0, now_us)
@@ -209,7 +212,7 @@ def check_limits(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
         if not isinstance(event, ev.JobAllocated):
             continue
         started = cluster.jobs[event.job_id]
-        running = [cluster.jobs[job_id] for job_id in cluster.active]
+        running = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
         running = [job for job in running if not is_completing(job)]
         qos = cluster.qos[started.qos]
         _check(f"QOS {qos.name}", started, qos.limits, [

@@ -11,8 +11,9 @@ from pyslurm_ng.base.numbers import NO_VAL, REQ_CONTIGUOUS, REQ_EXCLUSIVE, SECON
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.checks import Violation
@@ -120,7 +121,7 @@ class Meddling(Chaos):
 
     def _choose(self, cluster: Cluster) -> list[tuple[str, Struct]]:
         chance = self.world.random
-        jobs = [*cluster.pending, *cluster.active]
+        jobs = [*cluster.job_index.pending, *cluster.job_index.active]
         job = str(chance.choice(jobs)) if jobs else "1"
         node = f"n{chance.randint(1, 4)}"
         name = f"r{chance.randint(1, 3)}"
@@ -149,7 +150,7 @@ class Meddling(Chaos):
 
     def _wide(self, cluster: Cluster, other: str) -> str:
         """Return a job that could give up nodes, if there is one."""
-        wide = [one for one in cluster.active if len(cluster.jobs[one].nodes) > 1]
+        wide = [one for one in cluster.job_index.active if len(cluster.jobs[one].nodes) > 1]
         return str(self.world.random.choice(wide)) if wide else other
 
     def _job_settings(self, cluster: Cluster) -> list[tuple[str, str]]:
@@ -233,11 +234,11 @@ class Meddling(Chaos):
             return
         cluster = controller.cluster
         self._reopen(controller)
-        for job_id in [*cluster.pending]:
+        for job_id in [*cluster.job_index.pending]:
             self._ask(
                 controller, "CancelJobs", CancelJobs(self._id(), JobFilter(jobs=[str(job_id)]))
             )
-        if cluster.pending or cluster.active:
+        if cluster.job_index.pending or cluster.job_index.active:
             self.world.after(60 * SECOND_US, self._settle)
 
     def _ask(self, controller: SimController, kind: str, message: Struct) -> None:
@@ -256,7 +257,7 @@ class Meddling(Chaos):
         ask("UpdatePartition", UpdatePartition(self._id(), "other", opened))
         for node in cluster.living_nodes():
             ask("UpdateNodes", UpdateNodes(self._id(), node.spec.name, {"state": "resume"}))
-        for job_id in [*cluster.active]:
+        for job_id in [*cluster.job_index.active]:
             ask("SuspendJobs", SuspendJobs(self._id(), [str(job_id)], resume=True))
 
     # What must hold ---------------------------------------------------------------------------
@@ -282,7 +283,7 @@ def check_starts(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
 def _check_licenses(cluster: Cluster, started: Job) -> None:
     wanted = dict(license_counts(started.licenses_alloc))
     used: dict[str, int] = {}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
             used[name] = used.get(name, 0) + count
     over = {name: used[name] for name in wanted if used[name] > cluster.licenses.get(name, 0)}
@@ -309,7 +310,7 @@ def _check_conditions(cluster: Cluster, job: Job, event: ev.JobAllocated) -> Non
     if partition.state not in ("UP", "DRAIN"):
         raise Violation(f"{what} in {partition.name}, which is {partition.state}")
     for alloc in event.nodes:
-        if not cluster.columns.usable[alloc.node_id]:
+        if not cluster.node_index.columns.usable[alloc.node_id]:
             raise Violation(f"{what} on node {alloc.node_id}, which is out of service")
 
 

@@ -12,8 +12,8 @@ from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_TOPO, REQ_EXCLUSIVE_USER, REQ_
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.conf.topology_yaml import topologies_of
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.topology import topology_of
 from pyslurm_ng.sched.request.sharing import TOPO, Units, sharing_of
 from pyslurm_ng.sim.checks import Violation
@@ -125,8 +125,10 @@ def _check_neighbours(cluster: Cluster, started: Job) -> None:
     units = Units(cluster.topologies, cluster.partitions)
     running = [
         job
-        for job in (cluster.jobs[job_id] for job_id in cluster.active)
-        if job is not started and job.job_id not in cluster.suspended and not is_completing(job)
+        for job in (cluster.jobs[job_id] for job_id in cluster.job_index.active)
+        if job is not started
+        and job.job_id not in cluster.job_index.suspended
+        and not is_completing(job)
     ]
     for alone, others in [(started, running), *((job, [started]) for job in running)]:
         partition = cluster.partitions.get(alone.partition)

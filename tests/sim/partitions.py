@@ -8,8 +8,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import Done
 from pyslurm_ng.daemon.hooks import HookResult
-from pyslurm_ng.model.cluster import is_completing
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import JobRequest, is_completing
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.checks import Violation
@@ -194,7 +193,7 @@ class Outage(Partitions):
     def _runs(self) -> set[tuple[int, int]]:
         """Return (job, attempt) of all that run by the books."""
         cluster = self._alive().cluster
-        jobs = (cluster.jobs[job_id] for job_id in cluster.active)
+        jobs = (cluster.jobs[job_id] for job_id in cluster.job_index.active)
         return {
             (job.job_id, job.attempt)
             for job in jobs

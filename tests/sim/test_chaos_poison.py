@@ -72,14 +72,14 @@ class PoisonedLife(Chaos):
             return False
         cluster = self.controller.cluster
         left = {job.job_id for job in self._poisoned(cluster)}
-        return left.issuperset({*cluster.pending, *cluster.active})
+        return left.issuperset({*cluster.job_index.pending, *cluster.job_index.active})
 
     def _judge(self) -> None:
         """Everything but poison is over; poison waits, and root may cancel it."""
         controller = self._alive()
         cluster = controller.cluster
         assert self._all_over(), "a job of somebody else waits for ever"
-        left = [job for job in self._poisoned(cluster) if job.job_id in cluster.pending]
+        left = [job for job in self._poisoned(cluster) if job.job_id in cluster.job_index.pending]
         self.held = sum(job.reason == Reason.BadConstraints for job in left)
         context = Context(self.conf, self.world.now_us, Caller(0, 0, "root", is_operator=True))
         names = [str(job.job_id) for job in self._poisoned(cluster)]

@@ -71,5 +71,5 @@ class ReservationSite(Site):
 
     def flags(self, name: str) -> int:
         """Return a node's flags."""
-        node = self.cluster.node(self.cluster.node_by_name[name])
+        node = self.cluster.node(self.cluster.node_index.by_name[name])
         return node_state(self.cluster, node)[1]

@@ -97,7 +97,10 @@ class JobFinder:
             return [(other, ()) for other in self._het_parts(name.job_id)]
         if job is not None and job.array_job_id != job.job_id:
             return [(job, ())]
-        if name.job_id not in self.cluster.arrays and name.job_id not in self._array_groups():
+        if (
+            name.job_id not in self.cluster.job_index.arrays
+            and name.job_id not in self._array_groups()
+        ):
             return [(job, ())] if job is not None else []
         return [(part, ()) for part in self._array_parts(name.job_id)]
 
@@ -108,7 +111,8 @@ class JobFinder:
             return known
         jobs = self.cluster.jobs
         found = {
-            job_id: jobs[job_id] for job_id in self.cluster.arrays.get(array_job_id, {}).values()
+            job_id: jobs[job_id]
+            for job_id in self.cluster.job_index.arrays.get(array_job_id, {}).values()
         }
         for job in self._array_groups().get(array_job_id, ()):
             found[job.job_id] = job
@@ -121,7 +125,7 @@ class JobFinder:
     def _array_groups(self) -> dict[int, list[Job]]:
         if self._groups is None:
             self._groups = {}
-            for job_id in self.cluster.array_waiting:
+            for job_id in self.cluster.job_counts.array_waiting:
                 job = self.cluster.jobs[job_id]
                 self._groups.setdefault(job.array_job_id, []).append(job)
         return self._groups
@@ -133,7 +137,7 @@ class JobFinder:
         of_user = self._components.get(leader.uid)
         if of_user is None:
             of_user = self._components[leader.uid] = {}
-            for job_id in self.cluster.user_jobs.get(leader.uid, {}):
+            for job_id in self.cluster.job_index.by_user.get(leader.uid, {}):
                 job = self.cluster.jobs[job_id]
                 if job.het_job_id:
                     of_user.setdefault(job.het_job_id, []).append(job)
@@ -142,7 +146,7 @@ class JobFinder:
     def _find_tasks(self, name: JobName) -> list[Part]:
         jobs = self.cluster.jobs
         if len(name.tasks) == 1 and name.tasks[0][0] == name.tasks[0][1]:
-            job_id = self.cluster.arrays.get(name.job_id, {}).get(name.tasks[0][0])
+            job_id = self.cluster.job_index.arrays.get(name.job_id, {}).get(name.tasks[0][0])
             if job_id is not None:
                 return [(jobs[job_id], ())]
             found: list[Part] = []
@@ -158,7 +162,7 @@ class JobFinder:
         """Return the job ids of an array's tasks that are records of their own, by index."""
         known = self._started.get(name.job_id)
         if known is None:
-            started = sorted(self.cluster.arrays.get(name.job_id, {}).items())
+            started = sorted(self.cluster.job_index.arrays.get(name.job_id, {}).items())
             known = ([task_id for task_id, _ in started], [job_id for _, job_id in started])
             self._started[name.job_id] = known
         indexes, job_ids = known
@@ -279,12 +283,12 @@ def _elapsed_test(wanted: JobFilter, now_us: int) -> JobTest:
 
 def _node_test(cluster: Cluster, text: str) -> JobTest | Reject:
     try:
-        names = hostlist.expand_of_user(text, len(cluster.node_by_name))
+        names = hostlist.expand_of_user(text, len(cluster.node_index.by_name))
     except hostlist.HostlistError:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
     ids = set()
     for name in names:
-        node_id = cluster.node_by_name.get(name)
+        node_id = cluster.node_index.by_name.get(name)
         if node_id is None:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
         ids.add(node_id)

@@ -15,7 +15,7 @@ NO_OWNER = -1
 def tenant_of_node(cluster: Cluster, node: Node) -> tuple[int, str]:
     """Return the user, and the label, whose jobs alone may be on a node; NO_OWNER, "" for all."""
     owner_uid, label = NO_OWNER, ""
-    for job_id in cluster.use[node.node_id].allocs:
+    for job_id in cluster.node_index.use[node.node_id].allocs:
         job = cluster.jobs[job_id]
         sharing = _sharing(cluster, job)
         if sharing == USER:

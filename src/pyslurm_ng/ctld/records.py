@@ -65,11 +65,11 @@ class RecordCache:
 
     def keepers(self, cluster: Cluster) -> Iterable[int]:
         """Return the ids of the active jobs that have leaf switches or blocks to themselves."""
-        known = cluster.active if self.unit_keepers is None else self.unit_keepers
+        known = cluster.job_index.active if self.unit_keepers is None else self.unit_keepers
         self.unit_keepers = {
             job_id: None
             for job_id in known
-            if job_id in cluster.active and keeps_its_unit(cluster, cluster.jobs[job_id])
+            if job_id in cluster.job_index.active and keeps_its_unit(cluster, cluster.jobs[job_id])
         }
         return self.unit_keepers
 

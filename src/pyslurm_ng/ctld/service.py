@@ -165,7 +165,7 @@ class Service:
             return outcome
         if not context.caller.is_operator:
             more = sum(len(getattr(request, name, b"")) for name in ("script", "environment"))
-            theirs = cluster.user_jobs.get(context.caller.uid, ())
+            theirs = cluster.job_index.by_user.get(context.caller.uid, ())
             refused = self._scripts.refusal(more, theirs, context.conf.max_job_count)
             if refused:
                 return Reject(Errno.ESLURM_ACCOUNTING_POLICY, refused)

@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 
 from pyslurm_ng.base.numbers import NO_VAL
 
-from .cluster import (
-    Cluster,
-    NodeUse,
-    effective_cpus,
-    is_completing,
-    license_counts,
-    schedulable_mem_mib,
-)
+from .cluster import Cluster
 from .gres_parts import held_parts, hold
-from .job import Job
-from .node import NodeGres, spec_as_found
+from .job import Job, is_completing
+from .job_index import JobIndex
+from .license_server import license_counts
+from .node import NodeGres, effective_cpus, schedulable_mem_mib, spec_as_found
+from .node_index import NodeUse
 from .rows import Load
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeState
 
-_GRES_COLUMNS = ("gres_busy", "gres_used")
+# What a fresh cluster has, too; the others count how often something changed.
+_COUNTS = ("array_active", "array_waiting", "unsplit_tasks", "unsplit_by_user", "submitted")
+_COLUMNS = (
+    "usable", "cpus_free", "mem_free_mib", "in_use", "cores_busy", "gres_busy", "gres_used",
+)  # fmt: skip
 
 
 def check(cluster: Cluster) -> list[str]:
@@ -39,11 +39,11 @@ def check(cluster: Cluster) -> list[str]:
 def _check_licenses(cluster: Cluster) -> Iterator[str]:
     """Say which counts are wrong; more than there are may be in use after there were made fewer."""
     held: dict[str, int] = {}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
             held[name] = held.get(name, 0) + count
-    for name in {**held, **cluster.licenses_used}:
-        used = cluster.licenses_used.get(name, 0)
+    for name in {**held, **cluster.job_counts.licenses_used}:
+        used = cluster.job_counts.licenses_used.get(name, 0)
         if used != held.get(name, 0):
             yield f"licence {name}: {used} in use, jobs hold {held.get(name, 0)}"
 
@@ -59,13 +59,13 @@ def _check_job(cluster: Cluster, job: Job) -> list[str]:
         broken.append(f"{name}: completing in state {job.state}")
     if job.nodes_pending and not is_completing(job):
         broken.append(f"{name}: waits for nodes but is not completing")
-    if job.nodes_leaving and job.job_id not in cluster.active:
+    if job.nodes_leaving and job.job_id not in cluster.job_index.active:
         broken.append(f"{name}: leaves nodes but does not run")
     if not set(job.nodes_pending) <= {alloc.node_id for alloc in job.nodes_held}:
         broken.append(f"{name}: waits for nodes it never had")
     if job.claim and job.state != JobState.PENDING:
         broken.append(f"{name}: claims resources but does not wait")
-    if job.job_id in cluster.active and any(
+    if job.job_id in cluster.job_index.active and any(
         run.blocks and run.attempt < job.attempt for run in job.lost_runs
     ):
         broken.append(f"{name}: runs before the end of an earlier run is known")
@@ -82,13 +82,13 @@ def _check_uses(cluster: Cluster) -> list[str]:
     """Compare the uses kept by apply with a fresh count, and each with its node's size."""
     broken = []
     fresh = [NodeUse() for _ in cluster.nodes]
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         cleaning = set(job.nodes_pending)
         for alloc in job.nodes_held:
             if not is_completing(job) or alloc.node_id in cleaning:
                 fresh[alloc.node_id].allocs[job_id] = alloc
-    for node_id, (use, expected) in enumerate(zip(cluster.use, fresh, strict=True)):
+    for node_id, (use, expected) in enumerate(zip(cluster.node_index.use, fresh, strict=True)):
         node = cluster.nodes[node_id]
         if node is None:
             if use.allocs:
@@ -97,14 +97,14 @@ def _check_uses(cluster: Cluster) -> list[str]:
         name = node.spec.name
         if dict(use.allocs) != expected.allocs:
             broken.append(f"node {name}: allocations {sorted(use.allocs)} are out of date")
-        expected.count(cluster.suspended)
+        expected.count(cluster.job_index.suspended)
         for what in ("cpus", "mem_mib", "cores", "gres", "gres_count"):
             if getattr(use, what) != getattr(expected, what):
                 broken.append(f"node {name}: {what} is out of date")
         if use.mem_mib > schedulable_mem_mib(node.spec):
             broken.append(f"node {name}: {use.mem_mib} MiB in use of {node.spec.real_memory_mib}")
         broken += _check_sharing(cluster, node_id, name)
-        if cluster.columns.cpus_free[node_id] != effective_cpus(node.spec) - use.cpus:
+        if cluster.node_index.columns.cpus_free[node_id] != effective_cpus(node.spec) - use.cpus:
             broken.append(f"node {name}: column of free CPUs is out of date")
     return broken
 
@@ -117,8 +117,8 @@ def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
     busy: dict[str, int] = {}
     used: dict[str, int] = {}
     resources = spec_as_found(cluster.node(node_id)).gres
-    for job_id, alloc in cluster.use[node_id].allocs.items():
-        if job_id in cluster.suspended:
+    for job_id, alloc in cluster.node_index.use[node_id].allocs.items():
+        if job_id in cluster.job_index.suspended:
             continue
         job = cluster.jobs[job_id]
         mask = int.from_bytes(alloc.cores, "little")
@@ -187,38 +187,23 @@ def _check_programs(cluster: Cluster) -> list[str]:
     return broken
 
 
-def _check_indexes(cluster: Cluster) -> list[str]:
-    broken = []
+def _check_indexes(cluster: Cluster) -> Iterator[str]:
+    """Compare each index with one that is made anew from what is stored."""
     fresh = Cluster.from_bytes(cluster.to_bytes())
-    for name in (
-        "node_by_name",
-        "pending",
-        "ineligible",
-        "with_deadline",
-        "active",
-        "suspended",
-        "leaving",
-        "claims",
-        "ended",
-        "lost_on",
-        "arrays",
-        "array_active",
-        "array_waiting",
-        "unsplit_tasks",
-        "unsplit_by_user",
-        "submitted",
-        "dependents",
-        "singletons",
-        "assoc_by_key",
-        "user_jobs",
-        "reserved",
-    ):
-        if getattr(cluster, name) != getattr(fresh, name):
-            broken.append(f"index {name} is out of date")
-    used = {name: count for name, count in cluster.licenses_used.items() if count}
-    if used != fresh.licenses_used:
-        broken.append("index licenses_used is out of date")
-    for name in ("usable", "cpus_free", "mem_free_mib", "in_use", "cores_busy", *_GRES_COLUMNS):
-        if getattr(cluster.columns, name) != getattr(fresh.columns, name):
-            broken.append(f"column {name} is out of date")
-    return broken
+    if cluster.assoc_by_key != fresh.assoc_by_key:
+        yield "index assoc_by_key is out of date"
+    for name in JobIndex.__slots__:
+        if getattr(cluster.job_index, name) != getattr(fresh.job_index, name):
+            yield f"index {name} is out of date"
+    for name in _COUNTS:
+        if getattr(cluster.job_counts, name) != getattr(fresh.job_counts, name):
+            yield f"count {name} is out of date"
+    used = {name: count for name, count in cluster.job_counts.licenses_used.items() if count}
+    if used != fresh.job_counts.licenses_used:
+        yield "count licenses_used is out of date"
+    for name in ("by_name", "reserved"):
+        if getattr(cluster.node_index, name) != getattr(fresh.node_index, name):
+            yield f"index {name} is out of date"
+    for name in _COLUMNS:
+        if getattr(cluster.node_index.columns, name) != getattr(fresh.node_index.columns, name):
+            yield f"column {name} is out of date"

@@ -46,6 +46,7 @@ from .bounds import (
     WordOfArgv,
     WordText,
 )
+from .states import JobFlag
 
 # Bits of JobRequest.flags: options that are only on or off.
 
@@ -421,3 +422,8 @@ def limit_end_us(job: Job) -> int:
     if job.time_limit_min >= NO_VAL:  # INFINITE, too
         return 0
     return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US
+
+
+def is_completing(job: Job) -> bool:
+    """Return whether a job is over but some node still cleans up."""
+    return bool(job.flags & JobFlag.COMPLETING)

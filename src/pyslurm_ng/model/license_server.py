@@ -28,3 +28,18 @@ def deficit(consumed: int, total: int, share: int, used: int) -> int:
         share: what this cluster may use of them. used: what its jobs have.
     """
     return max(0, min(share - used, consumed - used - (total - share)))
+
+
+def is_remote(license_name: str) -> bool:
+    """Return whether a licence is another server's: NAME@SERVER, as slurmdbd gives them."""
+    return "@" in license_name
+
+
+def license_counts(text: str) -> list[tuple[str, int]]:
+    """Return names and counts of `matlab:2,ansys`; of alternatives joined by | the first."""
+    counts = []
+    for part in text.partition("|")[0].split(","):
+        if part:
+            name, _, count = part.replace("=", ":").partition(":")
+            counts.append((name, int(count or 1)))
+    return counts

@@ -249,3 +249,26 @@ class DownNode(Struct, array_like=True, frozen=True, gc=False):
     names: tuple[str, ...]
     state: str
     reason: str
+
+
+def effective_cpus(spec: NodeSpec) -> int:
+    """Return the CPUs that jobs may use: all but the specialised cores'."""
+    threads = max(1, spec.threads_per_core)
+    special = spec.core_spec_count
+    if spec.cpu_spec_list:
+        special = len({cpu // threads for cpu in id_ranges(spec.cpu_spec_list)})
+    return max(0, spec.cpus - special * threads)
+
+
+def schedulable_mem_mib(spec: NodeSpec) -> int:
+    """Return the memory that jobs may use."""
+    return max(0, spec.real_memory_mib - spec.mem_spec_limit_mib)
+
+
+def id_ranges(text: str) -> list[int]:
+    """Return the ids that `0-3,8` names."""
+    ids: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        ids.extend(range(int(first), int(last or first) + 1))
+    return ids

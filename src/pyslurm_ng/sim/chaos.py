@@ -91,7 +91,7 @@ class SimNode:
 
 def _is_configured(node: SimNode, cluster: Cluster) -> bool:
     """Return whether the controller knows this node by the same id."""
-    return cluster.node_by_name.get(node.name) == node.node_id
+    return cluster.node_index.by_name.get(node.name) == node.node_id
 
 
 def _never_refused(code: int, text: str) -> None:
@@ -338,7 +338,7 @@ class Chaos:
         controller = self.controller
         if controller is not None and not _is_configured(node, controller.cluster):
             # A node that comes back into the configuration is another one to the controller.
-            node.node_id = controller.cluster.node_by_name.get(node.name, -1)
+            node.node_id = controller.cluster.node_index.by_name.get(node.name, -1)
             node.registered_with = 0
             controller = controller if node.node_id >= 0 else None
         if controller is not None and node.registered_with != id(controller):
@@ -574,7 +574,7 @@ class Chaos:
         if self.controller is None or len(self.ledger.promised) < self._jobs:
             return False
         cluster = self.controller.cluster
-        return not cluster.pending and not cluster.active
+        return not cluster.job_index.pending and not cluster.job_index.active
 
     def _judge(self) -> None:
         controller = self._alive()
@@ -584,7 +584,7 @@ class Chaos:
         if len(self.ledger.promised) < self._jobs:
             raise Violation(f"{self._jobs - len(self.ledger.promised)} clients were never answered")
         check_promises(cluster, self.ledger)
-        left = [*cluster.pending, *cluster.active]
+        left = [*cluster.job_index.pending, *cluster.job_index.active]
         if left:
             job = cluster.jobs[left[0]]
             raise Violation(f"job {job.job_id} did not end: {job!r:.600}")

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import is_completing
 
 
 class Violation(AssertionError):
@@ -74,7 +75,7 @@ def check_components(cluster: Cluster) -> None:
         leader = cluster.jobs.get(job.het_job_id)
         if leader is None or job.job_id != leader.job_id + job.het_offset:
             raise Violation(f"job {job.job_id} is component {job.het_offset} of no job")
-        if job.job_id in cluster.active and not is_completing(job):
+        if job.job_id in cluster.job_index.active and not is_completing(job):
             starts.setdefault(job.het_job_id, set()).add(job.start_us)
     apart = [job_id for job_id, moments in starts.items() if len(moments) > 1]
     if apart:

@@ -184,13 +184,13 @@ class SimController:
     def is_still(self) -> bool:
         """Whether no job runs, and each waiting job waits for a moment that is known."""
         cluster = self.cluster
-        if cluster.active or cluster.with_deadline:
+        if cluster.job_index.active or cluster.job_index.with_deadline:
             return False
-        if cluster.pending and self.conf.priority_usage_reset_period != "NONE":
+        if cluster.job_index.pending and self.conf.priority_usage_reset_period != "NONE":
             return False
         return not any(
             term.delay_min
-            for job_id in cluster.ineligible
+            for job_id in cluster.job_index.ineligible
             for term in cluster.jobs[job_id].dependencies
         )
 
@@ -205,7 +205,7 @@ class SimController:
             if item.idle_since_us:
                 moments.append(item.idle_since_us + item.purge_s * SECOND_US)
         moments += [node.resume_after_us for node in cluster.nodes_of(timers.resuming(cluster))]
-        moments += [cluster.jobs[job_id].begin_us for job_id in cluster.ineligible]
+        moments += [cluster.jobs[job_id].begin_us for job_id in cluster.job_index.ineligible]
         now_us = self.world.now_us
         return min(moment for moment in moments if moment > now_us)
 

@@ -22,8 +22,7 @@ from pyslurm_ng.ctld.rules.submission.submit import allocate_job, submit_job
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import is_completing
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim import actions as act
 from pyslurm_ng.sim.controller import SimController
@@ -119,11 +118,11 @@ class JournalRun:
     def _take_over(self) -> None:
         """Let jobs that run at the beginning end as they did."""
         cluster = self.controller.cluster
-        for job_id in [*cluster.pending, *cluster.active]:
+        for job_id in [*cluster.job_index.pending, *cluster.job_index.active]:
             job = cluster.jobs[job_id]
             head = job.array_job_id or job_id
             self._ids.put(head, head)
-            if job_id in cluster.pending:
+            if job_id in cluster.job_index.pending:
                 continue
             if is_completing(job):
                 self._clean(job, job.nodes_pending)
@@ -160,11 +159,11 @@ class JournalRun:
         self.controller.tick()
         cluster, now_us = self.controller.cluster, self.world.now_us
         # Jobs that are suspended when no event is left stay suspended.
-        runs = len(cluster.active) > len(cluster.suspended)
+        runs = len(cluster.job_index.active) > len(cluster.job_index.suspended)
         is_going = self._next < len(self.recording.actions) or runs
-        if is_going or not cluster.pending:
+        if is_going or not cluster.job_index.pending:
             self._calm_us = now_us
-        if is_going or (cluster.pending and now_us - self._calm_us < _PATIENCE_US):
+        if is_going or (cluster.job_index.pending and now_us - self._calm_us < _PATIENCE_US):
             self.world.at(max(now_us + _TICK_US, self._idle_until_us()), self._tick)
 
     def _idle_until_us(self) -> int:

@@ -22,7 +22,7 @@ def begin_with(
     """Return the cluster with this configuration's nodes, and reservations on other nodes now."""
     begin_us = recording.begin_us
     cluster = Cluster.from_bytes(recording.base) if recording.base else Cluster()
-    known = set(cluster.node_by_name)
+    known = set(cluster.node_index.by_name)
     members = {
         item.name: tuple(node.spec.name for node in cluster.nodes_of(item.node_ids))
         for item in cluster.reservations.values()

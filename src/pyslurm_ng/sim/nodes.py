@@ -14,8 +14,7 @@ from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sim.world import World
 
@@ -103,7 +102,7 @@ class PretendNodes:
         """
         cluster = self._writer.cluster
         job = cluster.jobs.get(job_id)
-        if job is None or job.attempt != attempt or job_id not in cluster.active:
+        if job is None or job.attempt != attempt or job_id not in cluster.job_index.active:
             self._needed_us.pop((job_id, attempt), None)
             return
         if is_completing(job) or job.state != JobState.RUNNING:

@@ -163,7 +163,7 @@ class _Reader:
         self._held: dict[int, ev.JobSubmitted] = {}
         self._names: dict[int, str] = {}
         self._learn_names()
-        for job_id in cluster.active:
+        for job_id in cluster.job_index.active:
             self._started(cluster.jobs[job_id])
 
     def _learn_names(self) -> None:
@@ -211,14 +211,14 @@ class _Reader:
             found.notes.append(f"{plural(len(self._held), 'job')} held to the end: left out")
         if going:
             found.notes.append(f"{plural(len(going), 'job')} still running at the end: cut there")
-        waiting_on = len(cluster.pending.keys() - self._held.keys())
+        waiting_on = len(cluster.job_index.pending.keys() - self._held.keys())
         if waiting_on:
             found.notes.append(
                 f"{plural(waiting_on, 'job')} still waiting at the end: left out, since "
                 "nobody knows how long they would have run"
             )
-        if cluster.pending:
-            waiting = {self._key(cluster.jobs[one])[0] for one in cluster.pending}
+        if cluster.job_index.pending:
+            waiting = {self._key(cluster.jobs[one])[0] for one in cluster.job_index.pending}
             started = {key[0] for key in found.runs}
             found.actions = [
                 action

@@ -16,9 +16,10 @@ from pyslurm_ng.ctld.rules.orders.job_orders import Steering
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import choose_nodes
 from pyslurm_ng.ctld.rules.reservation.reservations import deletion
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_remote
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.license_server import is_remote
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
@@ -101,7 +102,7 @@ def change_jobs(
 
 
 def _nodes(cluster: Cluster, names: Iterable[str]) -> list[Node]:
-    ids = (cluster.node_by_name.get(name) for name in names)
+    ids = (cluster.node_index.by_name.get(name) for name in names)
     return [cluster.node(node_id) for node_id in ids if node_id is not None]
 
 
@@ -133,7 +134,7 @@ def _change_partition(cluster: Cluster, deed: act.PartitionChanged, now_us: int)
 def _delete_partition(cluster: Cluster, name: str, now_us: int) -> list[ev.AnyEvent] | str:
     if name not in cluster.partitions:
         return []
-    for job_id in [*cluster.pending, *cluster.active]:
+    for job_id in [*cluster.job_index.pending, *cluster.job_index.active]:
         if name in cluster.jobs[job_id].partition.split(","):
             return f"the deletion of partition {name}, which jobs still use"
     return [ev.PartitionDeleted(now_us, name)]

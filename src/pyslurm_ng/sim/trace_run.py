@@ -123,7 +123,7 @@ class TraceRun:
     def _purge(self) -> None:
         self._will_purge = False
         self.controller.tick()
-        if self.controller.cluster.ended:
+        if self.controller.cluster.job_index.ended:
             self._purge_later()
 
     def _run_time_us(self, job_id: int) -> int:

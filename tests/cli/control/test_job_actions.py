@@ -149,7 +149,7 @@ def test_requeue_of_a_running_job_starts_a_new_attempt(monkeypatch: pytest.Monke
 def test_suspend_frees_cores_and_resume_wants_them_back(monkeypatch: pytest.MonkeyPatch) -> None:
     """A suspended job's memory stays its own."""
     reference = queue()
-    use = reference.cluster.use[reference.cluster.node_by_name["n4"]]
+    use = reference.cluster.node_index.use[reference.cluster.node_index.by_name["n4"]]
     assert run(monkeypatch, reference, "root", "scontrol suspend 23").code == 0
     assert (use.cpus, use.mem_mib) == (0, 4000)
     assert run(monkeypatch, reference, "alice", "scontrol resume 23").code == 1
@@ -347,7 +347,7 @@ def test_update_of_one_array_task_splits_it(monkeypatch: pytest.MonkeyPatch) -> 
     reference = queue()
     assert run(monkeypatch, reference, "alice", "scontrol update JobId=27_3 TimeLimit=2").code == 0
     cluster = reference.cluster
-    task = cluster.jobs[cluster.arrays[27][3]]
+    task = cluster.jobs[cluster.job_index.arrays[27][3]]
     assert (task.time_limit_min, cluster.jobs[27].time_limit_min) == (2, 5)
 
 

@@ -81,7 +81,7 @@ def test_the_schedulers_log_has_only_its_lines() -> None:
 def test_nodes_that_are_no_longer_configured_are_counted() -> None:
     """Their jobs are lost to the very reconfiguration that took their names."""
     cluster = cluster_of()
-    gone = cluster.node_by_name.pop("n2")
+    gone = cluster.node_index.by_name.pop("n2")
     cluster.nodes[gone] = None
     lines = Lines()
     down = [ev.NodesDown(START_US, ids, "Node removed") for ids in ((gone,), (0, gone))]

@@ -137,7 +137,7 @@ def test_a_lost_node_owes_nothing(room: SenderRoom) -> None:
     room.start_job()
     room.sync()
     ((name, _),) = room.orders()
-    node_id = room.cluster.node_by_name[name]
+    node_id = room.cluster.node_index.by_name[name]
     room.cluster.duties.pop(node_id)
     room.clock.at_us += RETRY_US + 1
     room.sender.tick()
@@ -161,12 +161,12 @@ def test_a_heartbeat_of_an_unknown_node_asks_it_to_register(room: SenderRoom) ->
     room.say("n3", nm.Heartbeat(150, 900))
     asked = [peer for peer, sent in room.wire.sent if isinstance(sent, nm.NodeRegisterAgain)]
     assert asked == ["n3"]
-    assert room.soft.node_load[room.cluster.node_by_name["n3"]].cpu_load_hundredths == 150
+    assert room.soft.node_load[room.cluster.node_index.by_name["n3"]].cpu_load_hundredths == 150
 
 
 def test_a_silent_node_that_speaks_answers_again(room: SenderRoom) -> None:
     """The `*` goes."""
-    node_id = room.cluster.node_by_name["n1"]
+    node_id = room.cluster.node_index.by_name["n1"]
     room.writer.record([ev.NodesSilent(time_us=START_US, node_ids=(node_id,), silent=True)])
     before = room.cluster.node(node_id).flags
     room.say("n1", nm.Heartbeat())
@@ -185,7 +185,7 @@ def test_a_node_taken_out_of_service_ends_what_it_was_relieved_of(room: SenderRo
     job_id = room.start_job()
     room.sync()
     name = room.orders()[0][0]
-    node_id = room.cluster.node_by_name[name]
+    node_id = room.cluster.node_index.by_name[name]
     room.wire.sent.clear()
     room.writer.record(nodes_down(room.cluster, (node_id,), "power supply", START_US))
     assert room.wire.sent == []
@@ -333,7 +333,7 @@ def test_a_node_with_a_wrong_clock_is_not_dead(room: SenderRoom) -> None:
     room.start_job()
     room.sync()
     ((name, _),) = room.orders()
-    node = room.cluster.node(room.cluster.node_by_name[name])
+    node = room.cluster.node(room.cluster.node_index.by_name[name])
     peer = Peer(0, 0, 0, "node", name, "h", "slurm")
     timeout_us = conf_of().slurmd_timeout * 1_000_000
     for cause in ("from_future", "expired"):

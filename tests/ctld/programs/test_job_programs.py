@@ -340,7 +340,7 @@ def test_the_epilog_holds_the_job_and_not_its_nodes() -> None:
     scene.script_ends(job, 4 << 8)
     clean(scene, job)
     assert job.flags & JobFlag.COMPLETING
-    assert not any(use.allocs for use in scene.cluster.use)
+    assert not any(use.allocs for use in scene.cluster.node_index.use)
     (run,) = scene.runs
     assert (run.program, run.limit_s) == ("/etc/epilog", 40)
     assert run.environment["SLURM_JOB_EXIT_CODE"] == "1024"

@@ -214,7 +214,7 @@ def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> No
     (running,) = (other.job_id for other in scene.cluster.jobs.values() if other is not job)
     assert [(item.kind, item.name) for item in found.holders] == [("limit", f"{job.job_id}_0")]
     assert found.start_us == scene.now_us + 60 * MINUTE_US
-    assert running in scene.cluster.active
+    assert running in scene.cluster.job_index.active
     assert [(item.option, item.start_us) for item in found.sooner] == [
         ("a higher ArrayTaskThrottle", scene.now_us)
     ]

@@ -115,12 +115,12 @@ def max_requeue(scene: ReservationSite) -> Job:
 
 
 def node_fields(scene: ReservationSite, name: str, **fields: object) -> None:
-    node_id = scene.cluster.node_by_name[name]
+    node_id = scene.cluster.node_index.by_name[name]
     scene.apply([ev.NodeUpdated(scene.now_us, (node_id,), fields)])
 
 
 def down(scene: ReservationSite, name: str) -> None:
-    node_id = scene.cluster.node_by_name[name]
+    node_id = scene.cluster.node_index.by_name[name]
     scene.apply(nodes_down(scene.cluster, (node_id,), "fan", scene.now_us))
 
 

@@ -78,7 +78,7 @@ def test_a_pass_comes_back_for_what_was_held_back() -> None:
 def test_a_clean_job_holds_nothing_back() -> None:
     """Its last node has reported."""
     cluster = completing()
-    (job_id,) = cluster.active
+    (job_id,) = cluster.job_index.active
     job = cluster.jobs[job_id]
     (node_id,) = job.nodes_pending
     (duty_id,) = cluster.duties[node_id]

@@ -71,4 +71,4 @@ def test_a_second_in_which_jobs_time_out_and_nodes_fall_silent() -> None:
         apply_all(cluster, timers.due(cluster, CONF, {0: START_US}, now_us))
         assert check(cluster) == []
     assert cluster.jobs[elsewhere].state == JobState.TIMEOUT
-    assert not cluster.use[0].allocs
+    assert not cluster.node_index.use[0].allocs

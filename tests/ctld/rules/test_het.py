@@ -17,8 +17,7 @@ from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import is_completing
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
@@ -181,7 +180,7 @@ def test_the_leaders_end_is_the_end_of_all() -> None:
     assert {(job.state, job.exit_code) for job in room.parts} == {(JobState.FAILED, 3 << 8)}
     assert all(is_completing(job) for job in room.parts)
     room.clean()
-    assert all(job.job_id in room.cluster.ended for job in room.parts)
+    assert all(job.job_id in room.cluster.job_index.ended for job in room.parts)
 
 
 def test_time_limit_of_one_component_ends_all() -> None:

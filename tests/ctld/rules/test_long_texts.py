@@ -59,7 +59,7 @@ def array(text: str) -> object:
 
 
 def user_hostlist(text: str) -> object:
-    return hostlist.expand(text, len(CLUSTER.node_by_name) + hostlist.REPEATS)
+    return hostlist.expand(text, len(CLUSTER.node_index.by_name) + hostlist.REPEATS)
 
 
 Parser = Callable[[str], object]

@@ -69,7 +69,7 @@ class Loss(Site):
     def go_on(self, seconds: int = 5) -> None:
         """Let time pass, and a pass start what may start."""
         self.pass_time(seconds)
-        self.apply(timers.begin_times(self.cluster, self.now_us, self.cluster.ineligible))
+        self.apply(timers.begin_times(self.cluster, self.now_us, self.cluster.job_index.ineligible))
         self.run_pass()
 
     def report(self, report: nm.Report) -> None:
@@ -153,9 +153,9 @@ def test_the_loss_of_many_nodes_is_judged_job_by_job() -> None:
             return super().__contains__(item)
 
     gone = Counted(ids)
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         lost_runs.lost(cluster, cluster.jobs[job_id], gone, START_US, node_loss="confirmed")
-    assert 2000 <= looks <= 2 * len(cluster.active)
+    assert 2000 <= looks <= 2 * len(cluster.job_index.active)
 
 
 @pytest.mark.parametrize("policy", ["confirmed", "lease"])
@@ -334,7 +334,7 @@ def test_what_is_known_survives_a_restart() -> None:
     loss = Loss("confirmed")
     again = Cluster.from_bytes(loss.cluster.to_bytes())
     assert again.jobs[loss.job.job_id].lost_runs == loss.job.lost_runs
-    assert again.lost_on == {loss.name: {loss.job.job_id: None}}
+    assert again.job_index.lost_on == {loss.name: {loss.job.job_id: None}}
     event = ev.LostRunsChanged(loss.now_us, loss.job.job_id, loss.job.lost_runs)
     assert ev.decode_batch(ev.encode_batch([event])) == [event]
 

@@ -126,9 +126,9 @@ def test_it_leaves_when_the_reservations_job_comes() -> None:
     victim = scene.cluster.jobs[told[0].job_id]
     assert victim.preempt_end_us == scene.now_us + 5 * MINUTE_US
     scene.now_us += 5 * MINUTE_US
-    scene.apply(grace_over(scene.cluster, scene.now_us, scene.cluster.leaving))
+    scene.apply(grace_over(scene.cluster, scene.now_us, scene.cluster.job_index.leaving))
     assert victim.state == JobState.PREEMPTED or victim.state == JobState.PENDING
-    assert mine.job_id in scene.cluster.claims
+    assert mine.job_id in scene.cluster.job_index.claims
 
 
 def test_who_preempts_elsewhere_is_not_lent_nodes_as_well() -> None:

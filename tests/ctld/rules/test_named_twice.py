@@ -28,7 +28,7 @@ def cancel(room: Site, *texts: str) -> None:
 
 def states(room: Site, array: Job) -> dict[int, str]:
     """Return the states of the tasks that have records of their own."""
-    found = room.cluster.arrays.get(array.job_id, {})
+    found = room.cluster.job_index.arrays.get(array.job_id, {})
     return {task: JobState(room.cluster.jobs[one].state).name for task, one in found.items()}
 
 
@@ -82,7 +82,7 @@ def test_a_running_job_is_steered_once(kind: str) -> None:
     array, plain = room.job(array="1-2"), room.job()
     for _ in range(3):
         room.run_pass()
-    task = room.cluster.arrays[array.job_id][1]
+    task = room.cluster.job_index.arrays[array.job_id][1]
     names = [str(plain.job_id)] * 2 + [f"{array.job_id}_1", str(array.job_id), str(task)]
     if kind == "suspend":
         outcome = suspend_jobs(room.cluster, SuspendJobs(ID, names), room.context(ROOT))
@@ -111,4 +111,4 @@ def test_no_order_of_ids_breaks_the_cluster(requests: list[list[str]], kills: bo
     for words in requests:
         cancel(room, *(word.format(*ids) for word in words))
     cancel(room, *map(str, ids))
-    assert not room.cluster.pending
+    assert not room.cluster.job_index.pending

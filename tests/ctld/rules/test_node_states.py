@@ -178,8 +178,8 @@ def test_from_each_cell_the_node_comes_back(
     apply_all(cluster, register(cluster, N1, WHOLE, [], conf_of(), LATER_US))
     node = cluster.node(N1)
     assert seen(cluster, None) == "idle", node
-    assert cluster.columns.usable[N1]
-    assert not cluster.use[N1].allocs
+    assert cluster.node_index.columns.usable[N1]
+    assert not cluster.node_index.use[N1].allocs
     assert check(cluster) == []
     assert running(cluster, node_list="n1").state == JobState.RUNNING
 

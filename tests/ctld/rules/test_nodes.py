@@ -73,7 +73,7 @@ def test_too_little_hardware(fields: dict[str, object], reason: str) -> None:
     node = registered(cluster, with_fields(**fields))
     assert node.flags & NodeFlag.INVALID_REG
     assert node.reason.startswith(reason)
-    assert not cluster.columns.usable[0]
+    assert not cluster.node_index.columns.usable[0]
     node = registered(cluster)
     assert not node.flags & (NodeFlag.INVALID_REG | NodeFlag.DRAIN)
     assert node.reason == ""

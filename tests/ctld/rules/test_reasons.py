@@ -72,7 +72,7 @@ def test_slurms_words_take_the_place_of_the_name(
 def test_who_lost_a_qos_goes_on_when_it_is_back() -> None:
     scene = ReservationSite(ENFORCED)
     job = invalid_qos(scene)
-    others = [*scene.cluster.active]
+    others = [*scene.cluster.job_index.active]
     for other in others:
         scene.ended(scene.cluster.jobs[other], 0)
     scene.run_pass()

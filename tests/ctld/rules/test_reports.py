@@ -49,7 +49,7 @@ def test_end_of_a_script(
     assert (step.step_id, step.state, step.exit_code) == (STEP_BATCH, step_state, status)
     assert step.usage == Usage(user_us=5)
     assert not cluster.duties
-    assert not cluster.use[0].allocs
+    assert not cluster.node_index.use[0].allocs
 
 
 def test_who_ends_a_step_for_its_memory_is_root() -> None:

@@ -95,7 +95,9 @@ def test_an_array_that_is_over_runs_again_as_a_whole() -> None:
     array = scene.job(array="1-3")
     while array.array_pending:
         scene.run_pass()
-    tasks = [scene.cluster.jobs[one] for one in scene.cluster.arrays[array.job_id].values()]
+    tasks = [
+        scene.cluster.jobs[one] for one in scene.cluster.job_index.arrays[array.job_id].values()
+    ]
     root, name = scene.context(ROOT), [str(array.job_id)]
     for task in tasks:
         scene.ended(task, 0)
@@ -113,9 +115,9 @@ def test_a_run_that_is_put_back_gives_back_its_licences() -> None:
     job_id = submit(cluster, JobRequest(licenses="matlab:3"))
     run_pass(cluster)
     job = cluster.jobs[job_id]
-    assert cluster.licenses_used == {"matlab": 3}
+    assert cluster.job_counts.licenses_used == {"matlab": 3}
     apply(cluster, ev.JobCompleting(START_US, job_id, JobState.CANCELLED, 0, 0, 0, (),
                                     flags=int(JobFlag.REQUEUED)))  # fmt: skip
     apply(cluster, requeued(job, int(JobFlag.REQUEUED), START_US))
-    assert cluster.licenses_used == {"matlab": 0}
+    assert cluster.job_counts.licenses_used == {"matlab": 0}
     assert job.licenses_alloc == ""

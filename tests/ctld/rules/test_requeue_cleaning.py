@@ -12,9 +12,9 @@ from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DutiesDone
-from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy

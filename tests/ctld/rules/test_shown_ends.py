@@ -42,7 +42,7 @@ def test_a_waiting_job_ends_when_its_deadline_cannot_be_kept() -> None:
     assert job.state == JobState.PENDING
     tick(cluster, START_US + 11 * SECOND_US)
     assert (job.state, job.reason, job.exit_code) == (JobState.DEADLINE, Reason.DeadLine, 1)
-    assert cluster.with_deadline == {}
+    assert cluster.job_index.with_deadline == {}
 
 
 def test_the_shortest_time_it_accepts_decides_whether_a_deadline_can_be_kept() -> None:

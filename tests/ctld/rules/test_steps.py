@@ -233,14 +233,18 @@ def test_step_ends_at_its_own_time_limit() -> None:
     job = running(cluster, ntasks=1)
     reply = granted(cluster, job, time_limit_min=1)
     minute_us = START_US + 60_000_000
-    assert steps.step_time_limits(cluster, cluster.active, START_US, minute_us - 1, 1) == []
+    assert (
+        steps.step_time_limits(cluster, cluster.job_index.active, START_US, minute_us - 1, 1) == []
+    )
     (event,) = steps.step_time_limits(
-        cluster, cluster.active, minute_us - 1, minute_us, cluster.next_duty_id
+        cluster, cluster.job_index.active, minute_us - 1, minute_us, cluster.next_duty_id
     )
     assert isinstance(event, ev.JobSignalled)
     assert (event.step_id, event.signal) == (reply.step_id, 9)
     apply(cluster, event)
-    assert steps.step_time_limits(cluster, cluster.active, minute_us, minute_us + 5, 9) == []
+    assert (
+        steps.step_time_limits(cluster, cluster.job_index.active, minute_us, minute_us + 5, 9) == []
+    )
 
 
 def test_allocation_ends_with_its_commands_status() -> None:

@@ -56,12 +56,12 @@ def test_a_job_is_looked_at_from_its_begin_time_on() -> None:
     job_id = submit(cluster, JobRequest(partition="main"), time_limit_min=10)
     fields = {"begin_us": begin_us, "eligible_us": 0}
     apply(cluster, ev.JobUpdated(START_US, job_id, fields))
-    assert not begin_times(cluster, begin_us - 1, cluster.ineligible)
+    assert not begin_times(cluster, begin_us - 1, cluster.job_index.ineligible)
     assert not snapshot(cluster, begin_us - 1).waiting
-    assert begin_times(cluster, begin_us, cluster.ineligible) == [
+    assert begin_times(cluster, begin_us, cluster.job_index.ineligible) == [
         ev.JobEligible(time_us=begin_us, job_id=job_id)
     ]
-    apply_all(cluster, begin_times(cluster, begin_us, cluster.ineligible))
+    apply_all(cluster, begin_times(cluster, begin_us, cluster.job_index.ineligible))
     assert [job.job_id for job in snapshot(cluster, begin_us).waiting] == [job_id]
 
 
@@ -69,10 +69,10 @@ def test_held_jobs_are_not_looked_at_every_second_and_go_on_once_released() -> N
     cluster = cluster_of()
     job_id = submit(cluster, JobRequest())
     apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": 0, "eligible_us": 0}))
-    assert not cluster.ineligible
+    assert not cluster.job_index.ineligible
     apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": NO_VAL}))
     assert check(cluster) == []
-    assert begin_times(cluster, START_US, cluster.ineligible) == [
+    assert begin_times(cluster, START_US, cluster.job_index.ineligible) == [
         ev.JobEligible(time_us=START_US, job_id=job_id)
     ]
 
@@ -83,7 +83,7 @@ def test_a_held_job_is_looked_at_while_it_depends_on_others() -> None:
     job_id = submit(cluster, JobRequest())
     held = {"priority": 0, "eligible_us": 0, "dependencies": to_builtins(terms)}
     apply(cluster, ev.JobUpdated(START_US, job_id, held))
-    assert list(cluster.ineligible) == [job_id]
+    assert list(cluster.job_index.ineligible) == [job_id]
     apply(cluster, ev.DependencyChanged(START_US, job_id, (), dependency_any=False))
-    assert not cluster.ineligible
+    assert not cluster.job_index.ineligible
     assert check(cluster) == []

@@ -247,7 +247,7 @@ def test_injected_exceptions_never_stop_the_others(
     for _ in range(40):
         room.run(60)
         now_us = room.world.now_us
-        for job_id in [*room.cluster.active]:
+        for job_id in [*room.cluster.job_index.active]:
             end(room, job_id, now_us)
     states = {job.job_id: job.state for job in jobs}
     assert {job_id for job_id, state in states.items() if state == JobState.PENDING} == poisoned

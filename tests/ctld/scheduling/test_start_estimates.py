@@ -118,7 +118,7 @@ def test_the_estimate_is_what_the_next_pass_plans(seed: int) -> None:
             continue
         shown_us = site.controller.soft.expected_start_us[job_id]
         assert abs(shown_us - told.start_us) <= MINUTE_US, (told, shown_us - START_US)
-    assert site.controller.cluster.pending
+    assert site.controller.cluster.job_index.pending
 
 
 def test_who_is_held_or_is_alone_is_judged_by_what_runs() -> None:

@@ -117,10 +117,10 @@ def stored(cluster: Cluster) -> dict[str, object]:
     image = msgspec.msgpack.decode(cluster.to_bytes(), type=ClusterImage)
     everything = _named(image)
     for node in cluster.living_nodes():
-        use = cluster.use[node.node_id]
+        use = cluster.node_index.use[node.node_id]
         everything[f"used.{node.spec.name}.cpus"] = use.cpus
         everything[f"used.{node.spec.name}.mem_mib"] = use.mem_mib
-    for name, count in cluster.licenses_used.items():
+    for name, count in cluster.job_counts.licenses_used.items():
         everything[f"used.{name}"] = count
     return everything
 

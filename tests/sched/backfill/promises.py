@@ -147,7 +147,7 @@ class PromisingSite:
 
     def end_next(self) -> bool:
         """Let time pass until the next job is over or to start; return whether there was one."""
-        ends = {job_id: self._end_us(job_id) for job_id in self.cluster.active}
+        ends = {job_id: self._end_us(job_id) for job_id in self.cluster.job_index.active}
         if not ends and not self.promised_us:
             return False
         self.now_us = max(self.now_us, min((*ends.values(), *self.promised_us.values())))

@@ -142,7 +142,7 @@ def test_array_starts_as_many_tasks_as_its_limit_allows() -> None:
     cluster = cluster_of()
     master = submit(cluster, JobRequest(), ranges=((0, 99, 1),), array_limit=8)
     outcome = run_pass(cluster, plan=plan)
-    assert len(cluster.arrays[master]) == 8
+    assert len(cluster.job_index.arrays[master]) == 8
     assert cluster.jobs[master].array_pending == ((8, 99, 1),)
     assert outcome.waits[master].reason == Reason.JobArrayTaskLimit
 
@@ -152,7 +152,7 @@ def test_the_last_task_keeps_the_array_id() -> None:
     cluster = cluster_of()
     master = submit(cluster, JobRequest(), ranges=((1, 3, 1),))
     run_pass(cluster, plan=plan)
-    assert cluster.arrays[master][3] == master
+    assert cluster.job_index.arrays[master][3] == master
     assert cluster.jobs[master].array_task_id == 3
 
 

@@ -270,7 +270,7 @@ def test_every_start_can_be_made_and_every_job_has_a_reason(
             submit(cluster, JobRequest(ntasks=8), ranges=((0, 5, 1),))
         views = Views()
         views.foresee(history)
-        pending = set(cluster.pending)
+        pending = set(cluster.job_index.pending)
         plan = planner(snapshot(cluster, START_US, views), rules)
         assert {start.job_id for start in plan.starts} | set(plan.waits) == pending
         for start in plan.starts:

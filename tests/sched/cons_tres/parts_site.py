@@ -44,7 +44,7 @@ class PartsSite(Site):
     def run(self, minutes: int = 0) -> Plan:
         """Let time go by and jobs end, then schedule; nothing may be in use twice."""
         self.now_us += minutes * MINUTE_US
-        for job_id in list(self.cluster.active):
+        for job_id in list(self.cluster.job_index.active):
             job = self.cluster.jobs[job_id]
             if job.start_us + job.time_limit_min * MINUTE_US <= self.now_us:
                 self.end(job_id)

@@ -75,9 +75,9 @@ def test_no_two_jobs_share_a_core() -> None:
     run_pass(cluster, START_US, policy(conf))
     held = [cluster.jobs[job].nodes for job in jobs]
     assert [len(nodes) for nodes in held] == [1] * 8 + [0]
-    assert cluster.use[0].cpus == 16
-    cluster.give_back(jobs[0], [0], START_US)
-    assert cluster.columns.cpus_free[0] == 2
+    assert cluster.node_index.use[0].cpus == 16
+    cluster.node_index.give_back(jobs[0], [0], START_US)
+    assert cluster.node_index.columns.cpus_free[0] == 2
 
 
 def test_steps_have_what_is_charged() -> None:

@@ -238,15 +238,15 @@ def test_nothing_is_in_use_twice_at_any_time(
     site = PartsSite(2, select, scheduler)
     promised: dict[int, int] = {}
     for wants, minutes, gap in arrivals:
-        is_first = not site.cluster.pending
+        is_first = not site.cluster.job_index.pending
         job_id = site.add(minutes, **wants)
         plan = site.run(gap)
         if is_first and "gpu" in str(wants) and job_id in plan.expected_start_us:
             promised[job_id] = plan.expected_start_us[job_id]
     for _ in range(400):
-        if not site.cluster.pending:
+        if not site.cluster.job_index.pending:
             break
         site.run(1)
-    assert not site.cluster.pending
+    assert not site.cluster.job_index.pending
     for job_id, start_us in promised.items():
         assert site.cluster.jobs[job_id].start_us <= start_us + MINUTE_US

@@ -36,7 +36,7 @@ def test_force_lets_two_jobs_have_a_core_and_no_third() -> None:
         cores(site, job_id) for job_id in first
     )
     assert plan.expected_start_us[third] >= START_US + 60 * MINUTE_US
-    assert [site.cluster.use[node_id].cpus for node_id in range(4)] == [4] * 4
+    assert [site.cluster.node_index.use[node_id].cpus for node_id in range(4)] == [4] * 4
 
 
 def test_yes_shares_among_those_who_ask() -> None:
@@ -177,7 +177,7 @@ def test_cores_of_who_is_cleaning_up_are_shared_with_as_many_as_before() -> None
     for _ in range(2):
         site.add("twice", 4, nodes=4)
     site.run_pass()
-    first = next(iter(site.cluster.active))
+    first = next(iter(site.cluster.job_index.active))
     job = site.cluster.jobs[first]
     site.apply(job_end.complete(site.cluster, job, job_end.End(JobState.COMPLETED), site.now_us))
     late = site.add("twice", 4)
@@ -231,7 +231,7 @@ def test_no_core_has_more_jobs_than_its_rows(
         site.wait(31)
         loads: dict[tuple[int, str], Load] = {}
         busy: dict[int, int] = {}
-        for job_id in site.cluster.active:
+        for job_id in site.cluster.job_index.active:
             job = site.cluster.jobs[job_id]
             for alloc in job.nodes:
                 mask = int.from_bytes(alloc.cores, "little")

@@ -76,14 +76,14 @@ def test_nothing_but_cores_is_shared(
         submit(cluster, JobRequest(**fields), now_us)  # type: ignore[arg-type]
         run(cluster, text, now_us)
         now_us += gap * MINUTE_US
-        if gap and cluster.active:
-            end(cluster, next(iter(cluster.active)), now_us)
+        if gap and cluster.job_index.active:
+            end(cluster, next(iter(cluster.job_index.active)), now_us)
     run(cluster, text, now_us)
-    while cluster.active:
+    while cluster.job_index.active:
         now_us += MINUTE_US
-        end(cluster, next(iter(cluster.active)), now_us)
+        end(cluster, next(iter(cluster.job_index.active)), now_us)
         run(cluster, text, now_us)
-    assert not cluster.pending
+    assert not cluster.job_index.pending
 
 
 @pytest.mark.parametrize("select", ["CR_Core_Memory", "CR_Socket_Memory"])

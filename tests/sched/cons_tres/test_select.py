@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.model.cluster import id_ranges
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import NodeGres, NodeSpec
+from pyslurm_ng.model.node import NodeGres, NodeSpec, id_ranges
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import pick_cores

@@ -176,7 +176,7 @@ def test_no_job_is_ever_started_in_part(
                 jobs.append(submit_het(cluster, *parts, time_limit_min=limit))
         view = snapshot(cluster, START_US)
         again = Planner()(view, rules)
-        pending = set(cluster.pending)
+        pending = set(cluster.job_index.pending)
         plan = run_pass(cluster, rules=rules)
         assert plan.starts == again.starts
         assert plan.expected_start_us == again.expected_start_us

@@ -151,7 +151,7 @@ def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
     run_pass(cluster)
     second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4}))}
-    active = [cluster.jobs[job_id] for job_id in cluster.active]
+    active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
     running = [(one, given(one.nodes, "", None, 60)) for one in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, RULES, second)
@@ -279,7 +279,7 @@ def test_a_limit_below_what_a_job_asks_for_is_never_met_by_waiting() -> None:
             "small": Qos(1, "small", limits=limits),
             "normal": Qos(2, "normal"),
         }
-        active = [cluster.jobs[one] for one in cluster.active]
+        active = [cluster.jobs[one] for one in cluster.job_index.active]
         for one in active:
             apply(cluster, ev.JobUpdated(START_US, one.job_id, {"qos": "small"}))
         running = [(one, given(one.nodes, "", None, 60)) for one in active]
@@ -399,7 +399,7 @@ def start_of(cluster: Cluster, job_id: int) -> int:
             apply_all(cluster, dispatch(cluster, start, now_us))
         if cluster.jobs[job_id].start_us:
             break
-        ends = {one: ends_us(cluster, one) for one in cluster.active}
+        ends = {one: ends_us(cluster, one) for one in cluster.job_index.active}
         now_us = min(ends.values())
         for one, end_us in ends.items():
             if end_us == now_us:
@@ -466,7 +466,7 @@ def test_another_qos_may_be_sooner() -> None:
         "normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4})),
         "high": Qos(2, "high"),
     }
-    active = [cluster.jobs[job_id] for job_id in cluster.active]
+    active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
     running = [(one, given(one.nodes, "", None, 60)) for one in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, RULES, second, qos=("normal", "high"))
@@ -533,7 +533,7 @@ def test_who_is_behind_a_limit_is_not_ahead() -> None:
     cluster = full_but_one()
     for _ in range(2):
         submit(cluster, whole(4, qos="small"), time_limit_min=10)
-    for job_id in cluster.pending:
+    for job_id in cluster.job_index.pending:
         apply(cluster, ev.JobUpdated(START_US, job_id, {"qos": "small"}))
     behind = submit(cluster, whole(4), time_limit_min=10)
     qos = {"small": Qos(1, "small", limits=Limits(grp_tres={"cpu": 2}))}
@@ -624,7 +624,7 @@ def test_no_preemption_is_offered_where_a_limit_holds_all_the_same() -> None:
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 64}))}
     running = [
         (one, given(one.nodes, "", None, 600))
-        for one in (cluster.jobs[job_id] for job_id in cluster.active)
+        for one in (cluster.jobs[job_id] for job_id in cluster.job_index.active)
     ]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, rules, waiting, ["debug"])

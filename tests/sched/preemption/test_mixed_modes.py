@@ -79,7 +79,7 @@ class MixedSite(PreemptionSite):
 
     def go_on(self) -> None:
         """Plan, do all of it, and let those who share cores take turns."""
-        running = set(self.cluster.active)
+        running = set(self.cluster.job_index.active)
         for item in self.run_pass().preemptions:
             assert running.issuperset(victim for victim, _ in item.victims)
         if self.is_sliced:
@@ -91,10 +91,10 @@ class MixedSite(PreemptionSite):
         """See that nobody is beside a job that shares with none, and memory is given once."""
         cluster = self.cluster
         for node in cluster.living_nodes():
-            allocs = cluster.use[node.node_id].allocs
+            allocs = cluster.node_index.use[node.node_id].allocs
             assert sum(held.mem_mib for held in allocs.values()) <= node.spec.real_memory_mib
             alone = taken = 0
-            for job_id in allocs.keys() - cluster.suspended:
+            for job_id in allocs.keys() - cluster.job_index.suspended:
                 cores = int.from_bytes(allocs[job_id].cores, "little")
                 assert not cores & alone, job_id
                 if cluster.jobs[job_id].rows <= 1:
@@ -118,13 +118,13 @@ def test_everybody_runs_in_the_end(seed: int) -> None:
             site.wait(random.choice((5, 31, 61)))
         site.go_on()
     for _ in range(400):
-        if not site.cluster.active and not site.cluster.pending:
+        if not site.cluster.job_index.active and not site.cluster.job_index.pending:
             break
         site.now_us += MINUTE_US
         site.apply(timers.due(site.cluster, site.conf, {}, site.now_us))
         site.clean_up()
         site.go_on()
-    assert not site.cluster.pending
-    assert not any(site.cluster.licenses_used.values())
+    assert not site.cluster.job_index.pending
+    assert not any(site.cluster.job_counts.licenses_used.values())
     over = {JobState(job.state) for job in site.cluster.jobs.values()}
     assert over <= {JobState.TIMEOUT, JobState.PREEMPTED}

@@ -388,7 +388,7 @@ def test_claim_ends_when_its_job_is_held_or_changed() -> None:
     site.run_pass()
     site.apply_one(ev.JobUpdated(site.now_us, high, {"priority": 0, "reason": 0}))
     site.run_pass()
-    assert not site.cluster.jobs[high].claim and not site.cluster.claims
+    assert not site.cluster.jobs[high].claim and not site.cluster.job_index.claims
 
 
 def test_job_starts_elsewhere_if_room_comes_first() -> None:
@@ -406,7 +406,7 @@ def test_job_starts_elsewhere_if_room_comes_first() -> None:
     site.apply_one(ev.NodesReturned(site.now_us, tuple(where)))
     site.run_pass()
     assert site.state(high) == JobState.RUNNING and site.nodes(high) == where
-    assert not site.cluster.claims
+    assert not site.cluster.job_index.claims
 
 
 JOBS = st.lists(
@@ -478,9 +478,9 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
     for _ in range(40):
         pass_on(site)
         for job_id in ids:
-            if job_id in site.cluster.pending:
+            if job_id in site.cluster.job_index.pending:
                 assert site.now_us <= promised.get(job_id, site.now_us)
-        if not site.cluster.pending.keys() & set(ids):
+        if not site.cluster.job_index.pending.keys() & set(ids):
             break
 
 
@@ -527,7 +527,7 @@ def test_while_others_leave_for_a_job_its_limit_counts_what_it_will_have() -> No
     plan = Planner()(view, site.policy)
     assert [start.job_id for start in plan.starts] == []
     assert plan.waits[second].reason == Reason.QOSGrpCpuLimit
-    assert first in site.cluster.claims and not plan.lost_claims
+    assert first in site.cluster.job_index.claims and not plan.lost_claims
 
 
 def test_a_claim_over_a_limit_is_given_up() -> None:

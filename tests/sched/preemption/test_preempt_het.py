@@ -100,7 +100,7 @@ def test_a_claim_that_lost_a_component_is_given_up() -> None:
     site.apply(preempt.lost_claims(site.cluster, parts[1:], site.now_us))
     plan = site.run_pass()
     assert plan.lost_claims == parts[:1]
-    assert not site.cluster.claims
+    assert not site.cluster.job_index.claims
     site.clean_up()
     site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
@@ -192,7 +192,7 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
     for _ in range(20):
         pass_on(site)
         for job_id in ids:
-            if job_id in site.cluster.pending:
+            if job_id in site.cluster.job_index.pending:
                 assert site.now_us <= promised.get(job_id, site.now_us)
-        if not site.cluster.pending.keys() & set(ids):
+        if not site.cluster.job_index.pending.keys() & set(ids):
             break

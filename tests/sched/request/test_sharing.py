@@ -308,7 +308,7 @@ def test_strangers_never_meet(jobs: list[tuple[int, str, str, int, int, int]], s
         _judge(cluster)
         ends = [
             cluster.jobs[one].start_us + cluster.jobs[one].time_limit_min * MINUTE_US
-            for one in cluster.active
+            for one in cluster.job_index.active
         ]
         if not ends:
             break
@@ -320,7 +320,7 @@ def _judge(cluster: Cluster) -> None:
     for node_id in range(4):
         here = [
             (job, alloc)
-            for job in (cluster.jobs[one] for one in cluster.active)
+            for job in (cluster.jobs[one] for one in cluster.job_index.active)
             for alloc in job.nodes
             if alloc.node_id == node_id
         ]

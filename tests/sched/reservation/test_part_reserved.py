@@ -45,13 +45,13 @@ def test_the_rest_of_a_node_is_for_others() -> None:
     """Inside only the reserved cores are used, outside only the others."""
     here = room()
     part = here.make(nodes="n1", corecnt=2)
-    assert cores_of(part) == {here.cluster.node_by_name["n1"]: 0b11}
+    assert cores_of(part) == {here.cluster.node_index.by_name["n1"]: 0b11}
     here.advance()
     for who, name in ((ALICE, "r"), (BOB, "")):
         for _ in range(20):
             here.job(who, reservation=name, node_list="n1", time_limit_min=60)
     here.run_pass()
-    node_id = here.cluster.node_by_name["n1"]
+    node_id = here.cluster.node_index.by_name["n1"]
     held = cores(here)
     whole = (1 << here.cluster.node(node_id).spec.cores_per_socket
              * here.cluster.node(node_id).spec.sockets) - 1  # fmt: skip
@@ -76,7 +76,7 @@ def test_a_job_of_the_whole_node_waits_for_the_end() -> None:
 def test_counts_are_totals_or_of_each_node() -> None:
     """CoreCnt is a total, with NodeCnt spread evenly, with Nodes one number for each."""
     here = room()
-    ids = here.cluster.node_by_name
+    ids = here.cluster.node_index.by_name
     total = here.make("total", corecnt=3, partitionname="main")
     assert sum(mask.bit_count() for mask in cores_of(total).values()) == 3
     even = here.make("even", corecnt=3, nodecnt=2, partitionname="main")
@@ -108,7 +108,7 @@ def test_cpus_are_counted_as_cores_are() -> None:
         made = here.make(f"r{number}", **words)
         assert sorted(mask.bit_count() for mask in cores_of(made).values()) == counts, words
     every = [cores_of(item) for item in here.cluster.reservations.values()]
-    for node_id in here.cluster.node_by_name.values():
+    for node_id in here.cluster.node_index.by_name.values():
         masks = [parts.get(node_id, 0) for parts in every]
         assert sum(masks) == masks[0] | masks[1] | masks[2] | masks[3], "shared cores"
 
@@ -145,9 +145,9 @@ def test_an_update_asks_anew() -> None:
     here.make("other", nodes="n1", corecnt=2)
     here.make(nodes="n1", corecnt=4)
     here.advance()
-    node_id = here.cluster.node_by_name["n1"]
+    node_id = here.cluster.node_index.by_name["n1"]
     assert cores_of(here.cluster.reservations["r"]) == {node_id: 0b111100}
-    assert node_id not in here.cluster.reserved
+    assert node_id not in here.cluster.node_index.reserved
     for asked, cores_now in (({"corecnt": 2}, 0b1100), ({"tres": "cpu=3"}, 0b11100)):
         outcome = here.reserve("r", create=False, **asked)
         assert not isinstance(outcome, Reject), outcome

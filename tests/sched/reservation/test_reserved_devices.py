@@ -181,7 +181,7 @@ def test_nobody_outside_ever_holds_a_reserved_device(
             break
         current = here.cluster.reservations["r"]
         parts = made.parts()
-        for job_id in here.cluster.active:
+        for job_id in here.cluster.job_index.active:
             job = here.cluster.jobs[job_id]
             if job.state != JobState.RUNNING or not current.is_active:
                 continue

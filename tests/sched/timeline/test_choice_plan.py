@@ -244,7 +244,7 @@ def test_whoever_starts_has_what_it_asked_for(
             _judge(cluster, cluster.jobs[start.job_id])
         ends = [
             cluster.jobs[one].start_us + cluster.jobs[one].time_limit_min * MINUTE_US
-            for one in cluster.active
+            for one in cluster.job_index.active
         ]
         if not ends:
             break

@@ -65,7 +65,7 @@ def test_starts_stand_and_every_job_has_a_start_or_a_reason(
     for queue in (first, second):
         for request, limit in queue:
             submit(cluster, request, time_limit_min=limit)
-        pending = set(cluster.pending)
+        pending = set(cluster.job_index.pending)
         plan = run_pass(cluster, rules=rules)
         started = {start.job_id for start in plan.starts}
         assert started | set(plan.waits) == pending
@@ -84,7 +84,7 @@ def test_jobs_behind_change_nothing_for_those_before(
         submit(cluster, request, time_limit_min=limit)
     run_pass(cluster)
     later_us = START_US + MINUTE_US
-    for job_id in list(cluster.pending):
+    for job_id in list(cluster.job_index.pending):
         cluster.jobs[job_id].priority = 0
         cluster.jobs[job_id].reason = Reason.JobHeldUser
     for request, limit in waiting:

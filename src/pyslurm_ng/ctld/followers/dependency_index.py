@@ -21,7 +21,7 @@ class DependencyIndex:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._changed: dict[int, None] = dict.fromkeys(cluster.ineligible)
+        self._changed: dict[int, None] = dict.fromkeys(cluster.job_index.ineligible)
         self._timed: set[int] = set()  # jobs with a term that time may settle
         self._moments: list[tuple[int, int]] = []  # (time, job id), a heap; stale ones do no harm
 
@@ -31,10 +31,10 @@ class DependencyIndex:
         for event in events:
             job_ids = touched_jobs(event)
             if job_ids == EVERYTHING:
-                self._changed = dict.fromkeys(cluster.ineligible)
+                self._changed = dict.fromkeys(cluster.job_index.ineligible)
                 continue
             for job_id in job_ids:
-                if job_id in cluster.ineligible:
+                if job_id in cluster.job_index.ineligible:
                     self._changed[job_id] = None
                 if self._timed:
                     self._note_dependents(job_id)
@@ -43,7 +43,7 @@ class DependencyIndex:
         cluster = self._cluster
         job = cluster.jobs.get(job_id)
         for target in {job_id, job.array_job_id if job is not None else 0}:
-            for waiting in cluster.dependents.get(target, ()):
+            for waiting in cluster.job_index.dependents.get(target, ()):
                 if waiting in self._timed:
                     self._changed[waiting] = None
 
@@ -59,7 +59,7 @@ class DependencyIndex:
         found: list[int] = []
         for job_id in self._changed:
             self._timed.discard(job_id)
-            if job_id not in cluster.ineligible:
+            if job_id not in cluster.job_index.ineligible:
                 continue
             job = cluster.jobs[job_id]
             try:

@@ -31,7 +31,7 @@ class HetFollower:
     def begin(self) -> None:
         """Look at all components that wait or run: a stop may have come between two ends."""
         cluster = self._writer.cluster
-        for index in (cluster.pending, cluster.active):
+        for index in (cluster.job_index.pending, cluster.job_index.active):
             for job_id in index:
                 self._note(cluster.jobs[job_id].het_job_id)
 

@@ -25,7 +25,7 @@ class LimitIndex:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._changed: dict[int, None] = dict.fromkeys(cluster.active)
+        self._changed: dict[int, None] = dict.fromkeys(cluster.job_index.active)
         self._moments: list[tuple[int, int]] = []  # (time, job id), a heap; stale ones do no harm
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
@@ -33,10 +33,10 @@ class LimitIndex:
         for event in events:
             job_ids = touched_jobs(event)
             if job_ids == EVERYTHING or isinstance(event, _CHANGE_MANY):
-                self._changed = dict.fromkeys(self._cluster.active)
+                self._changed = dict.fromkeys(self._cluster.job_index.active)
             else:
                 active = (
-                    self._cluster.active
+                    self._cluster.job_index.active
                 )  # a hundred thousand may wait, and none of them counts
                 for job_id in job_ids:
                     if job_id in active:
@@ -48,7 +48,7 @@ class LimitIndex:
         A job is returned each time until an event has changed it; one about whose moments nothing
         can be said, `spared` is told of.
         """
-        moments, jobs, active = self._moments, self._cluster.jobs, self._cluster.active
+        moments, jobs, active = self._moments, self._cluster.jobs, self._cluster.job_index.active
         while moments and moments[0][0] <= now_us:
             self._changed[heappop(moments)[1]] = None
         found: list[int] = []

@@ -68,9 +68,9 @@ class UsageIndex:
         for owner, kept in cluster.usage.items():
             spent = Spent(float(kept.wall_s), {name: float(s) for name, s in kept.tres_s.items()})
             self._ledger.put(owner, kept.at_us, spent)
-        for job_id in cluster.active:
+        for job_id in cluster.job_index.active:
             self._begin(cluster.jobs[job_id])
-        for job_id in cluster.ended:
+        for job_id in cluster.job_index.ended:
             job = cluster.jobs[job_id]
             if job.start_us and job.nodes and job.end_us > cluster.usage_until_us:
                 self._charge(job, self._held(job), job.end_us)
@@ -151,7 +151,8 @@ class UsageIndex:
         if not quotas.counts_minutes(cluster.assocs, qos, is_safe=is_safe):
             return self._running.quotas(spent, is_safe=is_safe)
         running = (
-            (job, self._ask(job, now_us)) for job in map(cluster.jobs.__getitem__, cluster.active)
+            (job, self._ask(job, now_us))
+            for job in map(cluster.jobs.__getitem__, cluster.job_index.active)
         )
         return quotas.quotas(cluster.assocs, qos, running, spent, is_safe=is_safe)
 
@@ -161,7 +162,7 @@ class UsageIndex:
         """Return what runs now by counter, and what owners have used, limits or not."""
         cluster = self._cluster
         found = quotas.Quotas(cluster.assocs, cluster.qos, counts_nodes=True)
-        for job in map(cluster.jobs.__getitem__, cluster.active):
+        for job in map(cluster.jobs.__getitem__, cluster.job_index.active):
             found.took(job, self._ask(job, now_us))
         return found.used(), self._spending(now_us)
 
@@ -175,7 +176,7 @@ class UsageIndex:
             return ()
         limits = quotas.Quotas(cluster.assocs, cluster.qos, self._spending(now_us))
         found = []
-        for job_id in cluster.active:
+        for job_id in cluster.job_index.active:
             job = cluster.jobs[job_id]
             if job.state != JobState.RUNNING or job.flags & JobFlag.COMPLETING:
                 continue

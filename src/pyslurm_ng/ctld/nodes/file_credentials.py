@@ -8,7 +8,7 @@ from pyslurm_ng.base.errors import Errno, error_text
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.model.cluster import is_completing
+from pyslurm_ng.model.job import is_completing
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.step_messages import AskFileCredential, FileCredential
 from pyslurm_ng.wire.stream import Call

@@ -91,7 +91,7 @@ class NodeService:
 
     def handle(self, message: Struct, peer: Peer, answer: Answer) -> None:
         """Take one message of a node that proved its name."""
-        node_id = self._writer.cluster.node_by_name.get(peer.name)
+        node_id = self._writer.cluster.node_index.by_name.get(peer.name)
         if node_id is None:
             self._log.error(f"node {peer.name} is not in the configuration")
             answer(ErrorReply(Errno.ESLURM_INVALID_NODE_NAME, "Invalid node name specified"))
@@ -114,7 +114,7 @@ class NodeService:
             self._log.verbose(f"message refused ({cause}): {text}")
             return
         self._faults.note("clock", f"message of {peer.role} {peer.name} refused: {text}")
-        node_id = self._writer.cluster.node_by_name.get(peer.name)
+        node_id = self._writer.cluster.node_index.by_name.get(peer.name)
         if peer.role != "node" or node_id is None:
             return
         now_us = self._clock.now_us()
@@ -191,7 +191,7 @@ class NodeService:
             self._ask_again(name, now_us, is_known=is_known)
         elif node.flags & NodeFlag.NOT_RESPONDING:
             self._writer.record([ev.NodesSilent(time_us=now_us, node_ids=(node_id,), silent=False)])
-        if is_known and name in self._writer.cluster.lost_on:
+        if is_known and name in self._writer.cluster.job_index.lost_on:
             self._ask_of_runs(node_id, name, now_us)
 
     def _ask_of_runs(self, node_id: int, name: str, now_us: int) -> None:
@@ -216,7 +216,7 @@ class NodeService:
             answer(ErrorReply(Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR, error.text))
             return
         name = admission.peer.name
-        if admission.peer.role != "node" or name not in cluster.node_by_name:
+        if admission.peer.role != "node" or name not in cluster.node_index.by_name:
             answer(ErrorReply(Errno.ESLURM_INVALID_NODE_NAME, "Invalid node name specified"))
             return
         assert isinstance(word, NodeWord)

@@ -22,7 +22,7 @@ class RunTimes:
         self._unsure: dict[int, int] = {}  # attempts by job id
         self._fresh: set[int] = set()
         if abs(gap_us) > clocks.TOLERANCE_US:
-            jobs = (cluster.jobs[job_id] for job_id in cluster.active)
+            jobs = (cluster.jobs[job_id] for job_id in cluster.job_index.active)
             self._unsure = {job.job_id: job.attempt for job in jobs if clocks.has_run(job)}
 
     def __len__(self) -> int:

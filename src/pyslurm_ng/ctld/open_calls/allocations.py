@@ -21,8 +21,8 @@ from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.steps import steps
 from pyslurm_ng.ctld.rules.submission.feasible import size_of
 from pyslurm_ng.ctld.writer import Answer, Writer
-from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.job import Job, limit_end_us
+from pyslurm_ng.model.cluster import Cluster, het_components
+from pyslurm_ng.model.job import Job, is_completing, limit_end_us
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.model.task_counts import usable_cpus
@@ -155,7 +155,7 @@ class Allocations:
     def _sweep(self) -> None:
         """Cancel what waited for a command when the controller stopped and is not missed since."""
         jobs = self._writer.cluster.jobs
-        for job_id in list(self._writer.cluster.pending):
+        for job_id in list(self._writer.cluster.job_index.pending):
             if not jobs[job_id].script_hash:
                 self._revoke(job_id)
 

@@ -12,8 +12,8 @@ from pyslurm_ng.ctld.open_calls.step_calls import OpenCall
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.writer import Answer, Writer
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState
 from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.node_messages import NodeOrders, TellJob

@@ -18,8 +18,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState
 
 _AT_ONCE = 32
@@ -59,10 +58,10 @@ class Fences:
         """Begin what is due; asked about once a second."""
         cluster = self._writer.cluster
         program = option_text(self.conf.slurmctld_parameters, "fence_program")
-        if not program or not cluster.lost_on:
+        if not program or not cluster.job_index.lost_on:
             self._pauses.clear()
             return
-        for name in list(cluster.lost_on):
+        for name in list(cluster.job_index.lost_on):
             if len(self._running) >= _AT_ONCE:
                 return
             if name not in self._running and self._is_due(name):
@@ -71,18 +70,20 @@ class Fences:
     def _is_due(self, name: str) -> bool:
         """Return whether a node is silent and jobs wait for it."""
         cluster, now_us = self._writer.cluster, self._now_us()
-        node_id = cluster.node_by_name.get(name, -1)
+        node_id = cluster.node_index.by_name.get(name, -1)
         if node_id < 0 or now_us < self._pauses.get(name, (0, 0))[1]:
             return False
         silent_us = now_us - self._soft.last_seen_us.get(node_id, now_us)
         if silent_us < self.conf.slurmd_timeout * SECOND_US:
             return False
-        return any(_waits_for(cluster.jobs[job_id], name) for job_id in cluster.lost_on[name])
+        return any(
+            _waits_for(cluster.jobs[job_id], name) for job_id in cluster.job_index.lost_on[name]
+        )
 
     def _begin(self, program: str, name: str) -> None:
         cluster = self._writer.cluster
         runs = lost_runs.open_on(cluster, name)
-        node = cluster.node(cluster.node_by_name[name])
+        node = cluster.node(cluster.node_index.by_name[name])
         environment = {
             "PATH": _PATH,
             "SLURM_NODE_NAME": name,

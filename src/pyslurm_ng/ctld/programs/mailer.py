@@ -15,8 +15,8 @@ from pyslurm_ng.ctld.rules.programs import mail
 from pyslurm_ng.ctld.rules.programs.mail import ArrayEnd, Mail
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobState
 
 
@@ -53,7 +53,7 @@ class Mailer:
         self._timed: dict[int, None] = {}
         self._begun_arrays: set[int] = set()
         self._arrays: dict[int, ArrayEnd] = {}
-        for job_id in cluster.active:
+        for job_id in cluster.job_index.active:
             job = cluster.jobs[job_id]
             if is_completing(job):
                 self._ending.add(job_id)
@@ -114,7 +114,7 @@ class Mailer:
         if array in self._begun_arrays:
             return False
         self._begun_arrays.add(array)
-        others = self._cluster.arrays.get(array, {}).values()
+        others = self._cluster.job_index.arrays.get(array, {}).values()
         jobs = self._cluster.jobs
         return not any(other != job.job_id and jobs[other].start_us for other in others)
 

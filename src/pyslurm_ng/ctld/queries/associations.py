@@ -86,8 +86,8 @@ class _Counters:
         self.used = used
         self.spent = spent
         self._waiting: dict[Key, tuple[int, int]] = {}  # submitted, gathering age
-        for job_id in (*cluster.pending, *cluster.active):
-            self._add(cluster, cluster.jobs[job_id], is_pending=job_id in cluster.pending)
+        for job_id in (*cluster.job_index.pending, *cluster.job_index.active):
+            self._add(cluster, cluster.jobs[job_id], is_pending=job_id in cluster.job_index.pending)
 
     def _add(self, cluster: Cluster, job: Job, *, is_pending: bool) -> None:
         tasks = task_ranges.count(job.array_pending) if job.array_pending else 1

@@ -28,7 +28,8 @@ def show_diagnostics(
 ) -> Diagnostics:
     """Return the counters of sdiag."""
     passes, jobs = soft.passes, soft.jobs
-    running = sum(1 for job_id in cluster.active if cluster.jobs[job_id].state == JobState.RUNNING)
+    active = map(cluster.jobs.__getitem__, cluster.job_index.active)
+    running = sum(1 for job in active if job.state == JobState.RUNNING)
     names = user_names or {}
     counters = {
         "agent_queue": soft.agent_queue,
@@ -39,7 +40,7 @@ def show_diagnostics(
         "jobs_completed": jobs.completed,
         "jobs_canceled": jobs.cancelled,
         "jobs_failed": jobs.failed,
-        "jobs_pending": len(cluster.pending) + cluster.unsplit_tasks,
+        "jobs_pending": len(cluster.job_index.pending) + cluster.job_counts.unsplit_tasks,
         "jobs_running": running,
         "schedule_last_us": passes.last_us,
         "schedule_max_us": passes.longest_us,

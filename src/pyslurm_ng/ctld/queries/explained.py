@@ -14,8 +14,9 @@ from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits
-from pyslurm_ng.model.cluster import Cluster, het_components, is_completing, license_counts
-from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, limit_end_us
+from pyslurm_ng.model.cluster import Cluster, het_components
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, is_completing, limit_end_us
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.demand.reason import minutes
 from pyslurm_ng.sched.explain.explain import Holder, Outlook
@@ -286,7 +287,7 @@ def _array(cluster: Cluster, job: Job) -> list[str]:
     if not job.array_pending:
         return []
     waiting = task_ranges.count(job.array_pending)
-    running = cluster.array_active.get(job.array_job_id, 0)
+    running = cluster.job_counts.array_active.get(job.array_job_id, 0)
     text = f"{plural(waiting, 'task')} of the array wait{'s' * (waiting == 1)}, {running} run"
     if job.array_limit:
         text += f", {job.array_limit} may run at once"
@@ -316,7 +317,7 @@ def _namesakes(cluster: Cluster, job: Job) -> str:
     """Return which earlier jobs of the same name and user a singleton waits for."""
     earlier = [
         shown_id(other)
-        for job_id in cluster.user_jobs.get(job.uid, ())
+        for job_id in cluster.job_index.by_user.get(job.uid, ())
         if job_id < job.job_id
         and (other := cluster.jobs[job_id]).request.name == job.request.name
         and (other.state not in TERMINAL_STATES or is_completing(other))
@@ -331,7 +332,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees: Sees) -> str:
     """Return how far the job is that another waits for, and when it is over at the latest."""
-    split_off = cluster.arrays.get(term.job_id, {})
+    split_off = cluster.job_index.arrays.get(term.job_id, {})
     other = cluster.jobs.get(split_off.get(term.task_id, term.job_id))
     name = f"{term.job_id}_{term.task_id}" if term.task_id != NO_VAL else str(term.job_id)
     if other is None:
@@ -390,7 +391,7 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
     lines = []
     for name, count in license_counts(job.request.licenses):
         total = cluster.licenses.get(name, 0)
-        used = cluster.licenses_used.get(name, 0)
+        used = cluster.job_counts.licenses_used.get(name, 0)
         if total < count:
             lines.append(f"needs {count} of licence {name}; the cluster has {total}")
             continue
@@ -402,7 +403,7 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
             continue
         users = [
             cluster.jobs[other]
-            for other in cluster.active
+            for other in cluster.job_index.active
             if any(held == name for held, _ in license_counts(cluster.jobs[other].licenses_alloc))
         ]
         shown = [shown_id(other) for other in users if sees(other)]
@@ -467,8 +468,8 @@ def _nodes_away(cluster: Cluster, job: Job) -> list[str]:
         return []
     lines = []
     for name in hostlist.expand(wanted)[:16]:
-        node_id = cluster.node_by_name.get(name)
-        if node_id is not None and not cluster.columns.usable[node_id]:
+        node_id = cluster.node_index.by_name.get(name)
+        if node_id is not None and not cluster.node_index.columns.usable[node_id]:
             why = cluster.node(node_id).reason
             lines.append(f"node {name} is out of service" + (f": {why}" if why else ""))
     return lines
@@ -488,7 +489,7 @@ def limit_holders(cluster: Cluster, job: Job, reason: Reason, text: str) -> list
     if applies is None:
         return []
     found = []
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         other = cluster.jobs[job_id]
         if not applies(other):
             continue

@@ -27,9 +27,9 @@ from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, task_ranges
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
-from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc, is_completing
 from pyslurm_ng.model.kept_request import whole_request
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.sizes import JobSizes, cpus_of_each_gpu, job_sizes, least_counts
@@ -345,7 +345,7 @@ def dependency_text(cluster: Cluster, terms: Sequence[Dependency], is_any: bool)
 
 def _is_array(cluster: Cluster, job_id: int) -> bool:
     head = cluster.jobs.get(job_id)
-    return job_id in cluster.arrays or (head is not None and head.array_job_id == job_id)
+    return job_id in cluster.job_index.arrays or (head is not None and head.array_job_id == job_id)
 
 
 def ids_of_mask(mask: bytes) -> str:
@@ -460,7 +460,7 @@ def _used(job: Job) -> dict[int, tuple[int, int]]:
 def _het_ids(cluster: Cluster, job: Job) -> str:
     if not job.het_job_id:
         return ""
-    jobs = (cluster.jobs[job_id] for job_id in cluster.user_jobs.get(job.uid, {}))
+    jobs = (cluster.jobs[job_id] for job_id in cluster.job_index.by_user.get(job.uid, {}))
     ids = sorted(other.job_id for other in jobs if other.het_job_id == job.het_job_id)
     return task_ranges.text(task_ranges.from_tasks(ids))
 

@@ -146,8 +146,11 @@ def live_records(cluster: Cluster, soft: Soft) -> dict[int, bytes]:
     """
     cache = soft.records
     _begin_live(cluster, soft)
-    if cache.live_generation != soft.plan_generation and len(cluster.pending) <= _MANY_WAITING:
-        cache.stale.update(cluster.pending)
+    if (
+        cache.live_generation != soft.plan_generation
+        and len(cluster.job_index.pending) <= _MANY_WAITING
+    ):
+        cache.stale.update(cluster.job_index.pending)
         cache.live_generation = soft.plan_generation
     stale, cache.stale = cache.stale, {}
     _pack_live(cluster, soft, stale, {})
@@ -158,14 +161,14 @@ def _begin_live(cluster: Cluster, soft: Soft) -> None:
     cache = soft.records
     if cache.live_generation < 0:
         cache.live.clear()
-        cache.stale = dict.fromkeys((*cluster.pending, *cluster.active))
+        cache.stale = dict.fromkeys((*cluster.job_index.pending, *cluster.job_index.active))
         cache.live_generation = soft.plan_generation
 
 
 def is_live_behind(cluster: Cluster, soft: Soft) -> bool:
     """Return whether a listing that was asked for has many records of an earlier pass."""
     is_known = soft.records.live_generation in (-1, soft.plan_generation)
-    return not is_known and len(cluster.pending) > _MANY_WAITING
+    return not is_known and len(cluster.job_index.pending) > _MANY_WAITING
 
 
 def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
@@ -176,7 +179,7 @@ def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
     cache, generation = soft.records, soft.plan_generation
     if not is_live_behind(cluster, soft):
         return
-    waiting = [*cluster.pending]
+    waiting = [*cluster.job_index.pending]
     tails: Tails = {}
     for first in range(0, len(waiting), _SLICE):
         if cache.live_generation < 0:
@@ -191,7 +194,7 @@ def _pack_live(cluster: Cluster, soft: Soft, stale: Iterable[int], tails: Tails)
     cache = soft.records
     live, fixed_parts = cache.live, cache.jobs
     for job_id in stale:
-        if job_id not in cluster.pending and job_id not in cluster.active:
+        if job_id not in cluster.job_index.pending and job_id not in cluster.job_index.active:
             live.pop(job_id, None)
             continue
         job = cluster.jobs[job_id]
@@ -241,7 +244,9 @@ def _candidates(cluster: Cluster, request: ShowJobs) -> Iterator[Job]:
     wanted = request.filter
     jobs = cluster.jobs
     if wanted.uids:
-        return (jobs[job_id] for uid in wanted.uids for job_id in cluster.user_jobs.get(uid, ()))
+        return (
+            jobs[job_id] for uid in wanted.uids for job_id in cluster.job_index.by_user.get(uid, ())
+        )
     return iter(jobs.values())
 
 
@@ -357,7 +362,7 @@ def show_steps(
 def _steps_asked_for(cluster: Cluster, texts: list[str]) -> dict[int, set[int]] | Reject:
     """Return by job which of its steps are meant, -1 for all; each once, however often named."""
     if not texts:
-        return {job_id: {-1} for job_id in cluster.active}
+        return {job_id: {-1} for job_id in cluster.job_index.active}
     finder = job_filter.JobFinder(cluster)
     found: dict[int, set[int]] = {}
     for text in texts:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.ctld.records import elements
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.model.cluster import Cluster, is_remote
-from pyslurm_ng.model.license_server import ServerUse
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.license_server import ServerUse, is_remote
 from pyslurm_ng.sched.frame.licenses import in_force
 from pyslurm_ng.wire.query_messages import Records, ShowLicenses
 
@@ -47,7 +47,7 @@ def show_licenses(
     for name in sorted(cluster.licenses):
         if request.names and name not in request.names:
             continue
-        total, used = cluster.licenses[name], cluster.licenses_used.get(name, 0)
+        total, used = cluster.licenses[name], cluster.job_counts.licenses_used.get(name, 0)
         free, server = cluster.licenses_left(name), cluster.license_servers.get(name, _NO_SERVER)
         row = (
             *(name, total, used, free, kept[name], is_remote(name)),

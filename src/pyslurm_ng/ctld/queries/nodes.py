@@ -15,10 +15,11 @@ from pyslurm_ng.ctld.records import array_head, elements
 from pyslurm_ng.ctld.rules.update.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
-from pyslurm_ng.model.cluster import Cluster, effective_cpus, node_state
+from pyslurm_ng.model.cluster import Cluster, node_state
 from pyslurm_ng.model.node import (
     Node,
     NodeGres,
+    effective_cpus,
     is_consumed,
     is_part,
     restricted_cores,
@@ -271,7 +272,7 @@ def _with_sockets(text: str, resources: tuple[NodeGres, ...], per_socket: int) -
 
 def gres_used_text(cluster: Cluster, node: Node) -> str:
     """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:0(IDX:N/A)`, `r1:1`."""
-    use = cluster.use[node.node_id]
+    use = cluster.node_index.use[node.node_id]
     words = []
     for gres in spec_as_found(node).gres:
         key = f"{gres.name}:{gres.type}"
@@ -298,7 +299,7 @@ def _node_values(
 ) -> tuple[object, ...]:
     spec, facts = node.spec, node.facts
     base, flags = node_state(cluster, node)
-    use = cluster.use[node.node_id]
+    use = cluster.node_index.use[node.node_id]
     held = amounts.allocated_tres(use.allocs.values(), tracked, None) if use.allocs else {}
     owner_uid, mcs_label = tenant_of_node(cluster, node)
     held.pop("node", None)
@@ -352,7 +353,7 @@ def _node_values(
         spec.bcast_addr if spec.bcast_addr != spec.addr else "",
         node.registered_us,
         "",
-        cluster.reserved.get(node.node_id, ""),
+        cluster.node_index.reserved.get(node.node_id, ""),
         _restricted_shown(node) if spec.restricted_cores_per_gpu else "",
         mcs_label,
     )

@@ -22,10 +22,10 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
     names = {switch.name for one in cluster.topologies for switch in one.switches}
     names |= {block.name for one in cluster.topologies for block in one.blocks}
     unit, node = request.unit, request.node
-    if not node and unit not in names and unit in cluster.node_by_name:
+    if not node and unit not in names and unit in cluster.node_index.by_name:
         unit, node = "", unit  # as in Slurm a name alone may be that of a node
     if node:
-        node_id = cluster.node_by_name.get(node)
+        node_id = cluster.node_index.by_name.get(node)
         if node_id is None and cluster.topologies:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         wanted = node_id if node_id is not None else -1

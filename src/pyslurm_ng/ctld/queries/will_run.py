@@ -70,7 +70,7 @@ def test_job(
         need = need_of(
             found.request,
             partition,
-            cluster.node_by_name,
+            cluster.node_index.by_name,
             rules.selection,
             [node.extra if node is not None else "" for node in cluster.nodes],
         )
@@ -117,7 +117,7 @@ def _first_place(
     free = _free_nodes(cluster, who.request, partition, need)
     layout = layouts_in(cluster).get(partition.name)
     there = _tenants(cluster, tenant)
-    left = {node_id: len(cluster.use[node_id].allocs) for node_id in free}
+    left = {node_id: len(cluster.node_index.use[node_id].allocs) for node_id in free}
     for at_us, jobs in _moments(cluster, now_us, over_run_us):
         for job in jobs:
             _release(free, left, job)
@@ -197,7 +197,7 @@ def _tenants(cluster: Cluster, tenant: Tenant) -> dict[int, Tenant]:
     """Return the tenants of active jobs by job id; none where all may share with all."""
     found = {}
     is_particular = bool(tenant.sharing)
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         own = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
         found[job_id] = own
@@ -222,15 +222,15 @@ def _free_nodes(
 ) -> dict[int, FreeNode]:
     """Return what the nodes in service that suit the request have left now."""
     found = {}
-    columns = cluster.columns
+    columns = cluster.node_index.columns
     caps = PartitionCores(cluster.partitions, INFINITE)
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         caps.add(job.partition, job.nodes)
     for node_id in partition.node_ids:
         if not columns.usable[node_id] or node_id in need.excluded_nodes:
             continue
-        node, use = cluster.node(node_id), cluster.use[node_id]
+        node, use = cluster.node(node_id), cluster.node_index.use[node_id]
         if not suits(request, node.features_active):
             continue
         found[node_id] = FreeNode(
@@ -250,7 +250,7 @@ def _free_nodes(
 
 def _ends(cluster: Cluster, now_us: int, over_run_us: int) -> Iterator[tuple[int, list[Job]]]:
     """Yield jobs in the order of their ends, as many as a growing span of time holds."""
-    running = [cluster.jobs[job_id] for job_id in cluster.active]
+    running = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
     timed = sorted(
         (
             (end_us, job)

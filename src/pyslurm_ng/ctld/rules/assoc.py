@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyslurm_ng.model.cluster import is_remote, remote_licenses
+from pyslurm_ng.model.cluster import remote_licenses
 from pyslurm_ng.model.events import AssocChanged, LicensesUpdated, QosChanged
-from pyslurm_ng.model.license_server import ServerUse, deficit
+from pyslurm_ng.model.license_server import ServerUse, deficit, is_remote
 
 if TYPE_CHECKING:
     from pyslurm_ng.model.cluster import Cluster
@@ -66,7 +66,7 @@ def _servers(
     for one in told:
         known = cluster.license_servers.get(one.name)
         if known is None or known.updated_us != one.updated_us:
-            used = cluster.licenses_used.get(one.name, 0)
+            used = cluster.job_counts.licenses_used.get(one.name, 0)
             missing = deficit(one.consumed, one.total, shares.get(one.name, 0), used)
             known = ServerUse(one.name, one.consumed, missing, one.updated_us)
         found.append(known)

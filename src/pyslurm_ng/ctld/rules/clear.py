@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import is_completing
 from pyslurm_ng.model.states import JobState, NodeState
 
 _REASON = "State cleared"
@@ -20,7 +21,7 @@ def clear_state(cluster: Cluster, now_us: int) -> Iterator[list[ev.AnyEvent]]:
     """
     yield [
         ev.JobEnded(time_us=now_us, job_id=job_id, state=JobState.CANCELLED, reason_text=_REASON)
-        for job_id in cluster.pending
+        for job_id in cluster.job_index.pending
     ]
     cleaning = tuple(
         (node_id, duty.duty_id)
@@ -29,7 +30,7 @@ def clear_state(cluster: Cluster, now_us: int) -> Iterator[list[ev.AnyEvent]]:
         if duty.kind == DutyKind.TERMINATE
     )
     yield [ev.DutiesDone(now_us, cleaning)]
-    for job_id in list(cluster.active):
+    for job_id in list(cluster.job_index.active):
         job = cluster.jobs[job_id]
         if not is_completing(job):
             yield job_end.complete(
@@ -41,10 +42,10 @@ def clear_state(cluster: Cluster, now_us: int) -> Iterator[list[ev.AnyEvent]]:
             )
         if job_id in cluster.epilogs:
             yield [ev.EpilogEnded(now_us, job_id, job.attempt)]
-        if job_id in cluster.active:
+        if job_id in cluster.job_index.active:
             yield job_end.finish(cluster, job, JobState(job.state), job.exit_code, 0, now_us)
-    if cluster.ended:
-        yield [ev.JobPurged(time_us=now_us, job_ids=tuple(cluster.ended))]
+    if cluster.job_index.ended:
+        yield [ev.JobPurged(time_us=now_us, job_ids=tuple(cluster.job_index.ended))]
     yield [ev.ReservationDeleted(time_us=now_us, name=name) for name in cluster.reservations]
     node_ids = tuple(
         node.node_id for node in cluster.living_nodes() if node.state != NodeState.FUTURE

@@ -11,8 +11,8 @@ from collections.abc import Collection, Sequence
 
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire import node_messages as nm
 
@@ -27,7 +27,7 @@ def has_run(job: Job) -> bool:
 
 def all_moved(cluster: Cluster, now_us: int, shift_us: int) -> list[ev.AnyEvent]:
     """Return the move of all recorded times to a clock that was taken over; `now_us` is its."""
-    running = tuple(job_id for job_id in cluster.active if has_run(cluster.jobs[job_id]))
+    running = tuple(job_id for job_id in cluster.job_index.active if has_run(cluster.jobs[job_id]))
     return [ev.TimesMoved(now_us, shift_us, running, is_all=True)]
 
 

@@ -40,7 +40,7 @@ def configure(
     events: list[ev.AnyEvent] = []
     named = {node.name for node in conf.nodes}
     gone = tuple(node.node_id for node in cluster.living_nodes() if node.spec.name not in named)
-    if any(cluster.use[node_id].allocs for node_id in gone):
+    if any(cluster.node_index.use[node_id].allocs for node_id in gone):
         events += node_loss.nodes_down(
             cluster,
             gone,
@@ -96,7 +96,7 @@ def _merge(cluster: Cluster, conf: SlurmConf, fresh: list[Partition]) -> list[Pa
 
 def _future_ids(cluster: Cluster, conf: SlurmConf) -> dict[str, int]:
     """Return the node ids as apply will give them: old ones stay, new ones follow."""
-    node_ids = dict(cluster.node_by_name)
+    node_ids = dict(cluster.node_index.by_name)
     following = len(cluster.nodes)
     for node in conf.nodes:
         if node.name not in node_ids:

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.wire.dbd_messages import ComparedJob
 from pyslurm_ng.wire.node_messages import RunningJob
@@ -65,7 +65,7 @@ def skip_attempts(
 
 def living_jobs(cluster: Cluster) -> list[int]:
     """Return the jobs that have not ended, as this state has it."""
-    return sorted({*cluster.pending, *cluster.active})
+    return sorted({*cluster.job_index.pending, *cluster.job_index.active})
 
 
 def settle(
@@ -119,5 +119,5 @@ def _leave(
     yield job_end.complete(cluster, job, end, now_us, clean_nodes=nodes)
     if job.job_id in cluster.epilogs:
         yield [ev.EpilogEnded(now_us, job.job_id, job.attempt)]
-        if job.job_id in cluster.active:
+        if job.job_id in cluster.job_index.active:
             yield job_end.finish(cluster, job, end.state, end.exit_code, job.flags, now_us)

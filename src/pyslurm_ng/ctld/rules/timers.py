@@ -21,8 +21,8 @@ from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it, sparing
 from pyslurm_ng.ctld.rules.starts import gang, preempt
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job, limit_end_us
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.policy import over_run_us
@@ -77,14 +77,14 @@ def due(
             spared(name, error)
             return []
 
-    dependents = cluster.ineligible if dependent is None else dependent
-    limit_jobs = (*(cluster.active if limited is None else limited), *run_out)
+    dependents = cluster.job_index.ineligible if dependent is None else dependent
+    limit_jobs = (*(cluster.job_index.active if limited is None else limited), *run_out)
     kinds: tuple[Callable[[], Sequence[ev.AnyEvent]], ...] = (
         lambda: each_job(partial(dependency.due, cluster, now_us), dependents),
-        lambda: each_job(partial(deadlines, cluster, now_us), cluster.with_deadline),
+        lambda: each_job(partial(deadlines, cluster, now_us), cluster.job_index.with_deadline),
         lambda: sparing("node", silent, last_seen_us.keys(), spared),
         lambda: each_job(limits, limit_jobs),
-        lambda: each_job(partial(preempt.grace_over, cluster, now_us), cluster.leaving),
+        lambda: each_job(partial(preempt.grace_over, cluster, now_us), cluster.job_index.leaving),
         lambda: whole("resumed jobs", lambda: preempt.resumed(cluster, now_us)),
         lambda: whole("time slices", lambda: gang.turns(cluster, gang.slice_s(conf), now_us)),
     )
@@ -97,7 +97,7 @@ def due(
             break
     else:
         found = whole("ResumeAfter", lambda: resume_after(cluster, now_us))
-    begun = each_job(partial(begin_times, cluster, now_us), cluster.ineligible)
+    begun = each_job(partial(begin_times, cluster, now_us), cluster.job_index.ineligible)
     return [*begun, *found, *whole("old jobs", lambda: purge(cluster, conf, now_us))]
 
 
@@ -202,8 +202,10 @@ def time_limits(
     ended: list[tuple[Job, JobState]] = []
     duty_id = cluster.next_duty_id
     spent = frozenset(run_out)
-    for job_id in dict.fromkeys((*(cluster.active if limited is None else limited), *run_out)):
-        if job_id not in cluster.active:
+    for job_id in dict.fromkeys(
+        (*(cluster.job_index.active if limited is None else limited), *run_out)
+    ):
+        if job_id not in cluster.job_index.active:
             continue
         job = cluster.jobs[job_id]
         if is_completing(job) or job.state != JobState.RUNNING:
@@ -291,11 +293,14 @@ def purge(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
     if not age_us:
         return []
     old: list[int] = []
-    for job_id in cluster.ended:
+    for job_id in cluster.job_index.ended:
         job = cluster.jobs[job_id]
         if job.end_us > now_us - age_us or len(old) >= _PURGE_AT_ONCE:
             break
-        waited_for = job_id in cluster.dependents or job.array_job_id in cluster.dependents
+        waited_for = (
+            job_id in cluster.job_index.dependents
+            or job.array_job_id in cluster.job_index.dependents
+        )
         if waited_for or _array_lives(cluster, job):
             continue
         old.append(job_id)
@@ -306,5 +311,5 @@ def _array_lives(cluster: Cluster, job: Job) -> bool:
     """Return whether this is an array's head whose tasks are not all over."""
     if job.array_job_id != job.job_id:
         return False
-    others = cluster.arrays.get(job.array_job_id, {})
+    others = cluster.job_index.arrays.get(job.array_job_id, {})
     return any(task_job != job.job_id for task_job in others.values())

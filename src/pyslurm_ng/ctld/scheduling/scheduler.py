@@ -194,7 +194,7 @@ class Scheduler:
         self._history: History | None = None
         self._ranking: Ranking | None = None
         self._ranking_us = 0
-        self._releases = writer.cluster.releases
+        self._releases = writer.cluster.node_index.releases
         self._retry_us = 0  # when a pass is due because a job may be preempted from then on
         self._patience_us = 0  # when a pass is due because a job has waited long enough
         soft.rank = self._rank
@@ -250,7 +250,7 @@ class Scheduler:
             self._is_freshening = True
             self._slices.run(self._freshen())
         # Most duties done are launches; some clean a node, which others may have then.
-        releases, self._releases = self._releases, self._writer.cluster.releases
+        releases, self._releases = self._releases, self._writer.cluster.node_index.releases
         if self._is_due:
             return
         if releases != self._releases or any(_makes_due(event) for event in events):
@@ -354,7 +354,7 @@ class Scheduler:
         if self._is_running or self._is_stopped or not self._is_due:
             return
         self._is_due = False
-        if not self._writer.cluster.pending:
+        if not self._writer.cluster.job_index.pending:
             self._resume()
             self._soft.planned(Plan(), {}, queue_length=0, took_us=0, now_us=self._edges.now_us())
             return
@@ -505,7 +505,7 @@ class Scheduler:
         """Let jobs that were suspended for others go on where those have left."""
         cluster, now_us = self._writer.cluster, self._edges.now_us()
         try:
-            if cluster.suspended:
+            if cluster.job_index.suspended:
                 self._writer.record(preempt.resumed(cluster, now_us))
             if self.policy.time_slice_s:
                 self._writer.record(gang.turns(cluster, self.policy.time_slice_s, now_us))

@@ -80,7 +80,7 @@ class StartEstimates:
         # Reservations are clusters of their own, and no job waits for jobs that are held.
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
         is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations
-        is_alone = not cluster.pending and not is_lent_room
+        is_alone = not cluster.job_index.pending and not is_lent_room
         is_next = is_apart or is_alone or self._open >= _MOST_AT_ONCE
         job = None if is_next else _in_the_queue(cluster, request, context)
         if job is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from .. import events as ev
-from ..cluster import Cluster, NodeUse
+from ..cluster import Cluster
 from ..node import Node, NodeSpec
+from ..node_index import NodeUse
 from ..states import NodeFlag, NodeState
 from .registry import applies
 
@@ -34,20 +35,20 @@ def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
     named = {spec.name for spec in event.nodes}
     for node in cluster.living_nodes():
         if node.spec.name not in named:
-            assert not cluster.use[node.node_id].allocs, node
+            assert not cluster.node_index.use[node.node_id].allocs, node
             cluster.duties.pop(node.node_id, None)
             cluster.nodes[node.node_id] = None
-            del cluster.node_by_name[node.spec.name]
+            del cluster.node_index.by_name[node.spec.name]
     for spec in event.nodes:
         _configure_node(cluster, spec, event)
     cluster.partitions = {partition.name: partition for partition in event.partitions}
-    while len(cluster.use) < len(cluster.nodes):
-        cluster.use.append(NodeUse())
-    cluster.touch_all_nodes()
+    while len(cluster.node_index.use) < len(cluster.nodes):
+        cluster.node_index.use.append(NodeUse())
+    cluster.node_index.update_all()
 
 
 def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) -> None:
-    node_id = cluster.node_by_name.get(spec.name)
+    node_id = cluster.node_index.by_name.get(spec.name)
     if node_id is not None:
         node = cluster.node(node_id)
         if node.spec != spec:
@@ -78,7 +79,7 @@ def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) ->
             extra=spec.extra,
         )
     )
-    cluster.node_by_name[spec.name] = node_id
+    cluster.node_index.by_name[spec.name] = node_id
 
 
 @applies(ev.PartitionUpdated)
@@ -110,17 +111,17 @@ def _reservation_created(cluster: Cluster, event: ev.ReservationCreated) -> None
     cluster.reservations[event.reservation.name] = event.reservation
     newest = max(cluster.last_reservation_id, event.reservation.reservation_id)
     cluster.last_reservation_id = newest
-    cluster.index_reservations()
+    cluster.node_index.enter_reservations(cluster.reservations.values())
 
 
 @applies(ev.ReservationUpdated)
 def _reservation_updated(cluster: Cluster, event: ev.ReservationUpdated) -> None:
     assert event.reservation.name in cluster.reservations, event
     cluster.reservations[event.reservation.name] = event.reservation
-    cluster.index_reservations()
+    cluster.node_index.enter_reservations(cluster.reservations.values())
 
 
 @applies(ev.ReservationDeleted)
 def _reservation_deleted(cluster: Cluster, event: ev.ReservationDeleted) -> None:
     del cluster.reservations[event.name]
-    cluster.index_reservations()
+    cluster.node_index.enter_reservations(cluster.reservations.values())

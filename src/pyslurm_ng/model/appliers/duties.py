@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from operator import attrgetter
 
 from .. import events as ev
-from ..cluster import Cluster, is_completing
+from ..cluster import Cluster
 from ..duty import Duty, DutyKind
-from ..job import Job
+from ..job import Job, is_completing
 from .registry import applies
 
 node_id_of = attrgetter("node_id")
@@ -79,7 +79,7 @@ def node_is_clean(cluster: Cluster, job_id: int, node_id: int, time_us: int) -> 
     job.nodes_pending = tuple(other for other in job.nodes_pending if other != node_id)
     if job.nodes_leaving:
         job.nodes_leaving = tuple(left for left in job.nodes_leaving if left.node_id != node_id)
-    cluster.give_back(job_id, (node_id,), time_us)
+    cluster.node_index.give_back(job_id, (node_id,), time_us)
 
 
 @applies(ev.DutiesDone)

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 import copy
-from typing import TypeVar
 
 from pyslurm_ng.base.numbers import NO_VAL
 
 from .. import events as ev, task_ranges
-from ..cluster import RUNS_EPILOG, Cluster, is_completing
+from ..cluster import RUNS_EPILOG, Cluster
 from ..duty import DutyKind
-from ..job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job, LostRun
+from ..job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job, LostRun, is_completing
 from ..states import JobFlag, JobState, Reason
 from .duties import begin_duties, drop_job_duties, job_duties, node_id_of
 from .registry import applies, field_types, set_fields
 
-K = TypeVar("K")
 _JOB_TYPES = field_types(Job)
 _CHARGED_BY = frozenset(("qos", "assoc_id", "licenses_alloc"))
-
-
-def _move_state(cluster: Cluster, job: Job) -> None:
-    """Bring the state indexes up to date after a job's state or flags changed."""
-    was_active = job.job_id in cluster.active
-    cluster.index_job_state(job)
-    is_active = job.job_id in cluster.active
-    if was_active == is_active:
-        return
-    sign = 1 if is_active else -1
-    cluster.take_licenses(job, sign)
-    if job.array_job_id:
-        count = cluster.array_active.get(job.array_job_id, 0) + sign
-        cluster.array_active[job.array_job_id] = count
-        if not count:
-            del cluster.array_active[job.array_job_id]
 
 
 def _claim_job_id(cluster: Cluster, job_id: int) -> None:
@@ -41,24 +23,8 @@ def _claim_job_id(cluster: Cluster, job_id: int) -> None:
     cluster.next_job_id = job_id + 1 if job_id < cluster.max_job_id else cluster.first_job_id
 
 
-def _forget_dependencies(cluster: Cluster, job: Job) -> None:
-    for term in job.dependencies:
-        if term.job_id:
-            _drop_waiting(cluster.dependents, term.job_id, job.job_id)
-        else:
-            _drop_waiting(cluster.singletons, (job.uid, job.request.name), job.job_id)
-
-
-def _drop_waiting(index: dict[K, dict[int, None]], key: K, job_id: int) -> None:
-    waiting = index.get(key)
-    if waiting is not None:
-        waiting.pop(job_id, None)
-        if not waiting:
-            del index[key]
-
-
 def _set_lost_runs(cluster: Cluster, job: Job, runs: tuple[LostRun, ...]) -> None:
-    cluster.index_lost_runs(job, runs)
+    cluster.job_index.enter_lost_runs(job, runs)
     job.lost_runs = runs
 
 
@@ -116,21 +82,21 @@ def _job_submitted(cluster: Cluster, event: ev.JobSubmitted) -> None:
 @applies(ev.JobUpdated)
 def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
     job = cluster.jobs[event.job_id]
-    _forget_dependencies(cluster, job)
-    if job.job_id in cluster.active:
-        cluster.take_licenses(job, -1)
+    cluster.job_index.forget_dependencies(job)
+    if job.job_id in cluster.job_index.active:
+        cluster.job_counts.take_licenses(job, -1)
         if not _CHARGED_BY.isdisjoint(event.fields):
             _charge(job, event.time_us)
     if event.request is not None or "partition" in event.fields:
         _drop_claim(job)  # it was for what the job wanted before
     if event.request is not None:
         job.request = event.request
-        cluster.share_values(job)
+        cluster.shared.share(job)
     set_fields(job, event.fields, _JOB_TYPES)
-    if job.job_id in cluster.active:
-        cluster.take_licenses(job, 1)
-    cluster.index_dependencies(job)
-    _move_state(cluster, job)
+    if job.job_id in cluster.job_index.active:
+        cluster.job_counts.take_licenses(job, 1)
+    cluster.job_index.enter_dependencies(job)
+    cluster.move_job(job)
 
 
 @applies(ev.ArrayTaskSplit)
@@ -141,7 +107,7 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         master.array_pending = task_ranges.intersect(master.array_pending, event.tasks)[1]
     else:
         master.array_pending = task_ranges.remove(master.array_pending, event.task_id)
-    cluster.count_array(master)
+    cluster.job_counts.count_tasks(master)
     if event.job_id == master.job_id:
         assert not master.array_pending, master
         part = master
@@ -152,19 +118,18 @@ def _array_task_split(cluster: Cluster, event: ev.ArrayTaskSplit) -> None:
         part.steps = NO_STEPS
         part.array_pending = event.tasks
         cluster.jobs[part.job_id] = part
-        cluster.user_jobs[part.uid][part.job_id] = None
-        cluster.index_job_state(part)
-        cluster.index_dependencies(part)
+        cluster.job_index.enter(part)
+        cluster.job_counts.count_tasks(part)
     if not event.tasks:
         part.array_task_id = event.task_id
-        cluster.arrays.setdefault(master.array_job_id, {})[event.task_id] = part.job_id
+        cluster.job_index.arrays.setdefault(master.array_job_id, {})[event.task_id] = part.job_id
 
 
 @applies(ev.JobEligible)
 def _job_eligible(cluster: Cluster, event: ev.JobEligible) -> None:
     job = cluster.jobs[event.job_id]
     job.eligible_us = job.accrue_us = event.time_us
-    cluster.ineligible.pop(job.job_id, None)
+    cluster.job_index.ineligible.pop(job.job_id, None)
     if job.reason in (Reason.BeginTime, Reason.Dependency, Reason.Cleaning):
         job.reason = Reason.NONE
 
@@ -172,12 +137,12 @@ def _job_eligible(cluster: Cluster, event: ev.JobEligible) -> None:
 @applies(ev.DependencyChanged)
 def _dependency_changed(cluster: Cluster, event: ev.DependencyChanged) -> None:
     job = cluster.jobs[event.job_id]
-    _forget_dependencies(cluster, job)
+    cluster.job_index.forget_dependencies(job)
     job.dependencies = event.dependencies
     job.dependency_any = event.dependency_any
-    cluster.index_dependencies(job)
+    cluster.job_index.enter_dependencies(job)
     if not job.priority and not job.dependencies:
-        cluster.ineligible.pop(job.job_id, None)  # only held from now on
+        cluster.job_index.ineligible.pop(job.job_id, None)  # only held from now on
     if event.never_satisfied:
         job.reason = Reason.DependencyNeverSatisfied
     elif not job.dependencies and job.reason == Reason.Dependency:
@@ -211,8 +176,8 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job.last_eval_us = event.time_us
     if event.time_limit_min != NO_VAL:
         job.time_limit_min = event.time_limit_min
-    _move_state(cluster, job)
-    cluster.hold(job.job_id, event.nodes)
+    cluster.move_job(job)
+    cluster.node_index.hold(job.job_id, event.nodes)
     begin_duties(cluster, job, event)
 
 
@@ -230,9 +195,9 @@ def _job_suspended(cluster: Cluster, event: ev.JobSuspended) -> None:
     job.state = JobState.SUSPENDED
     job.suspend_us = event.time_us
     node_ids = [alloc.node_id for alloc in job.nodes]
-    _move_state(cluster, job)
+    cluster.move_job(job)
     for alloc in job.nodes_held:
-        cluster.recount(alloc.node_id)
+        cluster.node_index.recount(alloc.node_id)
     job_duties(cluster, job, DutyKind.SUSPEND, node_ids, event.first_duty_id, event.time_us)
 
 
@@ -244,9 +209,9 @@ def _job_resumed(cluster: Cluster, event: ev.JobResumed) -> None:
     job.state = JobState.RUNNING
     job.suspended_by = 0
     node_ids = [alloc.node_id for alloc in job.nodes]
-    _move_state(cluster, job)
+    cluster.move_job(job)
     for alloc in job.nodes_held:
-        cluster.recount(alloc.node_id)
+        cluster.node_index.recount(alloc.node_id)
     job_duties(cluster, job, DutyKind.RESUME, node_ids, event.first_duty_id, event.time_us)
 
 
@@ -278,7 +243,7 @@ def _job_signalled(cluster: Cluster, event: ev.JobSignalled) -> None:
 @applies(ev.JobCompleting)
 def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job = cluster.jobs[event.job_id]
-    assert job.job_id in cluster.active and not is_completing(job), job
+    assert job.job_id in cluster.job_index.active and not is_completing(job), job
     cluster.prologs.pop(job.job_id, None)
     if cluster.programs & RUNS_EPILOG:
         cluster.epilogs[job.job_id] = None
@@ -298,16 +263,16 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     if event.derived_exit_code >= 0:
         job.derived_exit_code = event.derived_exit_code
     drop_job_duties(cluster, job.job_id, map(node_id_of, job.nodes))
-    _move_state(cluster, job)
+    cluster.move_job(job)
     clean = list(map(node_id_of, job.nodes))
     if event.node_ids:
         cleaning = set(event.node_ids)
         clean = [node_id for node_id in clean if node_id not in cleaning]
     for node_id in job.nodes_pending:
-        cluster.use[node_id].completing[job.job_id] = None
+        cluster.node_index.use[node_id].completing[job.job_id] = None
         if was_suspended:
-            cluster.recount(node_id)
-    cluster.give_back(job.job_id, clean, event.time_us)
+            cluster.node_index.recount(node_id)
+    cluster.node_index.give_back(job.job_id, clean, event.time_us)
     job_duties(
         cluster,
         job,
@@ -337,8 +302,8 @@ def _job_ended(cluster: Cluster, event: ev.JobEnded) -> None:
     job.suspended_by = 0
     job.nodes_leaving = ()
     _drop_claim(job)
-    _move_state(cluster, job)
-    _forget_dependencies(cluster, job)
+    cluster.move_job(job)
+    cluster.job_index.forget_dependencies(job)
 
 
 @applies(ev.JobRequeued)
@@ -366,28 +331,15 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.preempt_us = job.suspended_by = job.resize_us = 0
     job.charged_us = job.charged_suspended_us = job.start_priority = 0
     job.rows = 1
-    _move_state(cluster, job)  # gives back the licences
+    cluster.move_job(job)  # gives back the licences
     job.licenses_alloc = ""
-    cluster.index_dependencies(job)
+    cluster.job_index.enter_dependencies(job)
 
 
 @applies(ev.JobPurged)
 def _job_purged(cluster: Cluster, event: ev.JobPurged) -> None:
     for job_id in event.job_ids:
-        job = cluster.jobs.pop(job_id)
-        assert job_id in cluster.ended, job
-        del cluster.ended[job_id]
-        _forget_dependencies(cluster, job)
-        _set_lost_runs(cluster, job, ())
-        of_user = cluster.user_jobs[job.uid]
-        del of_user[job_id]
-        if not of_user:
-            del cluster.user_jobs[job.uid]
-        tasks = cluster.arrays.get(job.array_job_id)
-        if tasks is not None and tasks.get(job.array_task_id) == job_id:
-            del tasks[job.array_task_id]
-            if not tasks:
-                del cluster.arrays[job.array_job_id]
+        cluster.job_index.forget(cluster.jobs.pop(job_id))
 
 
 @applies(ev.JobResized)
@@ -399,15 +351,15 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
     given_up = tuple(alloc for alloc in job.nodes if alloc.node_id not in kept)
     job.nodes = event.nodes
     for alloc in event.nodes:
-        cluster.use[alloc.node_id].allocs[job.job_id] = alloc
-        cluster.recount(alloc.node_id)
+        cluster.node_index.use[alloc.node_id].allocs[job.job_id] = alloc
+        cluster.node_index.recount(alloc.node_id)
     left = tuple(map(node_id_of, given_up))
     if not event.first_duty_id:
-        cluster.give_back(job.job_id, left, event.time_us)
+        cluster.node_index.give_back(job.job_id, left, event.time_us)
         return
     job.nodes_leaving += given_up
     for node_id in left:
-        cluster.use[node_id].completing[job.job_id] = None
+        cluster.node_index.use[node_id].completing[job.job_id] = None
         drop_job_duties(cluster, job.job_id, (node_id,))
     job_duties(cluster, job, DutyKind.TERMINATE, left, event.first_duty_id, event.time_us)
 

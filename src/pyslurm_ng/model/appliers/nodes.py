@@ -24,7 +24,7 @@ def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
     _set_node_state(node, event.state, event.flags, event.reason, event.time_us)
     if not node.last_busy_us:
         node.last_busy_us = event.time_us
-    cluster.touch_node(event.node_id)
+    cluster.node_index.update(event.node_id)
 
 
 def _set_node_state(node: Node, state: int, flags: int, reason: str, time_us: int) -> None:
@@ -42,7 +42,7 @@ def _node_updated(cluster: Cluster, event: ev.NodeUpdated) -> None:
     cluster.memo.clear()
     for node_id in event.node_ids:
         set_fields(cluster.node(node_id), event.fields, _NODE_TYPES)
-        cluster.touch_node(node_id)
+        cluster.node_index.update(node_id)
 
 
 @applies(ev.NodesDown)
@@ -53,9 +53,9 @@ def _nodes_down(cluster: Cluster, event: ev.NodesDown) -> None:
         node.reason, node.reason_us, node.reason_uid = event.reason, event.time_us, event.uid
         node.down_for_silence = event.for_silence
         cluster.duties.pop(node_id, None)
-        for job_id in list(cluster.use[node_id].completing):
+        for job_id in list(cluster.node_index.use[node_id].completing):
             node_is_clean(cluster, job_id, node_id, event.time_us)
-        cluster.touch_node(node_id)
+        cluster.node_index.update(node_id)
 
 
 @applies(ev.NodesReturned)
@@ -66,7 +66,7 @@ def _nodes_returned(cluster: Cluster, event: ev.NodesReturned) -> None:
         reason = node.reason if flags & (NodeFlag.DRAIN | NodeFlag.FAIL) else ""
         _set_node_state(node, NodeState.IDLE, flags, reason, event.time_us)
         node.last_busy_us = event.time_us
-        cluster.touch_node(node_id)
+        cluster.node_index.update(node_id)
 
 
 @applies(ev.NodesSilent)
@@ -77,4 +77,4 @@ def _nodes_silent(cluster: Cluster, event: ev.NodesSilent) -> None:
             node.flags |= NodeFlag.NOT_RESPONDING
         else:
             node.flags &= ~NodeFlag.NOT_RESPONDING
-        cluster.touch_node(node_id)
+        cluster.node_index.update(node_id)

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.model import task_ranges
-from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart
 from pyslurm_ng.model.states import Reason

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.model.cluster import id_ranges
-from pyslurm_ng.model.node import NodeSpec
+from pyslurm_ng.model.node import NodeSpec, id_ranges
 
 
 def usable_cores(spec: NodeSpec, special: int = 0) -> int:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.model.cluster import schedulable_mem_mib
-from pyslurm_ng.model.node import NodeSpec, is_part, restricted_cores
+from pyslurm_ng.model.node import NodeSpec, is_part, restricted_cores, schedulable_mem_mib
 from pyslurm_ng.sched.cons_tres import parts
 from pyslurm_ng.sched.cons_tres.cores import by_socket, lowest_bits, usable_cores
 from pyslurm_ng.sched.cons_tres.devices import reachable_cores

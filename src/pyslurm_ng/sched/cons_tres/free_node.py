@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyslurm_ng.model.cluster import schedulable_mem_mib
 from pyslurm_ng.model.gres_parts import free_whole
-from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed
+from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed, schedulable_mem_mib
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 

@@ -20,8 +20,9 @@ from pyslurm_ng.base.numbers import (
     REQ_MEM_SET,
 )
 from pyslurm_ng.model.assoc import Qos
-from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.license_server import license_counts
+from pyslurm_ng.model.node import schedulable_mem_mib
 from pyslurm_ng.model.partition import Partition, opened, opens
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import Reason

@@ -19,9 +19,9 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE_USER,
 )
 from pyslurm_ng.base.units import format_minutes_short, whole_number
-from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.obstacle import never_together, unplaceable

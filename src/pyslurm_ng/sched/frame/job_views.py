@@ -107,7 +107,7 @@ class Views:
             self._waiting.clear()
             self._running.clear()
             self._hosts.clear()
-            stale = [*cluster.pending, *cluster.active]
+            stale = [*cluster.job_index.pending, *cluster.job_index.active]
         self._moving, self._stale = {}, {}
         self._knows_all = True
         for job_id in stale:
@@ -139,7 +139,7 @@ class Views:
             self._hosts.note(job_id, ())
 
     def _renew_waiting(self, cluster: Cluster, job_id: int, now_us: int) -> None:
-        job = cluster.jobs[job_id] if job_id in cluster.pending else None
+        job = cluster.jobs[job_id] if job_id in cluster.job_index.pending else None
         if job is None or not may_be_considered(job):
             self._waiting.pop(job_id, None)
             return
@@ -156,7 +156,7 @@ class Views:
 
     def _renew_running(self, cluster: Cluster, job_id: int, now_us: int) -> None:
         self._running.pop(-job_id, None)
-        if job_id not in cluster.active:
+        if job_id not in cluster.job_index.active:
             self._running.pop(job_id, None)
             return
         job = cluster.jobs[job_id]
@@ -253,7 +253,7 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
     if job.array_pending:
         left = task_ranges.count(job.array_pending)
         if job.array_limit:
-            running = cluster.array_active.get(job.array_job_id, 0)
+            running = cluster.job_counts.array_active.get(job.array_job_id, 0)
             left = min(left, max(0, job.array_limit - running))
     patience_us = _patience_us(job) if job.request.switches else 0
     return Waiting(
@@ -283,7 +283,9 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
 
 def _het_size(cluster: Cluster, job: Job) -> int:
     """Return how many components of a heterogeneous job are not over for good."""
-    return sum(1 for part in het_components(cluster, job) if part.job_id not in cluster.ended)
+    return sum(
+        1 for part in het_components(cluster, job) if part.job_id not in cluster.job_index.ended
+    )
 
 
 @lru_cache(4096)

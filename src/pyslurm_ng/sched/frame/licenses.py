@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
 
 Counts = dict[str, int]  # by licence
@@ -39,7 +40,7 @@ def licenses_inside(cluster: Cluster, now_us: int) -> dict[str, LicensesInside]:
         return {}
     taken: dict[str, Counts] = {name: {} for name in kept}
     job_ids: dict[str, list[int]] = {name: [] for name in kept}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         if job.reservation not in kept or not job.licenses_alloc:
             continue

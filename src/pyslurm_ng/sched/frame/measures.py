@@ -12,8 +12,8 @@ from typing import Protocol
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.model.amounts import billing
-from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.plan import Wait

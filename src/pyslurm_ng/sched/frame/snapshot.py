@@ -14,8 +14,9 @@ from typing import NamedTuple
 from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.assoc import Qos
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.node import NodeSpec, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
@@ -91,13 +92,13 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
     static = cluster.memo.get("snapshot")
     if not isinstance(static, _Static):
         static = cluster.memo["snapshot"] = _static(cluster)
-    columns = cluster.columns
+    columns = cluster.node_index.columns
     views = views or Views()
     waiting, running = views.renew(cluster, now_us)
     inside = licenses_inside(cluster, now_us) if cluster.reservations else {}
     kept = kept_from(inside, ())
     gres_busy, gres_used = _gres_columns(cluster)
-    if cluster.claims:
+    if cluster.job_index.claims:
         gres_busy, gres_used = gres_busy[:], gres_used[:]  # what is claimed is entered below
     view = Snapshot(
         now_us=now_us,
@@ -129,7 +130,9 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         assoc_priority=_assoc_priority(cluster),
         features_available=static.available,
         extras=static.extras,
-        claims={job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.claims},
+        claims={
+            job_id: _claim(cluster, cluster.jobs[job_id]) for job_id in cluster.job_index.claims
+        },
         hosts=views.hosts,
     )
     _keep_preempted(cluster, view)
@@ -175,7 +178,7 @@ class _GresColumns(NamedTuple):
 
 def _gres_columns(cluster: Cluster) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
     """Return copies of the columns of devices, the same ones as long as nothing has changed."""
-    columns = cluster.columns
+    columns = cluster.node_index.columns
     found = cluster.memo.get("gres_columns")
     if not isinstance(found, _GresColumns) or found.changes != columns.gres_changes:
         found = _GresColumns(columns.gres_changes, columns.gres_busy[:], columns.gres_used[:])
@@ -204,7 +207,7 @@ def _static(cluster: Cluster) -> _Static:
         specs=tuple(spec_as_found(node) if node is not None else None for node in nodes),
         weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
         features=tuple(node.features_active if node is not None else () for node in nodes),
-        node_by_name=dict(cluster.node_by_name),
+        node_by_name=dict(cluster.node_index.by_name),
         available=tuple(node.features if node is not None else () for node in nodes),
         extras=tuple(node.extra if node is not None else "" for node in nodes),
         total_cpus=sum(node.spec.cpus for node in nodes if node is not None),
@@ -218,13 +221,15 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
     is_free = True
     for alloc in job.claim:
         is_free = is_free and is_free_now(cluster, alloc)
-        held = cluster.use[alloc.node_id].allocs
+        held = cluster.node_index.use[alloc.node_id].allocs
         leaving.update(dict.fromkeys(victim for victim in job.claim_victims if victim in held))
     licenses = license_counts(job.request.licenses)
     for name, count in licenses:
         is_free = is_free and cluster.licenses_left(name) >= count
     if licenses:
-        leaving.update(dict.fromkeys(one for one in job.claim_victims if one in cluster.active))
+        leaving.update(
+            dict.fromkeys(one for one in job.claim_victims if one in cluster.job_index.active)
+        )
     return Claim(
         job.job_id, job.claim_partition, job.claim, job.claim_tasks, tuple(leaving), is_free
     )
@@ -238,7 +243,7 @@ def are_free_now(
     Args:
         partition, rows: so many jobs of that partition may have each core, if all of them share.
     """
-    columns = cluster.columns
+    columns = cluster.node_index.columns
     usable, in_use, cpus_free = columns.usable, columns.in_use, columns.cpus_free
     mem_free_mib = columns.mem_free_mib
     for alloc in allocs:
@@ -261,7 +266,7 @@ def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: i
     Args:
         partition, rows: so many jobs of that partition may have each core, if all of them share.
     """
-    columns, use = cluster.columns, cluster.use[alloc.node_id]
+    columns, use = cluster.node_index.columns, cluster.node_index.use[alloc.node_id]
     if not columns.usable[alloc.node_id]:
         return False
     if columns.mem_free_mib[alloc.node_id] < alloc.mem_mib:
@@ -285,10 +290,12 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
     """Return whether each of these cores has less than `rows` jobs, all of that partition."""
     wanted = int.from_bytes(alloc.cores, "little")
     load = Load()
-    for job_id, held in cluster.use[alloc.node_id].allocs.items():
+    for job_id, held in cluster.node_index.use[alloc.node_id].allocs.items():
         cores = wanted & int.from_bytes(held.cores, "little")
         job = cluster.jobs[job_id]
-        if not cores or (job_id in cluster.suspended and job.suspended_by != SUSPENDED_BY_GANG):
+        if not cores or (
+            job_id in cluster.job_index.suspended and job.suspended_by != SUSPENDED_BY_GANG
+        ):
             continue
         if job.rows <= 1 or job.partition != partition:
             return False
@@ -298,7 +305,7 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
 
 def _keep_preempted(cluster: Cluster, view: Snapshot) -> None:
     """Keep the cores of jobs suspended for others from all who did not preempt them."""
-    for job_id in cluster.suspended:
+    for job_id in cluster.job_index.suspended:
         job = cluster.jobs[job_id]
         if job.suspended_by and job.state == JobState.SUSPENDED:
             for alloc in job.nodes:
@@ -324,8 +331,8 @@ def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
         job = cluster.jobs[claim.job_id]
         leaving = frozenset(claim.leaving)
         for alloc in claim.nodes:
-            _keep(view, alloc, [cluster.use[alloc.node_id].allocs[one] for one in leaving
-                                if one in cluster.use[alloc.node_id].allocs])  # fmt: skip
+            allocs = cluster.node_index.use[alloc.node_id].allocs
+            _keep(view, alloc, [allocs[job_id] for job_id in leaving if job_id in allocs])
         for name, count in license_counts(job.request.licenses):
             view.licenses_free[name] = view.licenses_free.get(name, 0) - count
         end_us = (

@@ -148,6 +148,6 @@ def _is_any_lost(cluster: Cluster, assocs: frozenset[int] | None) -> bool:
     return any(
         (assocs is not None and job.assoc_id and job.assoc_id not in assocs)
         or (job.qos and job.qos not in qos)
-        for job_ids in (cluster.pending, cluster.active)
+        for job_ids in (cluster.job_index.pending, cluster.job_index.active)
         for job in map(cluster.jobs.__getitem__, job_ids)
     )

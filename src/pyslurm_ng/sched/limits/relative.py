@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.amounts import billing
 from pyslurm_ng.model.assoc import Qos, with_limits
-from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.node import effective_cpus, schedulable_mem_mib
 from pyslurm_ng.model.partition import Partition
 
 _PERCENTAGES = (

@@ -52,7 +52,7 @@ class RunningCount:
             self._partitions = dict(cluster.partitions)
             self._quotas = Quotas(self._associations, self._qos)
             self._counted = {}
-            self._stale = dict.fromkeys(cluster.active)
+            self._stale = dict.fromkeys(cluster.job_index.active)
         stale, self._stale = self._stale, {}
         for job_id in stale:
             self._count(self._quotas, job_id)
@@ -62,7 +62,7 @@ class RunningCount:
         before = self._counted.pop(job_id, None)
         if before is not None:
             quotas.left(before)
-        if job_id in self._cluster.active:
+        if job_id in self._cluster.job_index.active:
             job = self._cluster.jobs[job_id]
             self._counted[job_id] = quotas.took(job, self._measure(job))
             if job.flags & JobFlag.COMPLETING:

@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE_USER, SECOND_US
 from pyslurm_ng.model import gres_parts
-from pyslurm_ng.model.cluster import license_counts, schedulable_mem_mib
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.license_server import license_counts
+from pyslurm_ng.model.node import schedulable_mem_mib
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit

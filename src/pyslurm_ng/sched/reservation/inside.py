@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame import reserved

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Running, Waiting

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from pyslurm_ng.model import gres_parts, task_ranges
-from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.sched.demand.demand import limit_us

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyslurm_ng._select import NEVER, Profile
-from pyslurm_ng.model.cluster import license_counts
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.licenses import NOTHING_INSIDE

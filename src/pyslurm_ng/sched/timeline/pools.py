@@ -14,8 +14,8 @@ from typing import Any
 
 from pyslurm_ng._select import NEVER, Profile
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.model.cluster import license_counts
 from pyslurm_ng.model.job import NodeAlloc
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit

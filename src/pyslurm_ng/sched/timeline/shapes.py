@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.model.cluster import schedulable_mem_mib
-from pyslurm_ng.model.node import NodeSpec, is_consumed, restricted_cores
+from pyslurm_ng.model.node import NodeSpec, is_consumed, restricted_cores, schedulable_mem_mib
 from pyslurm_ng.sched.cons_tres.choosers import node_counts
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.fit import (

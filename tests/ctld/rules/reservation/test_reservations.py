@@ -385,7 +385,7 @@ def test_failed_nodes_are_replaced() -> None:
     room.make("counted", nodecnt=1)
     room.make("static", nodecnt=1, flags="STATIC_ALLOC")
     assert (room.names("counted"), room.names("static")) == (["n3"], ["n4"])
-    down = tuple(room.cluster.node_by_name[name] for name in ("n3", "n4"))
+    down = tuple(room.cluster.node_index.by_name[name] for name in ("n3", "n4"))
     room.apply([ev.NodesDown(room.now_us, down, "broken")])
     room.advance()
     assert (room.names("counted"), room.names("static")) == (["n1"], ["n4"])

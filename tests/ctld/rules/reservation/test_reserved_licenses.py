@@ -32,7 +32,7 @@ def test_others_get_only_what_is_not_kept() -> None:
     assert (one.state, two.state) == (JobState.RUNNING, JobState.PENDING)
     assert plan.waits[two.job_id].reason is Reason.Licenses
     assert inside.state == JobState.RUNNING
-    assert scene.cluster.licenses_used["matlab"] == 5
+    assert scene.cluster.job_counts.licenses_used["matlab"] == 5
 
 
 def test_what_a_job_inside_gives_back_stays_the_reservations() -> None:
@@ -94,7 +94,7 @@ def test_one_of_several_licences(plan: PlanFunction) -> None:
     assert [job.licenses_alloc for job in jobs[:2]] == ["matlab:3", "ansys:2"]
     assert jobs[2].state == JobState.PENDING
     assert plan_made.waits[jobs[2].job_id].reason is Reason.Licenses
-    assert scene.cluster.licenses_used == {"matlab": 3, "ansys": 2}
+    assert scene.cluster.job_counts.licenses_used == {"matlab": 3, "ansys": 2}
     assert jobs[0].request.licenses == "matlab:3|ansys:2"
 
 

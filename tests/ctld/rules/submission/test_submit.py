@@ -590,7 +590,7 @@ def _follow_task(room: Site, array: Job, task_id: int, state: JobState) -> None:
 def _by_task(room: Site, array_job_id: int) -> dict[int, tuple[str, str, bool]]:
     """Return state, reason and whether it is eligible of each task of its own record."""
     found = {}
-    for task_id, job_id in room.cluster.arrays.get(array_job_id, {}).items():
+    for task_id, job_id in room.cluster.job_index.arrays.get(array_job_id, {}).items():
         job = room.cluster.jobs[job_id]
         found[task_id] = (JobState(job.state).name, Reason(job.reason).name, bool(job.eligible_us))
     return found
@@ -741,7 +741,7 @@ def test_a_begin_time_given_to_a_held_job_counts_when_it_is_let_go() -> None:
         assert isinstance(outcome, Decision), outcome
         apply_all(room.cluster, list(outcome.events))
     assert (job.begin_us, job.eligible_us, job.reason) == (begin_us, 0, Reason.BeginTime)
-    assert job.job_id in room.cluster.ineligible
+    assert job.job_id in room.cluster.job_index.ineligible
 
 
 def test_a_dependency_given_to_a_held_job_counts_when_it_is_let_go() -> None:

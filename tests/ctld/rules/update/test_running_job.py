@@ -38,7 +38,7 @@ def four_nodes(scene: Site, **more: object) -> Job:
 def clean(scene: Site, job: Job, *names: str) -> None:
     """Let nodes report that nothing of a job is left there."""
     for name in names:
-        node_id = scene.cluster.node_by_name[name]
+        node_id = scene.cluster.node_index.by_name[name]
         (duty,) = (
             duty.duty_id
             for duty in scene.cluster.duties[node_id].values()
@@ -123,7 +123,7 @@ def test_a_node_may_be_lost_while_a_job_leaves_it() -> None:
     scene = Site()
     job = four_nodes(scene)
     assert update(scene, job, numnodes="3") == []
-    lost = scene.cluster.node_by_name["n4"]
+    lost = scene.cluster.node_index.by_name["n4"]
     scene.apply(nodes_down(scene.cluster, (lost,), "gone", scene.now_us))
     assert job.state == JobState.RUNNING
     assert job.nodes_leaving == ()

@@ -18,8 +18,8 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster, het_components
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
 _WHY = {

@@ -49,7 +49,7 @@ def lost(
                 proof=proof,
             )
             for node in cluster.nodes_of(held)
-            if job.job_id in cluster.use[node.node_id].allocs
+            if job.job_id in cluster.node_index.use[node.node_id].allocs
         ),
     )
 
@@ -77,7 +77,7 @@ def over(
 def over_on(cluster: Cluster, node: str, proof: str, now_us: int) -> list[ev.AnyEvent]:
     """Return that all runs that were lost on a node are over there."""
     events: list[ev.AnyEvent] = []
-    for job_id in cluster.lost_on.get(node, ()):
+    for job_id in cluster.job_index.lost_on.get(node, ()):
         events += over(cluster.jobs[job_id], node, proof, now_us)
     return events
 
@@ -85,7 +85,7 @@ def over_on(cluster: Cluster, node: str, proof: str, now_us: int) -> list[ev.Any
 def rebooted(cluster: Cluster, node: Node, boot_id: str, now_us: int) -> list[ev.AnyEvent]:
     """Return that nothing is left on a node of what ran before it booted."""
     name, events = node.spec.name, list[ev.AnyEvent]()
-    for job_id in cluster.lost_on.get(name, ()) if boot_id else ():
+    for job_id in cluster.job_index.lost_on.get(name, ()) if boot_id else ():
         job = cluster.jobs[job_id]
         events += over(job, name, f"{name} came back with a new boot id", now_us, not_boot=boot_id)
     return events
@@ -95,7 +95,7 @@ def open_on(cluster: Cluster, node: str) -> list[tuple[int, int]]:
     """Return (job, attempt) of runs that were lost on a node and may go on there."""
     return [
         (job_id, run.attempt)
-        for job_id in cluster.lost_on.get(node, ())
+        for job_id in cluster.job_index.lost_on.get(node, ())
         for run in cluster.jobs[job_id].lost_runs
         if run.node == node and not run.proof
     ]
@@ -115,14 +115,16 @@ def configured(
     """
     events: list[ev.AnyEvent] = []
     wanted = policy(conf)
-    for job_id in dict.fromkeys(job_id for jobs in cluster.lost_on.values() for job_id in jobs):
+    for job_id in dict.fromkeys(
+        job_id for jobs in cluster.job_index.lost_on.values() for job_id in jobs
+    ):
         job = cluster.jobs[job_id]
         runs = tuple(
             msgspec.structs.replace(run, policy=wanted)
             for run in job.lost_runs
             if run.policy != wanted and not run.proof
         )
-        if runs and job_id not in cluster.active:
+        if runs and job_id not in cluster.job_index.active:
             events.append(ev.LostRunsChanged(now_us, job_id, runs))
     for node in cluster.nodes_of(gone):
         if node.state == NodeState.DOWN:

@@ -8,8 +8,8 @@ from pyslurm_ng.ctld.rules.ends import job_end, lost_runs
 from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
 
@@ -44,7 +44,7 @@ def nodes_down(
     ended: list[tuple[Job, JobState]] = []
     hit: dict[int, None] = {}
     for node_id in node_ids:
-        hit.update(dict.fromkeys(cluster.use[node_id].allocs))
+        hit.update(dict.fromkeys(cluster.node_index.use[node_id].allocs))
     for job_id in hit:
         job = cluster.jobs[job_id]
         # First, so that a requeue knows that it has to wait.

@@ -12,9 +12,9 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.node import Node, NodeFacts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState, Reason
 from pyslurm_ng.wire import node_messages as nm
@@ -76,7 +76,7 @@ def _registered(
         state = NodeState.IDLE
         if not flags & (NodeFlag.DRAIN | NodeFlag.FAIL):
             reason = ""
-    had_jobs = bool(cluster.use[node.node_id].allocs)
+    had_jobs = bool(cluster.node_index.use[node.node_id].allocs)
     if rebooted and had_jobs and not expected_reboot and conf.return_to_service != 2:
         state, reason = NodeState.DOWN, _REBOOTED
     return ev.NodeRegistered(
@@ -138,7 +138,7 @@ def _launched_scripts(cluster: Cluster, node_id: int) -> list[Job]:
     """Return running jobs whose script the node has reported as started."""
     waiting = {duty.job_id for duty in cluster.duties.get(node_id, {}).values()}
     found = []
-    for job_id in cluster.use[node_id].allocs:
+    for job_id in cluster.node_index.use[node_id].allocs:
         job = cluster.jobs[job_id]
         if (
             job.batch_node_id == node_id
@@ -166,7 +166,7 @@ def _lost_jobs(
     known = {(job.job_id, job.attempt) for job in running}
     victims = _launched_scripts(cluster, node.node_id)
     if rebooted:
-        here = [cluster.jobs[job_id] for job_id in cluster.use[node.node_id].allocs]
+        here = [cluster.jobs[job_id] for job_id in cluster.node_index.use[node.node_id].allocs]
         victims = [job for job in here if not is_completing(job) and _runs_on(job, node.node_id)]
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id

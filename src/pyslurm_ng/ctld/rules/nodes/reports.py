@@ -17,10 +17,10 @@ from pyslurm_ng.ctld.rules.ends.requeue import again
 from pyslurm_ng.ctld.rules.nodes import failed_launches
 from pyslurm_ng.ctld.rules.programs import programs
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
-from pyslurm_ng.model.job import Job, Step
+from pyslurm_ng.model.job import Job, Step, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
 from pyslurm_ng.model.usage import merge
 from pyslurm_ng.wire import node_messages as nm
@@ -58,7 +58,7 @@ def _judge(
     now_us: int,
 ) -> list[ev.AnyEvent]:
     is_current = job is not None and job.attempt == report.attempt
-    if job is None or not is_current or report.job_id not in cluster.active:
+    if job is None or not is_current or report.job_id not in cluster.job_index.active:
         return _settle(cluster, node_id, getattr(report, "duty_id", 0), now_us)
     if isinstance(report, nm.DutyDone):
         return _duty_done(cluster, node_id, job, report, now_us)

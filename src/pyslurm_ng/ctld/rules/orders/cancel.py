@@ -28,8 +28,8 @@ from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster, het_components
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.wire.query_messages import CancelJobs, Cancelled
 
@@ -62,11 +62,11 @@ def _candidates(cluster: Cluster, request: CancelJobs) -> Iterator[Job]:
     jobs = cluster.jobs
     if request.filter.uids:
         for uid in request.filter.uids:
-            for job_id in cluster.user_jobs.get(uid, {}):
-                if job_id not in cluster.ended and not is_completing(jobs[job_id]):
+            for job_id in cluster.job_index.by_user.get(uid, {}):
+                if job_id not in cluster.job_index.ended and not is_completing(jobs[job_id]):
                     yield jobs[job_id]
         return
-    for index in (cluster.pending, cluster.active):
+    for index in (cluster.job_index.pending, cluster.job_index.active):
         for job_id in index:
             if not is_completing(jobs[job_id]):
                 yield jobs[job_id]

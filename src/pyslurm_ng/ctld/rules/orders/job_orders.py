@@ -13,8 +13,8 @@ from pyslurm_ng.ctld.rules.ends.requeue import again, requeued
 from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, het_components, is_completing
-from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc
+from pyslurm_ng.model.cluster import Cluster, het_components
+from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.wire.query_messages import (
@@ -308,6 +308,6 @@ def _resume_error(cluster: Cluster, job: Job) -> int:
         return Errno.ESLURM_JOB_NOT_SUSPENDED
     for alloc in job.nodes:
         # Others may have got the cores meanwhile; two jobs never share one.
-        if cluster.use[alloc.node_id].cores & int.from_bytes(alloc.cores, "little"):
+        if cluster.node_index.use[alloc.node_id].cores & int.from_bytes(alloc.cores, "little"):
             return Errno.ESLURM_NODES_BUSY
     return 0

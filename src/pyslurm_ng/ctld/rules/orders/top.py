@@ -67,7 +67,7 @@ def _queue(job: Job) -> Queue:
 def _queues(cluster: Cluster, wanted: dict[Queue, list[Job]]) -> dict[Queue, list[Job]]:
     """Return the jobs that can change places, by queue."""
     found: dict[Queue, list[Job]] = {key: [] for key in wanted}
-    for job_id in cluster.pending:
+    for job_id in cluster.job_index.pending:
         job = cluster.jobs[job_id]
         queue = found.get(_queue(job))
         if queue is not None and job.priority == NO_VAL and not job.het_job_id:

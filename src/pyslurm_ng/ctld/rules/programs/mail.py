@@ -164,13 +164,13 @@ def is_array_over(cluster: Cluster, array_job_id: int, uid: int) -> bool:
     leader = cluster.jobs.get(array_job_id)
     if leader is not None and (leader.array_pending or not _is_over(leader)):
         return False
-    tasks = cluster.arrays.get(array_job_id, {})
+    tasks = cluster.job_index.arrays.get(array_job_id, {})
     if not all(_is_over(cluster.jobs[job_id]) for job_id in tasks.values()):
         return False
     # A change of some tasks alone makes a record of several that is none of the above.
     return not any(
         other.array_job_id == array_job_id and not _is_over(other)
-        for other_id in cluster.user_jobs.get(uid, ())
+        for other_id in cluster.job_index.by_user.get(uid, ())
         if (other := cluster.jobs[other_id])
     )
 

@@ -21,7 +21,7 @@ def due(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     if not _any_limit(cluster):
         return []
     waiting = [
-        job for job_id in cluster.pending if (job := cluster.jobs[job_id]).eligible_us
+        job for job_id in cluster.job_index.pending if (job := cluster.jobs[job_id]).eligible_us
         and job.eligible_us <= now_us
     ]  # fmt: skip
     waiting.sort(key=lambda job: (not job.accrue_us, job.accrue_us, job.submit_us, job.job_id))

@@ -14,8 +14,8 @@ from msgspec import structs
 from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL, REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules.queue.dependency_text import exists
 from pyslurm_ng.model import events as ev, task_ranges
-from pyslurm_ng.model.cluster import Cluster, free_job_id, is_completing
-from pyslurm_ng.model.job import Dependency, Job
+from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.job import Dependency, Job, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 
 OPEN, MET, NEVER = 0, 1, 2
@@ -105,7 +105,7 @@ def ended_tasks(
     """Return some waiting tasks of an array, split off to end there, as jobs of their own. Only
     jobs that wait for that array would look at them.
     """
-    if job.array_job_id not in cluster.dependents:
+    if job.array_job_id not in cluster.job_index.dependents:
         return []
     over = [
         structs.replace(job, job_id=record_id, array_task_id=task_id, array_pending=())
@@ -246,15 +246,15 @@ def _has_open(cluster: Cluster, term: Dependency, ending: int) -> bool:
     head = cluster.jobs.get(term.job_id)
     if head is not None and head.array_pending and head.state == JobState.PENDING:
         return True
-    return cluster.array_active.get(term.job_id, 0) > ending
+    return cluster.job_counts.array_active.get(term.job_id, 0) > ending
 
 
 def _dependents(cluster: Cluster, job: Job, *, with_singletons: bool) -> list[Job]:
-    waiting: dict[int, None] = dict(cluster.dependents.get(job.job_id, {}))
+    waiting: dict[int, None] = dict(cluster.job_index.dependents.get(job.job_id, {}))
     if job.array_job_id and job.array_job_id != job.job_id:
-        waiting.update(cluster.dependents.get(job.array_job_id, {}))
+        waiting.update(cluster.job_index.dependents.get(job.array_job_id, {}))
     if with_singletons:
-        waiting.update(cluster.singletons.get((job.uid, job.request.name), {}))
+        waiting.update(cluster.job_index.singletons.get((job.uid, job.request.name), {}))
     return [
         cluster.jobs[job_id]
         for job_id in waiting
@@ -434,7 +434,7 @@ def _targets(cluster: Cluster, term: Dependency, ends: Ends) -> list[Job] | None
     """Return the jobs a term speaks of; None while some of its tasks only exist as a range."""
     head = cluster.jobs.get(term.job_id)
     if term.task_id != NO_VAL:
-        job_id = cluster.arrays.get(term.job_id, {}).get(term.task_id)
+        job_id = cluster.job_index.arrays.get(term.job_id, {}).get(term.task_id)
         alone = ends.tasks.get((term.job_id, term.task_id))
         if alone is None and job_id is not None:
             alone = cluster.jobs[job_id]
@@ -443,7 +443,7 @@ def _targets(cluster: Cluster, term: Dependency, ends: Ends) -> list[Job] | None
         if head is not None and task_ranges.contains(head.array_pending, term.task_id):
             return [head]
         return None if head is not None and head.array_pending else []
-    tasks = cluster.arrays.get(term.job_id)
+    tasks = cluster.job_index.arrays.get(term.job_id)
     found = [cluster.jobs[job_id] for job_id in tasks.values()] if tasks else []
     if head is not None:
         is_over = head.state != JobState.PENDING or head.job_id in ends.states
@@ -474,7 +474,7 @@ def _oldest_namesake(cluster: Cluster, job: Job, ends: Ends) -> int:
         found = ends.seen[key] = min(
             (
                 other_id
-                for other_id in cluster.user_jobs.get(job.uid, {})
+                for other_id in cluster.job_index.by_user.get(job.uid, {})
                 if _is_namesake(cluster.jobs[other_id], job)
                 and ends.states.get(other_id) not in TERMINAL_STATES
             ),

@@ -137,8 +137,8 @@ def _is_number(text: str) -> bool:
 def exists(cluster: Cluster, term: Dependency) -> bool:
     """Return whether the job or task that a term names is known."""
     if term.task_id == NO_VAL:
-        return term.job_id in cluster.jobs or term.job_id in cluster.arrays
-    if term.task_id in cluster.arrays.get(term.job_id, ()):
+        return term.job_id in cluster.jobs or term.job_id in cluster.job_index.arrays
+    if term.task_id in cluster.job_index.arrays.get(term.job_id, ()):
         return True
     head = cluster.jobs.get(term.job_id)
     return head is not None and task_ranges.contains(head.array_pending, term.task_id)
@@ -171,7 +171,7 @@ def _reaches(cluster: Cluster, terms: tuple[Dependency, ...], ours: set[int]) ->
         if job_id in seen:
             continue
         seen.add(job_id)
-        members = [job_id, *cluster.arrays.get(job_id, {}).values()]
+        members = [job_id, *cluster.job_index.arrays.get(job_id, {}).values()]
         for member in members:
             other = cluster.jobs.get(member)
             if other is not None and other.state == JobState.PENDING:

@@ -40,9 +40,11 @@ def refusal(cluster: Cluster, more: int, context: Context) -> Reject | None:
 
 def jobs_of_all(cluster: Cluster) -> int:
     """Return how many jobs the controller knows, tasks of arrays counted singly."""
-    return len(cluster.jobs) + cluster.unsplit_tasks
+    return len(cluster.jobs) + cluster.job_counts.unsplit_tasks
 
 
 def jobs_of(cluster: Cluster, uid: int) -> int:
     """Return how many of them are a user's."""
-    return len(cluster.user_jobs.get(uid, ())) + cluster.unsplit_by_user.get(uid, 0)
+    return len(cluster.job_index.by_user.get(uid, ())) + cluster.job_counts.unsplit_by_user.get(
+        uid, 0
+    )

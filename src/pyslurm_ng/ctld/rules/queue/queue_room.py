@@ -62,7 +62,7 @@ def of_user(cluster: Cluster, uid: int) -> int:
     """Return what all records of a user count for, those that are over and still shown too."""
     shared: dict[int, int] = {}  # jobs that follow one another mostly have one object
     total = 0
-    for job_id in cluster.user_jobs.get(uid, ()):
+    for job_id in cluster.job_index.by_user.get(uid, ()):
         job = cluster.jobs[job_id]
         part = shared_part(job.request)
         length = shared.get(id(part))

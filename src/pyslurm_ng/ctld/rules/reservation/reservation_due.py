@@ -157,7 +157,7 @@ def _replenished(
         node_id
         for node_id in item.node_ids
         if pick.is_failed(cluster.node(node_id))
-        or (replaces_used and cluster.columns.in_use[node_id])
+        or (replaces_used and cluster.node_index.columns.in_use[node_id])
     ]
     for count in range(len(going), 0, -1):
         probe = msgspec.structs.replace(item, start_us=max(item.start_us, now_us))
@@ -192,6 +192,6 @@ def _idle(cluster: Cluster, item: Reservation, now_us: int) -> Reservation | Non
 def _is_awaited(cluster: Cluster, name: str) -> bool:
     return any(
         name in wanted.split(",")
-        for job_id in cluster.pending
+        for job_id in cluster.job_index.pending
         if (wanted := cluster.jobs[job_id].request.reservation)
     )

@@ -10,8 +10,8 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.calendar import Calendar
 from pyslurm_ng.ctld.rules.reservation.times import meet
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import Job, limit_end_us
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing, limit_end_us
 from pyslurm_ng.model.node import Node
 from pyslurm_ng.model.reservation import NOTHING, WHOLE, NodePart, Reservation, part_of
 from pyslurm_ng.model.states import NodeFlag, NodeState
@@ -33,9 +33,9 @@ def named_nodes(cluster: Cluster, text: str, partition: str) -> tuple[int, ...] 
         names = hostlist.expand_unique(text)
     except hostlist.HostlistError:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-    if not names or any(name not in cluster.node_by_name for name in names):
+    if not names or any(name not in cluster.node_index.by_name for name in names):
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-    return tuple(sorted(cluster.node_by_name[name] for name in names))
+    return tuple(sorted(cluster.node_index.by_name[name] for name in names))
 
 
 def check_named(
@@ -246,7 +246,7 @@ def reserved_parts(
 def busy_parts(cluster: Cluster, from_us: int, except_in: str = "") -> dict[int, NodePart]:
     """Return by node what jobs may still use at a time; not of one reservation's jobs."""
     busy: dict[int, NodePart] = {}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         if is_completing(job) or not _may_run_until(job, from_us):
             continue

@@ -19,9 +19,10 @@ from pyslurm_ng.ctld.rules.reservation.devices import with_devices
 from pyslurm_ng.ctld.rules.reservation.settings import REPLACES, Draft, read_settings
 from pyslurm_ng.ctld.rules.reservation.times import meet, moved_to, next_occurrence, with_times
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing, license_counts
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.kept_request import changed_request
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import SHOWN_FLAGS, Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
 from pyslurm_ng.sched.frame.reserved import may_use
@@ -316,7 +317,7 @@ def running_jobs(cluster: Cluster, name: str) -> list[Job]:
     """Return the jobs that run in a reservation."""
     return [
         job
-        for job_id in cluster.active
+        for job_id in cluster.job_index.active
         if (job := cluster.jobs[job_id]).reservation == name and not is_completing(job)
     ]
 
@@ -324,7 +325,7 @@ def running_jobs(cluster: Cluster, name: str) -> list[Job]:
 def deletion(cluster: Cluster, reservation: Reservation, now_us: int) -> list[ev.AnyEvent]:
     """Return the end of a reservation: jobs that wait for no other one are held."""
     events: list[ev.AnyEvent] = []
-    for job_id in cluster.pending:
+    for job_id in cluster.job_index.pending:
         job = cluster.jobs[job_id]
         names = job.request.reservation.split(",") if job.request.reservation else ()
         if reservation.name not in names:

@@ -12,7 +12,8 @@ from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.reservation.devices import DeviceWish
 from pyslurm_ng.ctld.rules.reservation.times import PERIOD_US
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.node import is_indexed
 from pyslurm_ng.model.reservation import REPEATS, SHOWN_FLAGS, Reservation
 from pyslurm_ng.sched.request import features

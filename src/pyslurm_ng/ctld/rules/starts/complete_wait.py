@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import is_completing
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def held_back(cluster: Cluster, wait_s: int, now_us: int, *, only_near: bool) ->
     if not wait_s:
         return NOTHING
     ends: dict[str, int] = {}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         until_us = job.end_us + wait_s * SECOND_US
         if is_completing(job) and until_us > now_us:

@@ -13,16 +13,11 @@ from pyslurm_ng.ctld.rules.ends import lost_runs
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.starts.preparation import NONE, Preparation
 from pyslurm_ng.model import events as ev, gres_parts, task_ranges
-from pyslurm_ng.model.cluster import (
-    RUNS_PROLOG,
-    Cluster,
-    free_job_id,
-    het_components,
-    license_counts,
-)
+from pyslurm_ng.model.cluster import RUNS_PROLOG, Cluster, free_job_id, het_components
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, NodeAlloc, Step
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.partition import opened
 from pyslurm_ng.model.reservation import part_of
 from pyslurm_ng.model.rows import rows_of
@@ -152,7 +147,9 @@ def _may_start_together(
     first = jobs[0]
     if first is None or not first.het_job_id:
         return False
-    left = [job for job in het_components(cluster, first) if job.job_id not in cluster.ended]
+    left = [
+        job for job in het_components(cluster, first) if job.job_id not in cluster.job_index.ended
+    ]
     if [job.job_id for job in left] != [start.job_id for start in starts]:
         return False
     wanted: Counter[str] = Counter()
@@ -211,7 +208,7 @@ def may_start_in(cluster: Cluster, job: Job, partition_name: str) -> bool:
     partition = cluster.partitions.get(partition_name)
     if partition is None or partition.state not in ("UP", "DRAIN"):
         return False
-    running = cluster.array_active.get(job.array_job_id, 0)
+    running = cluster.job_counts.array_active.get(job.array_job_id, 0)
     return not job.array_limit or running < job.array_limit
 
 
@@ -226,7 +223,7 @@ def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
         for name, count in license_counts(start.licenses or job.request.licenses):
             if cluster.licenses_left(name) - kept.get(name, 0) < count:
                 return False
-    if cluster.claims and not _leaves_claims(cluster, start):
+    if cluster.job_index.claims and not _leaves_claims(cluster, start):
         return False
     rows = rows_of(cluster.partitions.get(start.partition), job.request)
     return are_free_now(cluster, start.nodes, start.partition, rows)
@@ -235,7 +232,7 @@ def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
 def _leaves_claims(cluster: Cluster, start: Start) -> bool:
     """Return whether a start takes no core and device that another job preempted for."""
     wanted = {alloc.node_id: alloc for alloc in start.nodes}
-    for job_id in cluster.claims:
+    for job_id in cluster.job_index.claims:
         if job_id == start.job_id:
             continue
         for alloc in cluster.jobs[job_id].claim:

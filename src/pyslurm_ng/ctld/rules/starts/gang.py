@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
-from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, is_completing
 from pyslurm_ng.model.rows import row_count
 from pyslurm_ng.model.states import JobState
 
@@ -88,11 +88,13 @@ def _groups(cluster: Cluster) -> dict[str, list[Job]]:
     """Return the jobs that take turns by partition, in the order of their ids."""
     groups: dict[str, list[Job]] = {}
     if not any(row_count(partition) > 1 for partition in cluster.partitions.values()):
-        sliced = [job_id for job_id in cluster.suspended if _is_sliced(cluster.jobs[job_id])]
+        sliced = [
+            job_id for job_id in cluster.job_index.suspended if _is_sliced(cluster.jobs[job_id])
+        ]
         if not sliced:
             return groups
     others: dict[str, Row] = {}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         if _is_sliced(job):
             if job.partition not in others:
@@ -112,12 +114,12 @@ def _others(cluster: Cluster, partition: str) -> Row:
     A job that has preempted others may share cores, too, but with those of its own partition.
     """
     used: Row = {}
-    for job_id in cluster.active:
+    for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         is_other = job.rows <= 1 or job.partition != partition
-        if is_other and job_id not in cluster.suspended:
+        if is_other and job_id not in cluster.job_index.suspended:
             _add(used, _cores(job))
-    for job_id in cluster.claims:
+    for job_id in cluster.job_index.claims:
         _add(used, {alloc.node_id: int.from_bytes(alloc.cores, "little")
                     for alloc in cluster.jobs[job_id].claim})  # fmt: skip
     return used

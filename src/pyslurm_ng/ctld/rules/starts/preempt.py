@@ -22,14 +22,10 @@ from pyslurm_ng.ctld.rules.ends import job_end, node_loss
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.starts.dispatch import collide, may_start_in, reservation_of
 from pyslurm_ng.model import events as ev, task_ranges
-from pyslurm_ng.model.cluster import (
-    Cluster,
-    free_job_id,
-    is_completing,
-    license_counts,
-    schedulable_mem_mib,
-)
-from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
+from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc, is_completing
+from pyslurm_ng.model.license_server import license_counts
+from pyslurm_ng.model.node import schedulable_mem_mib
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.sched.frame.plan import Preemption, Start
 from pyslurm_ng.sched.frame.policy import Policy
@@ -130,7 +126,7 @@ def _in_the_way(
     """Return the victims, and who else is leaving the nodes of the start."""
     found = dict.fromkeys(victim_id for victim_id, _ in victims)
     for alloc in start.nodes:
-        for job_id in cluster.use[alloc.node_id].allocs:
+        for job_id in cluster.node_index.use[alloc.node_id].allocs:
             if _is_leaving(cluster, job_id):
                 found[job_id] = None
     return tuple(found)
@@ -235,12 +231,12 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     again: dict[int, int] = {}  # cores that jobs resumed by these events have, by node
-    for job_id in cluster.suspended:
+    for job_id in cluster.job_index.suspended:
         job = cluster.jobs[job_id]
         if job.suspended_by <= 0 or job.state != JobState.SUSPENDED:
             continue
         if _is_covered(cluster, job, again):
-            if job.rows > 1 and job.suspended_by not in cluster.active:
+            if job.rows > 1 and job.suspended_by not in cluster.job_index.active:
                 # Others share its cores: from now on they take turns again.
                 fields: dict[str, object] = {"suspended_by": SUSPENDED_BY_GANG}
                 events.append(ev.JobUpdated(now_us, job_id, fields))
@@ -255,14 +251,14 @@ def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
 
 def _is_covered(cluster: Cluster, job: Job, again: dict[int, int]) -> bool:
     """Return whether another job runs on a suspended job's cores, or has a claim or turns there."""
-    claims = [alloc for other in cluster.claims for alloc in cluster.jobs[other].claim]
+    claims = [alloc for other in cluster.job_index.claims for alloc in cluster.jobs[other].claim]
     for alloc in job.nodes:
         cores = int.from_bytes(alloc.cores, "little")
-        if (cluster.use[alloc.node_id].cores | again.get(alloc.node_id, 0)) & cores:
+        if (cluster.node_index.use[alloc.node_id].cores | again.get(alloc.node_id, 0)) & cores:
             return True
         if any(
             _has_turns(cluster, job, other) and collide(held, alloc)
-            for other, held in cluster.use[alloc.node_id].allocs.items()
+            for other, held in cluster.node_index.use[alloc.node_id].allocs.items()
         ):
             return True
         if any(claim.node_id == alloc.node_id and collide(claim, alloc) for claim in claims):
@@ -273,7 +269,7 @@ def _is_covered(cluster: Cluster, job: Job, again: dict[int, int]) -> bool:
 def _has_turns(cluster: Cluster, job: Job, other_id: int) -> bool:
     """Return whether another job waits for its turn, with those for whom a job was suspended."""
     other = cluster.jobs[other_id]
-    is_sliced = other_id in cluster.suspended and other.suspended_by == SUSPENDED_BY_GANG
+    is_sliced = other_id in cluster.job_index.suspended and other.suspended_by == SUSPENDED_BY_GANG
     return is_sliced and (job.rows <= 1 or other.partition != job.partition)
 
 
@@ -285,7 +281,11 @@ def lost_claims(cluster: Cluster, job_ids: list[int], now_us: int) -> list[ev.An
         "claim_partition": "",
         "claim_tasks": 0,
     }
-    return [ev.JobUpdated(now_us, job_id, empty) for job_id in job_ids if job_id in cluster.claims]
+    return [
+        ev.JobUpdated(now_us, job_id, empty)
+        for job_id in job_ids
+        if job_id in cluster.job_index.claims
+    ]
 
 
 # Checked again ----------------------------------------------------------------------------------
@@ -308,14 +308,14 @@ def _still_holds(
     modes = dict(victims)
     for victim_id in modes:
         victim = cluster.jobs.get(victim_id)
-        if victim is None or victim_id not in cluster.active or is_completing(victim):
+        if victim is None or victim_id not in cluster.job_index.active or is_completing(victim):
             return False
         if victim.preempt_end_us or victim.state not in _GONE:
             return False
     free = dict(cluster.licenses)
     for server in cluster.license_servers.values():
         free[server.name] = free.get(server.name, 0) - server.deficit
-    for other in cluster.active:
+    for other in cluster.job_index.active:
         if modes.get(other, "SUSPEND") == "SUSPEND":
             for name, count in license_counts(cluster.jobs[other].licenses_alloc):
                 free[name] = free.get(name, 0) - count
@@ -327,21 +327,21 @@ def _still_holds(
 def _fits(cluster: Cluster, alloc: NodeAlloc, modes: dict[int, str]) -> bool:
     """Return whether a share of a node is free when victims have left it."""
     node = cluster.nodes[alloc.node_id]
-    if node is None or not cluster.columns.usable[alloc.node_id]:
+    if node is None or not cluster.node_index.columns.usable[alloc.node_id]:
         return False
     mem_mib = schedulable_mem_mib(node.spec) - alloc.mem_mib
-    for job_id, held in cluster.use[alloc.node_id].allocs.items():
+    for job_id, held in cluster.node_index.use[alloc.node_id].allocs.items():
         mode = modes.get(job_id)
         if mode in ("CANCEL", "REQUEUE") or _is_leaving(cluster, job_id):
             continue
         mem_mib -= held.mem_mib
         # A suspended job keeps its devices, not its cores.
         own = alloc
-        if mode == "SUSPEND" or job_id in cluster.suspended:
+        if mode == "SUSPEND" or job_id in cluster.job_index.suspended:
             own = NodeAlloc(alloc.node_id, 0, b"", 0, 0, alloc.gres)
         if collide(own, held):
             return False
-    for job_id in cluster.claims:
+    for job_id in cluster.job_index.claims:
         for held in cluster.jobs[job_id].claim:
             if held.node_id == alloc.node_id:
                 mem_mib -= held.mem_mib

@@ -24,7 +24,7 @@ def reserve_ports(
         return Reject(Errno.ESLURM_PORTS_INVALID)
     taken: set[int] = set()
     for node_id in node_ids:
-        for job_id in cluster.use[node_id].allocs:
+        for job_id in cluster.node_index.use[node_id].allocs:
             for step in cluster.jobs[job_id].steps.values():
                 if step.ports and any(alloc.node_id == node_id for alloc in step.nodes):
                     taken.update(step.ports)

@@ -30,9 +30,9 @@ from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import dependency, queue_room
 from pyslurm_ng.ctld.rules.steps.step_ports import reserve_ports
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
-from pyslurm_ng.model.job import Job, Step
+from pyslurm_ng.model.job import Job, Step, is_completing
 from pyslurm_ng.model.node import spec_as_found
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
@@ -100,7 +100,7 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
 
 def _job_of(cluster: Cluster, message: CreateStep) -> Job | None:
     if message.array_task_id != NO_VAL:
-        job_id = cluster.arrays.get(message.job_id, {}).get(message.array_task_id, -1)
+        job_id = cluster.job_index.arrays.get(message.job_id, {}).get(message.array_task_id, -1)
         return cluster.jobs.get(job_id)
     return cluster.jobs.get(message.job_id)
 
@@ -131,7 +131,7 @@ def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | 
         if (node := cluster.nodes[alloc.node_id]) is not None
     }
     try:
-        most = len(cluster.node_by_name)
+        most = len(cluster.node_index.by_name)
         wanted = expand_of_user(message.node_list, most)
         unwanted = set(expand_of_user(message.exclude, most))
     except HostlistError:

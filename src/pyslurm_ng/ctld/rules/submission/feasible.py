@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
-from pyslurm_ng.model.cluster import Cluster, effective_cpus, schedulable_mem_mib
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import Node, spec_as_found
+from pyslurm_ng.model.node import Node, effective_cpus, schedulable_mem_mib, spec_as_found
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING
 from pyslurm_ng.model.states import NodeState
@@ -59,7 +59,7 @@ def feasible_inside(
     """
     if not request.reservation:
         return None
-    need = need_of(request, partition, cluster.node_by_name, selection)
+    need = need_of(request, partition, cluster.node_index.by_name, selection)
     layout = layouts_in(cluster).get(partition.name)
     for name in request.reservation.split(","):
         reservation = cluster.reservations.get(name)
@@ -132,7 +132,7 @@ def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
 def _judge(
     cluster: Cluster, request: JobRequest, partition: Partition, selection: Selection
 ) -> Reject | None:
-    need = need_of(request, partition, cluster.node_by_name, selection)
+    need = need_of(request, partition, cluster.node_index.by_name, selection)
     kinds = _kinds(cluster, partition)
     examples = [nodes[0] for nodes in kinds]
     refusal = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)

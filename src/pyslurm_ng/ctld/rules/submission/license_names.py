@@ -6,7 +6,8 @@ import re
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.model.cluster import Cluster, is_remote
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.license_server import is_remote
 
 _NAME = re.compile(r"[^,|:=]+(?=[,|:=]|$)")
 

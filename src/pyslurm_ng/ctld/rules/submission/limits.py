@@ -15,8 +15,9 @@ from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submission.account import Standing, enforced, lineage
 from pyslurm_ng.model.amounts import requested_tres
 from pyslurm_ng.model.assoc import Limits, Qos
-from pyslurm_ng.model.cluster import Cluster, Submitter
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job_counts import Submitter
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.limits.relative import absolute_qos
 
@@ -169,6 +170,6 @@ def _count(cluster: Cluster, uid: int | None, applies: Applies) -> int:
     """Return how many queued and running jobs, tasks of arrays counted singly, a test holds for."""
     return sum(
         count
-        for submitter, count in cluster.submitted.items()
+        for submitter, count in cluster.job_counts.submitted.items()
         if uid in (None, submitter.uid) and applies(submitter)
     )

@@ -20,8 +20,9 @@ from pyslurm_ng.ctld.rules.submission.feasible import (
     least_mem_mib,
     size_of,
 )
-from pyslurm_ng.model.cluster import Cluster, is_remote, license_counts
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.license_server import is_remote, license_counts
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, memory_amounts, node_sizes, total, wants_gpus
@@ -130,10 +131,10 @@ def _check_nodes(cluster: Cluster, request: JobRequest) -> Reject | None:
         if not text:
             continue
         try:
-            names = hostlist.expand_of_user(text, len(cluster.node_by_name))
+            names = hostlist.expand_of_user(text, len(cluster.node_index.by_name))
         except hostlist.HostlistError:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-        if not cluster.node_by_name.keys() >= set(names):
+        if not cluster.node_index.by_name.keys() >= set(names):
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     return None
 
@@ -378,7 +379,7 @@ def _check_limits(
         return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
     if limit_in(request, time_limit_min, partition) > partition.max_time_min:
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    wanted = node_ids(request.node_list, cluster.node_by_name)
+    wanted = node_ids(request.node_list, cluster.node_index.by_name)
     if not wanted.issubset(partition.node_ids):
         return Reject(Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION)
     return None

@@ -61,10 +61,10 @@ def node_names(name: str) -> Setter:
     @while_pending
     def set_names(change: Change, value: str) -> int:
         try:
-            names = hostlist.expand_of_user(value, len(change.cluster.node_by_name))
+            names = hostlist.expand_of_user(value, len(change.cluster.node_index.by_name))
         except hostlist.HostlistError:
             return Errno.ESLURM_INVALID_NODE_NAME
-        if not change.cluster.node_by_name.keys() >= set(names):
+        if not change.cluster.node_index.by_name.keys() >= set(names):
             return Errno.ESLURM_INVALID_NODE_NAME
         change.request[name] = hostlist.fold(names)
         return 0

@@ -8,8 +8,9 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.model.cluster import Cluster, license_counts
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, NodeAlloc
+from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.states import JobFlag
 
 Kept = tuple[NodeAlloc, ...]
@@ -30,7 +31,7 @@ def kept_of_count(job: Job, count: int, conf: SlurmConf) -> Kept | int:
 def kept_of_names(cluster: Cluster, job: Job, text: str, conf: SlurmConf) -> Kept | int:
     """Return what is left of a job's nodes when it is to have only some, or an error number."""
     try:
-        names = hostlist.expand_of_user(text, len(cluster.node_by_name))
+        names = hostlist.expand_of_user(text, len(cluster.node_index.by_name))
     except hostlist.HostlistError:
         return Errno.ESLURM_INVALID_NODE_NAME
     held = {cluster.node(alloc.node_id).spec.name: alloc.node_id for alloc in job.nodes}

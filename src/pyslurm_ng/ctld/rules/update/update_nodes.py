@@ -76,7 +76,7 @@ def find_nodes(cluster: Cluster, text: str) -> list[Node] | Reject:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
     nodes = []
     for name in names:
-        node_id = cluster.node_by_name.get(name)
+        node_id = cluster.node_index.by_name.get(name)
         if node_id is None:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
         nodes.append(cluster.node(node_id))
@@ -211,7 +211,7 @@ def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) ->
 def _future(
     cluster: Cluster, nodes: list[Node], reason: str, context: Context
 ) -> list[ev.AnyEvent] | Reject:
-    if any(cluster.use[node.node_id].allocs for node in nodes):
+    if any(cluster.node_index.use[node.node_id].allocs for node in nodes):
         return Reject(Errno.ESLURM_NODES_BUSY)
     ids = tuple(node.node_id for node in nodes)
     return [_with_reason(ids, reason, context, {"state": int(NodeState.FUTURE), "flags": 0})]
@@ -224,7 +224,7 @@ def _return(
     now_us = context.now_us
     events: list[ev.AnyEvent] = []
     for node in nodes:
-        if state == "IDLE" and cluster.use[node.node_id].allocs:
+        if state == "IDLE" and cluster.node_index.use[node.node_id].allocs:
             return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         if state == "UNDRAIN" and not node.flags & NodeFlag.DRAIN:
             continue

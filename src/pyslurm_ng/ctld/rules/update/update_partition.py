@@ -143,7 +143,7 @@ def _nodes(cluster: Cluster, current: Partition, value: str) -> dict[str, Any] |
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
         ids = []
         for name in names:
-            node_id = cluster.node_by_name.get(name)
+            node_id = cluster.node_index.by_name.get(name)
             if node_id is None:
                 return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
             ids.append(node_id)
@@ -164,7 +164,7 @@ def delete_partition(
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     if request.name not in cluster.partitions:
         return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
-    for index in (cluster.pending, cluster.active):
+    for index in (cluster.job_index.pending, cluster.job_index.active):
         for job_id in index:
             if request.name in cluster.jobs[job_id].partition.split(","):
                 return Reject(Errno.ESLURM_PARTITION_IN_USE)

@@ -11,9 +11,9 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.steps.steps import kill_step
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.cluster import Cluster, is_completing
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
-from pyslurm_ng.model.job import Job, Step
+from pyslurm_ng.model.job import Job, Step, is_completing
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.query_messages import JobsChanged, UpdateStep
 
