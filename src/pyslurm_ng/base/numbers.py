@@ -155,7 +155,6 @@ MAIL_INVALID_DEPEND = 1 << 10
 STEP_OVERLAP = 1 << 0
 STEP_EXACT = 1 << 1
 STEP_NO_KILL = 1 << 2
-STEP_KILL_ON_BAD_EXIT = 1 << 3
 STEP_PTY = 1 << 4
 STEP_MEM_ZERO = 1 << 5  # shares the job's memory
 
