@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from pyslurm_ng._records import project
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.wire.client import SlurmError
 from tests.ctld.controller import Controller
 

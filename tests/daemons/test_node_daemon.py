@@ -145,7 +145,11 @@ def _parent_of_script(name: str, cluster: LiveCluster, job_id: int) -> bool:
     """Return whether a process is the supervisor of a job of this cluster."""
     try:
         is_stepd = f"[{job_id}.batch]" in Path(f"/proc/{name}/cmdline").read_text()
-        children = Path(f"/proc/{name}/task/{name}/children").read_text().split()
+        children = " ".join(
+            # Tasks are children of the thread that started them.
+            path.read_text()
+            for path in Path(f"/proc/{name}/task").glob("*/children")
+        ).split()
         return is_stepd and any(
             str(cluster.directory) in Path(f"/proc/{child}/cmdline").read_text()
             for child in children

@@ -26,7 +26,10 @@ def place(tmp_path: Path) -> Iterator[AccountingDaemon]:
 
 @pytest.mark.parametrize("with_conf", [True, False])
 def test_it_returns_when_it_can_be_talked_to(place: AccountingDaemon, with_conf: bool) -> None:
-    """In the background by default; without slurmdbd.conf the embedded store is used."""
+    """In the background by default; without slurmdbd.conf the embedded store is used.
+
+    Then it listens on slurm.conf's AccountingStoragePort.
+    """
     if with_conf:
         place.write_dbd_conf()
     started = place.run()
