@@ -319,7 +319,7 @@ class Layout:
         return groups
 
     def _inside(self, free: int, group: range, level: int, nodes: int, required: int) -> int | None:
-        """Fill the blocks of the next smaller planning size, no more of them than needed."""
+        """Fill blocks of the next smaller planning size, only as many as are needed."""
         if not level:
             return _take(free & ~required, required, nodes - required.bit_count())[0]
         size = self._sizes[level - 1]

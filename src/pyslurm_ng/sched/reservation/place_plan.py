@@ -2,8 +2,8 @@
 
 A job that asked for a reservation may start in it whenever its time limit ends: it is ended with
 the reservation, as in Slurm 22.05. What that leaves of the room of an occurrence ends with it, so
-each is planned by itself, for those that the ones before had no room for. Who is drawn by a magnet
-did not ask to be ended, and starts only if it is over in time.
+each occurrence is planned by itself, for the jobs that found no room in the ones before. A job that
+a magnet draws in did not ask to be ended. It starts only if it is over in time.
 """
 
 from __future__ import annotations
