@@ -44,7 +44,7 @@ from pyslurm_ng.wire.query_messages import (
 )
 from tests.compat.node_room import Node
 from tests.ctld.controller import Controller
-from tests.ctld.rules.step_requests import ask, running
+from tests.ctld.rules.steps.step_requests import ask, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 from tests.wire.wire_room import Room
 from tests.world.callers import ALICE, BOB, ROOT

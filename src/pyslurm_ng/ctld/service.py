@@ -15,11 +15,11 @@ from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import jobs
+from pyslurm_ng.ctld.queries.configuration import config_lines
 from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.conf.show import config_lines
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.queries.configuration import config_lines
 from tests.cli.reference_cluster import ReferenceCluster, reference_conf
 from tests.cli.run_command import Printed, run_command
 

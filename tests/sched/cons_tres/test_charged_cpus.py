@@ -18,7 +18,7 @@ from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.frame import measures
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.wire.step_messages import StepGranted
-from tests.ctld.rules.step_requests import EXACT, ask
+from tests.ctld.rules.steps.step_requests import EXACT, ask
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.sched.cons_tres.charged_jobs import CONF, just_started
 from tests.world.passes import run_pass

@@ -19,7 +19,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, Step
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
-from tests.ctld.rules.step_requests import EXACT, USER, ask, context, running
+from tests.ctld.rules.steps.step_requests import EXACT, USER, ask, context, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyslurm_ng.conf.cgroup_conf import parse_cgroup_conf
-from pyslurm_ng.conf.show import cgroup_lines, config_lines
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf, parse_slurm_conf
 from pyslurm_ng.conf.tables.keys import PARAMETERS
+from pyslurm_ng.ctld.queries.configuration import cgroup_lines, config_lines
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[2] / "conf" / "golden"
 HEAD = "ClusterName=c\nSlurmctldHost=ctl\nNodeName=n1\n"
 
 
