@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 _LINE_BREAKS = str.maketrans(
     {"\0": "", **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " ")}
 )
+
+# Mail programs take a recipient that begins with one of -|/+. and the like for an option, a command
+# to run, or a file to append to.
+_RECIPIENT = re.compile(r"\w[\w.@%+='~-]*")
 
 
 def printable(text: str) -> str:
@@ -21,3 +26,8 @@ def program_variables(variables: Mapping[str, str]) -> dict[str, str]:
     variable in a careless script that reads the output of `env`.
     """
     return {name: value.translate(_LINE_BREAKS) for name, value in variables.items()}
+
+
+def are_recipients(text: str) -> bool:
+    """Return whether a text is a list of user names and addresses, and nothing else to MailProg."""
+    return all(_RECIPIENT.fullmatch(word) for word in re.split("[, ]+", text))

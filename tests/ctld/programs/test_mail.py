@@ -222,15 +222,20 @@ def test_each_task_of_an_array() -> None:
 
 
 def test_plain_names_get_the_mail_domain() -> None:
-    """MailDomain completes plain names; a name that MailProg would take for an option gets none."""
+    """MailDomain completes plain names.
+
+    What MailProg would take for an option or a command may be in an old journal; the user gets it.
+    """
     post = Post("example.org")
-    for job_id, user in ((100, ""), (101, "boss"), (102, "a@b.c"), (103, "-x")):
+    for job_id, user in ((100, ""), (101, "boss"), (102, "a@b.c"), (103, "-x"), (104, "|id")):
         post.submit(MAIL_END, job_id, mail_user=user)
         post.apply(ev.JobEnded(at("12:11:16"), job_id, JobState.CANCELLED))
     assert [argv[3] for argv, _ in post.sent.runs] == [
         "alice@example.org",
         "boss@example.org",
         "a@b.c",
+        "alice@example.org",
+        "alice@example.org",
     ]
 
 

@@ -92,8 +92,7 @@ class Mailer:
         return self.conf.mail_domain or ""
 
     def _send(self, found: Mail | None) -> None:
-        # A recipient that looks like an option would be one.
-        if found is None or found.recipient.startswith("-") or not self.conf.mail_prog:
+        if found is None or not self.conf.mail_prog:
             return
         argv = (self.conf.mail_prog, "-s", found.subject, found.recipient)
         self._when_durable(partial(self._runner.run, argv, found.environment))

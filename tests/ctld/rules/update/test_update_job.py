@@ -94,7 +94,8 @@ def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
         ({"wckey": "w" * 200}, "wckey: at most 128 characters are allowed"),
         ({"features": "a&" * 3000 + "a"}, "constraint: at most 4096 characters are allowed"),
         ({"mincpusnode": "9999999999"}, "mincpus: 0 to 2147483647 are allowed"),
-        ({"mailuser": "a@b\nBcc: evil@x"}, "mail_user: one line of printable characters"),
+        ({"mailuser": "a@b\nBcc: evil@x"}, "mail_user: user names and addresses"),
+        ({"mailuser": "|id"}, "mail_user: user names and addresses"),
         ({"stdout": "/" * 5000}, "std_out: at most 4096 characters are allowed"),
     ],
 )

@@ -23,7 +23,7 @@ from pyslurm_ng.base.numbers import (
     NO_VAL,
     SECOND_US,
 )
-from pyslurm_ng.base.plain_text import printable, program_variables
+from pyslurm_ng.base.plain_text import are_recipients, printable, program_variables
 from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -200,7 +200,9 @@ def _duration(span_us: int) -> str:
 
 
 def _mail(cluster: Cluster, job: Job, kind: str, more: str, domain: str, **variables: str) -> Mail:
-    recipient = job.request.mail_user or job.user_name
+    recipient = job.request.mail_user
+    if not are_recipients(recipient):  # submissions were not always asked for them
+        recipient = job.user_name
     if domain and "@" not in recipient:
         recipient = f"{recipient}@{domain}"
     if is_summed_up(job):

@@ -26,6 +26,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_REQUEUE,
 )
+from pyslurm_ng.base.plain_text import are_recipients
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
@@ -53,7 +54,10 @@ from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MAX_SWITCH_WAIT_S = 300
 _MAX_SUBMIT_LINE_BYTES = 1 << 20
-SINGLE_LINE = "mail_user: one line of printable characters is allowed"
+ADDRESSES = (
+    "mail_user: user names and addresses with commas or spaces between them are allowed,"
+    " of letters, digits and . _ - + = % ~ ' @"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,8 +273,8 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
     if request.admin_comment and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
-    if request.mail_user and not request.mail_user.isprintable():
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, SINGLE_LINE)
+    if request.mail_user and not are_recipients(request.mail_user):
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, ADDRESSES)
     if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
         return Reject(Errno.ESLURM_INVALID_MCS_LABEL)
     if request.burst_buffer and context.conf.burst_buffer_type:

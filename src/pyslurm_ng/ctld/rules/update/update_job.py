@@ -12,6 +12,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_SPREAD_SEGMENTS,
 )
+from pyslurm_ng.base.plain_text import are_recipients
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.orders.job_orders import (
     Steering,
@@ -25,7 +26,7 @@ from pyslurm_ng.ctld.rules.submission.place import (
     check_access,
     check_names,
 )
-from pyslurm_ng.ctld.rules.submission.submit import SINGLE_LINE
+from pyslurm_ng.ctld.rules.submission.submit import ADDRESSES
 from pyslurm_ng.ctld.rules.update import (
     job_change,
     job_notes,
@@ -218,8 +219,8 @@ def _update_one(
             return code
     refused = beyond(JobRequest, change.request) or beyond(JobRequest, change.fields)
     mail_user = change.request.get("mail_user", "")
-    if not refused and isinstance(mail_user, str) and not mail_user.isprintable():
-        refused = SINGLE_LINE
+    if not refused and isinstance(mail_user, str) and mail_user and not are_recipients(mail_user):
+        refused = ADDRESSES
     if refused:
         return steering.refuse(Errno.ESLURM_NOT_SUPPORTED, refused)
     if change.nodes is not job.nodes:
