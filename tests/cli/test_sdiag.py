@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from pyslurm_ng.sched.frame.numbers_by_job import NumbersByJob
-from pyslurm_ng.sched.frame.plan import Plan
+from pyslurm_ng.sched.frame.plan import NumbersByJob, Plan
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 

@@ -9,10 +9,9 @@ import sqlalchemy as sa
 from pyslurm_ng.dbd import lengths, schema, show
 from pyslurm_ng.dbd.admin.change import actor_of
 from pyslurm_ng.dbd.database import Database, is_of_one_row
-from pyslurm_ng.dbd.ingest import problems
-from pyslurm_ng.dbd.ingest.batches import ingest, read_cursor
+from pyslurm_ng.dbd.ingest import batches
+from pyslurm_ng.dbd.ingest.batches import ingest, read_cursor, store_problems
 from pyslurm_ng.dbd.ingest.frames import Frame, NewerRecordError, Problem, decode_frame
-from pyslurm_ng.dbd.ingest.problems import store_problems
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -191,7 +190,7 @@ def test_operators_see_and_delete_problems(store: Database) -> None:
 
 def test_problems_are_kept_in_bounds(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who can make problems at will must not fill the database."""
-    monkeypatch.setattr(problems, "MOST_PROBLEMS", 3)
+    monkeypatch.setattr(batches, "MOST_PROBLEMS", 3)
     for number in range(5):
         one = Problem(number, T, "JobUpdated", 1, "x" * 5000, "y" * 200_000)
         with store.write() as connection:

@@ -11,6 +11,10 @@ beginning give the width to which its members are padded with zeros.
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 # Slurm refuses more than 65,536 names in one range and 16 ranges ahead; here the product counts.
 MAX_HOSTS = 65536 * 16
 MAX_BRACKETS = 16
@@ -115,6 +119,20 @@ def fold(names: list[str] | tuple[str, ...]) -> str:
 def fold_sorted(names: list[str] | tuple[str, ...]) -> str:
     """Return the folded list of the names in natural order (``n9``, ``n10``), repeats kept."""
     return fold(sorted(names, key=sort_key))
+
+
+def fold_numbers(numbers: Iterable[int]) -> str:
+    """Return numbers, none of them negative, in ascending ranges."""
+    parts: list[str] = []
+    first = last = -2
+    for number in [*sorted(numbers), -1]:
+        if number == last + 1:
+            last = number
+            continue
+        if last >= 0:
+            parts.append(f"{first}" if first == last else f"{first}-{last}")
+        first = last = number
+    return ",".join(parts)
 
 
 def sort_key(name: str) -> tuple[list[tuple[int, int, str]], int, int]:

@@ -193,3 +193,8 @@ def format_minutes_short(minutes: int) -> str:
     if minutes == NO_VAL:
         return "NOT_SET"
     return format_seconds_short(minutes if minutes == INFINITE else minutes * 60)
+
+
+def plural(count: int, word: str) -> str:
+    """Return `1 node`, `2 nodes`."""
+    return f"{count} {word}{'s' * (count != 1)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 
 from pyslurm_ng.conf import (
@@ -22,8 +23,9 @@ from pyslurm_ng.conf.slurm_conf import (
     read_lines,
     read_slurm_conf,
 )
-from pyslurm_ng.conf.spank import spank_errors
 from pyslurm_ng.conf.values import BadValue, convert
+
+_MOST_INCLUDES = 16  # of one plugstack.conf in another
 
 
 def check(path: str) -> list[str]:
@@ -128,8 +130,35 @@ def _errors(path: str) -> list[ConfError]:
     if conf is not None:
         stack = conf.plugstack_config or "plugstack.conf"
         errors = _refused(path)
-        errors += spank_errors(os.path.join(os.path.dirname(path), stack))
+        errors += _spank_errors(os.path.join(os.path.dirname(path), stack))
     return errors + _neighbours(path, conf)
+
+
+def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
+    """Return one error for each SPANK plugin that a plugstack.conf requires.
+
+    None can be loaded here. Jobs would run without what a required one decides, so the daemons
+    refuse to start, as Slurm's do. Optional ones may be missing; a warning says that the file is
+    not read.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return []
+    errors = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].split()
+        if len(words) < 2:
+            continue
+        if words[0] == "required":
+            text = f"{words[1]} cannot be loaded by this version; it could be optional or left out"
+            errors.append(ConfError(path, number, "required", text))
+        elif words[0] == "include" and depth < _MOST_INCLUDES:
+            pattern = os.path.join(os.path.dirname(path), words[1])
+            for found in sorted(glob.glob(pattern)):
+                errors += _spank_errors(found, depth + 1)
+    return errors
 
 
 def _refused(path: str) -> list[ConfError]:

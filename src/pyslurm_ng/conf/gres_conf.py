@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.schema import Table, read_line

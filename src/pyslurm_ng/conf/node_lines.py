@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.hostlist import HostlistError, count, expand, fold
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import NodeGres
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import DOWNNODES, NODE, NODESET

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.lexer import ConfText, Entry
 from pyslurm_ng.conf.node_lines import NodeConf, NodeSetConf, resolve_nodes
 from pyslurm_ng.conf.schema import Table, read_line

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.effects.effect import gaps
 from pyslurm_ng.conf.effects.needs import lonely_words
 from pyslurm_ng.conf.lexer import (

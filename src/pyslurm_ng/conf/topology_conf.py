@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import TOPOLOGY

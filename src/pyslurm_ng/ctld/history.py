@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.rules import past
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.wire.dbd_messages import ClusterRegistered, JobsCompared

@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.scripts import ScriptStore

@@ -18,7 +18,7 @@ import msgspec
 from pyslurm_ng import __version__
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.base.numbers import END_LOST
 from pyslurm_ng.conf import node_loss
 from pyslurm_ng.d import core as co, environment, step_record

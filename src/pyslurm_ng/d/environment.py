@@ -11,15 +11,13 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pyslurm_ng.base.hostlist import fold
-from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.hostlist import fold, fold_numbers
 from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NTASKS_SET, REQ_OVERCOMMIT, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.task_counts import usable_cpus
-from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
-from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution
+from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution, tasks_on_nodes
 from pyslurm_ng.wire.node_messages import JobCredential, LaunchStep
 
 _NICEST = 19

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.check import topologies_of
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import SlurmConf, changed_slurm_conf, read_lines

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from statistics import fmean, median
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.sim.journal_run import JournalRun
 from pyslurm_ng.sim.recorded import Key, Run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from math import log
 
-from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.sim.comparison import Comparison, Row
 
 _WIDE, _HIGH, _LEFT, _LOW = 760, 220, 56, 28

@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.recover import cluster_of
 from pyslurm_ng.journal.checkpoint import Checkpoint, list_checkpoints, read_checkpoint
 from pyslurm_ng.journal.segment import (

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from io import TextIOWrapper
 from typing import BinaryIO, cast
 
-from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.units import plural
 
 _MOST = 10**10  # seconds of a time, 300 years, or anything else
 

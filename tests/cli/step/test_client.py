@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.cli.step.link import MOST_STRANGERS
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
 from pyslurm_ng.cli.step.streams import Labels

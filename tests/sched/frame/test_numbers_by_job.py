@@ -6,7 +6,7 @@ import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from pyslurm_ng.sched.frame.numbers_by_job import NumbersByJob
+from pyslurm_ng.sched.frame.plan import NumbersByJob
 
 # Few enough to be met again, and some that a table of a few entries has in one place.
 KEYS = st.one_of(st.integers(-3, 40), st.integers(-(1 << 63), (1 << 63) - 1))

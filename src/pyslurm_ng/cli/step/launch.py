@@ -176,8 +176,7 @@ def launching_lines(
     options: "Options", granted: "Mapping[str, Any]", step_name: str
 ) -> "list[str]":
     """Return what -v tells of a step that is about to be launched."""
-    from pyslurm_ng.base.hostlist import fold
-    from pyslurm_ng.base.number_ranges import fold_numbers
+    from pyslurm_ng.base.hostlist import fold, fold_numbers
     from pyslurm_ng.sched.cons_tres.layout import counts_text
 
     nodes = granted["nodes"]

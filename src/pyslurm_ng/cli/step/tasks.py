@@ -2,7 +2,7 @@
 
 from _signal import strsignal  # type: ignore[import-not-found]  # `signal` loads enum
 
-from pyslurm_ng.base.number_ranges import fold_numbers
+from pyslurm_ng.base.hostlist import fold_numbers
 
 OUT_OF_MEMORY = 1
 """Bit of an EXIT frame's flags (wire.step_io.EXIT_OUT_OF_MEMORY)."""

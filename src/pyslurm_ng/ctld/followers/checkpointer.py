@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.recover import apply_frame, cluster_of
 from pyslurm_ng.journal.checkpoint import load_newest, remove_outdated, write_checkpoint
 from pyslurm_ng.journal.follow import Follow

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules import usage_reset
-from pyslurm_ng.ctld.rules.calendar import Calendar
+from pyslurm_ng.ctld.rules.calendar import Calendar, next_reset_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import OwnerUsage, Qos
 from pyslurm_ng.model.cluster import Cluster
@@ -112,7 +111,7 @@ class UsageIndex:
     def due(self, now_us: int, calendar: Calendar) -> list[ev.AnyEvent]:
         """Return UsageReset when its time has come, else UsageKept once in a while."""
         last_us = self._cluster.usage_since_us or self._begun_us
-        next_us = usage_reset.next_us(self._reset_period, last_us, calendar)
+        next_us = next_reset_us(self._reset_period, last_us, calendar)
         if self._resets_now or 0 < next_us <= now_us:
             self._resets_now = False
             return [ev.UsageReset(now_us, (), is_all=True)]

@@ -7,10 +7,10 @@ from typing import Protocol
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import MINUTE_US
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.clock import Clock
 from pyslurm_ng.ctld.history import History

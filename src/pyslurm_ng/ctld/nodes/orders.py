@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.rules.programs.sharing_words import oversubscribe
+from pyslurm_ng.ctld.rules.programs.program_environment import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.rules import clocks
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster

@@ -26,8 +26,7 @@ from pyslurm_ng.model.job import Job, is_completing, limit_end_us
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.model.task_counts import usable_cpus
-from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
-from pyslurm_ng.sched.cons_tres.layout import counts_text
+from pyslurm_ng.sched.cons_tres.layout import counts_text, tasks_on_nodes
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from msgspec import structs
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from msgspec.structs import astuple
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
-from pyslurm_ng.base.number_ranges import fold_numbers
 from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld import job_filter

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pyslurm_ng.base.numbers import DAY_US
 
+_SUNDAY = 6
+_MONTHS = {"MONTHLY": 1, "QUARTERLY": 3, "YEARLY": 12}
 _MONDAY_US = 4 * DAY_US  # 1970-01-05
 _ERA_DAYS = 146_097  # of 400 years, after which the Gregorian calendar repeats itself
 _MARCH_DAYS = 719_468  # from March of year 0 to 1970
@@ -45,3 +47,20 @@ class Calendar:
 
 
 UTC = Calendar()
+
+
+def next_reset_us(period: str, last_us: int, calendar: Calendar) -> int:
+    """Return the first time after `last_us` at which PriorityUsageResetPeriod begins anew, or 0.
+
+    Days begin at midnight, weeks on Sunday, quarters with January, April, July and October.
+    """
+    year, month, day = calendar.date(last_us)
+    if period == "DAILY":
+        return calendar.midnight_us(year, month, day + 1)
+    if period == "WEEKLY":
+        days = (_SUNDAY - calendar.weekday(last_us)) % 7 or 7
+        return calendar.midnight_us(year, month, day + days)
+    months = _MONTHS.get(period)
+    if months is None:
+        return 0
+    return calendar.midnight_us(year, (month - 1) // months * months + 1 + months, 1)

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.numbers import (
@@ -29,7 +28,7 @@ from pyslurm_ng.base.numbers import (
     REQ_USE_MIN_NODES,
     SECOND_US,
 )
-from pyslurm_ng.base.units import format_minutes_short
+from pyslurm_ng.base.units import format_minutes_short, plural
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest

@@ -7,13 +7,25 @@ import os
 import pwd
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 from pyslurm_ng.ctld.rules.context import Caller
-from pyslurm_ng.ctld.users.lookups import RunInThread
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import Peer
 
+T = TypeVar("T")
+
 _MOST_KEPT = 100_000
+
+
+class RunInThread(Protocol):
+    """The type of a function that asks the user directory without keeping the loop waiting.
+
+    A protocol, so its method does nothing: the controller has a pool of threads, tests their own.
+    """
+
+    def __call__(self, work: Callable[[], T], done: Callable[[T], None], /) -> None:
+        """Run `work` elsewhere, then call `done` on the loop with what it returned."""
 
 
 @dataclass(frozen=True, slots=True)

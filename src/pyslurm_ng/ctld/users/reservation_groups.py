@@ -7,7 +7,7 @@ import pwd
 from collections.abc import Callable, Mapping, Sequence
 
 from pyslurm_ng.ctld.rules.reservation.groups import groups_to_ask, members_known
-from pyslurm_ng.ctld.users.lookups import RunInThread
+from pyslurm_ng.ctld.users.identities import RunInThread
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError
 from pyslurm_ng.dbd.admin.words import Words

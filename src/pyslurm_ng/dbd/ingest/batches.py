@@ -6,13 +6,13 @@ back one leaves no trace. Within one, the rows of all jobs concerned are read fi
 are applied to them as plain dicts, and what changed is written by executemany.
 
 No event can stop the others: a batch that the database refuses is halved until the event is
-found that it refuses alone. That one is set aside (`problems`), and the cursor goes on.
+found that it refuses alone. That one is set aside (`store_problems`), and the cursor goes on.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -21,9 +21,12 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.ingest import job_rows, node_rows
 from pyslurm_ng.dbd.ingest.frames import Frame, Problem, problem_of
-from pyslurm_ng.dbd.ingest.problems import store_problems
 from pyslurm_ng.dbd.ingest.session import Session
+from pyslurm_ng.dbd.lengths import fit
 from pyslurm_ng.model.events import AnyEvent
+
+MOST_PROBLEMS = 10_000
+"""Only so many are kept, the newest: rows that are never read must not fill the database."""
 
 Note = Callable[[Problem, BaseException | None], None]
 
@@ -163,6 +166,27 @@ def _store(
     for row in session.dirty_jobs.values():
         job_rows.finish(row)
     session.save()
+
+
+def store_problems(
+    connection: sa.Connection,
+    cluster_id: int,
+    journal_id: str,
+    problems: Iterable[Problem],
+    row_bytes: int,
+) -> None:
+    """Keep some problems of a cluster's journal; the oldest make room."""
+    rows = [
+        {"cluster_id": cluster_id, "journal_id": journal_id, **problem._asdict()}
+        for problem in problems
+    ]
+    if not rows:
+        return
+    table = schema.problem_rows
+    fit(table, rows, row_bytes)
+    connection.execute(table.insert(), rows)
+    newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()
+    connection.execute(table.delete().where(table.c.id <= newest - MOST_PROBLEMS))
 
 
 def _move_cursor(

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from pyslurm_ng.base.units import whole_number
+from pyslurm_ng.model.job import JobRequest, NodeAlloc
+from pyslurm_ng.model.task_counts import tasks_to_start, usable_cpus
 
 NODE_WORDS = ("block", "cyclic", "plane", "arbitrary")
 CORE_WORDS = ("block", "cyclic", "fcyclic")
@@ -252,3 +254,19 @@ def _core_order(cores: int, per_socket: int, group: int, word: str) -> list[int]
             del socket[:take]
         left = [socket for socket in left if socket]
     return order
+
+
+def tasks_on_nodes(request: JobRequest, allocs: Sequence[NodeAlloc]) -> list[int]:
+    """Return how many tasks of a job a launcher should start on each node: SLURM_TASKS_PER_NODE.
+
+    Tasks that are counted for the whole job are laid out as a step with all of them would be.
+    """
+    counted = [tasks_to_start(request, alloc) for alloc in allocs]
+    if not request.ntasks or request.ntasks_per_node or not allocs:
+        return counted
+    distribution = parse_distribution(request.distribution, request.plane_size)
+    if distribution.node == "arbitrary":
+        return counted
+    each = max(1, request.cpus_per_task)
+    capacity = [usable_cpus(request, alloc) // each for alloc in allocs]
+    return list(map(len, spread(request.ntasks, capacity, distribution)))

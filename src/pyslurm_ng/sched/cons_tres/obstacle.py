@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence, Set as AbstractSet
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.base.counts import plural
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason

@@ -11,7 +11,6 @@ from dataclasses import replace
 from operator import attrgetter
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import (
     MINUTE_US,
     NO_VAL,
@@ -19,6 +18,7 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE_USER,
     REQ_MEM_SET,
 )
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.license_server import license_counts

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import MINUTE_US, SECOND_US
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.plan import Wait

@@ -11,14 +11,26 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from pyslurm_ng._select import first_of_each, places_used
+from pyslurm_ng._select import NumbersKept, first_of_each, places_used
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.frame.numbers_by_job import NumbersByJob
 from pyslurm_ng.sched.request.sharing import NOBODY, Tenant
 
 _Table = TypeVar("_Table", bound=MutableMapping[int, Any])
+
+
+class NumbersByJob(NumbersKept, MutableMapping[int, int]):
+    """Numbers of jobs by id: a dict without an order, at a quarter of the size."""
+
+    __slots__ = ()
+
+    def __init__(self, entries: Mapping[int, int] | None = None) -> None:
+        """Begin with some entries, or none."""
+        self.update(entries or {})
+
+    def __repr__(self) -> str:
+        return f"NumbersByJob({dict(self)})"
 
 
 @dataclass(frozen=True, slots=True)

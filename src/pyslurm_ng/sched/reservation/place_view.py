@@ -9,8 +9,8 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.node import NodeSpec

@@ -8,9 +8,8 @@ from __future__ import annotations
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
-from pyslurm_ng.base.request_words import exclusive_word
+from pyslurm_ng.base.request_words import exclusive_word, oversubscribe_word
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
-from pyslurm_ng.ctld.rules.programs.sharing_words import oversubscribe
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, limit_end_us
@@ -35,6 +34,13 @@ def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
     }
     return program_variables(_of_job(cluster, job) | ended)
+
+
+def oversubscribe(cluster: Cluster, job: Job) -> str:
+    """Return SLURM_JOB_OVERSUBSCRIBE: whether a job may share what it has."""
+    partition = cluster.partitions.get(job.partition)
+    forced = partition is not None and partition.oversubscribe.upper().startswith("FORCE")
+    return "YES" if forced else oversubscribe_word(job.request.flags)
 
 
 def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from pyslurm_ng.base.counts import plural
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import MINUTE_US
+from pyslurm_ng.base.units import plural
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.reservation.devices import with_devices

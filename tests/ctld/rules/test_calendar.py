@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.rules.calendar import UTC
-from pyslurm_ng.ctld.rules.usage_reset import next_us
+from pyslurm_ng.ctld.rules.calendar import UTC, next_reset_us
 
 
 def at_us(text: str) -> int:
@@ -33,13 +32,13 @@ def at_us(text: str) -> int:
 )
 def test_next_boundary(period: str, last: str, expected: str) -> None:
     """Midnight, Sunday, the first of a month, quarter or year."""
-    assert next_us(period, at_us(last), UTC) == at_us(expected)
+    assert next_reset_us(period, at_us(last), UTC) == at_us(expected)
 
 
 @pytest.mark.parametrize("period", ["NONE", "NOW", ""])
 def test_no_boundary(period: str) -> None:
     """Nothing is reset by the calendar."""
-    assert next_us(period, at_us("2026-11-21T14:30:00"), UTC) == 0
+    assert next_reset_us(period, at_us("2026-11-21T14:30:00"), UTC) == 0
 
 
 @given(st.datetimes(datetime(1971, 1, 1), datetime(2400, 1, 1)))

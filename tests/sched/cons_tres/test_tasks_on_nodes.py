@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
-from pyslurm_ng.sched.cons_tres.job_layout import tasks_on_nodes
-from pyslurm_ng.sched.cons_tres.layout import counts_text
+from pyslurm_ng.sched.cons_tres.layout import counts_text, tasks_on_nodes
 
 
 @pytest.mark.parametrize(
