@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import accounting_tables
+import command_texts
 import conf_tables
 import option_purposes
 import option_tables
@@ -20,6 +21,7 @@ def modules() -> dict[Path, str]:
     """Return every generated module's text by path, not formatted yet."""
     return {
         **accounting_tables.modules(),
+        **command_texts.modules(),
         **conf_tables.modules(),
         **option_purposes.modules(),
         **option_tables.modules(),

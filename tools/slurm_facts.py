@@ -41,6 +41,26 @@ def config(name: str) -> dict[str, Any]:
 
 
 @cache
+def _help() -> dict[str, Any]:
+    return tomllib.loads((FACTS / "help.toml").read_text())
+
+
+def help_sections() -> dict[str, list[str]]:
+    """Return the options in each section of the --help of sbatch, salloc and srun but the first."""
+    return {title: names.split() for title, names in _help()["sections"].items()}
+
+
+def argument_name(name: str, option: str) -> str:
+    """Return what `--help` of a command calls the argument of an option.
+
+    Raises:
+        KeyError: facts/help.toml lacks the option.
+    """
+    own = _help()["arguments_of"].get(name, {})
+    return str(own.get(option) or _help()["arguments"][option])
+
+
+@cache
 def documented() -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Return command -> kind of entry -> what is documented of each entry, in order of the file."""
     found: dict[str, dict[str, list[dict[str, Any]]]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import ModuleType
 
 import pytest
@@ -120,9 +121,12 @@ def test_help_says_what_each_option_is_for(program: Program) -> None:
         assert not letter or not is_shown or f"-{letter}, --{other}" in listed
 
 
-def test_scontrols_usage_names_what_it_does() -> None:
+def test_scontrols_help_names_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
     """Its commands and what it shows, but for second names and burst buffers."""
-    named = {word.strip(":").rstrip("s") for word in scontrol.USAGE.split()}
+    with pytest.raises(SystemExit):
+        scontrol.PROGRAM.read(["--help"])
+    heads = re.findall(r"^ {2}([\w!]+)", capsys.readouterr().out, re.MULTILINE)
+    named = {word.rstrip("s") for word in heads}
     modes = set("all cluster details hide oneliner quiet verbose holdu !!".split())
     commands = set(scontrol.COMMANDS) - set(scontrol.REFUSED_COMMANDS) - modes
     shown = set(show.ENTITIES) - set(show.REFUSED_ENTITIES) - {"bbstat", "burstbuffer", "dwstat"}
@@ -183,3 +187,33 @@ def test_another_cluster_is_refused_by_name(capsys: pytest.CaptureFixture[str]) 
     said = "squeue: error: --clusters=mars: other clusters are not supported yet\n"
     assert capsys.readouterr().err == said
     squeue.PROGRAM.check_cluster({"clusters": "Demo,all"}, "demo")
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_help_begins_as_slurms(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+    """--help names the command and its operands, and the options follow under that line."""
+    with pytest.raises(SystemExit):
+        program.read(["--help"])
+    text = capsys.readouterr().out
+    if program.name in ("scontrol", "sacctmgr"):
+        assert text.startswith(f"{program.name} [<OPTION>] [<COMMAND>]\n\nValid <OPTION> values")
+    else:
+        assert text.startswith(f"Usage: {program.name} [OPTIONS]")
+        assert text.splitlines()[1].startswith("  -")
+
+
+def test_help_lists_the_commands_that_work() -> None:
+    """`scontrol help` and `sacctmgr help` list each command with its syntax, and no refused one."""
+    from pyslurm_ng.cli import sacctmgr, scontrol
+    from pyslurm_ng.cli.command_texts import COMMANDS
+
+    for name, known, refused in (
+        ("scontrol", scontrol.COMMANDS, scontrol.REFUSED_COMMANDS),
+        ("sacctmgr", [word for word, _ in sacctmgr.VERBS], sacctmgr.NOT_YET),
+    ):
+        listed = {syntax.split()[0] for syntax, _ in COMMANDS[name]}
+        assert not listed & set(refused)
+        assert {"help", "version"} <= listed
+        switches = {"associations", "exit", "help", "oneliner", "parsable", "readonly", "verbose"}
+        assert listed - switches - {"!!"} <= set(known)
+    assert ("requeuehold [Incomplete] [State=SpecialExit] <job_list>") in dict(COMMANDS["scontrol"])

@@ -388,4 +388,20 @@ def test_usage_puts_each_option_in_brackets(command: str) -> None:
     text = usage_text(Options(command))
     rest = text.removeprefix(f"Usage: {command}").removesuffix(OPERANDS[command] + "\n")
     assert re.sub(r"\[-[^\[\]]*(\[=value\])?\]", "", rest).strip() == ""
-    assert "Help options:" in help_text(Options(command))
+
+
+@pytest.mark.parametrize("command", ["sbatch", "salloc", "srun"])
+def test_help_lists_each_option_in_its_section(command: str) -> None:
+    """--help has Slurm's sections in Slurm's order, and each option stands in one of them."""
+    text = help_text(Options(command))
+    assert re.findall(r"^(\w.*):$", text, re.MULTILINE) == [
+        "Parallel run options", "Constraint options", "Consumable resources related options",
+        "Affinity/Multi-core options", "GPU scheduling options", "Help options", "Other options",
+    ]  # fmt: skip
+    blocks = {block.partition(":\n")[0]: block for block in text.split("\n\n")}
+    assert "\n  -A, --account=name          " in blocks["Parallel run options"]
+    assert "\n  -C, --constraint=list       " in blocks["Constraint options"]
+    assert "\n  -G, --gpus=n                " in blocks["GPU scheduling options"]
+    named = re.findall(r"^ {2}(?:-\w,| {3}) --([\w-]+)", text, re.MULTILINE)
+    bracketed = re.findall(r"\[(?:-\w\|)?--([\w-]+)", usage_text(Options(command)))
+    assert sorted(named) == sorted(bracketed)

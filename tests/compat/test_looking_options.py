@@ -118,7 +118,7 @@ def test_lists_of_words(line: str, some: str, monkeypatch: pytest.MonkeyPatch) -
     [
         ("scontrol errnumstr 2000", "Invalid partition name specified"),
         ("scontrol version", "slurm 26.11"),
-        ("scontrol help", "Usage: scontrol"),
+        ("scontrol help", "scontrol [<OPTION>]"),
         ("scontrol show bbstat", ""),
         ("scontrol show burstbuffer", ""),
         ("scontrol show dwstat", ""),

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.option_words import Row
 
-_LEFT = 34
+_LEFT = 30
 _WIDTH = 78
 _ABOUT = ("help", "usage", "version")
 
@@ -16,9 +16,17 @@ _ABOUT = ("help", "usage", "version")
 def entry(row: "Row", value: str, purpose: str) -> "list[str]":
     """Return the lines of one option; `value` names its argument, if it takes one."""
     argument = "" if row[2] == NONE else f"[={value}]" if row[2] == OPTIONAL else f"={value}"
-    argument = argument if len(argument) < 20 else "=VALUE"
     letter = f"-{row[1]}, " if row[1] else "    "
-    head = f"  {letter}--{row[0]}{argument}"
+    return _beside(f"  {letter}--{row[0]}{argument}", purpose)
+
+
+def table(rows: "Iterable[tuple[str, str]]") -> str:
+    """Return commands or the like, a line or more for each, with what they are for."""
+    return "\n".join(line for head, purpose in rows for line in _beside(f"  {head}", purpose))
+
+
+def _beside(head: str, purpose: str) -> "list[str]":
+    """Return the lines of one entry: its head, and what it is for in the right column."""
     lines = [head] if len(head) >= _LEFT else []
     left = " " * _LEFT if lines else f"{head:<{_LEFT}}"
     for word in purpose.split():
@@ -26,7 +34,7 @@ def entry(row: "Row", value: str, purpose: str) -> "list[str]":
             lines.append(left.rstrip())
             left = " " * _LEFT
         left += word if len(left) == _LEFT else f" {word}"
-    return [*lines, left]
+    return [*lines, left] if left.strip() else lines
 
 
 def is_about(name: str) -> bool:
@@ -49,11 +57,12 @@ def option_list(
     rows = list(rows)
     letters = {same.get(row[0], row[0]): row[1] for row in rows if row[1]}
     known = {row[0] for row in rows}
-    options, about = ["Options:"], ["Help options:"]
+    options: list[str] = []
+    about = ["Help options:"]
     for name, _, argument in rows:
         if name == "autocomplete" or name in hidden or same.get(name) in known:
             continue
         row = (name, letters.get(name, ""), argument)
-        lines = entry(row, "VALUE", PURPOSES[command][name])
+        lines = entry(row, *PURPOSES[command][name])
         (about if is_about(name) else options).extend(lines)
     return "\n".join([*options, "", *about])

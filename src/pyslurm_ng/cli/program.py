@@ -31,13 +31,14 @@ class Program:
 
     Args:
         options: rows of long name, letter or "", and whether it takes an argument.
-        usage: what --usage prints; --help adds the options, with what they are for.
+        usage: what --usage prints.
         same: names that mean another option.
         environment: (variable, long name), read before the command line.
         refused: options that are known, but not implemented.
         no_effect: options that are taken, so that scripts go on, and named as without effect.
         opposites: pairs of which only the last one given counts.
         tells: options that print a text and end the command.
+        operands: what stands behind the options, as --help shows it.
     """
 
     def __init__(
@@ -52,8 +53,10 @@ class Program:
         no_effect: "tuple[str, ...]" = (),
         opposites: "tuple[tuple[str, str], ...]" = (),
         tells: "Mapping[str, Callable[[], str]] | None" = None,
+        operands: str = "",
     ) -> None:
         self.name = name
+        self._operands = operands
         self.by_name = {row[0]: row for row in options}
         self.by_letter = {row[1]: row for row in options if row[1]}
         self._usage = usage
@@ -65,7 +68,7 @@ class Program:
         self._tells: dict[str, Callable[[], str]] = {
             "version": version_line,
             "usage": lambda: usage,
-            "help": lambda: f"{usage}\n\n{self.option_list()}",
+            "help": self._help,
             **(tells or {}),
         }
 
@@ -116,6 +119,9 @@ class Program:
             elif name == other:
                 given.pop(one, None)
         given[name] = value
+
+    def _help(self) -> str:
+        return f"Usage: {self.name} [OPTIONS] {self._operands}".rstrip() + f"\n{self.option_list()}"
 
     def option_list(self) -> str:
         """Return the options that work, a line for each, with what they are for."""

@@ -290,10 +290,6 @@ def _usage() -> str:
     return f"sacct [<OPTION>]\n    Valid <OPTION> values are: {names}"
 
 
-def _help() -> str:
-    return f"Usage: sacct [OPTIONS]\n\n{PROGRAM.option_list()}"
-
-
 NO_EFFECT = ("expand-patterns", "use-local-uid", "verbose")
 PROGRAM = Program(
     "sacct",
@@ -302,7 +298,6 @@ PROGRAM = Program(
     same=SAME,
     no_effect=NO_EFFECT,
     tells={
-        "help": _help,
         "usage": _usage,
         "helpformat": lambda: field_list(FIELDS),
         "helpreason": _help_reason,

@@ -64,6 +64,9 @@ def main(argv: "list[str]") -> int:
 
 def run(session: Session, words: "list[str]") -> int:
     """Run one command line; return its exit code."""
+    if words[0].lower() == "help":
+        print(_help())
+        return 0
     verb = _match(words[0], VERBS)
     if not verb:
         say(f"sacctmgr: error: invalid keyword: {words[0]}")
@@ -217,12 +220,25 @@ def _interactive(session: Session) -> int:
 
 
 def _help() -> str:
-    return (
-        "sacctmgr [<OPTION>] [<COMMAND>]\n"
-        "    <COMMAND> is: add|list|modify|delete ENTITY [where] KEY=VALUE... [set KEY=VALUE...]\n"
-        "       ping | reconfigure | shutdown | version | clear stats\n\n"
-        f"{PROGRAM.option_list()}"
-    )
+    """Return what --help, --usage and the word help print."""
+    from textwrap import wrap
+
+    from pyslurm_ng.cli.command_texts import COMMANDS, SACCTMGR_ENTITIES
+    from pyslurm_ng.cli.option_lists import table
+
+    names = dict.fromkeys(words.split()[1] for words, _ in SACCTMGR_ENTITIES)
+    blocks = [
+        "sacctmgr [<OPTION>] [<COMMAND>]",
+        f"Valid <OPTION> values are:\n{PROGRAM.option_list()}",
+        "Without a command, sacctmgr reads commands until exit.",
+        f"Valid <COMMAND> values are:\n{table(COMMANDS['sacctmgr'])}",
+        "<ENTITY> may be:\n"
+        + "\n".join(wrap(", ".join(names), initial_indent="  ", subsequent_indent="  ")),
+        f"<SPECS> are different for each command and entity:\n{table(SACCTMGR_ENTITIES)}",
+        "Format=NAME%30 prints 30 characters of a field.\n"
+        "Commands, entities and keys are case-insensitive.",
+    ]
+    return "\n\n".join(blocks)
 
 
 NO_EFFECT = ("oneliner", "verbose")  # records are one a line anyway

@@ -46,7 +46,8 @@ USAGE = (
     "SOURCE DEST"
 )
 PROGRAM = Program(
-    "sbcast", OPTIONS, USAGE, same={"treewidth": "fanout"}, refused=REFUSED, no_effect=NO_EFFECT,
+    "sbcast", OPTIONS, USAGE, operands="SOURCE DEST", same={"treewidth": "fanout"},
+    refused=REFUSED, no_effect=NO_EFFECT,
     environment=(
         ("SBCAST_COMPRESS", "compress"), ("SBCAST_FANOUT", "fanout"), ("SBCAST_FORCE", "force"),
         ("SBCAST_PRESERVE", "preserve"), ("SBCAST_SEND_LIBS", "send-libs"),

@@ -78,6 +78,7 @@ PROGRAM = Program(
     "scancel",
     OPTIONS,
     USAGE,
+    operands="[job_id[_array_id][.step_id]]",
     same={"cluster": "clusters", "jobname": "name"},
     environment=_ENVIRONMENT,
     refused=REFUSED,

@@ -33,14 +33,14 @@ OPTIONS = (
     ("yaml", "", OPTIONAL),
 )
 REFUSED = ("uid",)
-USAGE = """\
-Usage: scontrol [-adFhoQvV] [-M cluster] [--json[=data_parser]] [COMMAND]
-  Commands: check completing create delete errnumstr exit explain help hold listpids notify
-            pidinfo ping quit reconfigure release requeue requeuehold resume setdebug show
-            shutdown suspend top uhold update version wait_job write
-  show ENTITY: assoc_mgr config daemons federation hostlist hostlistsorted hostnames job
-            licenses node partition reservation slurmd step topoconf topology"""
-PROGRAM = Program("scontrol", OPTIONS, USAGE, same={"cluster": "clusters"}, refused=REFUSED)
+PROGRAM = Program(
+    "scontrol",
+    OPTIONS,
+    "",
+    same={"cluster": "clusters"},
+    refused=REFUSED,
+    tells={"help": lambda: _help_text(), "usage": lambda: _help_text()},
+)
 # In the order in which an abbreviation finds them.
 COMMANDS = (
     "abort all cancel_reboot check cluster completing create delete details errnumstr exit explain "
@@ -158,8 +158,36 @@ def _action(name: str) -> "Action":
 
 
 def _help(session: Session, words: "list[str]") -> int:
-    print(USAGE)
+    print(_help_text())
     return 0
+
+
+def _help_text() -> str:
+    """Return what --help, --usage and the word help print."""
+    from pyslurm_ng.cli.command_texts import COMMANDS as COMMAND_TEXTS, SCONTROL_ENTITIES
+    from pyslurm_ng.cli.option_lists import table
+
+    own = [
+        ("check [<file>...]", "check configuration files without a daemon"),
+        ("explain <job_id>", "say why a job waits and what would help"),
+        ("all, hide", "show hidden partitions, or leave them out"),
+        ("details", "show more of each record"),
+        ("oneliner", "one line per record"),
+        ("quiet, verbose", "less or more text on stderr"),
+        ("exit", "end scontrol"),
+        ("quit", "end scontrol"),
+        ("!!", "repeat the last command"),
+    ]
+    blocks = [
+        "scontrol [<OPTION>] [<COMMAND>]",
+        f"Valid <OPTION> values are:\n{PROGRAM.option_list()}",
+        "Without a command, scontrol reads commands until exit.",
+        f"Valid <COMMAND> values are:\n{table([*COMMAND_TEXTS['scontrol'], *own])}",
+        f"<ENTITY> may be:\n{table(SCONTROL_ENTITIES)}",
+        "<SPECIFICATIONS> are KEY=VALUE words, as `scontrol show` prints them; a key may be "
+        "shortened.\nCommands, entities and keys are case-insensitive.",
+    ]
+    return "\n\n".join(blocks)
 
 
 def _version(session: Session, words: "list[str]") -> int:

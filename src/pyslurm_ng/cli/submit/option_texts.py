@@ -2,7 +2,7 @@
 
 from pyslurm_ng.cli.option_lists import entry, is_about
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL
-from pyslurm_ng.cli.submit.option_help import HELP
+from pyslurm_ng.cli.submit.option_help import HELP, SECTIONS
 from pyslurm_ng.cli.submit.options import is_implemented
 
 TYPE_CHECKING = False
@@ -16,26 +16,31 @@ OPERANDS = {
     "salloc": "[command [args...]]",
     "srun": "executable [args...]",
 }
+_SYNTAX = {
+    "sbatch": "[OPTIONS(0)...] [ : [OPTIONS(N)...]] script(0) [args(0)...]",
+    "salloc": "[OPTIONS(0)...] [ : [OPTIONS(N)]] [command(0) [args(0)...]]",
+    "srun": "[OPTIONS(0)... [executable(0) [args(0)...]]] [ : [OPTIONS(N)...]] executable(N) "
+    "[args(N)...]",
+}
 _WIDTH = 78
 
 
 def _shown(options: "Options") -> "list[tuple[Any, ...]]":
     rows = options.by_name.values()
-    return [row for row in rows if is_implemented(row[0])]
+    return [row for row in rows if is_implemented(row[0]) and row[0] != "autocomplete"]
 
 
 def help_text(options: "Options") -> str:
-    """Return the text of --help: each option that works, with its purpose."""
-    rows = _shown(options)
-    lines = [f"Usage: {options.command} [OPTIONS] {OPERANDS[options.command]}", "", "Options:"]
-    for row in rows:
-        if not is_about(row[0]):
-            lines += entry(row, HELP[row[0]][0], HELP[row[0]][2])
-    lines += ["", "Help options:"]
-    for row in rows:
-        if is_about(row[0]):
-            lines += entry(row, HELP[row[0]][0], HELP[row[0]][2])
-    return "\n".join(lines) + "\n"
+    """Return the text of --help: each option that works, with its purpose, section by section."""
+    sections: list[list[str]] = [[f"{title}:"] for title in SECTIONS]
+    about, version = ["Help options:"], ["Other options:"]
+    for row in _shown(options):
+        argument, section, purpose = HELP[row[0]]
+        lines = version if row[0] == "version" else about if is_about(row[0]) else sections[section]
+        lines.extend(entry(row, argument, purpose))
+    head = f"Usage: {options.command} {_SYNTAX[options.command]}"
+    blocks = [[head], *sections, about, version]
+    return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def usage_text(options: "Options") -> str:
