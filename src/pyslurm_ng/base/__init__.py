@@ -1,1 +1,1 @@
-"""What every part of the system shares; standard library only (codec also uses msgspec)."""
+"""What every part of the system shares; standard library only."""

@@ -1,6 +1,6 @@
 """The grammar of --cpu-bind and --mem-bind: `[quiet|verbose,]kind[:list]`, as SLURM_*_BIND has it.
 
-A list goes on as long as its words are numbers, so `map_cpu:0,1,verbose` is a list of two. A number
+A list ends at the first word that is no number, so `map_cpu:0,1,verbose` is a list of two. A number
 may be repeated with `*`: `0*2,1` is `0,0,1`.
 """
 
@@ -19,13 +19,13 @@ _MOST_DIGITS = 1024
 
 
 class BindWordsError(ValueError):
-    """A word that cannot be read; the text is Slurm's."""
+    """A word of --cpu-bind or --mem-bind that cannot be read; the text is Slurm's."""
 
 
 class BindWords:
-    """What one of the options says.
+    """What --cpu-bind or --mem-bind says.
 
-    kind: "" where only loudness is said, else the full word.
+    kind: the full word; "" if the option holds only quiet or verbose.
     values: the list's numbers: decimal for maps unless they begin with 0x, hexadecimal without 0x
         for masks.
     flags: `one_thread` of --cpu-bind; `prefer` and `sort` of --mem-bind.
@@ -56,7 +56,7 @@ class BindWords:
         return "verbose" if self.is_verbose else "quiet"
 
     def text(self) -> str:
-        """Return the whole in the form that is read again."""
+        """Return the text that reads as this value again."""
         listed = self.kind_text + self.list_text
         return ",".join([self.loudness, *sorted(self.flags), *([listed] if listed else [])])
 
@@ -68,10 +68,10 @@ class BindWords:
 
 
 def cpu_bind(text: str) -> BindWords:
-    """Read --cpu-bind.
+    """Return what --cpu-bind says.
 
     Raises:
-        BindWordsError: a word that is none of it.
+        BindWordsError: an unknown word.
     """
     return _read(text, "cpu-bind", _CPU_KINDS, CPU_LISTS, {"one_thread": "one_thread"})
 
@@ -80,7 +80,7 @@ def mem_bind(text: str) -> BindWords:
     """Read --mem-bind.
 
     Raises:
-        BindWordsError: a word that is none of it.
+        BindWordsError: an unknown word.
     """
     flags = {"p": "prefer", "prefer": "prefer", "sort": "sort", "nosort": ""}
     return _read(text, "mem-bind", _MEM_KINDS, MEM_LISTS, flags)
@@ -116,7 +116,7 @@ def _read(
 
 
 def _list(first: str, option: str, words: "list[str]") -> "list[str]":
-    """Return the numbers of a list; those of `words` that belong to it are taken off."""
+    """Return the numbers of a list, and take the words that belong to it off `words`."""
     kind, _, value = first.partition(":")
     if not value:
         raise BindWordsError(f'missing list for "--{option}={kind}:<list>"')
@@ -141,7 +141,7 @@ def _repeated(text: str, is_mask: bool) -> "list[str]":
     _validate(digits, number, _HEX if is_hex else set("0123456789"))
     if star:
         _validate(times, times, set("0123456789"))
-    # More than a node can have tasks is a slip; the caller names the limit.
+    # A list longer than a node has tasks is a mistake; the caller names the limit.
     count = min(int(times[:9]), _MOST_NUMBERS + 1) if star else 1
     return [digits if is_mask else number] * count
 

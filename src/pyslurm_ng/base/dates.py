@@ -39,11 +39,11 @@ class DateError(ValueError):
 
 
 def parse_date(text: str, now_s: int, past: bool = False) -> int:
-    """Return the moment a text names, in seconds since the epoch.
+    """Return the moment that a text names, in seconds since the epoch.
 
-    What is missing is chosen so that the moment lies ahead: a time of day that has passed is
-    tomorrow's, a date that has passed is next year's. With `past`, as in accounting queries, a time
-    of day is today's and a date without year the last such one.
+    Missing parts are chosen so that the moment lies ahead: a time of day that has passed means
+    tomorrow, a date that has passed means next year. With `past`, as in accounting queries, a time
+    of day means today, and a date without a year means its last occurrence.
 
     Raises:
         DateError: a text of no known form, or a year of more than four digits.
@@ -238,11 +238,12 @@ class _Reader:
 
 
 def _moment_of(wanted: tuple[int, int, int, int, int, int]) -> int:
-    """Return when a local time is, seconds since the epoch.
+    """Return the moment of a local time, in seconds since the epoch.
 
-    Where the clocks leave it out or show it twice, the C library goes by what it was asked before.
-    A command of Slurm asks once: what is left out is as much later, and of two the second is meant
-    east of Greenwich, the first west of it.
+    When the clocks change, a local time may not exist or may occur twice. What the C library
+    answers then depends on earlier calls. This follows the first call, as a Slurm command makes it:
+    a time that does not exist is moved forward; of two, the second is taken east of Greenwich and
+    the first west of it.
     """
     # -1: the C library decides about daylight saving on that day.
     moment = int(time.mktime((*wanted, 0, 0, -1)))

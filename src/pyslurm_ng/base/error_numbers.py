@@ -1,4 +1,4 @@
-"""Slurm's error numbers by name.
+"""Slurm's error numbers, with names.
 
 Free of imports, like `error_texts`, because commands need the numbers and start often.
 
@@ -143,7 +143,8 @@ class Errno:
     ESLURM_BAD_THREAD_PER_CORE = 2132
     ESLURM_INVALID_PREFER = 2133
     ESLURM_INSUFFICIENT_GRES = 2134
-    # Newer than 22.05: its text is Slurm's, the number ours until a newer Slurm was asked.
+    # Newer than 22.05: the text is Slurm's; the number is ours until it is checked with a newer
+    # Slurm.
     ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE = 2899
     ESLURM_PROC_NOT_ON_NODE = 3007
     ESLURMD_KILL_TASK_FAILED = 4001

@@ -257,7 +257,7 @@ TEXTS: dict[int, str] = {
 def error_text(code: int) -> str:
     """Return Slurm's text for one of its error numbers.
 
-    The system's own numbers (errno, below 1000) are the caller's to translate with ``os.strerror``,
-    but for EAGAIN, which the controller answers itself.
+    The caller translates the system's own numbers (errno, below 1000) with ``os.strerror``. EAGAIN
+    is the exception: the controller answers it itself.
     """
     return TEXTS.get(code) or f"Unknown error {code}"

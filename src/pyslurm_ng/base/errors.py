@@ -1,7 +1,7 @@
 """What a rule refuses with, and the tree of raised errors; Slurm's numbers and texts with them.
 
-Three kinds are kept apart: a `Reject` is a value that a rule returns and a user reads; an error of
-the tree below is raised at an edge (peer gone, disk full, file broken) and handled one level up; a
+Three kinds are kept apart. A `Reject` is a value that a rule returns and a user reads. An error of
+the tree below is raised at an edge (peer gone, disk full, file broken) and handled one level up. A
 bug is an assertion.
 """
 
@@ -46,7 +46,7 @@ class Reject:
 
 
 class SlurmError(Exception):
-    """Root of what our code raises on purpose; its text is one line fit for a user."""
+    """Base class of what our code raises on purpose; its text is one line for a user."""
 
 
 class WireError(SlurmError):

@@ -1,8 +1,8 @@
 """Faults that cost one job, node, message or row only: counted for `sdiag`, logged sparingly.
 
 A fault is an unexpected exception while the daemon dealt with one thing. That thing is
-held, set aside or answered, and everything else goes on. What would mean a broken cluster state
-is no fault in this sense: it still stops the daemon.
+held, set aside or answered, and everything else goes on. An exception that means a broken cluster
+state is not such a fault: it still stops the daemon.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LOG_INTERVAL_S = 60.0
 
 
 class ErrorLog(Protocol):
-    """Where faults are told; `DaemonLog` is one."""
+    """Where faults are logged; `DaemonLog` is one."""
 
     def error(self, text: str, /) -> None:
         """Say that something is wrong."""
@@ -41,8 +41,8 @@ class Faults:
         """Count one fault, and log it unless its kind was logged within the last minute.
 
         Args:
-            kind: a short constant of the code, such as `pass`, `dbd_row`; never text of a user,
-                since each kind is kept for ever.
+            kind: a short constant of the code, such as `pass` or `dbd_row`. It is never a user's
+                text, because each kind is kept for ever.
             text: one sentence that names the job, node or message it cost.
             error: the exception; its traceback goes to the log with the text.
         """
@@ -64,5 +64,5 @@ class Faults:
                 self._log.error("  " + line[:500])
 
     def reset(self) -> None:
-        """Begin counting anew; `sdiag --reset`."""
+        """Set all counts to zero; `sdiag --reset`."""
         self.counts.clear()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _WIDEST = 10
 _MOST_PATTERNS = 128
-"""So many are replaced: two thousand, for each of many tasks, kept slurmd busy for seconds."""
+"""The most that are replaced: thousands of them, for many tasks, kept slurmd busy for seconds."""
 
 
 def expand(
@@ -29,11 +29,11 @@ def expand(
     node_index: "int | None" = None,
     task_id: "int | None" = None,
 ) -> str:
-    """Return a file name with its patterns replaced; what is None stays as it was typed.
+    """Return a file name with its patterns replaced; a pattern whose value is None stays as typed.
 
     A backslash anywhere turns replacement off and is taken out. Digits after % pad numbers with
-    zeros, at most ten of them; texts are never padded. Before a letter without a meaning a % alone
-    stays, and one with digits is left out, as in Slurm. What follows the 128th stays as it is.
+    zeros, at most ten of them; texts are never padded. A % before a letter without a meaning stays;
+    with digits in between it is left out, as in Slurm. Patterns after the 128th stay as typed.
 
     Args:
         array_task_id: NO_VAL for a job that is no task of an array, as Slurm prints it.
@@ -68,7 +68,7 @@ def expand(
 
 
 def _width(digits: str) -> int:
-    """Return a width; digits without end are never made one number."""
+    """Return a width, at most the widest; endless digits are never converted to a number."""
     significant = digits.lstrip("0")
     return min(int(significant or 0), _WIDEST) if len(significant) < 3 else _WIDEST
 

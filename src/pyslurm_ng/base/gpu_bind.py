@@ -12,9 +12,9 @@ class GpuBindError(ValueError):
 class GpuBind:
     """How tasks share the GPUs of their step on a node.
 
-    kind: "" where nothing is said; none, closest, single, per_task, map or mask.
-    numbers: of `single` and `per_task` the count, else the list's.
-    word: what was said, without `verbose`.
+    kind: none, closest, single, per_task, map or mask; "" if the option says nothing.
+    numbers: the count of `single` and `per_task`, else the list.
+    word: the option as given, without `verbose`.
     """
 
     __slots__ = ("is_verbose", "kind", "numbers", "word")
@@ -37,7 +37,7 @@ def parse_gpu_bind(text: str) -> GpuBind:
     """Return what --gpu-bind says.
 
     Raises:
-        GpuBindError: no such kind, or numbers that are none.
+        GpuBindError: an unknown kind, or words that are no numbers.
     """
     is_verbose = text.lower().startswith(_VERBOSE)
     word = text[len(_VERBOSE) :] if is_verbose else text
@@ -54,7 +54,7 @@ def parse_gpu_bind(text: str) -> GpuBind:
 
 
 def _listed(value: str, base: int, text: str) -> "list[int]":
-    """Return the numbers of a list in which `0x3*2` stands for `0x3,0x3`."""
+    """Return the numbers of a list in which `0x3*2` means `0x3,0x3`."""
     numbers: list[int] = []
     for part in filter(None, value.split(",")):
         word, star, times = part.partition("*")
@@ -71,10 +71,10 @@ def _listed(value: str, base: int, text: str) -> "list[int]":
 
 
 def gpu_part(tres_bind: str) -> str:
-    """Return what --tres-bind says of GPUs in the words of --gpu-bind, "" for nothing.
+    """Return what --tres-bind says of GPUs in the words of --gpu-bind; "" if it says nothing.
 
     Raises:
-        GpuBindError: a part without a name of a resource, or a binding that is none.
+        GpuBindError: a part without the name of a resource, or an unknown binding.
     """
     found = ""
     for part in filter(None, tres_bind.split("+")):

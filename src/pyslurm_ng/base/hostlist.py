@@ -4,9 +4,9 @@ A list is a sequence, not a set: order and repeats survive `expand` and `fold`, 
 ``scontrol show hostnames`` and ``scontrol show hostlist`` show them. Only `fold_sorted` and
 `unique` change that. Commands import this module at every start, so it needs no other one.
 
-Grammar: names separated by commas or white space; a name holds up to 16 brackets, each with
-comma separated numbers and ranges; the last bracket varies fastest. The digits of a range's
-beginning give the width to which its members are padded with zeros.
+Grammar: names are separated by commas or white space. A name holds up to 16 brackets, each with
+comma separated numbers and ranges. The last bracket varies fastest. The digits at the beginning of
+a range give the width to which its members are padded with zeros.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-# Slurm refuses more than 65,536 names in one range and 16 ranges ahead; here the product counts.
+# Slurm refuses more than 65,536 names in one range and more than 16 ranges; here the product
+# counts.
 MAX_HOSTS = 65536 * 16
 MAX_BRACKETS = 16
 REPEATS = 65536
@@ -57,7 +58,7 @@ def expand(text: str, most: int = MAX_HOSTS) -> list[str]:
 
 
 def expand_of_user(text: str, nodes: int) -> list[str]:
-    """Return the names of a list that a user wrote, on a cluster of so many nodes.
+    """Return the names of a list that a user wrote, on a cluster of `nodes` nodes.
 
     Raises:
         HostlistError: as `expand` does; or more brackets than there are nodes to name in them,
@@ -165,7 +166,7 @@ def _split(text: str) -> list[str]:
     if "[" not in text and "]" not in text:
         return text.replace(",", " ").split()
     words: list[str] = []
-    begun = ""  # of a word whose end was not seen yet
+    begun = ""  # of a word that has not ended yet
     pieces = text.split("[")
     for number, piece in enumerate(pieces):
         inner, closed, rest = piece.partition("]") if number else ("", "]", piece)
@@ -268,7 +269,7 @@ def _split_number(name: str) -> tuple[str, str]:
 
 
 def _same_width(width: int, digits: str) -> bool:
-    """Tell whether padding the number to `width` gives exactly these digits."""
+    """Return whether padding the number to `width` gives exactly these digits."""
     return len(digits) == width or (len(digits) > width and digits[0] != "0")
 
 

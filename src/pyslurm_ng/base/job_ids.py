@@ -21,7 +21,7 @@ STEP_NUMBERS = {
 }
 _MAX_ID_DIGITS = 10
 MOST_STEPS = 100
-"""Ranges with a step, such as `0-98:2`, in one list: each costs as much as the array is long."""
+"""The most ranges such as `0-98:2` in one list: each costs as much as the array is long."""
 
 
 class JobIdError(ValueError):

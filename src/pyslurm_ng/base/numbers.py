@@ -177,7 +177,7 @@ SIGNAL_PREEMPTED = 1 << 4
 SIGNAL_CANCELLED = 1 << 5
 SIGNAL_NODE_FAIL = 1 << 6
 SIGNAL_REQUEUED = 1 << 7
-SIGNAL_RESERVATION = 1 << 8  # with SIGNAL_TIME_LIMIT: it was that of the reservation
+SIGNAL_RESERVATION = 1 << 8  # with SIGNAL_TIME_LIMIT: the limit was the reservation's end
 
 # Bits of a node's report that a step has ended there.
 END_OUT_OF_MEMORY = 1 << 0  # the kernel (or OverMemoryKill) killed a task for its memory
@@ -186,7 +186,7 @@ END_LOST = 1 << 2  # the supervisor vanished; the status is made up
 END_KILLED = 1 << 3  # by an order of ours: time limit, cancel
 END_OVER_MEMORY = 1 << 4  # OverMemoryKill ended it
 
-# Signals of Linux, the same on every machine we run on; to import `signal` takes a millisecond.
+# Signals of Linux, the same on every machine we run on; importing `signal` takes a millisecond.
 SIGHUP = 1
 SIGINT = 2
 SIGQUIT = 3

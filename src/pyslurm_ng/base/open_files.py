@@ -8,9 +8,9 @@ _WANTED = 65_536
 
 
 def raise_limit() -> None:
-    """Raise the soft limit towards the hard one, as far as a daemon has use for.
+    """Raise the soft limit towards the hard one, as far as a daemon can use it.
 
-    Not for slurmd, whose limits are what jobs get that bring none of their own.
+    slurmd must not call this: jobs that bring no limits inherit slurmd's.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _WANTED if hard == resource.RLIM_INFINITY else min(hard, _WANTED)

@@ -1,4 +1,4 @@
-"""A user's text on its way to a program of the daemon's: one line, nothing that commands."""
+"""Users' texts for programs that a daemon runs: one line without control characters."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def printable(text: str) -> str:
 def program_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return variables for a prolog, epilog or mail program: each value is one line.
 
-    NUL goes; line breaks become spaces, because with one a comment would pretend to be another
-    variable in a careless script that reads the output of `env`.
+    NUL is removed. Line breaks become spaces: otherwise a comment could look like another variable
+    to a careless script that reads the output of `env`.
     """
     return {name: value.translate(_LINE_BREAKS) for name, value in variables.items()}
 

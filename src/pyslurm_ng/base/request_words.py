@@ -38,7 +38,7 @@ MAIL_WORDS = {
     "ALL": MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE | MAIL_STAGE_OUT | MAIL_INVALID_DEPEND,
 }
 """What --mail-type takes."""
-# The first that is set counts.
+# The first flag that is set counts.
 _EXCLUSIVE = (
     (REQ_EXCLUSIVE_TOPO, "TOPO"),
     (REQ_EXCLUSIVE_MCS, "MCS"),
@@ -48,7 +48,7 @@ _EXCLUSIVE = (
 
 
 def exclusive_word(flags: int, otherwise: str = "NO") -> str:
-    """Return what a job asked to have to itself; `otherwise` where it asked for nothing."""
+    """Return what a job asked to have to itself; `otherwise` if it asked for nothing."""
     for bit, word in _EXCLUSIVE:
         if flags & bit:
             return word

@@ -1,7 +1,7 @@
 """Sortable unique ids of job records: the time of submission, then a running part.
 
-As in Slurm a 64-bit number (`sacct -o dbindex` shows it) whose text is `s` and 13 letters of
-Crockford's base 32, so that texts sort by time.
+As in Slurm it is a 64-bit number (`sacct -o dbindex` shows it). Its text is `s` and 13 letters of
+Crockford's base 32, so texts sort by time.
 """
 
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

@@ -26,7 +26,7 @@ class TresError(ValueError):
 
 
 class Gres(NamedTuple):
-    """One generic resource with an amount: what is asked for, or what a node has.
+    """One generic resource with the amount that is asked for or that a node has.
 
     `type_name` is empty when no type was given.
     """
@@ -141,7 +141,7 @@ def format_tres(amounts: dict[str, int], alphabetical: bool = False, raw: bool =
 def parse_gres(text: str) -> tuple[Gres, ...]:
     """Return the resources of a request: ``gpu``, ``gpu:2``, ``gpu:a100:2``, ``gres/gpu=1`` lists.
 
-    A count may carry a suffix and is 1 when missing; ``none`` and the empty text ask for nothing.
+    A count may have a suffix; without a count it is 1. ``none`` and the empty text ask for nothing.
     A resource asked for with and without a type, or twice, is refused.
 
     Raises:
@@ -162,7 +162,7 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
 
 
 class TresPerTask(NamedTuple):
-    """What `--tres-per-task` says; `gpus` as `--gpus-per-task` takes it, `gres` all others."""
+    """What `--tres-per-task` says: `gpus` as `--gpus-per-task` takes it, `gres` with all others."""
 
     cpus: int
     gpus: str
@@ -171,7 +171,7 @@ class TresPerTask(NamedTuple):
 
 
 def parse_tres_per_task(text: str) -> TresPerTask:
-    """Read `cpu=2,gres/gpu:a100=1,gres/shard=1`; a colon may stand for the equals sign.
+    """Return what `cpu=2,gres/gpu:a100=1,gres/shard=1` says; a colon may replace the equals sign.
 
     A resource without a count is one: `gres/gpu`, `license/matlab`.
 
@@ -272,7 +272,7 @@ def _parse_one_node_gres(word: str) -> NodeGres:
 
 
 def _count_or_none(text: str) -> int | None:
-    """Return the count a word spells, or None if it must be a type name (``3g.20gb``, ``a100``)."""
+    """Return the count that a word spells, or None for a type name (``3g.20gb``, ``a100``)."""
     if not text[:1].isdigit():
         return None
     try:

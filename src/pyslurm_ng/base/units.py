@@ -1,7 +1,7 @@
 """Amounts as Slurm writes them: memory, counts with suffixes, time limits, elapsed times.
 
-Pure integer arithmetic without imports, for the core and for commands alike. Dates, which need a
-clock and a time zone, are in `dates`.
+Pure integer arithmetic without imports, for the core and for commands. Dates, which need a clock
+and a time zone, are in `dates`.
 """
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
@@ -21,7 +21,7 @@ _MAX_DIGITS = 18
 
 
 def whole_number(text: str) -> int | None:
-    """Return what up to 18 digits spell, None for anything else; a longer number means nothing."""
+    """Return the number that up to 18 digits spell, None for anything else."""
     if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
         return int(text)
     return None
@@ -72,8 +72,8 @@ def _number_and_shift(text: str, default_shift: int) -> tuple[int, int]:
 def format_mem_mib(mib: int, exact: bool = True) -> str:
     """Return memory as Slurm shows it: ``4000M``, ``62.50G``, ``250G``.
 
-    With `exact`, as in TRES strings, a larger unit is taken only when at most the halves are lost;
-    without, always the largest unit that leaves at least one.
+    With `exact`, as in TRES strings, a larger unit is used only if at most a half of it is lost.
+    Otherwise the largest unit that leaves at least one is used.
     """
     return scale(mib, "MGTPEZ", exact)
 
@@ -141,7 +141,7 @@ def parse_time_limit_min(text: str) -> int:
 
 
 def changed_time_limit_min(text: str, old_min: int) -> int:
-    """Return a limit in minutes; `+` or `-` before it says how much more or less than the old one.
+    """Return a limit in minutes; a text with `+` or `-` before it changes the old limit.
 
     Raises:
         UnitError: no time limit, or nothing is left of the old one.

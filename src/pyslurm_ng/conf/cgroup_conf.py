@@ -43,7 +43,7 @@ def load_cgroup_conf(path: str) -> CgroupConf:
 
 
 def parse_cgroup_conf(text: str, path: str = "cgroup.conf") -> CgroupConf:
-    """Read a cgroup.conf given as a string; the empty one is what a missing file means.
+    """Read a cgroup.conf given as a string; a missing file means the same as an empty one.
 
     Raises:
         ConfErrors: with every problem found.
@@ -64,7 +64,7 @@ def _build(text: ConfText) -> CgroupConf:
 
 
 def file_errors(path: str) -> list[ConfError]:
-    """Return all that is wrong with a cgroup.conf."""
+    """Return everything that is wrong with a cgroup.conf."""
     try:
         load_cgroup_conf(path)
     except ConfErrors as problems:

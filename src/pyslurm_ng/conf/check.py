@@ -1,4 +1,4 @@
-"""All that is wrong with a configuration, for ``slurmctld --check`` and ``scontrol check``."""
+"""The errors of a whole configuration, for ``slurmctld --check`` and ``scontrol check``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MOST_INCLUDES = 16  # of one plugstack.conf in another
 
 
 def check(path: str) -> list[str]:
-    """Return one line for each problem of a slurm.conf and of the files beside it; none is fine.
+    """Return a line for each problem of a slurm.conf and of the files beside it; [] if all is well.
 
     A file called slurmdbd.conf, cgroup.conf, gres.conf or topology.conf is checked by itself, as
     far as that goes without a slurm.conf.
@@ -40,8 +40,8 @@ def check(path: str) -> list[str]:
 def check_here(path: str) -> tuple[list[str], list[str]]:
     """Return the problems of a file as `check` does, with users that are missing on this host.
 
-    Where there are none, also what is to be warned of: what has no effect, and programs that this
-    host lacks or cannot run.
+    If there are none, return warnings: keys and words without effect, and programs that this host
+    lacks or cannot run.
     """
     name = os.path.basename(path)
     is_slurm = not name.startswith(("cgroup", "gres", "slurmdbd", "topology"))
@@ -57,10 +57,10 @@ def check_here(path: str) -> tuple[list[str], list[str]]:
 
 
 def check_warnings(path: str) -> list[str]:
-    """Return what is accepted but has no effect: unknown words, keys of the past and of the future.
+    """Return a line for each key and word that is accepted but has no effect.
 
-    Only for a configuration that `check` finds nothing wrong with. As there, each of the files may
-    be looked at by itself.
+    `check` must have found nothing wrong with the configuration. As there, each file may be checked
+    by itself.
     """
     name = os.path.basename(path)
     if name.startswith("slurmdbd"):
@@ -77,7 +77,7 @@ def check_warnings(path: str) -> list[str]:
 
 
 def neighbour_warnings(conf: SlurmConf) -> list[str]:
-    """Return what of the files beside a slurm.conf has no effect."""
+    """Return the keys without effect in the files beside a slurm.conf."""
     directory = os.path.dirname(conf.path) or "."
     names = tuple(node.name for node in conf.nodes)
     lines = node_warnings(conf)
@@ -91,7 +91,7 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
 
 
 def node_warnings(conf: SlurmConf) -> list[str]:
-    """Return what has no effect in the files that slurmd obeys: cgroup.conf and gres.conf."""
+    """Return the keys without effect in the files that slurmd obeys: cgroup.conf and gres.conf."""
     directory = os.path.dirname(conf.path) or "."
     lines: list[str] = []
     cgroup, gres = os.path.join(directory, "cgroup.conf"), os.path.join(directory, "gres.conf")
@@ -162,9 +162,9 @@ def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
 
 
 def _refused(path: str) -> list[ConfError]:
-    """Return an error for each key that promises what is not kept.
+    """Return an error for each key whose promise is not kept here.
 
-    Not a part of reading: the simulator takes a site's file as it is.
+    Reading does not do this: the simulator takes a site's file as it is.
     """
     errors: list[ConfError] = []
     lines = (line for line in read_lines(path).lines if line[0].key.lower() not in LINE_KINDS)
@@ -216,13 +216,13 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     errors += found or _chosen(path, yaml, conf)
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
-    if os.access(slurmdbd, os.R_OK):  # only its owner can, and only for them is it checked
+    if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner
         errors += slurmdbd_conf.file_errors(slurmdbd)
     return errors
 
 
 def _chosen(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
-    """Partitions may name only topologies that there are: without topology.yaml just one."""
+    """Partitions may name only topologies that exist: without topology.yaml there is just one."""
     known = [topology_conf.ONLY_NAME]
     if os.path.exists(yaml):
         known = [topology.name for topology in topology_yaml.load_topology_yaml(yaml)]

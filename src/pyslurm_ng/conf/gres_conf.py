@@ -1,4 +1,4 @@
-"""gres.conf: which devices stand behind a node's generic resources."""
+"""gres.conf: which devices a node's generic resources are."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import GRES
 
 _TABLE = Table(GRES, "gres.conf", {"CPUs": "Cores"})
-# Parts of a device that share it: their count need not be that of the files.
+# Parts of a device that share it: their count need not equal the number of files.
 _SHARING = ("mps", "shard")
 
 
@@ -90,7 +90,7 @@ def parse_gres_conf(
 
 
 def empty_gres_conf() -> GresConf:
-    """Return what a missing file means: no devices but those that slurm.conf merely counts."""
+    """Return what a missing file means: only resources that slurm.conf counts, without devices."""
     return GresConf("", (), "", (), "")
 
 

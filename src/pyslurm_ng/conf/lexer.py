@@ -1,8 +1,9 @@
 """Configuration text to lines of ``Key=Value`` entries, as every Slurm file is written.
 
-A ``#`` begins a comment unless a backslash stands before it or quotes enclose it; a backslash at
-the end of a line joins the next one; ``Include PATH`` inserts a file (relative to the including
-one; ``%c`` is the cluster's name); keys are case-insensitive; double quotes keep blanks in a value.
+A ``#`` begins a comment unless a backslash stands before it or quotes enclose it. A backslash at
+the end of a line joins the next line. ``Include PATH`` inserts a file; the path is relative to the
+including file, and ``%c`` in it is the cluster's name. Keys are case-insensitive. Double quotes
+keep blanks in a value.
 
 Problems are collected, not raised, so that one run names all of them.
 """
@@ -21,7 +22,7 @@ _MAX_INCLUDE_DEPTH = 16
 
 
 class ConfError(NamedTuple):
-    """One problem: where it is and what is allowed. Line 0 is the file as a whole."""
+    """One problem: its place, and what is allowed there. Line 0 is the file as a whole."""
 
     file: str
     line: int
@@ -34,7 +35,7 @@ class ConfError(NamedTuple):
 
 
 class ConfErrors(ConfigurationError):
-    """Everything that is wrong with a configuration, in the order of the file."""
+    """Every error of a configuration, in the order of the file."""
 
     def __init__(self, errors: list[ConfError]) -> None:
         super().__init__("\n".join(str(error) for error in errors))
@@ -55,7 +56,8 @@ class ConfText:
     """A file with all it includes: lines of entries, and what could not be read.
 
     `text_hash` covers every byte of every file, so that two hosts can compare configurations.
-    `warnings` name what has no effect; `named` holds what of repeated lines is among them.
+    `warnings` name keys without effect; `named` holds the keys of repeated lines that are already
+    among them.
     """
 
     path: str
@@ -72,7 +74,7 @@ class ConfText:
 
 
 def read_conf(path: str) -> ConfText:
-    """Read a configuration file and what it includes. Never raises for what is in the files."""
+    """Read a configuration file and what it includes. The content of the files never raises."""
     conf = ConfText(path)
     digest = hashlib.sha256()
     _read_file(conf, path, (), digest, [""])

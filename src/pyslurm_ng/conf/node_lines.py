@@ -56,7 +56,7 @@ class NodeConf(NamedTuple):
 
 
 class NodeSetConf(NamedTuple):
-    """A NodeSet: nodes named, or all with a feature; `node_names` is the outcome."""
+    """A NodeSet: named nodes, or all nodes with a feature; `node_names` is the result."""
 
     name: str
     feature: str
@@ -244,7 +244,7 @@ def _shape(
 ) -> tuple[int, int, int, int, int] | None:
     """Return CPUs, boards, sockets, cores per socket, threads per core, each derived where missing.
 
-    CPUs may count sockets, cores or threads; nothing else fits the hardware it claims.
+    CPUs may count sockets, cores or threads; any other number does not fit the hardware.
     """
     boards = values["boards"]
     cpus, sockets = values["cpus"], values["sockets"]

@@ -1,4 +1,4 @@
-"""What the loss of a node means for its jobs: words of SlurmctldParameters that Slurm has not."""
+"""What the loss of a node means for its jobs: words of SlurmctldParameters that are not Slurm's."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ AS_SLURM, CONFIRMED, LEASE = "slurm", "confirmed", "lease"
 
 
 def policy(conf: SlurmConf) -> str:
-    """Return `node_loss`: whether the next run of a job waits for the end of one that was lost."""
+    """Return whether the next run of a job waits until the lost run has ended: `node_loss`."""
     return (option_text(conf.slurmctld_parameters, "node_loss") or AS_SLURM).lower()
 
 
 def lease_s(conf: SlurmConf) -> int:
-    """Return `node_lease`: how long a node is cut off before it ends what was given up with it.
+    """Return `node_lease`: how many seconds a node may be cut off before it ends its jobs.
 
-    At least as long as the controller waits before it gives anything up.
+    It is at least as long as the controller waits before it gives a node up.
     """
     given = option_int(conf.slurmctld_parameters, "node_lease", conf.slurmd_timeout)
     return max(given, conf.slurmd_timeout)

@@ -56,7 +56,7 @@ def missing_programs(path: str) -> list[str]:
 
 
 def _named_programs(path: str) -> Iterator[tuple[Entry, str]]:
-    """Yield each program and where it is named; the value `none` is none."""
+    """Yield each program and where it is named; the value `none` names no program."""
     for line in read_lines(path).lines:
         if line[0].key.lower() in LINE_KINDS:
             continue
@@ -77,7 +77,7 @@ def _named_programs(path: str) -> Iterator[tuple[Entry, str]]:
 
 
 def _why_not(program: str) -> str:
-    """Return why a program, or what a pattern names, cannot be run here; "" where it can."""
+    """Return why a program, or what a pattern names, cannot be run here; "" if it can."""
     if not program.startswith("/"):
         return "is not an absolute path"
     found = glob.glob(program) if any(char in program for char in "*?[") else [program]

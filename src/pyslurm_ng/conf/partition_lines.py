@@ -142,7 +142,7 @@ def _check_preempt_mode(
     values: dict[str, Any],
     parameters: dict[str, Any],
 ) -> None:
-    """A partition has one mode of its own, and suspends only under gang scheduling."""
+    """A partition has one PreemptMode; SUSPEND needs gang scheduling."""
     if "preempt_mode" not in found:
         return
     words = set(values["preempt_mode"])

@@ -13,7 +13,7 @@ from pyslurm_ng.conf.values import BadValue, convert
 def read_keys(
     text: ConfText, table: Table, what: str, removed: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Entry], tuple[str, ...]]:
-    """Return values by attribute, places by name, and warnings; errors stay in ``text``.
+    """Return values by attribute, the place of each key, and warnings; errors stay in ``text``.
 
     Args:
         removed: lower-case names that older releases knew, with a hint or "".

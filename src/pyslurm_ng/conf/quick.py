@@ -1,4 +1,4 @@
-"""The few keys of slurm.conf that a command needs, fast: no checks, no types, hardly an import.
+"""The few keys of slurm.conf that a command needs, read fast: no checks, no types, few imports.
 
 A command that starts in twelve milliseconds cannot afford the real parser; the daemons have checked
 the same file already.
@@ -35,8 +35,8 @@ def _slurm_conf_variable() -> str:
 def quick(path: str, keys: tuple[str, ...]) -> dict[str, str]:
     """Return the values of the wanted keys, by the names given; missing keys are left out.
 
-    A key given in several lines has its values joined by commas if it is SlurmctldHost, else the
-    last counts, as in the real parser. Node and partition lines are passed over.
+    If a key is given in several lines, the last one counts, as in the real parser. The values of
+    SlurmctldHost are joined by commas. Node and partition lines are passed over.
 
     Raises:
         OSError: the file, or one that it includes, cannot be read.
@@ -83,7 +83,7 @@ def _scan(
 
 
 def _take(line: str, wanted: dict[str, str], found: dict[str, str]) -> None:
-    """Take every wanted ``Key=Value`` of a line, of which several may stand in one."""
+    """Take every wanted ``Key=Value`` of a line; a line may hold several."""
     while line and line[0] != "#":
         head, equals, rest = line.partition("=")
         if not equals:

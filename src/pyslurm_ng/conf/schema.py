@@ -51,7 +51,7 @@ class Table:
 
 @cache
 def default_value(key: Key) -> Any:
-    """Return what a key is when no line gives it."""
+    """Return the value of a key that no line gives."""
     if key.default == "":
         if key.kind == "bool":
             return False

@@ -125,9 +125,9 @@ class PowerActionConf(NamedTuple):
 class SlurmConf(SlurmParameters):
     """A whole slurm.conf; every key is an attribute in snake case, with its default filled in.
 
-    Numbers keep the unit of the key (seconds unless its name or manual says otherwise; durations
-    such as `priority_max_age` are seconds; memory MiB). NO_VALUE means unset, INFINITE unlimited.
-    `given` holds the names that the file sets.
+    Numbers keep the unit of the key: seconds, also for durations such as `priority_max_age`, unless
+    its name or Slurm's manual says otherwise; memory is MiB. NO_VALUE means unset, INFINITE
+    unlimited. `given` holds the names that the file sets.
     """
 
     path: str
@@ -166,7 +166,7 @@ def load_slurm_conf(path: str) -> SlurmConf:
 
 
 def read_slurm_conf(path: str) -> tuple[SlurmConf | None, list[ConfError]]:
-    """Return the configuration, or None with all that is wrong with it."""
+    """Return the configuration, or None and everything that is wrong with it."""
     return _build(read_lines(path))
 
 
@@ -176,7 +176,7 @@ def read_lines(path: str) -> ConfText:
 
 
 def changed_slurm_conf(path: str, settings: Sequence[str], place: str) -> SlurmConf:
-    """Read a configuration with lines in the place of its own of the same key.
+    """Read a configuration in which some lines replace those of the same key.
 
     A line of nodes or partitions replaces the one of the same name, in whichever file.
 
@@ -202,7 +202,7 @@ def changed_slurm_conf(path: str, settings: Sequence[str], place: str) -> SlurmC
 
 
 def _subjects(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Return what each entry of a line is about: its key; in a line of nodes which nodes."""
+    """Return what each entry of a line is about: its key, and in a line of nodes the nodes, too."""
     first = entries[0].key.lower()
     if first in LINE_KINDS:
         return [(first, entries[0].value.lower())] * len(entries)
@@ -238,7 +238,7 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
     partitions = build_partitions(text, by_kind["partitionname"], values, nodes, nodesets)
     actions = _power_actions(text, by_kind["poweraction"])
     _derive(values, len(nodes))
-    if text.files:  # a file that cannot be read lacks nothing else
+    if text.files:  # a file that cannot be read is not also reported as incomplete
         _check(text, values, places, nodes)
     if text.errors:
         order = {file: index for index, file in enumerate(text.files)}
@@ -271,7 +271,7 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
 def _only_backfill(
     path: str, values: dict[str, Any], partitions: tuple[PartitionConf, ...]
 ) -> list[str]:
-    """Name what jobs do to others or with them that sched/builtin does not know of."""
+    """Refuse keys about sharing and preemption that sched/builtin does not know."""
     if values["scheduler_type"] != "sched/builtin":
         return []
     why = "has no effect with SchedulerType=sched/builtin"
@@ -290,7 +290,7 @@ _SHARING = ("YES", "FORCE")
 def _parameters(
     text: ConfText, entries: list[Entry], warnings: list[str]
 ) -> tuple[dict[str, Any], dict[str, Entry]]:
-    """Return the cluster-wide values by attribute, and where each given key stands by name."""
+    """Return the cluster-wide values by attribute, and the place of each given key."""
     values = PARAMETER_TABLE.defaults()
     places: dict[str, Entry] = {}
     old: dict[str, Entry] = {}
@@ -327,7 +327,7 @@ def _parameters(
                 "pyslurm-ng yet: there is no backup controller"
             )
     if "SlurmctldHost" not in places and "controlmachine" in old:
-        # The one removed key that old files cannot do without; Slurm honours it in this case, too.
+        # The one removed key that old files need; Slurm honours it in this case, too.
         place = old["controlmachine"]
         address = old["controladdr"].value if "controladdr" in old else ""
         values["slurmctld_host"] = (ControllerHost(place.value, address),)
@@ -369,7 +369,7 @@ def _derive(values: dict[str, Any], node_count: int) -> None:
 def _check(
     text: ConfText, values: dict[str, Any], places: dict[str, Entry], nodes: tuple[NodeConf, ...]
 ) -> None:
-    """Check what only several keys together can get wrong."""
+    """Check what is wrong only when several keys are seen together."""
 
     def fail(name: str, problem: str) -> None:
         place = places.get(name)
@@ -449,7 +449,7 @@ def _check_tres(values: dict[str, Any], fail: Callable[[str, str], None]) -> Non
 def _check_controller_port(
     values: dict[str, Any], nodes: tuple[NodeConf, ...], fail: Callable[[str, str], None]
 ) -> None:
-    """A node or accounting daemon on the controller's host needs a port of its own."""
+    """A node or accounting daemon on the controller's host needs its own port."""
     low, high = values["slurmctld_port"]
     hosts = {host.name for host in values["slurmctld_host"]}
     hosts |= {host.address for host in values["slurmctld_host"] if host.address}

@@ -1,4 +1,4 @@
-"""slurmdbd.conf: where accounting is kept and by whom it may be read."""
+"""slurmdbd.conf: where accounting is kept and which users may read it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _REMOVED = {
 class SlurmdbdConf(SlurmdbdParameters):
     """A whole slurmdbd.conf, every key with its default filled in.
 
-    StorageType accounting_storage/sqlite keeps an embedded database, whose file is StorageLoc when
-    that is an absolute path.
+    StorageType accounting_storage/sqlite keeps an embedded database. Its file is StorageLoc if that
+    is an absolute path.
     """
 
     path: str
@@ -42,7 +42,7 @@ def load_slurmdbd_conf(path: str, is_private: bool = True) -> SlurmdbdConf:
     """Read and check a slurmdbd.conf.
 
     Args:
-        is_private: also refuse a file that others than its owner may read, since it holds the
+        is_private: also refuse a file that users other than its owner may read, since it holds the
             password of the database.
 
     Raises:
@@ -90,7 +90,7 @@ def _build(text: ConfText) -> SlurmdbdConf:
 
 
 def file_errors(path: str, is_private: bool = True) -> list[ConfError]:
-    """Return all that is wrong with a slurmdbd.conf."""
+    """Return everything that is wrong with a slurmdbd.conf."""
     try:
         load_slurmdbd_conf(path, is_private)
     except ConfErrors as problems:

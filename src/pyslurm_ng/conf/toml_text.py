@@ -28,7 +28,7 @@ _TABLES = {
 
 
 def read_toml(path: str) -> ConfText:
-    """Read a slurm.toml. Never raises for what is in the file.
+    """Read a slurm.toml. The content of the file never raises.
 
     TOML readers give no line numbers for values, so errors name the table and key instead; only
     faulty TOML itself has a line.

@@ -17,7 +17,7 @@ _KINDS = {"switch_name": "tree", "block_name": "block", "ring_name": "ring"}
 
 
 class SwitchConf(NamedTuple):
-    """One switch: `level` 0 has nodes of its own, higher ones have the nodes of their children.
+    """One switch: at `level` 0 it names its nodes, at higher levels it has its children's nodes.
 
     `node_names` are all nodes below, in the order of the file; `children` are switch names.
     """
@@ -32,7 +32,7 @@ class SwitchConf(NamedTuple):
 
 
 class BlockConf(NamedTuple):
-    """One block of closely linked nodes, or one ring, whose order matters."""
+    """One block of closely linked nodes, or one ring. The order of a ring's nodes matters."""
 
     name: str
     node_names: tuple[str, ...]
@@ -43,7 +43,7 @@ class BlockConf(NamedTuple):
 class TopologyConf:
     """A whole topology.conf; `kind` is tree, block, ring or flat (nothing in the file).
 
-    `block_sizes` are node counts, ascending; each is the first one doubled some times.
+    `block_sizes` are node counts, ascending; each is the first times a power of two.
     """
 
     path: str
@@ -220,7 +220,7 @@ def _has_loop(
     children: dict[str, tuple[str, ...]],
     lines: dict[str, tuple[dict[str, Any], Entry]],
 ) -> bool:
-    """Every switch has one parent, so a loop is a walk downwards that comes back to its start."""
+    """Every switch has one parent, so in a loop the way downwards comes back to its start."""
     for start in children:
         todo = list(children[start])
         seen: set[str] = set()
@@ -289,9 +289,9 @@ def _check_sizes(
 
 
 def gaps(conf: TopologyConf, node_names: tuple[str, ...]) -> list[str]:
-    """Return keys without effect, and what a network leaves apart.
+    """Return keys without effect, and the nodes that the network does not connect.
 
-    Jobs of several nodes may never get these together.
+    No job can get such nodes together.
     """
     lead = f"{conf.path}: "
     if conf.name != "default":

@@ -1,6 +1,6 @@
-"""topology.yaml: several topologies side by side, of which partitions choose.
+"""topology.yaml: several topologies side by side, from which partitions choose.
 
-The text is read by PyYAML; each topology is then checked as a topology.conf of its own would be.
+PyYAML reads the text; then each topology is checked as a topology.conf would be.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def load_topology_yaml(
     lines: dict[int, int] = {}
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        """Notes where maps begin; a key that is there twice is a mistake, not a choice."""
+        """Notes where maps begin, and refuses a key that is given twice."""
 
     def read_map(loader: Any, node: Any) -> Any:
         keys = [key.value for key, _ in node.value]
@@ -56,18 +56,18 @@ def load_topology_yaml(
 
 
 class _Place(NamedTuple):
-    """Where a topology is read from: its file, its name for messages, and lines of its maps."""
+    """The origin of a topology: its file, its name for messages, and the lines of its maps."""
 
     path: str
     lead: str
     lines: Mapping[int, int]
 
     def failure(self, item: Any, text: str) -> ConfErrors:
-        """Return what is wrong with a map."""
+        """Return the problem with a map as one line."""
         return ConfErrors([self.error(self.line(item), text)])
 
     def error(self, line: int, text: str) -> ConfError:
-        """Return what is wrong in a line."""
+        """Return the problem in a line as one line."""
         return ConfError(self.path, line, "", f"{self.lead}{text}")
 
     def line(self, item: Any) -> int:
@@ -134,7 +134,7 @@ def _topology(
     if unknown:
         later = " is not supported yet" if unknown[0] in _NOT_YET else " is not known here"
         raise place.failure(item, f"{unknown[0]}{later}")
-    # What `scontrol show topoconf` prints has an empty map for each kind that is not meant.
+    # The output of `scontrol show topoconf` has an empty map for each kind that is not used.
     kinds = [kind for kind in _KINDS if item.get(kind)] or [key for key in _KINDS if key in item]
     if not kinds or (len(kinds) > 1 and any(item[kind] for kind in kinds)):
         raise place.failure(item, f"expected one of {', '.join(_KINDS)}")
@@ -153,7 +153,7 @@ def _topology(
 
 
 def _lines(kind: str, item: dict[str, Any], place: _Place) -> list[tuple[str, int]]:
-    """Return the lines of a topology.conf that say the same, each with where it comes from."""
+    """Return the lines of a topology.conf that say the same, each with its origin."""
     body = item[kind]
     plural = "switches" if kind == "tree" else "blocks"
     names = (

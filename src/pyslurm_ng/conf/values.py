@@ -1,4 +1,4 @@
-"""Configuration values: text to what a key's kind says, or one sentence about what is allowed."""
+"""Configuration values: text to a value of its key, or one sentence about what is allowed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TRUE = ("yes", "true", "1", "up", "on")
 _BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FALSE = ("no", "false", "0", "down", "off")
 _INFINITE = ("infinite", "unlimited", "-1")
-# Lists of which Slurm refuses unknown words; of the others it takes and ignores them, so that
-# sites keep words of newer, older and patched releases.
+# Lists in which Slurm refuses unknown words. In other lists it ignores them, so that sites can keep
+# words of newer, older and patched releases.
 _STRICT_OPTIONS = {
     "AccountingStorageEnforce",
     "AccountingStoreFlags",
@@ -31,7 +31,7 @@ _PURGE_UNITS = ("hours", "days", "months")
 
 
 class BadValue(ValueError):
-    """A value that a key does not take; the text says what it takes."""
+    """A value that a key does not take; the text says which values it takes."""
 
 
 def convert(key: Key, text: str) -> Any:
@@ -95,7 +95,7 @@ def option_int(words: tuple[str, ...], name: str, default: int) -> int:
 
 
 def has_option(words: tuple[str, ...], name: str) -> bool:
-    """Tell whether a list parameter holds a word, with or without a value."""
+    """Return whether a list parameter holds a word, with or without a value."""
     return option_text(words, name) is not None
 
 
@@ -156,7 +156,7 @@ def _bool(key: Key, text: str) -> bool:
 
 
 def _enum(key: Key, text: str) -> str:
-    # Debug levels were numbers once and sites still write them.
+    # Debug levels were numbers in the past, and sites still write them.
     if text.isdigit() and key.choices[:2] == ("quiet", "fatal"):
         level = int(text)
         if level < len(key.choices):
@@ -252,7 +252,7 @@ def _duration(key: Key, text: str) -> int:
 
 
 def _duration_s(key: Key, text: str) -> int:
-    """A time of which a plain number counts seconds, not minutes."""
+    """A time; a plain number means seconds, not minutes."""
     return int(text) if text.isascii() and text.isdigit() else _duration(key, text)
 
 
@@ -276,7 +276,7 @@ def _mem_mib(key: Key, text: str) -> int:
 
 
 def _percent(key: Key, text: str) -> int:
-    # Fractions were allowed and never had an effect on whole megabytes.
+    # Old releases allowed fractions, which had no effect on whole megabytes.
     whole = text.rstrip("%").partition(".")[0]
     if not (whole.isascii() and whole.isdigit()):
         raise BadValue(f"'{text}' is not a percentage")

@@ -1,1 +1,1 @@
-"""The core: the cluster as a value, events as the only way it changes. Pure."""
+"""The core: the cluster as a value, with events as the only way to change it. Pure."""

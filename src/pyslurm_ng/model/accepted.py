@@ -1,10 +1,9 @@
-"""Reading what was accepted once: journals, checkpoints and credentials, whatever their bounds.
+"""Reading what was accepted before: journals, checkpoints and credentials, without bounds.
 
-A bound (model.bounds) is for what comes from outside. What is in the journal has been accepted,
-perhaps by a version that had no such bound, and must be read as it stands: to cut it would make
-another history of it. So a decoder first reads with the bounds, which is all that happens with
-records of today; what they refuse is read once more by types that are made of the same ones, less
-the bounds, and its records are built from that.
+Bounds (model.bounds) are for values from outside. A value in the journal was accepted, perhaps by a
+version without such a bound, and must be read as it stands: to cut it would change history. So a
+decoder reads with the bounds first, and for today's records that is all. Values that the bounds
+refuse are read again by copies of the types without bounds. The records are built from that.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ class AcceptedDecoder(Generic[T]):
     """Decodes msgpack of one type; values beyond its bounds are kept.
 
     Raises:
-        msgspec.DecodeError: from `decode`, for what is malformed or has values of another type.
+        msgspec.DecodeError: from `decode`, for malformed bytes or values of another type.
     """
 
     __slots__ = ("_decoder", "_kind")
@@ -117,7 +116,7 @@ def _twin(kind: inspect.StructType) -> type[Struct]:
 
 
 def _built(value: Any) -> Any:
-    """Return a value read by the unbounded types as the records that they stand for."""
+    """Return a value that the unbounded types have read as the ordinary records."""
     kind = type(value)
     if kind in (list, tuple):
         return kind(_built(item) for item in value)

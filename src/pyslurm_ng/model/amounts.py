@@ -12,7 +12,7 @@ from .sizes import job_sizes
 
 
 def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int]:
-    """Return generic resources asked for in total, as `gres/NAME` and `gres/NAME:TYPE`."""
+    """Return all generic resources that are asked for, as `gres/NAME` and `gres/NAME:TYPE`."""
     amounts: dict[str, int] = {}
     parts = [(request.gres, nodes), (request.tres_per_task, tasks)]
     for text, factor in (
@@ -31,7 +31,7 @@ def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int
         try:
             resources = parse_gres(",".join(words))
         except TresError:
-            # The submit rule has checked it; a text of a newer grammar only loses its amount.
+            # The submit rule has checked the text; one of a newer grammar only loses its amount.
             continue
         for resource in resources:
             # The set holds one name for an untyped resource, two for a typed one.
@@ -43,7 +43,7 @@ def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int
 def requested_tres(
     request: JobRequest, partition: Partition | None, tracked: Iterable[str]
 ) -> dict[str, int]:
-    """Return the TRES a request stands for; generic resources only if tracked."""
+    """Return the TRES that a request asks for; generic resources only if they are tracked."""
     sizes = job_sizes(request, partition)
     wanted = requested_gres(request, sizes.nodes_min, sizes.tasks)
     mem_mib = sizes.mem_per_node_mib * sizes.nodes_min
@@ -59,7 +59,7 @@ def requested_tres(
 def allocated_tres(
     nodes: Iterable[NodeAlloc], tracked: Iterable[str], terms: str | None
 ) -> dict[str, int]:
-    """Return the TRES held on nodes; billing only when its terms are given (steps have none)."""
+    """Return the TRES held on nodes; billing only if its terms are given (steps have none)."""
     amounts = {"cpu": 0, "mem": 0, "node": 0}
     held: dict[str, int] = {}
     for node in nodes:
@@ -81,7 +81,7 @@ def allocated_tres(
 def billing(amounts: Mapping[str, int], terms: str) -> int:
     """Return the billing amount: CPUs, or what `TRESBillingWeights` make of all amounts.
 
-    A weight may end in K, M, G, T: then it counts per that unit of memory (MiB is the base).
+    A weight may end in K, M, G or T: then it counts per that unit of memory (MiB is the base).
 
     Args:
         terms: the weights, maybe behind a rule and `;`. Without one all terms are added. MAX_TRES
@@ -106,7 +106,7 @@ _OF_NODES = ("cpu", "mem", "node")
 
 
 def _factor(weight: str) -> float:
-    """Return what a weight multiplies amounts by; 0 where it is no number."""
+    """Return the factor of a weight; 0 if it is no number."""
     power = "mgtp".find(weight[-1:]) if weight[-1:].isalpha() else 0
     try:
         factor = float(weight.rstrip("kmgtp")) * (1024 if weight[-1:] == "k" else 1)

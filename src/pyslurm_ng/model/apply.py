@@ -1,7 +1,7 @@
 """How each event changes the Cluster: one short function per kind, in `appliers`. Apply obeys.
 
-No clock, randomness, files, configuration or messages. A broken precondition is a bug in a rule,
-hence the assertions.
+It has no clock, randomness, files, configuration or messages. A broken precondition is a bug in a
+rule, so it is asserted.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ def apply_all(cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
         apply(cluster, event)
 
 
-# Importing these registers what they hold.
+# Importing these modules registers their functions.
 _SUBJECTS = (_accounting, _configuration, _control, _duties, _jobs, _nodes, _steps, _times)
 assert set(APPLIERS) == set(cast(Any, ev.AnyEvent).__args__), "an event without an applier"

@@ -1,4 +1,4 @@
-"""Associations and qualities of service, mirrored from slurmdbd which owns them."""
+"""Associations and qualities of service, as copies of slurmdbd's records."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,7 +71,7 @@ class Qos(Struct, array_like=True, frozen=True, gc=False):
 
 
 class OwnerUsage(Struct, array_like=True, frozen=True, gc=False):
-    """What an association or QOS has used, as it counted at one moment; runs of before count.
+    """What an association or QOS had used up to one moment; runs that ended before it count.
 
     `owner` is the id of an association, or the name of a QOS. Seconds are TRES-seconds: amounts
     (memory in MiB) times seconds, with decay and UsageFactor.
@@ -82,7 +82,7 @@ class OwnerUsage(Struct, array_like=True, frozen=True, gc=False):
     at_us: int
     wall_s: int = 0
     tres_s: dict[str, int] = {}
-    since_us: int = 0  # what was used before does not count: usage was set to zero then
+    since_us: int = 0  # usage was set to zero then; what was used before does not count
 
 
 class UserRecord(Struct, array_like=True, frozen=True, gc=False):

@@ -1,12 +1,13 @@
-"""The bounds of what messages may hold: each kind of value once, with the reason for its number.
+"""The bounds of values in messages: each kind of value once, with the reason for its number.
 
 Every field of a message is typed with one of these, so a value out of bounds is refused while it
-is decoded, before a rule, a parser or the journal sees it. The message table demands that, and the
-reference page, the tests and the fuzzers read the same bounds from it.
+is decoded, before a rule, a parser or the journal sees it. The message table demands that each
+field has such a type. The reference page, the tests and the fuzzers read the same bounds from the
+table.
 
-A bound is as wide as what Slurm takes: it keeps sums and products inside 64 bits and texts inside
-what is stored, it does not say what makes sense. That is the rules' part, with Slurm's own numbers
-for an error. Characters are counted as Python counts them; a database column does the same.
+A bound is as wide as what Slurm takes. It keeps sums and products inside 64 bits and texts inside
+what is stored. Rules decide what makes sense, and refuse the rest with Slurm's error numbers.
+Characters are counted as Python counts them; a database column does the same.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Number32OrNone = Annotated[int, Meta(ge=-1, le=INFINITE)]
 Number16 = Annotated[int, Meta(ge=0, le=65535)]
 """A number of Slurm's that has 16 bits: specialised cores, seconds before a signal, ports."""
 JobIdField = Number32
-"""Slurm's job and step ids have 32 bits; those of steps above 4294967279 stand for words."""
+"""Slurm's job and step ids have 32 bits; step ids above 4294967279 mean words."""
 UserIdField = Number32
 """The kernel's uids and gids have 32 bits; 4294967294 is "not given"."""
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
@@ -34,7 +35,7 @@ Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 StepCount = Annotated[int, Meta(ge=0, le=1 << 24)]
 """Of nodes, tasks, CPUs, MiB of a step: a job has no more than 4,194,304 nodes."""
 Amount = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-"""Of whatever is counted: what journal, database and the kernel's counters hold."""
+"""Any other count: what journal, database and the kernel's counters hold."""
 AmountOrNone = Annotated[int, Meta(ge=-1, le=2**63 - 1)]
 """The same where -1 says "not known" or "no limit"."""
 Number64 = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
@@ -44,21 +45,21 @@ Mebibytes = Annotated[int, Meta(ge=0, le=2**53 - 1)]
 Minutes = Number32
 """A time limit; 4294967295 is none, 4294967294 "not given". In microseconds it fits 64 bits."""
 UnixTimeUs = Annotated[int, Meta(ge=0, le=253_402_300_799_999_999)]
-"""A moment, to the end of the year 9999: a later one has no date."""
+"""A moment, to the end of the year 9999: later moments have no date."""
 SpanUsOrNone = Annotated[int, Meta(ge=-1, le=253_402_300_799_999_999)]
-"""How long something took: no longer than there are dates; -1 says "not known"."""
+"""A duration, no longer than all dates together; -1 says "not known"."""
 Nice = Annotated[int, Meta(ge=-2147483645, le=2147483645)]
 """The range of --nice."""
 Signal = Annotated[int, Meta(ge=0, le=64)]
 """Linux has signals 1 to 64; 0 is none."""
 WaitStatus = Number32
-"""What wait(2) tells: 16 bits, and what older nodes made of it."""
+"""A wait(2) status: 16 bits, with room for what older nodes report."""
 Pid = Annotated[int, Meta(ge=0, le=1 << 22)]
 """The kernel's PID_MAX_LIMIT."""
 Umask = Annotated[int, Meta(ge=0, le=0o777)]
 """umask(2) looks at no more bits."""
 FileTimeUs = Annotated[int, Meta(ge=-253_402_300_799_999_999, le=253_402_300_799_999_999)]
-"""When a file was changed, which may be before 1970."""
+"""A file's time of change, which may be before 1970."""
 FileMode = Annotated[int, Meta(ge=0, le=0o7777)]
 """chmod(2) looks at no more bits."""
 FlagBits = Annotated[int, Meta(ge=0, le=(1 << 48) - 1)]
@@ -71,7 +72,7 @@ MailTypes = Annotated[int, Meta(ge=0, le=2047)]
 RlimitName = Literal[
     "AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE", "NPROC", "RSS", "STACK"
 ]
-"""The limits that --propagate knows. No other may be set for a task, whatever the kernel has."""
+"""The limits that --propagate knows. A task gets no other limit, even if the kernel has more."""
 RlimitValue = AmountOrNone
 Rlimit = tuple[RlimitName, RlimitValue, RlimitValue]
 """Name, soft and hard limit; -1 is no limit."""

@@ -1,4 +1,4 @@
-"""What must hold in every cluster after every event: used by tests, simulator and recovery."""
+"""The invariants of every cluster after every event; tests, simulator and recovery check them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .node_index import NodeUse
 from .rows import Load
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeState
 
-# What a fresh cluster has, too; the others count how often something changed.
+# Indexes that a fresh cluster has, too; the others count how often something changed.
 _COUNTS = ("array_active", "array_waiting", "unsplit_tasks", "unsplit_by_user", "submitted")
 _COLUMNS = (
     "usable", "cpus_free", "mem_free_mib", "in_use", "cores_busy", "gres_busy", "gres_used",
@@ -37,7 +37,7 @@ def check(cluster: Cluster) -> list[str]:
 
 
 def _check_licenses(cluster: Cluster) -> Iterator[str]:
-    """Say which counts are wrong; more than there are may be in use after there were made fewer."""
+    """Say which counts are wrong; more licences than there are may be in use after a reduction."""
     held: dict[str, int] = {}
     for job_id in cluster.job_index.active:
         for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
@@ -79,7 +79,7 @@ def _check_job(cluster: Cluster, job: Job) -> list[str]:
 
 
 def _check_uses(cluster: Cluster) -> list[str]:
-    """Compare the uses kept by apply with a fresh count, and each with its node's size."""
+    """Compare the uses that apply keeps with a fresh count, and each with its node's size."""
     broken = []
     fresh = [NodeUse() for _ in cluster.nodes]
     for job_id in cluster.job_index.active:
@@ -112,7 +112,7 @@ def _check_uses(cluster: Cluster) -> list[str]:
 def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
     """Compare what the jobs of a node have; cores are shared inside one partition only."""
     broken = []
-    cores: dict[int, tuple[int, str]] = {}  # by job; with the partition whose jobs may share them
+    cores: dict[int, tuple[int, str]] = {}  # by job; with the partition that shares them
     loads: dict[str, tuple[Load, int]] = {}
     busy: dict[str, int] = {}
     used: dict[str, int] = {}
@@ -145,7 +145,7 @@ def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
 def _check_parts(
     name: str, resources: Sequence[NodeGres], busy: dict[str, int], used: dict[str, int]
 ) -> list[str]:
-    """Compare the parts of GPUs in use with what there is, and with GPUs in use whole."""
+    """Compare the parts of GPUs in use with all parts, and with GPUs that are in use as a whole."""
     broken = []
     whole = sum(mask for key, mask in busy.items() if key.startswith("gpu:"))
     for item in resources:
@@ -174,7 +174,7 @@ def _check_duties(cluster: Cluster) -> list[str]:
 
 
 def _check_programs(cluster: Cluster) -> list[str]:
-    """A program of the controller runs for a job that begins or ends, and for no other."""
+    """The controller runs programs only for jobs that begin or end."""
     broken = []
     for job_id in cluster.prologs:
         job = cluster.jobs.get(job_id)
@@ -188,7 +188,7 @@ def _check_programs(cluster: Cluster) -> list[str]:
 
 
 def _check_indexes(cluster: Cluster) -> Iterator[str]:
-    """Compare each index with one that is made anew from what is stored."""
+    """Compare each index with a new one that is made from the stored records."""
     fresh = Cluster.from_bytes(cluster.to_bytes())
     if cluster.assoc_by_key != fresh.assoc_by_key:
         yield "index assoc_by_key is out of date"

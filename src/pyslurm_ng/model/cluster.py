@@ -32,7 +32,7 @@ RUNS_EPILOG = 2  # EpilogSlurmctld
 
 
 class ClusterImage(Struct, array_like=True, gc=False):
-    """The stored form of a Cluster: everything that does not follow from the rest."""
+    """The stored form of a Cluster: every record, no index."""
 
     format: int
     cluster_name: str
@@ -105,12 +105,12 @@ class Cluster:
         self.programs = 0  # RUNS_* bits
         self.prologs: dict[int, None] = {}
         self.epilogs: dict[int, None] = {}
-        # By kind and id or name. It counts runs that ended up to `usage_until_us`; those that ended
-        # later are still among the jobs. None of before `usage_since_us` count.
+        # By kind and id or name. It counts runs that ended up to `usage_until_us`; runs that ended
+        # later are still among the jobs. Runs before `usage_since_us` do not count.
         self.usage: dict[tuple[str, int | str], OwnerUsage] = {}
         self.usage_until_us = 0
         self.usage_since_us = 0
-        # Indexes follow from the above; see build_indexes.
+        # Indexes follow from the fields above; see build_indexes.
         self.job_index = JobIndex()
         self.job_counts = JobCounts()
         self.node_index = NodeIndex(self.nodes, self.job_index.suspended)
@@ -132,11 +132,11 @@ class Cluster:
         return [node for node in self.nodes if node is not None]
 
     def nodes_of(self, node_ids: Iterable[int]) -> list[Node]:
-        """Return the nodes of some ids, in their order; of those that are configured."""
+        """Return the configured nodes of some ids, in the order of the ids."""
         return [node for node_id in node_ids if (node := self.nodes[node_id]) is not None]
 
     def default_partition(self) -> Partition | None:
-        """Return the partition jobs go to that name none."""
+        """Return the partition of jobs that name none."""
         for partition in self.partitions.values():
             if partition.is_default:
                 return partition
@@ -218,7 +218,8 @@ class Cluster:
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:
-            # Decoded all at once, what jobs can share would leave memory full of small holes.
+            # If everything were decoded at once, the values that jobs then share would leave small
+            # holes in memory.
             job = _job_decoder.decode(raw_job)
             cluster.jobs[job.job_id] = job
             cluster.shared.share(job)
@@ -250,7 +251,7 @@ class Cluster:
     # Indexes ----------------------------------------------------------------------------------
 
     def build_indexes(self) -> None:
-        """Make every index anew from the stored records."""
+        """Make every index again from the stored records."""
         self.job_index = index = JobIndex()
         self.job_counts = JobCounts()
         self.node_index = NodeIndex(self.nodes, index.suspended)
@@ -271,7 +272,7 @@ class Cluster:
         }
 
     def index_job(self, job: Job) -> None:
-        """Enter one job into all indexes; its node uses still have to be counted."""
+        """Enter one job into all indexes; the caller still counts its use of nodes."""
         self.shared.share(job)
         self.job_index.enter(job)
         self.job_counts.count_tasks(job)
@@ -299,8 +300,7 @@ class Cluster:
             self.job_counts.count_active(job, 1 if is_active else -1)
 
     def licenses_left(self, name: str) -> int:
-        """Return how many of a licence are free, counting use elsewhere; below 0 if too many are in
-        use."""
+        """Return how many of a licence are free here; below 0 if too many are in use."""
         server = self.license_servers.get(name)
         missing = server.deficit if server is not None else 0
         return self.licenses.get(name, 0) - self.job_counts.licenses_used.get(name, 0) - missing
@@ -312,7 +312,7 @@ def _packed(job: Job) -> msgspec.Raw:
 
 
 def remote_licenses(cluster: Cluster) -> list[tuple[str, int]]:
-    """Return the licences of other servers; slurm.conf says nothing of them."""
+    """Return the licences of licence servers; slurm.conf does not name them."""
     return [(name, count) for name, count in cluster.licenses.items() if is_remote(name)]
 
 

@@ -1,4 +1,4 @@
-"""Duties: what nodes still owe us."""
+"""Duties: what nodes still have to do for the controller."""
 
 from enum import IntEnum
 

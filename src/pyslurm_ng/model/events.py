@@ -24,7 +24,7 @@ from .topology import Topology
 
 
 class Event(Struct, array_like=True, frozen=True, gc=False):
-    """What all events share: when, in microseconds since the epoch."""
+    """The field that all events share: the time, in microseconds since the epoch."""
 
     time_us: int
 
@@ -123,10 +123,10 @@ class JobAllocated(Event, tag=6, frozen=True, array_like=True, gc=False):
     prepare_all: bool = False
     configuring: bool = False  # CONFIGURING until JobStarted: prologs run or nodes boot first
     reservation: str = ""  # the one it runs in
-    rows: int = 1  # so many jobs may have each of its cores
+    rows: int = 1  # how many jobs may share each of its cores
     prolog: bool = False  # PrologSlurmctld runs first: nodes owe nothing before PrologEnded
-    waited_for: int = 0  # the Reason that the last pass before had for it
-    priority: int = 0  # that the pass reckoned for it, 0 if it did not
+    waited_for: int = 0  # the Reason of the last pass before this
+    priority: int = 0  # that the pass computed for it; 0 if it computed none
 
 
 class JobStarted(Event, tag=7, frozen=True, array_like=True, gc=False):
@@ -151,7 +151,7 @@ class JobResumed(Event, tag=9, frozen=True, array_like=True, gc=False):
 
 
 class JobSignalled(Event, tag=10, frozen=True, array_like=True, gc=False):
-    """A signal is due to a running job's steps or script; a duty per node.
+    """A running job's steps or script must get a signal; each node has a duty.
 
     `marks` is or-ed into the job's `time_signalled`; `kill_us` says when SIGKILL follows.
     """
@@ -169,7 +169,8 @@ class JobSignalled(Event, tag=10, frozen=True, array_like=True, gc=False):
 class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
     """A running job is over; its final state is known, its nodes clean up.
 
-    A terminate duty for each living node; none when `node_ids` is empty, then JobEnded follows.
+    Each living node gets a terminate duty. If `node_ids` is empty there are none, and JobEnded
+    follows.
     """
 
     job_id: int
@@ -184,7 +185,7 @@ class JobCompleting(Event, tag=11, frozen=True, array_like=True, gc=False):
     failed_node: str = ""
     derived_exit_code: int = -1  # -1: unchanged
     duty_flags: int = 0  # SIGNAL_* bits for the terminate duties: why, so that nodes can say it
-    end_us: int = 0  # when its script ended, if it was before this event: its report came late
+    end_us: int = 0  # when its script ended, if the report came late
 
 
 class JobEnded(Event, tag=12, frozen=True, array_like=True, gc=False):
@@ -240,8 +241,8 @@ class StepEnded(Event, tag=16, frozen=True, array_like=True, gc=False):
 class JobResized(Event, tag=17, frozen=True, array_like=True, gc=False):
     """A running job gave back nodes or memory; `nodes` is what it still holds.
 
-    With `first_duty_id` the nodes it gave up have to be cleaned of it, and keep till then what it
-    had there; without, they are lost.
+    With `first_duty_id` the nodes that it gave up must be cleaned of it; until then its allocation
+    there stays. Without it these nodes are lost.
     """
 
     job_id: int
@@ -293,7 +294,7 @@ class NodeUpdated(Event, tag=21, frozen=True, array_like=True, gc=False):
 
 
 class NodesDown(Event, tag=22, frozen=True, array_like=True, gc=False):
-    """Nodes left service; their jobs have events of their own after this one."""
+    """Nodes left service; separate events of their jobs follow this one."""
 
     node_ids: tuple[int, ...]
     reason: str
@@ -327,9 +328,10 @@ class DutiesDropped(Event, tag=26, frozen=True, array_like=True, gc=False):
 
 
 class LostRunsChanged(Event, tag=27, frozen=True, array_like=True, gc=False):
-    """Nodes were lost with a run of a job on them, or it became known that it is over there.
+    """Nodes were lost with a run of a job on them, or such a run is now known to be over.
 
-    What is known now of these runs; it replaces what was known of the same attempt and node.
+    The event holds what is known now of these runs. It replaces what was known of the same attempt
+    and node.
     """
 
     job_id: int
@@ -342,7 +344,8 @@ class LostRunsChanged(Event, tag=27, frozen=True, array_like=True, gc=False):
 class ConfigLoaded(Event, tag=30, frozen=True, array_like=True, gc=False):
     """The nodes and partitions that slurm.conf describes, at start or reconfigure.
 
-    Nodes keep their ids by name; a node that went is removed with its jobs ended before this event.
+    A node keeps its id under the same name. A node that is no longer configured is removed; its
+    jobs have ended before this event.
     """
 
     cluster_name: str
@@ -370,7 +373,7 @@ class PartitionDeleted(Event, tag=32, frozen=True, array_like=True, gc=False):
 
 
 class LicensesUpdated(Event, tag=33, frozen=True, array_like=True, gc=False):
-    """Licence totals changed, or what servers say of theirs."""
+    """Licence totals changed, or licence servers reported others."""
 
     licenses: tuple[tuple[str, int], ...]
     servers: tuple[ServerUse, ...] = ()
@@ -401,18 +404,18 @@ class ReservationDeleted(Event, tag=42, frozen=True, array_like=True, gc=False):
 
 
 class AssocChanged(Event, tag=50, frozen=True, array_like=True, gc=False):
-    """slurmdbd told of new, changed and removed associations and users."""
+    """slurmdbd reported new, changed and removed associations and users."""
 
     changed: tuple[Association, ...] = ()
     removed: tuple[int, ...] = ()
     users: tuple[UserRecord, ...] = ()
     users_removed: tuple[str, ...] = ()
     version: int = 0
-    replace: bool = False  # a full snapshot: what is not named is gone
+    replace: bool = False  # a full snapshot: associations that it does not name are removed
 
 
 class QosChanged(Event, tag=51, frozen=True, array_like=True, gc=False):
-    """slurmdbd told of new, changed and removed QOS."""
+    """slurmdbd reported new, changed and removed QOS."""
 
     changed: tuple[Qos, ...] = ()
     removed: tuple[str, ...] = ()
@@ -428,9 +431,9 @@ class UsageReset(Event, tag=52, frozen=True, array_like=True, gc=False):
 
 
 class UsageKept(Event, tag=53, frozen=True, array_like=True, gc=False):
-    """What some associations and QOS have used was written down.
+    """The usage of some associations and QOS was recorded.
 
-    It counts all runs that ended no later than `until_us`; what others have used has not changed.
+    It counts all runs that ended no later than `until_us`. The usage of the others has not changed.
     """
 
     until_us: int
@@ -459,8 +462,8 @@ class RequestAnswered(Event, tag=61, frozen=True, array_like=True, gc=False):
 class ScriptStored(Event, tag=62, frozen=True, array_like=True, gc=False):
     """A batch script or environment that later events name by `digest`.
 
-    It travels in the journal so that it is as durable as the submission, on standbys too; apply
-    ignores it, and each controller keeps its own file until no job names it.
+    It is in the journal so that it is as durable as the submission, on standbys too. Apply ignores
+    it. Each controller keeps its own file until no job names it.
     """
 
     digest: str
@@ -468,8 +471,9 @@ class ScriptStored(Event, tag=62, frozen=True, array_like=True, gc=False):
 
 
 class NumbersSkipped(Event, tag=63, frozen=True, array_like=True, gc=False):
-    """Others have seen job ids and attempts of a past that this state does not have: a backup was
-    restored, or the newest records were lost. They are not given again.
+    """Nodes or slurmdbd have seen job ids and attempts that this state lacks.
+
+    A backup was restored, or the newest records were lost. They are not given out again.
 
     `next_job_id` 0: it stays as it is. `attempts` are (job id, attempt) of pending jobs, the
     attempt that the next start has.
@@ -480,11 +484,12 @@ class NumbersSkipped(Event, tag=63, frozen=True, array_like=True, gc=False):
 
 
 class TimesMoved(Event, tag=64, frozen=True, array_like=True, gc=False):
-    """A clock was wrong: recorded times are moved, so that what has passed since stays the same.
+    """A clock was wrong: recorded times are moved, so that the time since then stays the same.
 
-    `job_ids` are the jobs whose runs are moved. With `is_all` so are all other times of the Cluster
-    that durations are counted from, and recorded time itself, which may go back here and nowhere
-    else. What people have set (begin times, deadlines, reservations) is wall time and stays.
+    `job_ids` are the jobs whose runs are moved. With `is_all` all other times of the Cluster from
+    which durations are counted are moved, and recorded time itself. Only this event may move
+    recorded time back. Times that users have set (begin times, deadlines, reservations) are wall
+    time and stay.
     """
 
     shift_us: int
@@ -496,8 +501,7 @@ class TimesMoved(Event, tag=64, frozen=True, array_like=True, gc=False):
 
 
 class PrologEnded(Event, tag=70, frozen=True, array_like=True, gc=False):
-    """What kept a job's nodes from beginning has ended well: PrologSlurmctld, or with DeferBatch
-    the prologs of all nodes.
+    """PrologSlurmctld, or with DeferBatch the prolog on every node, succeeded: nodes may begin.
 
     apply creates their duties as for JobAllocated; `configuring` means that the job still waits
     for them.
@@ -512,7 +516,7 @@ class PrologEnded(Event, tag=70, frozen=True, array_like=True, gc=False):
 
 
 class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
-    """EpilogSlurmctld of a job's run is over, however it ended."""
+    """EpilogSlurmctld of a job's run is over, whether or not it succeeded."""
 
     job_id: int
     attempt: int
@@ -521,7 +525,7 @@ class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
 class JobIdsSeen(Event, tag=72, frozen=True, array_like=True, gc=False):
     """A user may have seen job ids below this one although a crash would undo their submissions.
 
-    A controller that begins after this gives none of them out; 0 takes it back. ADR 0021.
+    A controller that starts after this gives none of them out; 0 ends this again. ADR 0021.
     """
 
     below: int
@@ -585,7 +589,7 @@ _LONG_FIELDS = attrgetter(
 
 
 def about_bytes(event: AnyEvent) -> int:
-    """Return about how many bytes an event takes in the journal; cheap, and fair to long ones."""
+    """Return about how many bytes an event takes in the journal; a cheap estimate."""
     kind = type(event)
     if kind is ScriptStored:
         return _EVENT_BYTES + len(event.content)  # type: ignore[union-attr]

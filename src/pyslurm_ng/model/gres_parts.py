@@ -1,10 +1,10 @@
 """Generic resources in use, and GPUs that jobs have in parts: `shard` and `mps`.
 
-A GPU is given either whole or in parts, and then in parts of one name. `NodeGres.parts` says how
+A GPU is given either whole or in parts, and all its parts have one name. `NodeGres.parts` says how
 many parts each GPU of a node has; `GresAlloc.indexes` are the GPUs whose parts are held.
 
-What is in use on a node is told by two dicts. `busy` maps "name:type" to a mask of device numbers,
-`used` maps it to a count, and "name:type:number" to how many parts of one GPU are held.
+Two dicts say what is in use on a node. `busy` maps "name:type" to a mask of device numbers, `used`
+maps it to a count, and "name:type:number" to how many parts of one GPU are held.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.node import NodeGres, is_consumed, is_indexed, is_part
 
-_WHOLE = "gpu"  # what parts are parts of
+_WHOLE = "gpu"  # the resource that parts belong to
 
 
 def bits(mask: int) -> list[int]:
-    """Return the numbers of the bits set, ascending."""
+    """Return the numbers of the bits that are set, ascending."""
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
@@ -31,7 +31,7 @@ def mask_bytes(mask: int) -> bytes:
 
 
 def hold(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
-    """Count what a job takes."""
+    """Add what a job takes."""
     key = f"{held.name}:{held.type}"
     used[key] = used.get(key, 0) + held.count
     if held.indexes:
@@ -42,7 +42,7 @@ def hold(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
 
 
 def give_back(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
-    """Count what a job leaves."""
+    """Subtract what a job gives back."""
     key = f"{held.name}:{held.type}"
     used[key] = used.get(key, 0) - held.count
     mask = int.from_bytes(held.indexes, "little")
@@ -60,7 +60,7 @@ def keep(
     wanted: Iterable[GresAlloc],
     leaving: Iterable[GresAlloc],
 ) -> None:
-    """Count what is kept for a job whose victims still hold some of it."""
+    """Add what is kept for a job, though jobs that it preempts still hold some of it."""
     freed = {(item.name, item.type): item for item in merged(leaving)}
     for held in wanted:
         other = freed.get((held.name, held.type))
@@ -77,7 +77,7 @@ def keep(
 
 
 def held_parts(held: GresAlloc) -> dict[int, int]:
-    """Return how many parts of which GPU are held; nothing for what is held whole."""
+    """Return how many parts of which GPU are held; {} for a resource that is held whole."""
     if not is_part(held.name) or not held.indexes:
         return {}
     numbers = bits(int.from_bytes(held.indexes, "little"))
@@ -93,7 +93,7 @@ def part_alloc(name: str, kind: str, parts: Mapping[int, int]) -> GresAlloc:
 
 
 def merged(held: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
-    """Return one record for each name and type of what is held."""
+    """Return one record for each name and type that is held."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     parts: dict[tuple[str, str], dict[int, int]] = {}
     for item in held:
@@ -113,7 +113,7 @@ def merged(held: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
 
 
 def _busy_of(busy: Mapping[str, int], name: str) -> int:
-    """Return the devices in use of one name, of whatever type."""
+    """Return the devices of one name in use, of any type."""
     found = 0
     for key, mask in busy.items():
         if key.partition(":")[0] == name:
@@ -135,7 +135,7 @@ def free_whole(item: NodeGres, busy: Mapping[str, int]) -> int:
 def free_parts(item: NodeGres, busy: Mapping[str, int], used: Mapping[str, int]) -> dict[int, int]:
     """Return how many parts of which GPU could be given; GPUs without any are left out.
 
-    Where only one GPU may be shared (one_sharing) it is the one that is shared already.
+    If only one GPU may be shared (one_sharing), it is the GPU that is shared already.
     """
     closed = 0
     for key, mask in busy.items():
@@ -154,8 +154,7 @@ def free_parts(item: NodeGres, busy: Mapping[str, int], used: Mapping[str, int])
 
 
 def shares_one(item: NodeGres) -> bool:
-    """Return whether only one GPU of a node may be shared at a time: so for MPS unless
-    configured."""
+    """Return whether only one GPU of a node may be shared at a time, as for MPS by default."""
     flags = item.flags.split(",")
     return "one_sharing" in flags or (item.name == "mps" and "all_sharing" not in flags)
 
@@ -182,7 +181,7 @@ def has_room(
 
 
 def devices_of(held: Iterable[GresAlloc]) -> dict[tuple[str, str], int]:
-    """Return masks of devices by name and type; those held in part count as GPUs."""
+    """Return masks of devices by name and type; devices held in part count as GPUs."""
     found: dict[tuple[str, str], int] = {}
     for item in held:
         # GPUs are numbered over all types, and parts need not be of a GPU's type.

@@ -9,7 +9,7 @@ StepId = NewType("StepId", int)
 NodeId = NewType("NodeId", int)
 AssocId = NewType("AssocId", int)
 
-# Steps that are not made by srun have fixed ids above every normal one.
+# Steps that srun does not make have fixed ids above every normal one.
 MAX_NORMAL_STEP_ID = StepId(numbers.MAX_NORMAL_STEP_ID)
 STEP_INTERACTIVE = StepId(numbers.STEP_INTERACTIVE)
 STEP_BATCH = StepId(numbers.STEP_BATCH)

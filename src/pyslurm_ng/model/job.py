@@ -1,7 +1,7 @@
 """Jobs, their requests, allocations and steps: plain records.
 
-`JobRequest` is what a user asked for and travels unchanged from the command through the wire and
-the journal into the Cluster. `Job` is what became of it.
+`JobRequest` is what a user asked for. It travels unchanged from the command through the wire and
+the journal into the Cluster. `Job` is the job that was made from it.
 """
 
 from typing import Annotated
@@ -58,11 +58,11 @@ class JobRequest(
 ):
     """One job as asked for. Counts of 0 mean "not given"; strings are in Slurm's own grammar.
 
-    Encoded as a map without defaults, on the wire and in the journal alike, so that a field can
-    be added anywhere. `scontrol update` replaces the whole record.
+    It is encoded as a map without defaults, on the wire and in the journal, so a field can be added
+    anywhere. `scontrol update` replaces the whole record.
 
-    Each field has its bound (model.bounds). The journal is read without them: what was accepted
-    once is kept as it is, see `model.accepted`.
+    Each field has its bound (model.bounds). The journal is read without bounds: accepted values are
+    kept as they are, see `model.accepted`.
     """
 
     name: JobNameText = ""
@@ -114,7 +114,7 @@ class JobRequest(
     exclude: HostListText = ""  # -x
     constraint: ListText = ""
     prefer: ListText = ""
-    node_extra: LongText = ""  # what Extra of its nodes has to satisfy: `extra`, where that is read
+    node_extra: LongText = ""  # what Extra of its nodes must satisfy: `extra`, if that is read
     batch_features: ListText = ""
     cluster_features: ListText = ""
     switches: Count = 0
@@ -177,7 +177,7 @@ class GresAlloc(Struct, array_like=True, frozen=True, gc=False):
     type: str  # `a100` or empty
     count: int
     indexes: bytes = b""  # bit mask of device indexes, little endian; empty when without devices
-    parts: tuple[int, ...] = ()  # of each of several GPUs held in part; of one it is `count`
+    parts: tuple[int, ...] = ()  # of each of several GPUs held in part; for one GPU see `count`
 
 
 class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
@@ -189,11 +189,11 @@ class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
     mem_mib: int
     tasks: int = 0
     gres: tuple[GresAlloc, ...] = ()
-    idle_cpus: int = 0  # held with its cores, but neither used nor charged: CR_CPU
+    idle_cpus: int = 0  # held with its cores, but not used or charged: CR_CPU
 
     @property
     def charged_cpus(self) -> int:
-        """The CPUs that it may use, and that count against limits and accounts."""
+        """The CPUs that the job may use. They count against limits and accounts."""
         return self.cpus - self.idle_cpus
 
 
@@ -266,13 +266,13 @@ class Step(Struct, array_like=True, gc=False):
 
 
 class _NoSteps(dict[int, Step]):
-    """The steps of a job without any: one for all such jobs, so none can be entered."""
+    """The steps of a job that has none: all such jobs share it, so it takes no entries."""
 
     def __setitem__(self, key: int, value: Step) -> None:
         raise TypeError("a job without steps gets a dict of its own before its first")
 
 
-NO_STEPS: dict[int, Step] = _NoSteps()  # a dict of its own would take 64 bytes of each waiting job
+NO_STEPS: dict[int, Step] = _NoSteps()  # an empty dict for each waiting job would take 64 bytes
 
 
 class Dependency(Struct, array_like=True, gc=False):
@@ -289,24 +289,24 @@ class Dependency(Struct, array_like=True, gc=False):
 
 
 class LostRun(Struct, array_like=True, frozen=True, gc=False):
-    """A run of a job on a node that was lost while it was there: it may go on there unseen."""
+    """A run of a job on a node that was lost with it: the run may go on there unseen."""
 
     attempt: int
     node_id: int
     node: str  # its name; it may have left the configuration
-    boot_id: str = ""  # of the node then
+    boot_id: str = ""  # of the node at that time
     policy: str = "slurm"  # `node_loss` then; under any other the next run waits for `proof`
-    proof: str = ""  # how it became known that nothing of the run is left there; "" while it is not
+    proof: str = ""  # how it is known that nothing of the run is left there; "" until then
 
     @property
     def blocks(self) -> bool:
-        """Whether the next run has to wait until this one is known to have ended."""
+        """Whether the next run must wait until this one is known to have ended."""
         return not self.proof and self.policy != "slurm"
 
 
-# What suspended a job, if another job did not preempt it.
-SUSPENDED_BY_OPERATOR = -1  # told only of a job that ends while suspended
-SUSPENDED_BY_GANG = -2  # others have their turn on the cores it shares with them
+# What suspended a job, unless another job preempted it.
+SUSPENDED_BY_OPERATOR = -1  # set only for a job that ends while suspended
+SUSPENDED_BY_GANG = -2  # other jobs have their turn on cores that they share with it
 
 
 class Job(Struct, array_like=True, gc=False):
@@ -329,7 +329,7 @@ class Job(Struct, array_like=True, gc=False):
     account: str
     qos: str
     assoc_id: int
-    partition: str  # comma list as it stands; the one it runs in once started
+    partition: str  # the comma list as given; once started, the partition that it runs in
     time_limit_min: int
     script_hash: str = ""
     env_hash: str = ""
@@ -348,18 +348,18 @@ class Job(Struct, array_like=True, gc=False):
     # Life.
     state: int = 0  # JobState
     flags: int = 0  # JobFlag bits
-    reason: int = 0  # Reason that is a fact (held, begin time, why it ended); passes add soft ones
+    reason: int = 0  # Reason that is a fact (held, begin time, why it ended); passes add others
     reason_text: str = ""
     attempt: int = 0  # Slurm's restart count
     priority: int = NO_VAL  # set by hand; 0 is held; NO_VAL: computed
     nice: int = 0
     site_factor: int = 0
-    eligible_us: int = 0  # 0 while a begin time or dependency keeps it from being considered
+    eligible_us: int = 0  # 0 while it waits for a begin time or dependency
     accrue_us: int = 0
     begin_us: int = 0
     start_us: int = 0
     end_us: int = 0
-    suspend_us: int = 0  # when suspended last
+    suspend_us: int = 0  # when it was last suspended
     suspended_us: int = 0  # how long before that, in all
     last_eval_us: int = 0
     dependencies: tuple[Dependency, ...] = ()
@@ -386,9 +386,9 @@ class Job(Struct, array_like=True, gc=False):
     preempt_us: int = 0
     resize_us: int = 0
     alloc_host: str = ""  # salloc / srun connection's host
-    reservation: str = ""  # the advance reservation it runs in; the request has those it may use
+    reservation: str = ""  # that it runs in; the request names all that it may use
     preempt_end_us: int = 0  # preempted, and killed when this grace is over; 0 without
-    preempt_mode: str = ""  # CANCEL or REQUEUE: what becomes of it when the grace is over
+    preempt_mode: str = ""  # CANCEL or REQUEUE: what happens to it when the grace is over
     suspended_by: int = 0  # the job that preempted it by suspension; 0 if anything else did
     # Nodes for which a waiting job preempted others: kept for it until they are gone.
     claim: tuple[NodeAlloc, ...] = ()
@@ -396,19 +396,19 @@ class Job(Struct, array_like=True, gc=False):
     claim_partition: str = ""
     claim_tasks: int = 0  # total_tasks of the start to come
     launch_failures: int = 0  # runs in a row that could not be launched
-    rows: int = 1  # so many jobs may have each of its cores; 1: its cores are not shared
+    rows: int = 1  # how many jobs may share each of its cores; 1: none is shared
     nodes_before: tuple[NodeAlloc, ...] = ()  # of the run that a requeue ended; shown until a start
     nodes_leaving: tuple[NodeAlloc, ...] = ()  # given up, but still to be cleaned of the job
-    # What it used before then was charged as it was then: it has been resized since, or moved to
-    # another QOS. With how long it had been suspended by then.
+    # Until when its usage has been charged, because it was resized or moved to another QOS then;
+    # and how long it had been suspended by then.
     charged_us: int = 0
     charged_suspended_us: int = 0
-    start_priority: int = 0  # that was reckoned when it started, 0 if it waits
+    start_priority: int = 0  # computed when it started; 0 while it waits
     lost_runs: tuple[LostRun, ...] = ()
 
     @property
     def nodes_held(self) -> tuple[NodeAlloc, ...]:
-        """What is in use for it while it runs, that of nodes it is leaving included."""
+        """What is in use for it while it runs, including nodes that it is leaving."""
         return self.nodes + self.nodes_leaving if self.nodes_leaving else self.nodes
 
     @property
@@ -418,7 +418,7 @@ class Job(Struct, array_like=True, gc=False):
 
 
 def limit_end_us(job: Job) -> int:
-    """Return when a started job's time limit is used up, suspensions apart; 0 for never."""
+    """Return when a started job's time limit is used up; suspensions extend it. 0 means never."""
     if job.time_limit_min >= NO_VAL:  # INFINITE, too
         return 0
     return job.start_us + job.suspended_us + job.time_limit_min * MINUTE_US

@@ -1,4 +1,4 @@
-"""How many jobs each submitter has, how many tasks wait in arrays, which licences jobs hold."""
+"""Counts of each submitter's jobs, of array tasks that wait, and of licences that jobs hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .states import TERMINAL_STATES, JobState
 
 
 class Submitter(NamedTuple):
-    """For whom and where a job was submitted: what limits on the number of jobs go by."""
+    """The user, account, QOS and partition of a submission; limits on numbers of jobs use them."""
 
     uid: int
     assoc_id: int
@@ -42,7 +42,7 @@ class JobCounts:
         self.submitted: dict[Submitter, int] = {}  # jobs that wait or run, tasks counted singly
         self.licenses_used: dict[str, int] = {}
         self._submitter_of: dict[int, Submitter] = {}
-        self._submitters: dict[Submitter, Submitter] = {}  # each once, however many jobs it has
+        self._submitters: dict[Submitter, Submitter] = {}  # each of them once
 
     def count_active(self, job: Job, sign: int) -> None:
         """Count a job that begins (sign 1) or ends (sign -1) to hold resources."""
@@ -75,7 +75,7 @@ class JobCounts:
             del counted[uid]
 
     def _count_submitted(self, job: Job, before: int, now: int) -> None:
-        """Count a record as `now` jobs of its submitter; so far it was `before`, if it counted."""
+        """Count a record as `now` jobs of its submitter in place of `before`, if it counted."""
         job_id, counted = job.job_id, self.submitted
         known = self._submitter_of.get(job_id)
         submitter: Submitter | None = None

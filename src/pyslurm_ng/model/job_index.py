@@ -13,7 +13,7 @@ K = TypeVar("K")
 
 
 class JobIndex:
-    """Ids of jobs by what one looks for, each dict in order of entry; `apply` keeps it current."""
+    """Indexes of job ids, each dict in order of entry; `apply` keeps them current."""
 
     __slots__ = (
         "active",
@@ -33,24 +33,24 @@ class JobIndex:
 
     def __init__(self) -> None:
         self.pending: dict[int, None] = {}
-        # Pending, but begin time or dependency not reached. Not those that are only held: there may
-        # be a hundred thousand, and nothing but a user's word can change them.
+        # Pending, but begin time or dependency not reached. Jobs that are only held are not here:
+        # there may be a hundred thousand, and only a user can release them.
         self.ineligible: dict[int, None] = {}
         self.with_deadline: dict[int, None] = {}  # pending
         self.active: dict[int, None] = {}
         self.suspended: dict[int, None] = {}  # they hold no cores, nor when they then clean up
         self.leaving: dict[int, None] = {}  # active, preempted with a grace time
-        self.claims: dict[int, None] = {}  # pending, and has preempted others for what it claims
+        self.claims: dict[int, None] = {}  # pending, and has preempted others for its claim
         self.ended: dict[int, None] = {}
         self.by_user: dict[int, dict[int, None]] = {}
-        # By name of a node: the jobs of which a run was lost there and may go on still.
+        # By node name: the jobs with a run that was lost there and may still go on.
         self.lost_on: dict[str, dict[int, None]] = {}
         self.arrays: dict[int, dict[int, int]] = {}
         self.dependents: dict[int, dict[int, None]] = {}
         self.singletons: dict[tuple[int, str], dict[int, None]] = {}
 
     def enter(self, job: Job) -> None:
-        """Enter a job that is new here."""
+        """Enter a new job."""
         self.by_user.setdefault(job.uid, {})[job.job_id] = None
         self.move(job)
         if job.array_job_id and job.array_task_id < NO_VAL:
@@ -98,9 +98,9 @@ class JobIndex:
                 self.suspended[job_id] = None
 
     def enter_dependencies(self, job: Job) -> None:
-        """Enter a job where those it waits for will look for it."""
+        """Enter a job under the jobs that it waits for."""
         if job.state in TERMINAL_STATES:
-            return  # what was never met is only shown
+            return  # a term that can no longer be met is only shown
         for term in job.dependencies:
             if term.job_id:
                 self.dependents.setdefault(term.job_id, {})[job.job_id] = None
@@ -109,7 +109,7 @@ class JobIndex:
                 self.singletons.setdefault(key, {})[job.job_id] = None
 
     def forget_dependencies(self, job: Job) -> None:
-        """Remove a job from where those it waits for look for it."""
+        """Remove a job from under the jobs that it waits for."""
         for term in job.dependencies:
             if term.job_id:
                 _drop(self.dependents, term.job_id, job.job_id)
@@ -117,7 +117,7 @@ class JobIndex:
                 _drop(self.singletons, (job.uid, job.request.name), job.job_id)
 
     def enter_lost_runs(self, job: Job, runs: tuple[LostRun, ...]) -> None:
-        """Enter a job for the nodes that have not said what became of its runs there."""
+        """Enter a job under the nodes that have not yet reported what became of its runs there."""
         for run in job.lost_runs:
             of_node = self.lost_on.get(run.node)
             if of_node is not None:

@@ -1,10 +1,10 @@
-"""Requests as the Cluster keeps them: what jobs of a queue have in common is held once.
+"""Requests as the Cluster keeps them: the part that jobs of a queue share is held once.
 
-A `JobRequest` has more than a hundred fields, a word of memory for each, though jobs that follow
-one another mostly differ by their names and files. The Cluster holds a `KeptRequest` for each job:
-those few fields, and one JobRequest that all alike jobs point to. It reads like the JobRequest it
-stands for and is typed as one. Whatever leaves the Cluster (messages, events, checkpoints) takes
-the whole of it, `whole_request`; nothing of this shows in any stored or sent form.
+A `JobRequest` has more than a hundred fields, each a word of memory. But successive jobs mostly
+differ only in their names and files. The Cluster holds a `KeptRequest` for each job: those few
+fields, and one JobRequest that all similar jobs point to. It reads like the JobRequest that it
+replaces and is typed as one. Messages, events and checkpoints take the whole request,
+`whole_request`, so no stored or sent form shows any of this.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ OWN_FIELDS = (
     "name", "comment", "extra", "dependency", "begin_us", "work_dir", "std_in", "std_out",
     "std_err", "command", "submit_line", "argv", "alloc_sid",
 )  # fmt: skip
-"""What alike jobs may differ in. None of it decides where a job fits: passes never look at it."""
+"""The fields in which similar jobs may differ. Passes never look at them."""
 
 _own_values = attrgetter(*OWN_FIELDS)
 _shared: Callable[[JobRequest], JobRequest] = attrgetter("shared")
-# Of the shared part, what is equal in many though they differ in other things.
+# Fields of the shared part that are equal in many requests whose other fields differ.
 _OFTEN_EQUAL = ("account", "partition", "qos", "alloc_node", "rlimits")
 
 _by_name = {field.name: field for field in fields(JobRequest)}
@@ -48,7 +48,7 @@ KeptRequest: Any = defstruct(
 
 
 Known = dict[JobRequest, list[JobRequest]]
-"""By a shared part the newest request that was kept with it, as the only item."""
+"""By shared part, the newest request that was kept with it, as the only item of a list."""
 
 
 def kept_request(request: JobRequest, known: Known, words: dict[Any, Any]) -> JobRequest:
@@ -78,12 +78,12 @@ def kept_request(request: JobRequest, known: Known, words: dict[Any, Any]) -> Jo
 
 
 def shared_part(request: JobRequest) -> JobRequest:
-    """Return a request without its own fields: one object for alike jobs of the Cluster."""
+    """Return a request without the job's own fields: one object for similar jobs of the Cluster."""
     return _shared(request) if type(request) is KeptRequest else request
 
 
 def whole_request(request: JobRequest) -> JobRequest:
-    """Return a request as it was asked for, whichever form it is held in."""
+    """Return a request as it was asked for, from either form."""
     if type(request) is not KeptRequest:
         return request
     own = dict(zip(OWN_FIELDS, _own_values(request), strict=True))

@@ -1,9 +1,9 @@
-"""What is known of licences outside of this cluster, of those that a licence server gives out.
+"""What is known of the use of a licence server's licences outside of this cluster.
 
-`sacctmgr modify resource ... set lastconsumed=N` tells, usually from a script run by cron, how many
-are in use anywhere. Of these the ones that neither this cluster's jobs had then, nor other clusters
-may have out of their shares, are missing here until the next word: the deficit.
-Source: Slurm's manual of sacctmgr, and its licenses guide.
+`sacctmgr modify resource ... set lastconsumed=N` reports, usually from a script that cron runs, how
+many are in use anywhere. Some of these were not held by this cluster's jobs and do not fit into
+other clusters' shares. They are missing here until the next report: the deficit. Source: Slurm's
+manual of sacctmgr, and its licenses guide.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ def deficit(consumed: int, total: int, share: int, used: int) -> int:
     """Return how many licences are missing for this cluster's jobs.
 
     Args:
-        consumed: in use of the server's `total`.
-        share: what this cluster may use of them. used: what its jobs have.
+        consumed: how many of the server's `total` are in use.
+        share: how many this cluster may use.
+            used: how many its jobs hold.
     """
     return max(0, min(share - used, consumed - used - (total - share)))
 
@@ -36,7 +37,7 @@ def is_remote(license_name: str) -> bool:
 
 
 def license_counts(text: str) -> list[tuple[str, int]]:
-    """Return names and counts of `matlab:2,ansys`; of alternatives joined by | the first."""
+    """Return names and counts of `matlab:2,ansys`; of alternatives joined by | only the first."""
     counts = []
     for part in text.partition("|")[0].split(","):
         if part:

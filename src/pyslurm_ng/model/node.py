@@ -26,8 +26,8 @@ Devices = Meta(max_length=4096)  # of one kind on one node; a DGX has 16, MIG ma
 class NodeGres(Struct, array_like=True, frozen=True, gc=False):
     """Generic resources of one name and type on a node.
 
-    `cores` and `links` are per device where known; `files` too. A counted resource without devices
-    has empty tuples.
+    `cores`, `links` and `files` have one item for each device, if known. A counted resource without
+    devices has empty tuples.
     """
 
     name: NameText
@@ -39,11 +39,11 @@ class NodeGres(Struct, array_like=True, frozen=True, gc=False):
     cores: Annotated[tuple[CoreMask, ...], Devices] = ()  # core mask near each device
     links: Annotated[tuple[Annotated[tuple[Number32OrNone, ...], Devices], ...], Devices] = ()
     flags: ShortText = ""
-    first_index: Count = 0  # index of the first device among all of this name on the node
+    first_index: Count = 0  # number of the first device among all of this name on the node
     unique_ids: Annotated[tuple[LabelText, ...], Devices] = ()
     parts: Annotated[
         tuple[Count, ...], Devices
-    ] = ()  # of what is a part of GPUs: how many each has, by GPU number
+    ] = ()  # for parts of GPUs: how many each GPU has, by GPU number
 
 
 def is_part(name: str) -> bool:
@@ -52,14 +52,14 @@ def is_part(name: str) -> bool:
 
 
 def is_indexed(item: NodeGres) -> bool:
-    """Return whether single devices of a resource are given out, not just a count."""
+    """Return whether jobs get single devices of a resource, not just a count."""
     if is_part(item.name):
         return False
     return (bool(item.files) or item.name == "gpu") and is_consumed(item)
 
 
 def is_consumed(item: NodeGres) -> bool:
-    """Return whether what one job gets is no longer there for others."""
+    """Return whether other jobs can no longer get what one job has."""
     return "no_consume" not in item.flags
 
 
@@ -91,7 +91,7 @@ class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
     topology: str = ""
     tres_weights: str = ""
     bcast_addr: str = ""
-    restricted_cores_per_gpu: int = 0  # kept for jobs with GPUs
+    restricted_cores_per_gpu: int = 0  # reserved for jobs with GPUs
     is_special_first: bool = False  # specialised cores are the first of the sockets
 
 
@@ -142,7 +142,7 @@ class Node(Struct, array_like=True):
     features: tuple[str, ...] = ()  # available now, from the specification or an update
     # (job id, uid) of the last jobs that could not be launched here, with none between that could.
     failed_launches: tuple[tuple[int, int], ...] = ()
-    # What slurmd or scontrol said last of the machine in the cloud.
+    # What slurmd or scontrol last said about the machine in the cloud.
     instance_id: str = ""
     instance_type: str = ""
 
@@ -153,8 +153,8 @@ _found: dict[int, tuple[NodeSpec, NodeFacts, NodeSpec]] = {}  # the last answers
 def spec_as_found(node: Node) -> NodeSpec:
     """Return a node's specification with what its daemon knows of where devices lie.
 
-    gres.conf and drivers are the node's: slurm.conf only counts devices. Where the two do not agree
-    in number, nothing is added.
+    gres.conf and drivers are on the node: slurm.conf only counts devices. If the two numbers
+    differ, nothing is added.
     """
     spec, facts = node.spec, node.facts
     if not facts.gres or not spec.gres:
@@ -169,7 +169,7 @@ def spec_as_found(node: Node) -> NodeSpec:
 
 
 def restricted_cores(spec: NodeSpec) -> int:
-    """Return the mask of cores that only jobs with GPUs may have: the first ones near each GPU."""
+    """Return the mask of cores that only jobs with GPUs may have: the first cores near each GPU."""
     mask = 0
     for item in spec.gres if spec.restricted_cores_per_gpu else ():
         for cores in item.cores if item.name == "gpu" else ():
@@ -198,7 +198,7 @@ def with_parts(resources: Sequence[NodeGres]) -> tuple[NodeGres, ...]:
 
 
 def spread(count: int, numbers: Sequence[int]) -> tuple[int, ...]:
-    """Return parts by GPU number: even, the first ones get what is left over."""
+    """Return parts by GPU number: evenly, with what is left over on the first GPUs."""
     parts = [0] * (max(numbers, default=-1) + 1)
     for place, number in enumerate(numbers):
         parts[number] += count // len(numbers) + (place < count % len(numbers))
@@ -206,7 +206,7 @@ def spread(count: int, numbers: Sequence[int]) -> tuple[int, ...]:
 
 
 def _located_parts(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
-    """Return parts with the GPUs that the node has them on, where the two agree in number."""
+    """Return parts with the GPUs on which the node has them, if the two numbers agree."""
     same = [other for other in found if other.name == item.name and other.type == item.type]
     flags = ",".join(flag for flag in (item.flags, *(other.flags for other in same)) if flag)
     parts = [0] * max((len(other.parts) for other in same), default=0)
@@ -252,7 +252,7 @@ class DownNode(Struct, array_like=True, frozen=True, gc=False):
 
 
 def effective_cpus(spec: NodeSpec) -> int:
-    """Return the CPUs that jobs may use: all but the specialised cores'."""
+    """Return the CPUs that jobs may use: all except those of specialised cores."""
     threads = max(1, spec.threads_per_core)
     special = spec.core_spec_count
     if spec.cpu_spec_list:

@@ -1,4 +1,4 @@
-"""Nodes by name, what jobs hold on each, and columns over all: it follows from the Cluster."""
+"""Nodes by name, what jobs hold on each, and columns over all. It follows from the Cluster."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class NodeUse:
         self._add_gres(alloc)
 
     def _add_cores(self, alloc: NodeAlloc) -> None:
-        """Count the cores of one more job; those it shares are in use already."""
+        """Add the cores of one more job; cores that it shares are in use already."""
         cores = int.from_bytes(alloc.cores, "little")
         shared = cores & self.cores
         self.cores |= cores
@@ -94,12 +94,12 @@ class NodeColumns:
         self.usable = bytearray()
         self.cpus_free = array("i")
         self.mem_free_mib = array("q")
-        self.in_use = bytearray()  # 1 where any job holds anything
+        self.in_use = bytearray()  # 1 if any job holds anything
         self.cores_busy: list[int] = []
         # The dicts are replaced, never changed: passes may keep them.
         self.gres_busy: list[dict[str, int]] = []
         self.gres_used: list[dict[str, int]] = []
-        self.gres_changes = 0  # grows with each change of these two
+        self.gres_changes = 0  # grows with each change of the two dicts
 
     def set_gres(self, node_id: int, use: NodeUse) -> None:
         """Enter which devices of a node are in use."""
@@ -109,7 +109,7 @@ class NodeColumns:
 
 
 class NodeIndex:
-    """What follows from nodes, their reservations and the jobs on them; `apply` keeps it current.
+    """Indexes of nodes, their reservations and the jobs on them; `apply` keeps them current.
 
     `nodes` is the Cluster's own list, and `suspended` the index of suspended jobs.
     """
@@ -132,16 +132,16 @@ class NodeIndex:
         self.update_all()
 
     def enter_reservations(self, reservations: Iterable[Reservation]) -> None:
-        """Index the nodes of active reservations; maintenance is shown before others."""
+        """Index the nodes of active reservations; maintenance comes before others."""
         self.reserved = {}
         active = [item for item in reservations if item.is_active]
         for item in sorted(active, key=lambda item: "MAINT" in item.flags):
-            parts = item.parts()  # of such a node the rest is for all: it is not shown as reserved
+            parts = item.parts()  # a node that is reserved in part is not shown as reserved
             whole = (node_id for node_id in item.node_ids if node_id not in parts)
             self.reserved |= dict.fromkeys(whole, item.name)
 
     def update_all(self) -> None:
-        """Make all columns anew."""
+        """Make all columns again."""
         total = len(self.nodes)
         self.columns.usable = bytearray(total)
         self.columns.cpus_free = array("i", bytes(4 * total))
@@ -182,7 +182,7 @@ class NodeIndex:
             if use.allocs or alloc.gres or nodes[node_id] is None:
                 self._hold_more(job_id, alloc)
                 continue
-            # Most nodes of large jobs were empty, and the same is held on all of them.
+            # Most nodes of a large job were empty, and the job holds the same on all of them.
             if alloc.cores is not known:
                 known, cores = alloc.cores, int.from_bytes(alloc.cores, "little")
             use.allocs[job_id] = alloc
@@ -195,7 +195,7 @@ class NodeIndex:
             cores_busy[node_id] = cores
 
     def _hold_more(self, job_id: int, alloc: NodeAlloc) -> None:
-        """Let a job hold devices, or something beside others."""
+        """Let a job hold devices, or a part of a node that other jobs use, too."""
         node_id = alloc.node_id
         use, columns = self.use[node_id], self.columns
         before = use.cpus
@@ -228,7 +228,7 @@ class NodeIndex:
             if allocs or node is None:
                 self.recount(node_id)
                 continue
-            # Most nodes of large jobs are given back whole.
+            # Most nodes of a large job are given back whole.
             cpus_free[node_id] += use.cpus
             in_use[node_id] = use.cpus = use.cores = 0
             cores_busy[node_id] = 0
@@ -241,6 +241,6 @@ class NodeIndex:
         self.releases += released
 
     def recount(self, node_id: int) -> None:
-        """Add up anew what jobs hold on a node."""
+        """Add up again what jobs hold on a node."""
         self.use[node_id].count(self._suspended)
         self.update(node_id)

@@ -11,7 +11,7 @@ _NULL = "/dev/null"
 
 @dataclass(frozen=True, slots=True)
 class NameFields:
-    """What patterns stand for, on one node and for one task."""
+    """The values of patterns, on one node and for one task."""
 
     job_id: int
     array_job_id: int
@@ -41,7 +41,7 @@ def expand(pattern: str, fields: NameFields) -> str:
 
 
 def absolute(name: str, directory: str) -> str:
-    """Return a name with its directory; `none` is the null device."""
+    """Return a file name with its directory; `none` is the null device."""
     if name.lower() == "none":
         return _NULL
     return name if name.startswith("/") else f"{directory.rstrip('/')}/{name}"

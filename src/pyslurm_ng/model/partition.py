@@ -10,7 +10,7 @@ from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 
 from .assoc import Qos
 
-# What flags of a QOS take off a partition for its jobs, with the value that does not limit.
+# The limits of a partition that flags of a QOS lift for its jobs, with values that do not limit.
 _LIFTS = {
     "PartitionMaxNodes": ("max_nodes", INFINITE),
     "PartitionMinNodes": ("min_nodes", 0),
@@ -71,20 +71,20 @@ class Partition(Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def billing_terms(self) -> str:
-        """How jobs are billed, for `amounts.billing`: weights, behind a rule other than the sum."""
+        """How jobs are billed, for `amounts.billing`: a rule unless it is the sum, then weights."""
         weights = self.tres_billing_weights
         return f"{self.billing_rule};{weights}" if self.billing_rule and weights else weights
 
 
 def opened(partition: Partition, qos: Qos | None) -> Partition:
-    """Return a partition as jobs of a QOS see it: without the limits that the QOS goes beyond."""
+    """Return a partition as jobs of a QOS see it: without the limits that the QOS lifts."""
     if qos is None or not opens(qos):
         return partition
     return _opened(partition, qos.flags)
 
 
 def opens(qos: Qos) -> bool:
-    """Return whether a QOS goes beyond any limit of partitions."""
+    """Return whether a QOS lifts any limit of partitions."""
     return bool(qos.flags) and not _LIFTS.keys().isdisjoint(qos.flags)
 
 

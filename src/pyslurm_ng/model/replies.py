@@ -1,6 +1,6 @@
 """Replies to changing requests, remembered for a day so that a retry gets the same one.
 
-A busy site has a million of them at a time, so each is two byte strings and no tuple.
+A busy site has a million of them at a time, so each is two byte strings, not a tuple.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Replies:
         self._kept[key] = time_us.to_bytes(_TIME_BYTES, "big") + body
 
     def find(self, uid: int, request_id: bytes) -> bytes | None:
-        """Return the body of the reply that this user's request got, if it is remembered."""
+        """Return the body of the reply to this user's request, if it is remembered."""
         kept = self._kept.get(uid.to_bytes(_UID_BYTES, "big") + request_id)
         return None if kept is None else kept[_TIME_BYTES:]
 

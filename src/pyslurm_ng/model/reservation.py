@@ -18,13 +18,13 @@ REPEATS = ("HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY")
 
 
 class NodePart(NamedTuple):
-    """Some of a node: a mask of cores, -1 for the whole node, and of devices by `name:type`."""
+    """A part of a node: a mask of cores (-1: the whole node), masks of devices by `name:type`."""
 
     cores: int
     devices: dict[str, int]
 
     def joined(self, other: "NodePart") -> "NodePart":
-        """Return what is in either."""
+        """Return what is in either of two parts."""
         if self.cores == -1 or other.cores == -1:
             return WHOLE
         devices = dict(self.devices)
@@ -33,18 +33,18 @@ class NodePart(NamedTuple):
         return NodePart(self.cores | other.cores, devices)
 
     def without(self, other: "NodePart") -> "NodePart":
-        """Return what is left."""
+        """Return this part without another."""
         devices = {key: mask & ~other.devices.get(key, 0) for key, mask in self.devices.items()}
         return NodePart(self.cores & ~other.cores, devices)
 
     def lies_in(self, other: "NodePart") -> bool:
-        """Return whether all of it is in another, but for devices of kinds that it has none of."""
+        """Return whether another part includes this; kinds of devices it lacks do not count."""
         return not self.cores & ~other.cores and not any(
             mask & ~other.devices.get(key, -1) for key, mask in self.devices.items()
         )
 
     def meets(self, other: "NodePart") -> bool:
-        """Return whether anything is in both."""
+        """Return whether two parts have anything in common."""
         if -1 in (self.cores, other.cores):
             return True
         return bool(self.cores & other.cores) or any(
@@ -66,14 +66,14 @@ def devices_of(gres: tuple[GresAlloc, ...]) -> dict[str, int]:
 
 
 def part_of(alloc: NodeAlloc) -> NodePart:
-    """Return what a job holds of a node; the whole node where cores were not counted."""
+    """Return the part of a node that a job holds; the whole node if cores were not counted."""
     return NodePart(int.from_bytes(alloc.cores, "little") or -1, devices_of(alloc.gres))
 
 
 class Reservation(Struct, array_like=True, frozen=True, gc=False):
     """Nodes kept for some users or accounts during a time.
 
-    `users`, `accounts` and `qos` name who may use it; names that begin with `-` who may not.
+    `users`, `accounts` and `qos` name those that may use it; names that begin with `-` may not.
     `later` holds the occurrences of a repeating one after the present, as (start, end).
     """
 
@@ -95,14 +95,14 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
     comment: str = ""
     reservation_id: int = 0
     later: tuple[tuple[int, int], ...] = ()
-    is_active: bool = False  # its time has come: set by an event, so that nodes show it
+    is_active: bool = False  # its time has come; an event sets this so that nodes show it
     purge_s: int = 0  # PURGE_COMP: how long it may be idle
     idle_since_us: int = 0  # active and without a job since; 0 while it has one
     first_start_us: int = 0  # of the first occurrence, from which the others are counted
     first_end_us: int = 0
-    float_us: int = 0  # TIME_FLOAT: it always begins that much after now
+    float_us: int = 0  # TIME_FLOAT: it always begins so long after now
     gres: tuple[tuple[GresAlloc, ...], ...] = ()  # per node; empty: its devices are not reserved
-    allowed_partitions: tuple[str, ...] = ()  # of its jobs; names with `-` are not
+    allowed_partitions: tuple[str, ...] = ()  # of its jobs; names with `-` are excluded
     burst_buffer: str = ""  # shown; nothing is kept of what no plugin has
     # Members of `groups` in order, where it draws jobs; None: the user directory has not said yet.
     group_users: tuple[str, ...] | None = None
@@ -112,7 +112,7 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
         return ((self.start_us, self.end_us), *self.later)
 
     def parts(self) -> dict[int, NodePart]:
-        """Return what is held of each node that is held only in part."""
+        """Return the part that is reserved of each node that is not reserved whole."""
         if not self.core_masks:
             return {}
         gres = self.gres or ((),) * len(self.node_ids)

@@ -34,7 +34,7 @@ def rows_of(partition: Partition | None, request: JobRequest) -> int:
 
 
 class Load:
-    """How many jobs each core of a node has, kept as one mask for each number."""
+    """How many jobs each core of a node has, as one mask for each number."""
 
     __slots__ = ("at_least",)
 

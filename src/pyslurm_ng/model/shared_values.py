@@ -1,4 +1,4 @@
-"""Equal requests and words of many jobs, each held once: most of the memory that jobs take."""
+"""Equal requests and words of many jobs, each held once: they are most of a job's memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHARED_WORDS = (
 
 
 class SharedValues:
-    """What jobs have in common. It may be emptied at any time: jobs then share less."""
+    """The values that jobs share. It may be emptied at any time: jobs then share less."""
 
     __slots__ = ("_requests", "_words")
 
@@ -32,7 +32,8 @@ class SharedValues:
 
     def share(self, job: Job) -> None:
         """Let equal requests and words of many jobs be one object: most of a job's memory."""
-        # Equal requests come in runs; a table of all would itself take much of what is saved.
+        # Equal requests come one after another; a table of all of them would take much of the
+        # memory that is saved.
         if len(self._requests) > _MOST_SHARED:
             self._requests.clear()
         if len(self._words) > _MOST_SHARED:

@@ -1,4 +1,4 @@
-"""How large a request is, defaults filled in: one answer for submission, queries, scheduler."""
+"""How large a request is with its defaults: one answer for submission, queries and scheduler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyslurm_ng.base.tres import TresError, parse_gres
 from .job import JobRequest
 from .partition import Partition
 
-_MOST_SIZES = 65536  # node counts in a list of them
+_MOST_SIZES = 65536  # the most node counts in a list
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +31,24 @@ class JobSizes:
     mem_per_cpu_mib: int = 0
     mem_per_gpu_mib: int = 0
     mem_whole_node: bool = False
-    # CPUs that come with each GPU where these are not the same for each task; else they are in
-    # `cpus_per_task`, and this is 0.
+    # CPUs that come with each GPU, if they are not the same for each task; otherwise
+    # `cpus_per_task` includes them, and this is 0.
     cpus_per_gpu: int = 0
 
     @property
     def mem_of_node_mib(self) -> int:
-        """The memory that a node has to give at least, as far as that is a number."""
+        """The least memory that a node must give, as far as that is a number."""
         return self.mem_per_node_mib or self.mem_per_cpu_mib * self.cpus_per_task
 
 
 def total(text: str) -> int:
-    """Return the sum of a `[type:]n` list as the --gpus options take."""
+    """Return the sum of a `[type:]n` list, which the --gpus options take."""
     return sum(int(part.rpartition(":")[2]) for part in text.split(",") if part)
 
 
 @lru_cache(maxsize=4096)
 def _gpus_per_node(gres: str, per_node: str, per_socket: str, sockets: int) -> int:
-    """Return the GPUs that each node has to give."""
+    """Return the number of GPUs that each node must give."""
     count = total(per_node) + total(per_socket) * max(1, sockets)
     try:
         return count + sum(item.amount for item in parse_gres(gres) if item.name == "gpu")
@@ -61,7 +61,7 @@ def node_sizes(text: str) -> tuple[int, ...]:
     """Return the node counts that `1,2,4` or `2-10:2` allow, ascending.
 
     Raises:
-        ValueError: it cannot be read, a count is none, or there are too many.
+        ValueError: the text cannot be read, a count is no number, or there are too many.
     """
     found: dict[int, None] = {}
     count = 0
@@ -185,7 +185,8 @@ def _counts(
     if cpus_per_gpu and not cpus_per_task:
         gpu_count = gpu_count or total(gpus_per_task) * tasks
         cpus_of_gpus = cpus_per_gpu * gpu_count
-        # GPUs of the whole job may end up anywhere, unless tasks or nodes say where.
+        # GPUs of the whole job may be on any of its nodes, unless there are GPUs for each task or
+        # node.
         is_counted = bool(ntasks or per_node or per_gpu) or nodes_min == nodes_max
         if gpus_per_task:
             cpus_each = max(1, cpus_per_gpu * total(gpus_per_task))
@@ -215,5 +216,5 @@ def memory_amounts(request: JobRequest, partition: Partition | None) -> tuple[in
         return 0, partition.def_mem_per_cpu_mib, 0, False
     if partition.def_mem_per_node_mib:
         return partition.def_mem_per_node_mib, 0, 0, False
-    # Memory is consumed but nothing says how much: as Slurm, all of the node.
+    # Memory is consumed but no amount is given: as in Slurm, all of the node.
     return 0, 0, 0, True

@@ -6,7 +6,7 @@ from pyslurm_ng.base import numbers as n
 
 
 class JobState(IntEnum):
-    """Base state of a job; `JobFlag` adds what else is true of it."""
+    """Base state of a job; `JobFlag` has the flags beside it."""
 
     PENDING = n.JOB_PENDING
     RUNNING = n.JOB_RUNNING

@@ -8,7 +8,7 @@ from .job import JobRequest, NodeAlloc
 def usable_cpus(request: JobRequest, alloc: NodeAlloc) -> int:
     """Return the CPUs of a node that tasks may use.
 
-    Cores are given and charged whole; of each no more than `--threads-per-core` threads are used.
+    Cores are given and charged whole; tasks use at most `--threads-per-core` threads of each.
     """
     cores = int.from_bytes(alloc.cores, "little").bit_count()
     if not request.threads_per_core or not cores:

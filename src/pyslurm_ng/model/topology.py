@@ -10,7 +10,7 @@ from .partition import Partition
 
 
 class Switch(Struct, array_like=True, frozen=True, gc=False):
-    """One switch; `level` 0 has nodes of its own, higher ones those of their children.
+    """One switch: at `level` 0 with its nodes, at higher levels with its children's nodes.
 
     `node_ids` are all nodes below in the order of the file; `parent` is empty at the top.
     """
@@ -24,7 +24,7 @@ class Switch(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Block(Struct, array_like=True, frozen=True, gc=False):
-    """One block: any of its nodes are equally near one another."""
+    """One block: all its nodes are equally near one another."""
 
     name: str
     node_ids: tuple[int, ...]
@@ -33,8 +33,8 @@ class Block(Struct, array_like=True, frozen=True, gc=False):
 class Topology(Struct, array_like=True, frozen=True, gc=False):
     """One description of the network; partitions name theirs, the others have the default.
 
-    `kind` is tree, block or flat. `block_sizes` are node counts, ascending, each the first one
-    doubled some times; blocks are aggregated in the order given here.
+    `kind` is tree, block or flat. `block_sizes` are node counts, ascending, each the first times a
+    power of two. Blocks are joined in the order given here.
     """
 
     name: str

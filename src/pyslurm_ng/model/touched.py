@@ -1,4 +1,4 @@
-"""Which records an event changes, so that views of them know what to make anew."""
+"""Which records an event changes, so that views know what to update."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from operator import attrgetter
 from . import events as ev
 
 EVERYTHING = (-1,)
-"""Instead of ids: every record of that kind may have changed."""
+"""Returned instead of ids: every record of that kind may have changed."""
 
 Ids = tuple[int, ...]
 
@@ -47,7 +47,7 @@ _SHOWN_BY_NODES = (
     ev.ReservationUpdated,
     ev.ReservationDeleted,
 )
-# Jobs that were cleaning up on a lost node give it back, which no record of theirs shows.
+# Jobs that were cleaning up on a lost node give it back, but their records do not show that.
 _NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
 _ABOUT_NODES = frozenset(
     (*_NODES, *_SHOWN_BY_NODES, ev.DutiesDone, ev.JobAllocated, ev.NodeRegistered, ev.TimesMoved)
@@ -55,7 +55,7 @@ _ABOUT_NODES = frozenset(
 
 
 def touched_jobs(event: ev.AnyEvent) -> Ids:
-    """Return the ids of the jobs whose records an event changed; `EVERYTHING` stands for all."""
+    """Return the ids of the jobs whose records an event changed; `EVERYTHING` means all."""
     kind = type(event)  # each event is asked several times
     if kind in _ABOUT_A_JOB:
         return (_job_id(event),)
@@ -75,8 +75,8 @@ def touched_jobs(event: ev.AnyEvent) -> Ids:
 def touched_nodes(event: ev.AnyEvent) -> Ids:
     """Return the ids of the nodes whose records or use an event changed.
 
-    `EVERYTHING` stands for all. For an event that frees nodes without naming them the caller adds
-    the nodes of the job, which it knows from the Cluster: see `nodes_follow_job`.
+    `EVERYTHING` means all. An event may free nodes without naming them; then the caller adds the
+    job's nodes from the Cluster, see `nodes_follow_job`.
     """
     if type(event) not in _ABOUT_NODES:
         return ()
@@ -94,7 +94,7 @@ def touched_nodes(event: ev.AnyEvent) -> Ids:
 
 
 def nodes_follow_job(event: ev.AnyEvent) -> int:
-    """Return the id of the job all of whose nodes an event touches besides, or 0."""
+    """Return the id of a job, all nodes of which an event touches as well, or 0."""
     if isinstance(event, _JOB_AND_NODES) and not isinstance(event, ev.JobAllocated):
         return event.job_id
     return 0

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from .job import Usage
 
-# Extremes: field of the value, and whether the larger one counts; its place goes with it.
+# Extremes: the field of the value, and whether the larger one counts. Its place is kept with it.
 _EXTREMES = (
     ("max_rss_kib", "max_rss", True),
     ("max_vmsize_kib", "max_vmsize", True),
@@ -15,7 +15,7 @@ _EXTREMES = (
     ("max_disk_read", "max_disk_read", True),
     ("max_disk_write", "max_disk_write", True),
 )
-_MOST = 2**63 - 1  # that accounting can store: a node may say what it likes
+_MOST = 2**63 - 1  # that accounting can store: a node may report any number
 _AVERAGES = (
     "ave_rss_kib",
     "ave_vmsize_kib",
@@ -29,7 +29,7 @@ _AVERAGES = (
 def merge(left: Usage | None, right: Usage) -> Usage:
     """Return the usage of two disjoint sets of tasks together.
 
-    Sums add up, extremes keep where they were seen, averages are weighted by tasks.
+    Sums are added, extremes keep their place, averages are weighted by tasks.
     """
     if left is None:
         return right
@@ -55,7 +55,7 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
     """Return the sixteen `tres_usage_*` columns of a step as `name=amount` lists.
 
     CPU time is in milliseconds, sizes in bytes, as Slurm's data parser gives them.
-    Without samples (a step over before the first poll) only energy is known, as in Slurm.
+    Without samples (the step ended before the first poll) only energy is known, as in Slurm.
     """
     if usage is None or not (usage.max_rss_kib or usage.max_vmsize_kib):
         return {

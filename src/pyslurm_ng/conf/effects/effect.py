@@ -1,4 +1,4 @@
-"""What a key or word does here, and the lines that name those without effect."""
+"""What a key or word does here, and the lines that name keys and words without effect."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Effect(NamedTuple):
 
 
 def effect_of(section: str, key: str) -> Effect:
-    """Return what a key does; one that no table names has no effect."""
+    """Return what a key does; a key that no table names has no effect."""
     found = SECTIONS[section]
     if key in found.same:
         return Effect(SAME)
@@ -65,7 +65,7 @@ def effect_of(section: str, key: str) -> Effect:
 
 
 def word_effect(section: str, key: Key, word: str) -> Effect:
-    """Return what a word of a key does: what the key does, where its words are all alike."""
+    """Return what a word of a key does; if the key has no table of words, what the key does."""
     words = _WORDS.get(section, {}).get(key.name)
     if words is None:
         whole = effect_of(section, key.name)
@@ -84,7 +84,7 @@ def word_effect(section: str, key: Key, word: str) -> Effect:
 
 
 def words_of(section: str, key: Key) -> tuple[str, ...]:
-    """Return the words of a key that need a row each: they are of different effect."""
+    """Return the words of a key that need a row each because their effects differ."""
     if section == "slurm.conf" and key.name in OPTIONS:
         return tuple(name for name, *_ in OPTIONS[key.name])
     if key.name in _WORDS.get(section, {}):
@@ -119,7 +119,7 @@ def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
 
 
 def refusals(section: str, key: Key, entry: Entry, value: Any) -> list[ConfError]:
-    """Return an error for a key or word that promises what is not kept here."""
+    """Return an error for a key or word whose promise is not kept here."""
     if _asks_nothing(value):
         return []
     what = effect_of(section, key.name)
@@ -133,7 +133,7 @@ def refusals(section: str, key: Key, entry: Entry, value: Any) -> list[ConfError
 
 
 def note_gaps(text: ConfText, section: str, key: Key, entry: Entry, value: Any) -> None:
-    """Add to a file's warnings what has no effect, each key of repeated lines once."""
+    """Add keys without effect to a file's warnings, each key of repeated lines once."""
     for line in gaps(section, key, entry, value):
         what = line.partition(": ")[2]
         if (section, what) not in text.named:
@@ -161,7 +161,7 @@ def _words(key: Key, entry: Entry) -> Iterable[str]:
 
 
 def _is_known(section: str, key: Key, word: str) -> bool:
-    """Tell whether a word is one of Slurm's; the others are named as unknown."""
+    """Return whether a word is one of Slurm's; other words are named as unknown."""
     name = plain_word(key, word)
     return any(
         name == known or (mark in known and name.startswith(known.partition(mark)[0]))

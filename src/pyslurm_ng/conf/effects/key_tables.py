@@ -10,7 +10,7 @@ class Keys(NamedTuple):
 
     Attributes:
         same: work as Slurm's manual says.
-        differs: work, with what is not as in Slurm.
+        differs: work, but not quite as in Slurm, with the difference.
         accepted: have no effect, with the reason.
         refused: promise separation, safety or a limit that is not kept, with what to do instead.
     """

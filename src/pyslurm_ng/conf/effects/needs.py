@@ -16,11 +16,11 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "rl_refill_rate": _RATE,
     "rl_table_size": _RATE,
 }
-"""Each word, and the ones of which at least one has to stand beside it."""
+"""Each word, and the words of which it needs at least one beside it."""
 
 
 def lonely_words(words: tuple[str, ...], slurmd_timeout_s: int) -> list[str]:
-    """Return what is wrong with each word of SlurmctldParameters that does nothing as it stands."""
+    """Return a line for each word of SlurmctldParameters that does nothing without another."""
     lines = [
         f"{word} has no effect without {' or '.join(needed)}"
         for word, needed in NEEDS.items()

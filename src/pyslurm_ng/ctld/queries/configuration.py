@@ -13,7 +13,7 @@ from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.tables.keys import CGROUP
 from pyslurm_ng.conf.tables.options import OPTIONS
 
-# In the order in which Slurm prints them. SlurmctldHost stands for one line for each controller.
+# In the order in which Slurm prints them. SlurmctldHost is printed as one line for each controller.
 _SHOWN = """
     AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageHost
     AccountingStorageExternalHost AccountingStorageParameters AccountingStoragePort
@@ -64,7 +64,7 @@ _SHOWN = """
 # Numbers and booleans that print without a unit or as 0 and 1.
 _BARE = ("EioTimeout", "PrologEpilogTimeout", "EpilogTimeout", "PrologTimeout")
 _AS_DIGIT = ("JobFileAppend", "JobRequeue", "KillOnBadExit", "GroupUpdateForce")
-# Flags that print in Slurm's own order, not that of the file.
+# Flags that print in Slurm's order, not in the file's.
 _IN_TABLE_ORDER = ("AccountingStorageEnforce", "AccountingStoreFlags", "PrivateData")
 _WHEN_EMPTY = {
     "AccountingStorageEnforce": "none",
@@ -92,7 +92,7 @@ def config_lines(
         version: what ``SLURM_VERSION`` shows.
         boot_time: when the controller started, as text.
         user_id: user name to uid, for ``SlurmUser = slurm(999)``.
-        cgroup: shown as a section of its own unless its plugin is disabled.
+        cgroup: shown as a separate section unless its plugin is disabled.
     """
     special = {
         "BOOT_TIME": boot_time,
@@ -163,7 +163,7 @@ def shown_value(conf: SlurmConf, key: Key) -> str:
 
 
 def _implied_enforcement(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Add what one word of AccountingStorageEnforce brings along."""
+    """Add the words of AccountingStorageEnforce that one of them implies."""
     full = set(words)
     if "all" in full:
         full = (full - {"all"}) | {"associations", "limits", "qos", "safe", "wckeys"}

@@ -51,7 +51,7 @@ def _usage_kept(cluster: Cluster, event: ev.UsageKept) -> None:
     cluster.usage_until_us = event.until_us
     for one in event.owners:
         cluster.usage[one.kind, one.owner] = one
-    # The usage of an association that is gone from accounting goes with it.
+    # When accounting removes an association, its usage is removed, too.
     for kind, owner in list(cluster.usage):
         if owner not in (cluster.assocs if kind == "assoc" else cluster.qos):
             del cluster.usage[kind, owner]

@@ -10,7 +10,7 @@ from ..states import JobFlag, JobState, Reason
 from .duties import begin_duties
 from .registry import applies
 
-MOST_IDS_SEEN = 1000  # so many job ids are left out after a crash at most
+MOST_IDS_SEEN = 1000  # the most job ids that are left out after a crash
 _REPLIES_KEPT_US = DAY_US
 
 
@@ -18,8 +18,8 @@ _REPLIES_KEPT_US = DAY_US
 def _epoch_started(cluster: Cluster, event: ev.EpochStarted) -> None:
     assert event.epoch > cluster.epoch, event
     cluster.epoch = event.epoch
-    # A user that saw one of these ids may still name it. Ids that start again from the first are
-    # far off.
+    # A user that saw one of these ids may still name it. Ids that begin at the first one again are
+    # too far away to be confused.
     if 0 < cluster.ids_seen_below - cluster.next_job_id <= MOST_IDS_SEEN:
         cluster.next_job_id = cluster.ids_seen_below
     cluster.ids_seen_below = 0
@@ -39,7 +39,7 @@ def _request_answered(cluster: Cluster, event: ev.RequestAnswered) -> None:
 
 @applies(ev.ScriptStored)
 def _script_stored(cluster: Cluster, event: ev.ScriptStored) -> None:
-    """Contents are kept in files by the edge; the Cluster knows only their digests."""
+    """The edge keeps the contents in files; the Cluster knows only their digests."""
 
 
 @applies(ev.NumbersSkipped)

@@ -29,7 +29,7 @@ def _drop_duty(cluster: Cluster, node_id: int, duty_id: int) -> Duty | None:
 
 
 def drop_job_duties(cluster: Cluster, job_id: int, node_ids: Iterable[int]) -> None:
-    """End all duties of a job on some nodes: others replace them."""
+    """End all duties of a job on some nodes, because others replace them."""
     if not cluster.duties:
         return
     for node_id in node_ids:
@@ -73,7 +73,7 @@ def begin_duties(cluster: Cluster, job: Job, event: ev.JobAllocated | ev.PrologE
 
 
 def node_is_clean(cluster: Cluster, job_id: int, node_id: int, time_us: int) -> None:
-    """End what a job holds on a node that has cleaned up after it, or is lost."""
+    """Give back what a job holds on a node that has cleaned up after it, or that is lost."""
     job = cluster.jobs[job_id]
     assert node_id in job.nodes_pending or not is_completing(job), (job, node_id)
     job.nodes_pending = tuple(other for other in job.nodes_pending if other != node_id)
@@ -87,7 +87,7 @@ def _duties_done(cluster: Cluster, event: ev.DutiesDone) -> None:
     for node_id, duty_id in event.done:
         duty = _drop_duty(cluster, node_id, duty_id)
         if duty is None:
-            continue  # superseded: its job ended or its node was lost meanwhile
+            continue  # superseded: the job has ended or the node was lost in the meantime
         if duty.kind == DutyKind.TERMINATE:
             node_is_clean(cluster, duty.job_id, node_id, event.time_us)
 

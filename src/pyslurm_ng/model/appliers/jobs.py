@@ -88,7 +88,7 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
         if not _CHARGED_BY.isdisjoint(event.fields):
             _charge(job, event.time_us)
     if event.request is not None or "partition" in event.fields:
-        _drop_claim(job)  # it was for what the job wanted before
+        _drop_claim(job)  # it belonged to the job's former request
     if event.request is not None:
         job.request = event.request
         cluster.shared.share(job)
@@ -257,7 +257,7 @@ def _job_completing(cluster: Cluster, event: ev.JobCompleting) -> None:
     job.cancelled_by = event.cancelled_by
     job.failed_node = event.failed_node
     job.kill_us = job.preempt_end_us = 0
-    # Others may run on its cores: it does not get them back to clean up.
+    # Other jobs may run on its cores: it does not get them back to clean up.
     job.suspended_by = (job.suspended_by or SUSPENDED_BY_OPERATOR) if was_suspended else 0
     job.nodes_pending = event.node_ids + tuple(map(node_id_of, job.nodes_leaving))
     if event.derived_exit_code >= 0:
@@ -365,7 +365,7 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
 
 
 def _charge(job: Job, time_us: int) -> None:
-    """Note that what a job has used so far counts for who and what it was."""
+    """Record what a job has used so far, charged as the job was until now."""
     job.charged_us = time_us
     job.charged_suspended_us = job.suspended_us
     if job.state == JobState.SUSPENDED:

@@ -1,4 +1,4 @@
-"""Where functions that apply events register, and what several of them need."""
+"""The registry of functions that apply events, and what several of them need."""
 
 from __future__ import annotations
 
@@ -34,6 +34,6 @@ def field_types(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 def set_fields(record: msgspec.Struct, fields: dict[str, object], types: dict[str, Any]) -> None:
     """Set fields of a record to the values of an event, in the types that the record has."""
-    # A decoded event holds lists where the live one held tuples; converting both keeps them equal.
+    # A decoded event holds lists where the original held tuples; converting both keeps them equal.
     for name, value in fields.items():
         setattr(record, name, msgspec.convert(msgspec.to_builtins(value), types[name]))

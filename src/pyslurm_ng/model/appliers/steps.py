@@ -37,7 +37,7 @@ def _step_ended(cluster: Cluster, event: ev.StepEnded) -> None:
     if event.step_id < STEP_INTERACTIVE:
         job.derived_exit_code = max(job.derived_exit_code, event.exit_code)
     elif event.step_id == STEP_BATCH and not job.exit_code:
-        # How the script of a cancelled or timed out job ended is known only afterwards.
+        # If a job is cancelled or timed out, the end of its script is known only afterwards.
         job.exit_code = event.exit_code
 
 

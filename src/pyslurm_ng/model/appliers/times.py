@@ -1,4 +1,4 @@
-"""How all times move when the clock of the machine was set."""
+"""How all times move when the machine's clock was set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .. import events as ev
 from ..cluster import Cluster
 from .registry import applies
 
-# Times of a job that durations are counted from, once it has started and while it waits.
+# Times of a job from which durations are counted: those of a started job, those of a waiting one.
 _RUN_TIMES = (
     "start_us", "suspend_us", "last_eval_us", "kill_us", "preempt_us", "preempt_end_us",
     "resize_us", "charged_us",
@@ -20,7 +20,7 @@ _RUN_TIMES = (
 _WAIT_TIMES = ("eligible_us", "accrue_us")
 _STEP_TIMES = ("created_us", "start_us", "end_us")
 _NODE_TIMES = ("reason_us", "registered_us", "last_busy_us", "resume_after_us")
-_LONGEST_REQUEUE_US = 2 * HOUR_US  # more than a requeued job is kept waiting for
+_LONGEST_REQUEUE_US = 2 * HOUR_US  # longer than a requeued job has to wait
 
 
 @applies(ev.TimesMoved)
@@ -39,7 +39,7 @@ def _times_moved(cluster: Cluster, event: ev.TimesMoved) -> None:
         _move_times(job, _WAIT_TIMES, shift_us)
         if job.job_id not in moved:
             _move_times(job, (*_RUN_TIMES, "end_us"), shift_us)
-        # A begin time that a requeue has set is counted from then; others are wall time.
+        # A begin time that a requeue has set moves, too; other begin times are wall time.
         if job.attempt and 0 < job.begin_us - before_us < _LONGEST_REQUEUE_US:
             job.begin_us += shift_us
     for node in cluster.living_nodes():
@@ -59,7 +59,7 @@ def _times_moved(cluster: Cluster, event: ev.TimesMoved) -> None:
 
 
 def _move_times(record: msgspec.Struct, names: Iterable[str], shift_us: int) -> None:
-    """Move those times of a record that are known; 0 stands for none."""
+    """Move those times of a record that are known; 0 means not known."""
     for name in names:
         time_us = getattr(record, name)
         if time_us:
