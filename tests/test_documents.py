@@ -117,12 +117,12 @@ PLAIN = frozenset(
     easy edges elastic end endpoint ends environment error errors estimates events exact explain
     explained explainer extra failed failures faulty features field fields file files filter first
     follow free freed gpu gpus gres groups health held help history holding host hostlist identities
-    identity ids index ingest init initial inside io job jobs json kept kernel key keys launch
+    identity ids index ingest init initial input inside io job jobs json kept kernel key keys launch
     launcher launches layout lengths license licenses limit limits lines link list listening listing
     lists local lock log long lookups loop loss lost mail mailer main memory messages mgr migrations
     model modes msgpack multi munge names neighbour neighbours net network node nodes notes notices
     now number numbers nvml of on open option options order orders orphaned other output overlap
-    overlapping owner page partition parts patterns permission plain plugins poller ports preempt
+    overlapping owner page partition parts patterns permission plain plugins poll ports preempt
     preemption preparation priority problem problems process prog program programs promised purposes
     qos queries query queue quick ranges rate readers reason reasons receiver recorded records
     recover recovery registration registry relative replay replayed replies reports request requeue

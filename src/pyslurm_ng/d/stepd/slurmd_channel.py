@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.d.step_contract import Order
-    from pyslurm_ng.d.stepd.poller import Poller
 
 _COMMAND_BYTES = 65536
 
@@ -28,12 +28,12 @@ class SlurmdChannel:
 
     def __init__(
         self,
-        poller: "Poller",
+        loop: "PollLoop",
         path: str,
         obey: "Callable[[Order], None]",
         greeting: "Callable[[], list[dict[str, Any]]]",
     ) -> None:
-        self._poller = poller
+        self._loop = loop
         self._path = path + ".sock"
         self._obey = obey
         self._greeting = greeting
@@ -44,7 +44,7 @@ class SlurmdChannel:
         """Serve a slurmd."""
         channel.setblocking(False)
         self._channel = channel
-        self._poller.watch(channel.fileno(), select.POLLIN, self._on_command)
+        self._loop.watch(channel.fileno(), select.POLLIN, self._on_command)
 
     def tell(self, fields: "dict[str, Any]") -> bool:
         """Send a map; return whether it could be sent."""
@@ -76,7 +76,7 @@ class SlurmdChannel:
     def _detach(self) -> None:
         """slurmd has gone: wait for the next one."""
         if self._channel is not None:
-            self._poller.drop(self._channel.fileno())
+            self._loop.drop(self._channel.fileno())
             self._channel.close()
             self._channel = None
         if self._listener is not None:
@@ -100,7 +100,7 @@ class SlurmdChannel:
         listener.listen(4)
         listener.setblocking(False)
         self._listener = listener
-        self._poller.watch(listener.fileno(), select.POLLIN, self._accept)
+        self._loop.watch(listener.fileno(), select.POLLIN, self._accept)
 
     def _accept(self, events: int) -> None:
         assert self._listener is not None
@@ -124,6 +124,6 @@ class SlurmdChannel:
         if self._listener is not None:
             os.unlink(self._path)
         if self._channel is not None:
-            self._poller.drop(self._channel.fileno())
+            self._loop.drop(self._channel.fileno())
             self._channel.close()
             self._channel = None

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.d.step_contract import Route
-    from pyslurm_ng.d.stepd.poller import Poller
     from pyslurm_ng.d.stepd.step_writer import StepWriter
 
 _EINPROGRESS = 115
@@ -57,14 +57,14 @@ class SrunLink:
 
     def __init__(
         self,
-        poller: "Poller",
+        loop: "PollLoop",
         route: "Route",
         on_frame: "Callable[[int, int, bytes], None]",
         on_bad: "Callable[[str], None]",
         on_lost: "Callable[[], None]",
     ) -> None:
         """Begin to connect. Raises OSError."""
-        self._poller = poller
+        self._loop = loop
         self._on_frame = on_frame
         self._on_bad = on_bad
         self._on_lost = on_lost
@@ -88,7 +88,7 @@ class SrunLink:
         if number not in (0, _EINPROGRESS):
             connection.close()
             raise OSError(number, os.strerror(number))
-        poller.watch(connection.fileno(), select.POLLOUT, self._connected)
+        loop.watch(connection.fileno(), select.POLLOUT, self._connected)
 
     def _connected(self, events: int) -> None:
         assert self._socket is not None
@@ -141,7 +141,7 @@ class SrunLink:
     def close(self) -> None:
         """End the connection; what was not sent is lost."""
         if self._socket is not None:
-            self._poller.drop(self._socket.fileno())
+            self._loop.drop(self._socket.fileno())
             self._socket.close()
             self._socket = None
             self._unsent.clear()
@@ -161,7 +161,7 @@ class SrunLink:
         assert self._socket is not None
         queue = self._unsent if self._is_srun else self._hello
         events = select.POLLIN | (select.POLLOUT if queue else 0)
-        self._poller.watch(self._socket.fileno(), events, self._on_ready)
+        self._loop.watch(self._socket.fileno(), events, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
         if events & select.POLLOUT:
@@ -237,7 +237,7 @@ class Outlet:
 
     def __init__(
         self,
-        poller: "Poller",
+        loop: "PollLoop",
         descriptor: int,
         *,
         task: int,
@@ -249,7 +249,7 @@ class Outlet:
     ) -> None:
         """Pump from `descriptor` (ours from now on) to `link`, or to `writer` for a file."""
         os.set_blocking(descriptor, False)
-        self._poller = poller
+        self._loop = loop
         self._descriptor = descriptor
         self._task = task
         self._kind = kind
@@ -259,12 +259,12 @@ class Outlet:
         self._label = label
         self._at_line_start = True
         self.is_over = False
-        poller.watch(descriptor, select.POLLIN, self._on_ready)
+        loop.watch(descriptor, select.POLLIN, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
         sink = self._link or self._writer
         if sink is not None and not sink.has_room:
-            self._poller.drop(self._descriptor)
+            self._loop.drop(self._descriptor)
             sink.when_room(self._resume)
             return
         try:
@@ -280,7 +280,7 @@ class Outlet:
 
     def _resume(self) -> None:
         if not self.is_over:
-            self._poller.watch(self._descriptor, select.POLLIN, self._on_ready)
+            self._loop.watch(self._descriptor, select.POLLIN, self._on_ready)
 
     def _put(self, data: bytes) -> None:
         if self._link is not None:
@@ -315,7 +315,7 @@ class Outlet:
         if self.is_over:
             return
         self.is_over = True
-        self._poller.drop(self._descriptor)
+        self._loop.drop(self._descriptor)
         os.close(self._descriptor)
         if self._link is not None:
             self._link.send(step_io.pack(self._kind, self._task))
@@ -326,7 +326,7 @@ class Inlet:
 
     def __init__(
         self,
-        poller: "Poller",
+        loop: "PollLoop",
         descriptor: int,
         on_taken: "Callable[[], None]",
         *,
@@ -334,7 +334,7 @@ class Inlet:
     ) -> None:
         """Write to `descriptor`, ours from now on unless it is the terminal's."""
         os.set_blocking(descriptor, False)
-        self._poller = poller
+        self._loop = loop
         self.descriptor = descriptor
         self._on_taken = on_taken
         self._is_terminal = is_terminal
@@ -367,14 +367,14 @@ class Inlet:
                 del self._buffer[:sent]
                 self.taken += sent
         except (BlockingIOError, InterruptedError):
-            self._poller.watch(self.descriptor, select.POLLOUT, self._write)
+            self._loop.watch(self.descriptor, select.POLLOUT, self._write)
             self._on_taken()
             return
         except OSError:
             self.close()  # the task has closed its input and does not want more
             return
         if not self._is_terminal:
-            self._poller.drop(self.descriptor)
+            self._loop.drop(self.descriptor)
         if self._ends:
             self.close()
         else:
@@ -391,6 +391,6 @@ class Inlet:
             except OSError:
                 pass
         else:
-            self._poller.drop(self.descriptor)
+            self._loop.drop(self.descriptor)
             os.close(self.descriptor)
         self._on_taken()

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.stepd.poller import Poller
+    from pyslurm_ng.base.poll_loop import PollLoop
 
 _HEAD = struct.Struct(">II")
 _UNSENT_LIMIT = 1 << 20
@@ -31,8 +31,8 @@ class StepWriter:
         identity: whose files they are, as `own_process.identity_of` gives it.
     """
 
-    def __init__(self, poller: "Poller", identity: "dict[str, Any]") -> None:
-        self._poller = poller
+    def __init__(self, loop: "PollLoop", identity: "dict[str, Any]") -> None:
+        self._loop = loop
         self._identity = identity
         self._files: list[int] = []
         self._unsent = bytearray()
@@ -89,12 +89,12 @@ class StepWriter:
                     sent = os.write(self._pipe, view[:65536])
                 del self._unsent[:sent]
         except (BlockingIOError, InterruptedError):
-            self._poller.watch(self._pipe, select.POLLOUT, self._send)
+            self._loop.watch(self._pipe, select.POLLOUT, self._send)
             return
         except OSError:
             self._drop()  # the user has killed it
             return
-        self._poller.drop(self._pipe)
+        self._loop.drop(self._pipe)
         if self._is_ending:
             self._drop()
         self._call_back()
@@ -109,7 +109,7 @@ class StepWriter:
         self._is_ending = True
         self._unsent.clear()
         if self._pipe >= 0:
-            self._poller.drop(self._pipe)
+            self._loop.drop(self._pipe)
             os.close(self._pipe)
             self._pipe = -1
 

@@ -33,10 +33,10 @@ from _signal import (  # type: ignore[import-not-found]
 from _socket import socket
 
 from pyslurm_ng.base.numbers import END_CLEAN, END_KILLED, END_OUT_OF_MEMORY, END_OVER_MEMORY
+from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.d import step_record
 from pyslurm_ng.d.stepd.launcher import Launcher, launch
 from pyslurm_ng.d.stepd.own_process import identity_of
-from pyslurm_ng.d.stepd.poller import Poller
 from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
 from pyslurm_ng.d.stepd.step_cgroup import CgroupError, StepCgroup
 from pyslurm_ng.d.stepd.step_faults import StepFaults, leave_trace
@@ -87,20 +87,19 @@ class Step:
     def __init__(self, path: str, spec: "StepSpec", channel: "socket | None") -> None:
         self._path = path
         self._spec = spec
-        self._poller = Poller(self._fault)
-        self._slurmd = SlurmdChannel(self._poller, path, self._obey, self._greeting)
+        self._loop = PollLoop(self._fault)
+        self._slurmd = SlurmdChannel(self._loop, path, self._obey, self._greeting)
         self._faults = StepFaults(path, self._slurmd.tell)
         self._tasks = [Task(task) for task in spec["tasks"]]
         self._by_pid: dict[int, Task] = {}
-        self._epilogs = TaskEpilogs(spec, self._later, self._say, self._tell_exit)
+        self._epilogs = TaskEpilogs(spec, self._loop.later, self._say, self._tell_exit)
         self._link: SrunLink | None = None
         self._launch: Launcher | TaskStarter | None = None
-        self._writer = StepWriter(self._poller, identity_of(spec))
+        self._writer = StepWriter(self._loop, identity_of(spec))
         self._files: dict[int, int] = {}  # by the starter's number: the writer's
         self._stderr = -1  # the writer's number of the step's stderr
         self._cgroup = StepCgroup(spec["cgroup"]) if spec["cgroup"] else None
         self._early_lines: list[bytes] = []  # for that stderr, until it is there
-        self._timers: list[tuple[float, Callable[[], None]]] = []
         self._flags = 0
         self._error = ""
         self._status = 0
@@ -144,7 +143,7 @@ class Step:
             if not self._error:
                 self._cannot_start(FILES_STATUS, f"slurmstepd: {type(error).__name__}: {error}")
             self._is_dying = True
-            self._later(0.0, self._kill)
+            self._loop.later(0.0, self._kill)
 
     def _fault(self, error: BaseException) -> None:
         self._faults.note(f"StepId={self._spec['name']}", error)
@@ -163,32 +162,13 @@ class Step:
             if self._kill_at <= time.monotonic():
                 self._kill()
         while self._is_serving():
-            self._turn()
+            self._loop.turn()
         while self._spec["waits_for_children"] and not self._is_dying and self._processes():
-            self._turn(_CHILDREN_PAUSE_S)
+            self._loop.turn(_CHILDREN_PAUSE_S)
 
     def _is_serving(self) -> bool:
         """Return whether a task, or the epilog of one, has not ended yet."""
         return any((task.pid and not task.is_over) or task.epilog for task in self._tasks)
-
-    def _turn(self, limit_s: float = 3600.0) -> None:
-        """Serve once: what is ready, then timers."""
-        now = time.monotonic()
-        due = min((at for at, _ in self._timers), default=now + limit_s)
-        wait_s = max(0.0, min(due - now, limit_s))
-        self._poller.run(int(wait_s * 1000) + 1 if wait_s else 0)
-        now = time.monotonic()
-        ready = [timer for timer in self._timers if timer[0] <= now]
-        if ready:
-            self._timers = [timer for timer in self._timers if timer[0] > now]
-            for _, callback in ready:
-                try:
-                    callback()
-                except Exception as error:  # noqa: BLE001 - costs what it was about
-                    self._fault(error)
-
-    def _later(self, delay_s: float, callback: "Callable[[], None]") -> None:
-        self._timers.append((time.monotonic() + delay_s, callback))
 
     # Start ------------------------------------------------------------------------------------
 
@@ -209,7 +189,7 @@ class Step:
             raise CannotStart(SIGTERM, "")
 
         def goes_on(limit_s: float) -> bool:
-            self._turn(limit_s)
+            self._loop.turn(limit_s)
             return not self._is_dying
 
         self._launch = launch(spec, joins, goes_on, is_routed=self._link is not None)
@@ -222,10 +202,10 @@ class Step:
             self._launch = None
             for line in self._early_lines:
                 self._writer.say(self._stderr, line)
-            self._poller.watch(self._wakeup, select.POLLIN, self._on_signal)
+            self._loop.watch(self._wakeup, select.POLLIN, self._on_signal)
         self._tell_started()
         if spec["acct_every"] or spec["memory_limit_kib"]:
-            self._later(min(1.0, spec["acct_every"] or 1.0), self._sample)
+            self._loop.later(min(1.0, spec["acct_every"] or 1.0), self._sample)
 
     def _write_script(self) -> None:
         spec = self._spec
@@ -239,7 +219,7 @@ class Step:
         spec = self._spec
         try:
             self._link = link = SrunLink(
-                self._poller, route, self._on_frame, self._on_bad_frame, self._srun_gone
+                self._loop, route, self._on_frame, self._on_bad_frame, self._srun_gone
             )
         except OSError as error:
             raise CannotStart(SIGKILL, f"cannot connect to srun: {error}") from None
@@ -252,7 +232,7 @@ class Step:
         )
         give_up = time.monotonic() + _CONNECT_S
         while link.is_connecting and not self._is_dying and time.monotonic() < give_up:
-            self._turn(1.0)
+            self._loop.turn(1.0)
         if link.problem or link.is_connecting:
             link.close()
             problem = link.problem or "no answer"
@@ -263,8 +243,8 @@ class Step:
 
         Nothing is reaped meanwhile: how a task ended is of use only once it is known to be one.
         """
-        self._poller.drop(self._wakeup)
-        self._poller.watch(launch.fileno(), select.POLLIN, lambda events: None)
+        self._loop.drop(self._wakeup)
+        self._loop.watch(launch.fileno(), select.POLLIN, lambda events: None)
         slow_at = time.monotonic() + _SLOW_LAUNCH_S
         give_up = 0.0
         try:
@@ -277,7 +257,7 @@ class Step:
                         give_up = time.monotonic() + _LAST_WORDS_S
                     elif give_up and time.monotonic() > give_up:
                         raise CannotStart(SIGTERM, "")
-                    self._turn(_LAST_WORDS_S)
+                    self._loop.turn(_LAST_WORDS_S)
                     if time.monotonic() > slow_at:
                         slow_at += 3600.0
                         text = "its files, its directory or a program of it keep its start waiting"
@@ -290,7 +270,7 @@ class Step:
                 else:
                     self._launch_failed(message)
         finally:
-            self._poller.drop(launch.fileno())
+            self._loop.drop(launch.fileno())
 
     def _launch_failed(self, message: "dict[str, Any]") -> None:
         if not message:
@@ -319,7 +299,7 @@ class Step:
             self._by_pid[task.pid] = task
         if message["inlet"]:
             is_terminal = message["inlet"] == TERMINAL
-            task.inlet = Inlet(self._poller, passed.pop(0), self._taken, is_terminal=is_terminal)
+            task.inlet = Inlet(self._loop, passed.pop(0), self._taken, is_terminal=is_terminal)
         for stream, file in message["outlets"]:
             task.outlets.append(self._outlet(task, passed.pop(0), stream, file))
         if message["has_stderr"]:
@@ -328,10 +308,10 @@ class Step:
 
     def _outlet(self, task: Task, descriptor: int, stream: int, file: int) -> Outlet:
         if file < 0:
-            return Outlet(self._poller, descriptor, task=task.task, kind=stream, link=self._link)
+            return Outlet(self._loop, descriptor, task=task.task, kind=stream, link=self._link)
         label = b"%*d: " % (self._spec["label_width"], task.task)
         return Outlet(
-            self._poller, descriptor, task=task.task, kind=stream, link=None,
+            self._loop, descriptor, task=task.task, kind=stream, link=None,
             writer=self._writer, file=self._files[file], label=label,
         )  # fmt: skip
 
@@ -362,7 +342,7 @@ class Step:
         for number in (SIGHUP, SIGINT, SIGPIPE):
             signal(number, SIG_IGN)
         signal(SIGTERM, lambda number, frame: None)
-        self._poller.watch(ours, select.POLLIN, self._on_signal)
+        self._loop.watch(ours, select.POLLIN, self._on_signal)
 
     def _on_signal(self, events: int = 0) -> None:
         try:
@@ -439,7 +419,7 @@ class Step:
         not over, and what it holds is not free; srun does not have to wait for that.
         """
         while self._processes() and time.monotonic() < self._kill_at:
-            self._turn(_KILL_PAUSE_S)
+            self._loop.turn(_KILL_PAUSE_S)
             self._reap()
         self._kill_began = self._kill_began or time.monotonic()
         pause_s = _KILL_PAUSE_S
@@ -455,7 +435,7 @@ class Step:
             if self._cgroup is not None:
                 self._cgroup.kill()
             self._signal_all(pids, SIGKILL)
-            self._turn(pause_s)
+            self._loop.turn(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
         if not self._is_unkillable:
             self._flags |= END_CLEAN
@@ -482,7 +462,7 @@ class Step:
                 self._kill_at = time.monotonic() + wait_s
                 self._signal_all(pids, SIGTERM)
         if wait_s > 0:
-            self._later(wait_s, self._kill)
+            self._loop.later(wait_s, self._kill)
         else:
             self._kill_at = 0.0
             self._kill()
@@ -512,7 +492,7 @@ class Step:
                     task.status, task.is_over = SIGKILL, True
                 task.epilog = 0
         elif self._is_serving():
-            self._later(0.5, self._kill)
+            self._loop.later(0.5, self._kill)
 
     def _signal(self, number: int, scope: str) -> None:
         if number == SIGKILL and scope == "all":
@@ -651,7 +631,7 @@ class Step:
     def _sample(self) -> None:
         self._measure()
         if self._by_pid:
-            self._later(max(1.0, float(self._spec["acct_every"] or 30)), self._sample)
+            self._loop.later(max(1.0, float(self._spec["acct_every"] or 30)), self._sample)
 
     def _measure(self) -> None:
         total_kib = 0
@@ -707,7 +687,7 @@ class Step:
             limit_s = killed_s if self._is_dying else _FLUSH_S
             if time.monotonic() > began + limit_s:
                 break
-            self._turn(1.0)
+            self._loop.turn(1.0)
         self._writer.kill()
         if link is not None:
             link.finish()
