@@ -29,8 +29,8 @@ if settings.pop("label", False):
 streams.in_task = settings.pop("in_task", -1)
 streams.out_task = settings.pop("out_task", -1)
 client = StepClient(table, streams, signals, **settings)
-streams.out.on_broken = client.output_broke
-os.write(int(os.environ["TELL"]), b"%d %s\\n" % (client.port, client.key.hex().encode()))
+words = (client.links.port, client.links.key.hex().encode())
+os.write(int(os.environ["TELL"]), b"%d %s\\n" % words)
 sys.exit(client.run())
 """
 

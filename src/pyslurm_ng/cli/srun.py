@@ -345,7 +345,6 @@ class _Srun:
             quit_on_interrupt="quit-on-interrupt" in options.settings,
             ports=_ports(self._conf.get("SrunPortRange", "")),
         )
-        streams.out.on_broken = client.output_broke
         status = self._beside("prolog", "SrunProlog", granted)
         if status:
             say(f"srun: error: srun prolog failed rc = {status}. Aborting step.")
@@ -446,7 +445,9 @@ class _Srun:
         if self._whole is not None:
             fields |= self._whole.launch_fields()
         limit_s = float(self._options.settings.get("msg-timeout") or 60)
-        failed = Launch(self._conf, granted, fields, limit_s).run(client.port, client.key)
+        failed = Launch(self._conf, granted, fields, limit_s).run(
+            client.links.port, client.links.key
+        )
         if not failed:
             return
         for index, text in failed.items():
@@ -454,7 +455,7 @@ class _Srun:
                 f"srun: error: Task launch for {tasks.step_name} failed on node "
                 f"{tasks.nodes[index]}: {text}"
             )
-            client.leave_out(index, 1 << 8)
+            client.leave_out(index)
         text = next(iter(failed.values()))
         say(f"srun: error: Application launch failed: {text}")
         self._never_launched(granted, list(failed))
@@ -462,7 +463,7 @@ class _Srun:
             raise Failed
         self._info("Job step aborted: Waiting up to "
                    f"{granted['kill_wait_s'] + 2} seconds for job step to finish.")  # fmt: skip
-        client.terminate("TASK LAUNCH FAILURE")
+        client.orders.terminate("TASK LAUNCH FAILURE")
 
     def _never_launched(self, granted: "dict[str, Any]", indexes: "list[int]") -> None:
         """Tell the controller that nodes will report nothing, as they know nothing."""

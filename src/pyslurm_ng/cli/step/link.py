@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pyslurm_ng.base.poll_loop import PollLoop
+
 MOST_STRANGERS = 64
 """Connections without a HELLO at a time; a node's comes with its connection."""
 _STRANGER_LIMIT_S = 10.0
@@ -59,8 +61,6 @@ class Door:
     closed after a while.
 
     Args:
-        watch, drop: begin and cease to call back when a descriptor can be read.
-        later: calls back after so many seconds, once for each name.
         begin, end: take a new connection, and end one.
 
     Raises:
@@ -69,14 +69,12 @@ class Door:
 
     def __init__(
         self,
+        loop: "PollLoop",
         ports: "tuple[int, int]",
-        watch: "Callable[[int, int, Callable[[int], None]], None]",
-        drop: "Callable[[int], None]",
-        later: "Callable[[str, float, Callable[[], None]], None]",
         begin: "Callable[[Link], None]",
         end: "Callable[[Link], None]",
     ) -> None:
-        self._watch, self._drop, self._later = watch, drop, later
+        self._loop = loop
         self._begin, self._end = begin, end
         self._strangers: dict[Link, float] = {}  # until when, the oldest first
         self._listener = listen(ports)
@@ -85,7 +83,7 @@ class Door:
 
     def _listen(self) -> None:
         if self._listener.fileno() >= 0:
-            self._watch(self._listener.fileno(), POLLIN, self._accept)
+            self._loop.watch(self._listener.fileno(), POLLIN, self._accept)
 
     def _accept(self, events: int) -> None:
         try:
@@ -95,8 +93,8 @@ class Door:
         except OSError:
             # No descriptor is left: one comes back with the oldest stranger, or from elsewhere.
             if not self._end_oldest():
-                self._drop(self._listener.fileno())
-                self._later("door", _FULL_PAUSE_S, self._listen)
+                self._loop.drop(self._listener.fileno())
+                self._loop.later(_FULL_PAUSE_S, self._listen, "door")
             return
         connection = socket(fileno=descriptor)
         set_inheritable(descriptor, False)
@@ -106,7 +104,7 @@ class Door:
             self._end_oldest()
         link = Link(connection)
         self._strangers[link] = monotonic() + _STRANGER_LIMIT_S
-        self._later("strangers", _STRANGER_LIMIT_S, self._end_overdue)
+        self._loop.later(_STRANGER_LIMIT_S, self._end_overdue, "strangers")
         self._begin(link)
 
     def known(self, link: Link) -> None:
@@ -124,12 +122,12 @@ class Door:
         while self._strangers and next(iter(self._strangers.values())) <= monotonic():
             self._end_oldest()
         if self._strangers:
-            self._later("strangers", 1.0, self._end_overdue)
+            self._loop.later(1.0, self._end_overdue, "strangers")
 
     def close(self) -> None:
         """Stop listening, and end all connections that have not said what they are."""
         if self._listener.fileno() >= 0:
-            self._drop(self._listener.fileno())
+            self._loop.drop(self._listener.fileno())
             self._listener.close()
         while self._end_oldest():
             pass

@@ -1,0 +1,75 @@
+"""What a step's user sees: output of the tasks, and srun's own lines in their place behind it."""
+
+import select
+
+from pyslurm_ng.cli.command import say
+from pyslurm_ng.cli.step.streams import HIGH_BYTES, LOW_BYTES
+from pyslurm_ng.wire import step_io
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.base.poll_loop import PollLoop
+    from pyslurm_ng.cli.step.streams import Sink, StepIo
+
+
+class StepOutput:
+    """The output of one step.
+
+    Attributes:
+        is_behind: whether so much is unwritten that no more should be read from the nodes.
+    """
+
+    def __init__(self, loop: "PollLoop", streams: "StepIo", *, quiet: bool) -> None:
+        self.is_behind = False
+        self._loop = loop
+        self._streams = streams
+        self._quiet = quiet
+        self._watched: dict[int, Sink] = {}
+
+    def write(self, kind: int, task: int, body: bytes) -> None:
+        """Write what a task wrote, to STDOUT or STDERR, unless another task's is wanted only."""
+        streams = self._streams
+        is_out = kind == step_io.STDOUT
+        only = streams.out_task if is_out else streams.err_task
+        if only >= 0 and task != only:
+            return
+        sink = streams.out if is_out else streams.err
+        sink.write(streams.labels.put(kind, task, body) if streams.labels is not None else body)
+
+    def log(self, text: str) -> None:
+        """Print a line of srun's own, behind the output that came before it."""
+        self.plain(f"srun: {text}")
+
+    def info(self, text: str) -> None:
+        """Print a line of srun's own unless --quiet."""
+        if not self._quiet:
+            self.log(text)
+
+    def plain(self, line: str) -> None:
+        """Print a line as it is."""
+        self._streams.err.advance()
+        say(line)
+
+    def watch(self) -> None:
+        """Have the loop write on where a reader is slow, and see how much that leaves."""
+        unwritten = 0
+        slow: dict[int, Sink] = {}
+        for sink in (self._streams.out, self._streams.err):
+            unwritten += sink.unwritten
+            if sink.unwritten:
+                slow[sink.descriptor] = sink
+        for descriptor in self._watched.keys() - slow.keys():
+            self._loop.drop(descriptor)
+        for descriptor in slow.keys() - self._watched.keys():
+            self._loop.watch(descriptor, select.POLLOUT, self._advance)
+        self._watched = slow
+        self.is_behind = unwritten > (LOW_BYTES if self.is_behind else HIGH_BYTES)
+
+    def _advance(self, events: int) -> None:
+        for sink in self._watched.values():
+            sink.advance()
+
+    def finish(self) -> None:
+        """Write everything, however slow the readers are."""
+        for sink in (self._streams.out, self._streams.err):
+            sink.advance(wait=True)
