@@ -160,14 +160,16 @@ def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
     PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
     client = connect(conf)
     try:
+        code = 0
         if "interactive" in given:
-            job_filter = _confirmed(client, job_filter)
+            job_filter, absent = _confirmed(client, job_filter)
+            code = _report_errors(absent, given, verbose)
             if not job_filter["jobs"]:
-                return 0
+                return code
         reply = _asked(client, job_filter, signal, flags)
     except SlurmError as error:
         return _failed(error, job_filter)
-    return _report(reply, given, signal, flags, verbose, job_filter)
+    return _report(reply, given, signal, flags, verbose, job_filter) or code
 
 
 def _asked(
@@ -207,16 +209,7 @@ def _report(
         else:
             target = "batch job" if flags & CANCEL_BATCH else kind
             say(f"scancel: Signal {signal} to {target} {text}")
-    code = 0
-    for text, number, words in reply["errors"]:
-        from pyslurm_ng.base.error_numbers import Errno
-
-        # A job that is over or gone is what the user wanted; only -v speaks of it.
-        is_harmless = number in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
-        if (not is_harmless or verbose) and "quiet" not in given:
-            say(f"scancel: error: Kill job error on job id {text}: {words}")
-        if not is_harmless:
-            code = number & 0xFF
+    code = _report_errors(reply["errors"], given, verbose)
     if verbose and not reply["count"] and not reply["errors"] and not job_filter.get("jobs"):
         words = ", ".join(
             f"{word}={given[option]}" for option, _, word in _FILTERS if option in given
@@ -225,26 +218,68 @@ def _report(
     return code
 
 
-def _confirmed(client: "Client", job_filter: "dict[str, Any]") -> "dict[str, Any]":
-    """Ask about each job; return a filter of the ids that got a yes."""
+def _report_errors(
+    errors: "list[tuple[str, int, str]]", given: "dict[str, str]", verbose: bool
+) -> int:
+    """Print what was not done; return the exit code.
+
+    A job that is over or unknown is what a user wants that only ends it, so only -v speaks of it. A
+    signal, an answer to a question or a step's end was for something that had to be there.
+    """
+    from pyslurm_ng.base.error_numbers import Errno
+
+    is_plain = not ("signal" in given or "batch" in given or "interactive" in given)
+    code = 0
+    for text, number, words in errors:
+        is_step = "." in text
+        is_absent = number in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
+        is_harmless = is_absent and is_plain and not is_step
+        if (not is_harmless or verbose) and "quiet" not in given:
+            kind = "job step" if is_step else "job"
+            say(f"scancel: error: Kill job error on {kind} id {text}: {words}")
+        if not is_harmless:
+            code = 1 if is_absent else number & 0xFF
+    return code
+
+
+def _confirmed(
+    client: "Client", job_filter: "dict[str, Any]"
+) -> "tuple[dict[str, Any], list[tuple[str, int, str]]]":
+    """Ask about each job; return a filter of the ids that got a yes, and errors of absent jobs."""
+    from pyslurm_ng.base.error_numbers import Errno
+    from pyslurm_ng.base.error_texts import error_text
     from pyslurm_ng.cli.listing.fmt import job_id_text
 
     asked = dict(job_filter)
     steps = [text for text in asked.get("jobs", ()) if "." in text]
     asked["jobs"] = [text for text in asked.get("jobs", ()) if "." not in text]
     chosen = [text for text in steps if _yes(f"Cancel step_id={text}")]
-    if asked["jobs"] or not steps:
-        asked.setdefault("states", [0, 1, 2])
-        reply = client.call("ShowJobs", {"filter": asked})
-        fields = ["job_id", "array_job_id", "array_task_id", "array_tasks", "array_limit",
-                  "het_job_id", "het_offset", "name", "partition"]  # fmt: skip
-        for row in Table(reply["fields"], reply["records"], fields).rows:
-            text = job_id_text(*row[:7])
-            if _yes(f"Cancel job_id={text} name={row[7]} partition={row[8]}"):
-                # An array's limit is no part of its tasks' ids.
-                tasks = f"{row[1]}_[{row[3]}]" if row[3] else str(row[0])
-                chosen.append(tasks)
-    return {"jobs": chosen}
+    known: set[int] = set()
+    for row in _unfinished(client, asked) if asked["jobs"] or not steps else ():
+        text = job_id_text(*row[:7])
+        known.update((row[0], row[1], row[5]))
+        if _yes(f"Cancel job_id={text} name={row[7]} partition={row[8]}"):
+            # An array's limit is no part of its tasks' ids.
+            tasks = f"{row[1]}_[{row[3]}]" if row[3] else str(row[0])
+            chosen.append(tasks)
+    number = int(Errno.ESLURM_INVALID_JOB_ID)
+    absent = [text for text in asked["jobs"] if parse_job_id(text).job_id not in known]
+    return {"jobs": chosen}, [(text, number, error_text(number)) for text in absent]
+
+
+def _unfinished(client: "Client", job_filter: "dict[str, Any]") -> "list[tuple[Any, ...]]":
+    """Return (ids of seven fields, name, partition) of the jobs that are not over."""
+    from pyslurm_ng.base.error_numbers import Errno
+
+    try:
+        reply = client.call("ShowJobs", {"filter": {"states": [0, 1, 2], **job_filter}})
+    except SlurmError as error:
+        if error.code != Errno.ESLURM_INVALID_JOB_ID:
+            raise
+        return []
+    fields = ["job_id", "array_job_id", "array_task_id", "array_tasks", "array_limit",
+              "het_job_id", "het_offset", "name", "partition"]  # fmt: skip
+    return Table(reply["fields"], reply["records"], fields).rows
 
 
 def _yes(question: str) -> bool:

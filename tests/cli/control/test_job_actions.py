@@ -122,6 +122,37 @@ def test_scancel_says(line: str, text: str, code: int, monkeypatch: pytest.Monke
     assert run(monkeypatch, queue(), "alice", line) == Printed("", text, code)
 
 
+@pytest.mark.parametrize(
+    ("line", "about", "code"),
+    [
+        ("scancel -s USR1 999999", "job id 999999", 1),
+        ("scancel -s KILL 999999", "job id 999999", 1),
+        ("scancel -b 999999", "job id 999999", 1),
+        ("scancel -f -s USR1 999999", "job id 999999", 1),
+        ("scancel -f 999999", "", 0),
+        ("scancel -s USR1 27_99", "job id 27_99", 1),
+        ("scancel 27_99", "", 0),
+        ("scancel 999999.0", "job step id 999999.0", 1),
+        ("scancel 23.7", "job step id 23.7", 1),
+        ("scancel -s USR1 23.7", "", 0),
+        ("scancel -i 999999", "job id 999999", 1),
+        ("scancel -i 999999 999998", "job id 999999", 1),
+        ("scancel -Q -s USR1 999999", "", 1),
+    ],
+)
+def test_scancel_of_what_is_not_there(
+    line: str, about: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A plain end of an unknown job is what its user wants; a signal or a step's end fails.
+
+    Scripts that send a signal before the time limit go by the exit code. Compared with Slurm 22.05.
+    """
+    printed = run(monkeypatch, queue(), "bob", line)
+    assert printed.code == code
+    text = f"scancel: error: Kill job error on {about}: Invalid job id specified"
+    assert printed.stderr.splitlines()[:1] == ([text] if about else [])
+
+
 def test_hold_and_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's hold can be released by the user, an operator's cannot."""
     reference = queue()

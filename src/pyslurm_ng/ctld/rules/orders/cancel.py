@@ -226,7 +226,9 @@ class _Cancelling:
         """End or signal one step of a running job."""
         step = job.steps.get(name.step)
         if step is None or is_completing(job):
-            self.error(name.text, Errno.ESLURM_ALREADY_DONE)
+            # A signal to a step that has ended while its job goes on reaches nothing, quietly.
+            if self.request.signal in (0, SIGKILL) or job.state != JobState.RUNNING:
+                self.error(name.text, Errno.ESLURM_INVALID_JOB_ID)
             return
         flags = SIGNAL_CANCELLED if self.request.signal in (0, SIGKILL) else 0
         node_ids = tuple(alloc.node_id for alloc in step.nodes)
