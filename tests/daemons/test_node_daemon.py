@@ -102,8 +102,8 @@ def test_the_scripts_status_is_the_jobs(cluster: LiveCluster, script: str, expec
 
 
 def test_unwritable_output(cluster: LiveCluster) -> None:
-    """Recorded: reference/cli/jobend/bad_output."""
-    job_id = submit(cluster, "pwd", "-o", "/no/such/dir/x.out")
+    """Recorded: reference/cli/jobend/bad_output. A folder that is missing would be made."""
+    job_id = submit(cluster, "pwd", "-o", "/dev/null/dir/x.out")
     cluster.wait_for_jobs(job_id)
     assert cluster.accounted(job_id) == "FAILED|0:53"
 

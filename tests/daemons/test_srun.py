@@ -115,6 +115,12 @@ RECORDED = {
         ["so_0_0.out", "so_1_0.out", "hi", "hi"],
         [],
     ),
+    "files in new folders": (
+        "srun -n2 -o 'of_%j/t/%t.out' echo hi; srun -n1 -o lf_%j/deep/out echo local; "
+        "cat of_*/t/0.out of_*/t/1.out lf_*/deep/out; stat -c %a of_* lf_*",
+        ["hi", "hi", "local", "755", "755"],
+        [],
+    ),
     "stdin": (
         "echo hello | srun -n2 -l cat | sort; echo a | srun -n2 -i1 -l cat",
         ["0: hello", "1: hello", "1: a"],

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -205,11 +206,34 @@ static int psng_borrow(struct psng_start *s, int is_on)
     return 0;
 }
 
+/* The folders above a file that is to be made; with the user's rights and umask. */
+static int psng_make_folders(const char *path)
+{
+    char above[PATH_MAX];
+    size_t length = strlen(path);
+    if (length >= sizeof above) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    for (size_t i = 0; i < length; i++) {
+        if (i && path[i] == '/') {
+            above[i] = 0;
+            if (mkdir(above, 0755) && errno != EEXIST)
+                return -1;
+        }
+        above[i] = path[i];
+    }
+    return 0;
+}
+
 /* A FIFO without a reader, a directory or a socket is refused instead of waited for. */
 static int psng_open(const char *path, int flags)
 {
     struct stat found;
-    int fd = open(path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+    flags |= O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    int fd = open(path, flags, 0666);
+    if (fd < 0 && errno == ENOENT && flags & O_CREAT && !psng_make_folders(path))
+        fd = open(path, flags, 0666);
     if (fd < 0 || fstat(fd, &found))
         return -1;
     if (S_ISDIR(found.st_mode)) {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import stat
 import subprocess
 import tempfile
 import threading
@@ -95,10 +96,30 @@ def test_missing_interpreter_is_the_errno(template: Template) -> None:
 def test_unwritable_output_is_53(template: Template) -> None:
     """Slurm shows 0:53 for a job whose files cannot be opened."""
     spec = template.spec("#!/bin/sh\n")
-    spec["tasks"][0]["out"] = "/no/such/dir/x"
+    spec["tasks"][0]["out"] = "/dev/null/x"
     end = template.start(spec).end()
     assert end["status"] == 53
-    assert end["error"] == ("Could not open stdio file /no/such/dir/x: No such file or directory")
+    assert end["error"] == ("Could not open stdio file /dev/null/x: Not a directory")
+
+
+def test_folders_of_output_files_are_made(template: Template) -> None:
+    """-o logs/%j/out works at once, without a mkdir before; a folder for input is not made."""
+    spec = template.spec("#!/bin/sh\necho out; echo err >&2\n")
+    spec["tasks"][0]["out"] = str(template.directory / "logs/7//deep/out")
+    spec["tasks"][0]["err"] = str(template.directory / "other/err")
+    previous = os.umask(0o022)
+    try:
+        assert template.start(spec).end()["status"] == 0
+    finally:
+        os.umask(previous)
+    made = template.directory / "logs"
+    assert (made / "7/deep/out").read_text() == "out\n"
+    assert (template.directory / "other/err").read_text() == "err\n"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o755
+    spec = template.spec("#!/bin/sh\n")
+    spec["tasks"][0]["in"] = str(template.directory / "absent/in")
+    assert template.start(spec).end()["status"] == 53
+    assert not (template.directory / "absent").exists()
 
 
 def test_fifo_without_reader_does_not_hang(template: Template) -> None:

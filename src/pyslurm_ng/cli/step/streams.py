@@ -109,9 +109,25 @@ class Labels:
 
 
 def open_local(path: str, *, append: bool) -> int:
-    """Open an output file of srun's own. Raises OSError."""
+    """Open an output file of srun's own, in folders that are made if need be. Raises OSError."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY
-    return os.open(path, flags | (os.O_APPEND if append else os.O_TRUNC), 0o666)
+    flags |= os.O_APPEND if append else os.O_TRUNC
+    try:
+        return os.open(path, flags, 0o666)
+    except FileNotFoundError:
+        _make_folders(path)
+        return os.open(path, flags, 0o666)
+
+
+def _make_folders(path: str) -> None:
+    """Make the folders above a file, as slurmd does for the files of tasks. Raises OSError."""
+    end = path.find("/", 1)
+    while end > 0:
+        try:
+            os.mkdir(path[:end], 0o755)
+        except FileExistsError:
+            pass
+        end = path.find("/", end + 1)
 
 
 def open_input(path: str) -> int:
