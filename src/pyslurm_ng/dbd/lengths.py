@@ -1,7 +1,7 @@
-"""What a row can hold: longer texts are cut, larger numbers are brought into range.
+"""Fit rows to their columns: longer texts are cut, larger numbers are brought into range.
 
-Messages have bounds of their own, and this is the second line: no text of any user, of any
-version of the controller, may make the database refuse a row (MariaDB does; RELIABILITY 50).
+Messages have bounds, and this is the second check: no text of any user or controller version may
+make the database refuse a row, as MariaDB would (RELIABILITY 50).
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ class _Columns:
         self._texts = texts
         self._lengths = tuple(texts.values())
         self._numbers = numbers
-        # Every row is looked at, so the look costs a few calls, not one for each column.
+        # Every row is checked, so the check costs a few calls, not one for each column.
         self._texts_of = _getter(list(texts))
         self._numbers_of = _getter(numbers)
 
     def hold(self, row: Row, row_bytes: int) -> bool:
-        """Return whether a row fits as it is; that of an odd type does not."""
+        """Return whether a row fits as it is; a row with a value of another type does not."""
         try:
             lengths = tuple(map(len, self._texts_of(row)))
             numbers = self._numbers_of(row)
@@ -61,7 +61,7 @@ class _Columns:
         return sum(lengths) * _UTF8_BYTES <= row_bytes
 
     def cut(self, row: Row, row_bytes: int) -> None:
-        """Cut what does not fit."""
+        """Cut the values that do not fit."""
         for name, most in self._texts.items():
             value = row[name]
             row[name] = (value if isinstance(value, str) else str(value))[:most]

@@ -1,7 +1,7 @@
-"""Limits of associations and QOS: their names, how values are written, stored and shown.
+"""Limits of associations and QOS: their names, and how values are read, stored and shown.
 
 A set of limits is a JSON object from canonical key to a number, or to an object of TRES name to
-number. What is absent is not limited.
+number. A missing limit does not limit.
 """
 
 import json
@@ -19,7 +19,7 @@ Stored = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class LimitSpec:
-    """One limit: Slurm's name, what it holds, its field in `model.assoc.Limits`.
+    """One limit: Slurm's name, the kind of its value, its field in `model.assoc.Limits`.
 
     `is_inherited`: a child without it has its parent's (the Max limits; Grp limits are checked
     at each level of the tree instead).
@@ -104,11 +104,11 @@ SINGLE_TRES = {
     "MaxNodesPerUser": ("MaxTRESPerUser", "node"),
     "MinCPUsPerJob": ("MinTRESPerJob", "cpu"),
 }
-"""Names from before TRES, still in use: each is one TRES of a list."""
+"""Names that are older than TRES and still in use: each is one TRES of a list."""
 
 
 class LimitValueError(ValueError):
-    """A limit's value is not what its kind allows; the text is for the user."""
+    """A limit's kind does not allow this value; the text is for the user."""
 
 
 def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> None:
@@ -116,7 +116,7 @@ def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> N
 
     Args:
         stored: changed in place; a TRES list changes only the TRES it names.
-        only: the single TRES that a name from before TRES stands for, or empty.
+        only: the one TRES that an older name means, or empty.
 
     Raises:
         LimitValueError: with Slurm's text.
@@ -156,7 +156,7 @@ def show_limit(stored: Stored, spec: LimitSpec) -> str:
     if value is None:
         return ""
     if spec.kind == "tres":
-        # A limit of 0 forbids the resource, so it must show; amounts of 0 elsewhere do not.
+        # A limit of 0 forbids the resource, so it must be shown; other amounts of 0 are not.
         words = [format_tres({name: amount}) or f"{name}=0" for name, amount in value.items()]
         return ",".join(words)
     if spec.kind == "wall":

@@ -1,4 +1,4 @@
-"""slurmdbd's command line and where its configuration comes from.
+"""slurmdbd's command line and the source of its configuration.
 
 slurmdbd.conf lies beside slurm.conf. Without one the embedded form runs: a SQLite file in
 StateSaveLocation, everything else from slurm.conf.
@@ -40,7 +40,7 @@ _SLURM_CONF_KEYS = (
 
 
 class BadOptions(Exception):
-    """The command line or the configuration is wrong; `lines` say how, each one a line."""
+    """The command line or the configuration is wrong; `lines` are the errors."""
 
     def __init__(self, *lines: str) -> None:
         super().__init__(lines[0])
@@ -63,7 +63,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """All that the daemon runs with.
+    """Every setting of the daemon.
 
     `address` of None listens everywhere; `pairs` are slurmdbd.conf's values as
     `sacctmgr show configuration` prints them.
@@ -125,10 +125,10 @@ def parse_options(argv: list[str]) -> Options:
 
 
 def load_configuration(options: Options) -> Configuration:
-    """Read slurmdbd.conf, or do without one as the module says.
+    """Read slurmdbd.conf, or use the embedded form if there is none.
 
     Raises:
-        BadOptions: a file cannot be read or holds an error; every one is a line.
+        BadOptions: a file cannot be read or holds errors; each error is a line.
     """
     slurm_conf = find_conf()
     path = options.conf_path or os.path.join(os.path.dirname(slurm_conf), "slurmdbd.conf")
@@ -202,7 +202,7 @@ def _configured(
 
 
 def _refuse_other_host(conf: SlurmdbdConf, path: str) -> None:
-    """Two hosts with one slurmdbd.conf must not both serve its database.
+    """Refuse to run on a second host, because two daemons must not serve one database.
 
     Raises:
         BadOptions: DbdHost is another host than this one.
@@ -256,7 +256,7 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
 
 
 _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher", "ssl_key")
-"""Words of StorageParameters by which the connection to the database is encrypted."""
+"""Words of StorageParameters that encrypt the connection to the database."""
 _SECRET = frozenset(("storage_pass", "storage_pass_script"))
 
 

@@ -1,4 +1,4 @@
-"""What sacct selects, and in which order."""
+"""The records that sacct selects, and their order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PART_JOBS = 5_000
 
 MOST_JOBS = 300_000
 MOST_JOBS_OF_OPERATORS = 3_000_000
-"""So many jobs one answer may have: what is selected is sorted in memory, 200 bytes for each."""
+"""The most jobs of one answer: the selection is sorted in memory, with 200 bytes for each."""
 
 _CHUNK = 500
 _encode = msgspec.msgpack.Encoder().encode
@@ -38,13 +38,13 @@ T = TypeVar("T")
 
 
 class JobListing:
-    """One answer to `ListJobRecords`: what is selected, then part by part.
+    """One answer to `ListJobRecords`: the selection, then part by part.
 
-    Each part may come in a view of its own; jobs that are gone from the database by then are left
+    Each part may be read in a separate transaction; jobs that the database no longer has are left
     out.
 
     Attributes:
-        is_done: whether the part returned last was the last.
+        is_done: whether the last part has been returned.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class JobListing:
         is_private: bool,
         now_us: int,
     ) -> None:
-        """Find out what is selected.
+        """Select the jobs.
 
         Raises:
             RefusedError: an unknown column or cluster, or too much is selected.
@@ -116,7 +116,7 @@ def _clauses(request: ListJobRecords, cluster_id: int, now_us: int) -> list[Clau
     jobs = _jobs.c
     clauses: list[Clause] = [jobs.cluster_id == cluster_id]
     if not request.duplicates:
-        # What a run held before it gave up nodes is no repetition of it.
+        # The records of a resized run are not repetitions of it.
         clauses.append((jobs.is_last == 1) | (jobs.state == "RESIZING"))
     clauses.append(_window(request, now_us))
     for values, column in (
@@ -146,7 +146,7 @@ def _clauses(request: ListJobRecords, cluster_id: int, now_us: int) -> list[Clau
 
 
 def _range(column: Any, least: int, most: int) -> list[Clause]:
-    """A lone minimum means exactly that, as Slurm has it."""
+    """A minimum without a maximum means exactly that number, as in Slurm."""
     if least < 0 and most < 0:
         return []
     if most < 0:
@@ -157,7 +157,7 @@ def _range(column: Any, least: int, most: int) -> list[Clause]:
 def _whole_het_jobs(
     connection: sa.Connection, cluster_id: int, selectors: Sequence[JobSelector]
 ) -> list[JobSelector]:
-    """Return selectors that mean all components of a job where one means any of them."""
+    """Return selectors that mean all components of a job if one selects any of them."""
     found = [one for one in selectors if one.het_job_offset < 0]
     leaders = {one.job_id for one in selectors if one.het_job_offset >= 0}
     ids = [one.job_id for one in found]
@@ -176,12 +176,14 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
     start = request.start_us
     end = request.end_us or now_us
     if not request.states:
-        # A requeued job is eligible again only when its delay is over; it was there before.
+        # A requeued job is eligible again only when its delay is over, but it was in the queue
+        # before.
         was_there = sa.or_(
             jobs.eligible_us <= end, sa.and_(jobs.attempt > 0, jobs.submit_us <= end)
         )
         if not request.jobs:
-            # Held or waiting for others until it was cancelled: never eligible, so in no window.
+            # It was held or waited for others until it was cancelled: it was never eligible, so it
+            # is in no window.
             was_there = sa.and_(was_there, jobs.eligible_us > 0)
         return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
     return sa.or_(*[_in_state(state, start, end) for state in request.states])
@@ -239,7 +241,7 @@ def _ordered_indexes(
             read += 1
             if not is_meant(row) or (wanted_nodes and not _ran_on(row.node_list, wanted_nodes)):
                 continue
-            # A waiting array's record comes after its tasks that have ids of their own.
+            # A waiting array's record comes after its tasks that have separate ids.
             task = row[3] if row[3] >= 0 or not row[2] else 2**62
             keyed.append((row[1] // SECOND_US, row[2], task, row[4], row[5], row[0]))
         if read > most:
@@ -252,13 +254,13 @@ def _ordered_indexes(
 
 
 Choice = tuple["sa.CompoundSelect[Any] | None", Callable[[Any], bool]]
-"""A query for rows that `-j` may mean, and whether it means one of them."""
+"""A query for rows that `-j` may select, and a test whether it selects one."""
 
 
 def _choices(
     connection: sa.Connection, request: ListJobRecords, cluster_id: int
 ) -> Iterator[Choice]:
-    """Yield what `-j` names, few jobs at a time; everything without `-j`."""
+    """Yield conditions for what `-j` names, few jobs at a time; one for everything without `-j`."""
     if not request.jobs:
         yield None, _any_row
         return
@@ -283,7 +285,7 @@ def _choices(
     for pairs in _chunks(list(tasks)):
         arrays, numbers = (sorted(set(part)) for part in zip(*pairs, strict=True))
         of_arrays = row.where(jobs.array_job_id.in_(arrays))
-        # Waiting tasks are one record; it is shown for any task asked for.
+        # Waiting tasks are one record, which is shown for each of these tasks.
         query = sa.union(
             of_arrays.where(jobs.array_tasks != ""),
             of_arrays.where(jobs.array_task_id.in_(numbers)),

@@ -1,12 +1,12 @@
 """Queries of many users on a few threads, in fair turns.
 
-A query is an iterator: each step reads one part of the answer in a transaction of its own. After
-each step the next lane has its turn, so a long answer delays others by one part only, and a query
-whose peer does not read waits without a thread. One lane is one uid; administrators and daemons
-share a lane that goes first and has a thread that takes nothing else.
+A query is an iterator: each step reads one part of the answer in a separate transaction. After each
+step the next lane has its turn, so a long answer delays others by one part only. A query waits
+without a thread while its peer does not read. One lane is one uid. Administrators and daemons share
+a lane that goes first and has its own thread.
 
-Bounds: queries waiting per lane, queries running per lane, the time that all steps of a query take
-together. A query whose connection has ended is dropped.
+There are bounds for the waiting and the running queries of a lane, and for the time of all steps of
+a query. A query whose connection has ended is dropped.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
 THREADS = 3
-"""For all lanes; one more is kept for administrators and daemons."""
+"""Threads for all lanes; one more is kept for administrators and daemons."""
 RUNNING_PER_LANE = 2
 WAITING_PER_LANE = 256
 LIMIT_S = 60.0
 PRIVILEGED_LIMIT_S = 600.0
 UNREAD_BYTES = 32 << 20
-"""A query whose answers are not read waits from here on."""
+"""Unread bytes from which a query waits for its peer."""
 LOOK_AGAIN_S = 0.05
 
 
@@ -39,10 +39,10 @@ class TooLongError(Exception):
 
 @dataclass(eq=False, slots=True)
 class Query:
-    """One query under way.
+    """One query in progress.
 
     Attributes:
-        steps: reads one part at each `next`; True says that there is nothing more to do.
+        steps: reads one part at each `next`; True says that the query is done.
         left_s: the time that it may still run.
     """
 
@@ -64,7 +64,7 @@ class Readers:
 
     Args:
         loop: calls are answered on it.
-        bug: told what a query raised; queries answer for themselves, so this is a bug.
+        bug: called with the exception of a query; queries handle their errors, so this is a bug.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Readers:
 
         Args:
             steps: returns the iterator, given the query.
-            ended: called once, when nothing more is done for the query.
+            ended: called once, when the query has ended.
         """
         query = Query(call, lane, iter(()), self.limit_s(lane), ended)
         query.steps = steps(query)
@@ -111,7 +111,7 @@ class Readers:
         return PRIVILEGED_LIMIT_S if lane == PRIVILEGED else LIMIT_S
 
     def close(self) -> None:
-        """Take no more steps; those under way end by themselves."""
+        """Begin no further steps; running ones end by themselves."""
         with self._changed:
             self._is_stopping = True
             self._lanes.clear()
@@ -127,7 +127,7 @@ class Readers:
     # In threads -------------------------------------------------------------------------------
 
     def _work(self, is_kept: bool) -> None:
-        """Take steps until told to stop; the kept thread those of the privileged lane only."""
+        """Take steps until told to stop; the kept thread takes only the privileged lane's."""
         while (query := self._next(is_kept)) is not None:
             is_over, is_unread = True, False
             began_s = time.monotonic()
@@ -192,7 +192,7 @@ class Readers:
     # On the loop ------------------------------------------------------------------------------
 
     def _look_again(self) -> None:
-        """Let those go on whose peers have read, or have gone."""
+        """Let queries go on whose peers have read or are gone."""
         with self._changed:
             unread, self._unread = self._unread, []
             for query in unread:

@@ -23,14 +23,14 @@ from pyslurm_ng.wire.dbd_messages import (
 
 _CHUNK = 500
 _NEWEST_ROWS = 10_000
-"""Among so many rows the highest job id is looked for: rows of requeued jobs have old ids."""
+"""The number of rows to search for the highest job id: rows of requeued jobs have old ids."""
 
 
 def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
-    """Make the cluster known and return where its journal is wanted from.
+    """Register the cluster and return the position from which its journal is wanted.
 
-    A journal with another id than before is a controller started anew (`slurmctld -c`): it knows
-    nothing of the jobs that were open, so these end here.
+    If the journal has a new id, the controller was started with `slurmctld -c`: it does not know
+    the open jobs, so they end here.
     """
     now_us = time.time_ns() // 1000
     with database.write() as connection:
@@ -78,7 +78,7 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
 
 
 def _newest_job_id(connection: sa.Connection, cluster_id: int) -> int:
-    """Return the highest job id among the cluster's newest rows; ids begin anew one day."""
+    """Return the highest job id among the cluster's newest rows; some day ids begin again at 1."""
     jobs = schema.jobs
     newest = connection.execute(sa.select(sa.func.max(jobs.c.job_index))).scalar()
     found = connection.execute(
@@ -90,7 +90,7 @@ def _newest_job_id(connection: sa.Connection, cluster_id: int) -> int:
 
 
 def compare(database: Database, request: CompareJobs) -> JobsCompared:
-    """Return what is known of a controller's jobs, and the open ones that it does not know."""
+    """Return what is known of a controller's jobs, and the open jobs that it does not know."""
     jobs = schema.jobs
     columns = [jobs.c[name] for name in ComparedJob.__struct_fields__]
     found: list[ComparedJob] = []
@@ -109,7 +109,7 @@ def compare(database: Database, request: CompareJobs) -> JobsCompared:
 
 
 def rewind(database: Database, request: RewindJournal) -> None:
-    """Take what follows a record as new, and end the open jobs that the controller has lost."""
+    """Take events after a record as new, and end the open jobs that the controller has lost."""
     now_us = time.time_ns() // 1000
     with database.write() as connection:
         cluster_id = known_cluster(connection, request.cluster)
@@ -141,7 +141,7 @@ def known_cluster(connection: sa.Connection, name: str) -> int:
 
 
 def _open_rows(connection: sa.Connection, cluster_id: int, but: set[int]) -> list[tuple[int, int]]:
-    """Return row and id of the jobs that have not ended, but for some."""
+    """Return row and id of the jobs that have not ended, except some."""
     jobs = schema.jobs
     query = sa.select(jobs.c.job_index, jobs.c.job_id).where(
         jobs.c.cluster_id == cluster_id, jobs.c.end_us == 0
@@ -150,7 +150,7 @@ def _open_rows(connection: sa.Connection, cluster_id: int, but: set[int]) -> lis
 
 
 def _track(connection: sa.Connection, names: list[str]) -> None:
-    """Give ids to TRES that the controller counts and that were not counted before."""
+    """Give ids to TRES that the controller counts and that have none yet."""
     table = schema.tres
     known = {(row.type, row.name) for row in connection.execute(sa.select(table))}
     newest = connection.execute(sa.select(sa.func.max(table.c.id))).scalar_one()

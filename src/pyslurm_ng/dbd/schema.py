@@ -1,4 +1,4 @@
-"""Tables of the accounting store, for SQLite and MySQL/MariaDB alike.
+"""Tables of the accounting store, for SQLite and MySQL/MariaDB.
 
 Times are microseconds since the epoch (0: not yet), memory is MiB, TRES amounts are
 `name=count` lists in canonical names. Names are compared exactly (binary collation). Limits of
@@ -16,17 +16,19 @@ NO_TASK = -1
 """`array_task_id` and `het_job_offset` of a job that has none."""
 
 STEP_ID_OFFSET = 2**32
-"""Steps without a number (batch, extern ...) have model ids just below this; less it, they are
-negative in `steps.step_id` and sort before step 0, as sacct prints them."""
+"""Steps without a number (batch, extern ...) have model ids just below this.
+
+`steps.step_id` is the id less this number: it is negative and sorts before step 0, as sacct prints
+it."""
 
 USE_PARENT_SHARES = 0x7FFFFFFF
-"""`associations.shares` that means "take part in the parent's"."""
+"""`associations.shares` with the meaning "part of the parent's shares"."""
 
 _big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
 TEXT_CHARACTERS = 65_536
-"""What is kept of a text column; `dbd.lengths` cuts the rest off."""
+"""Characters of a text column; `dbd.lengths` cuts the rest off."""
 LIST_CHARACTERS = 1 << 20
 """The same for lists of nodes and of array tasks."""
 SCRIPT_CHARACTERS = (2**24 - 1) // 4
@@ -42,7 +44,8 @@ def _table(name: str, *items: sa.schema.SchemaItem) -> sa.Table:
         mysql_collate="utf8mb4_bin",
         mysql_engine="InnoDB",
     )
-    # MariaDB refuses what is too long for a column. SQLite must, too, or tests cannot see it.
+    # MariaDB refuses a text that is too long for its column. SQLite must do so, too, or tests
+    # cannot see it.
     for column in table.columns:
         if isinstance(column.type, sa.String) and column.type.length:
             check = sa.CheckConstraint(f'length("{column.name}") <= {column.type.length}')
@@ -114,8 +117,8 @@ cursors = _table(
 )
 """How far each cluster's journal is in the tables; written with the rows it covers.
 
-`checksum` is that of the journal's record `sequence`, in hexadecimal; empty: not known. A journal
-whose record of this number has another one is not the journal that these rows came from.
+`checksum` is that of the journal's record `sequence`, in hexadecimal; empty: not known. If the
+journal's record has another checksum, these rows came from another journal.
 """
 
 problem_rows = _table(
@@ -130,7 +133,7 @@ problem_rows = _table(
     _name("error", 1024),
     _text("record"),
 )
-"""Events of journals that could not be stored, with the reason; the others of their batch were.
+"""Events of journals that could not be stored, with the reason; the rest of the batch was.
 
 `record` is the event as JSON, or the beginning of it; `job_id` 0: the event concerns no job.
 """
@@ -195,7 +198,7 @@ resources = _table(
     *_stamps(),
     sa.UniqueConstraint("name", "server"),
 )
-"""Licences of other servers."""
+"""Licences of licence servers."""
 
 cluster_resources = _table(
     "cluster_resources",
@@ -204,7 +207,7 @@ cluster_resources = _table(
     _int("allowed"),
     *_stamps(),
 )
-"""What a cluster may use of a resource: percent, or with its flag Absolute a count."""
+"""A cluster's share of a resource: percent, or a count if it has the flag Absolute."""
 
 associations = _table(
     "associations",
@@ -226,7 +229,7 @@ associations = _table(
     sa.UniqueConstraint("cluster_id", "account", "user", "partition", name="uq_association"),
     sa.Index("ix_associations_version", "version"),
 )
-"""`qos` is a list of ids and replaces what is inherited, `delta_qos` (`+3,-2`) edits it."""
+"""`qos` is a list of ids that replaces the inherited one, `delta_qos` (`+3,-2`) edits it."""
 
 txn = _table(
     "txn",
@@ -386,7 +389,7 @@ cluster_nodes = _table(
     _name("name", 128),
     _int("is_gone"),  # no longer configured; the number is never given again
 )
-"""What the node numbers in the journal mean; the same assignment as the model's."""
+"""The names of node numbers in the journal; the assignment is the model's."""
 
 cluster_partitions = _table(
     "cluster_partitions",
@@ -397,7 +400,7 @@ cluster_partitions = _table(
     _int("def_mem_per_node_mib"),
     _int("def_mem_per_gpu_mib"),
 )
-"""What of a partition says how much its jobs ask for and are billed."""
+"""The settings of a partition that decide what its jobs ask for and are billed."""
 
 texts = _table(
     "texts",

@@ -41,14 +41,16 @@ from pyslurm_ng.wire.stream import Call
 
 REMEMBERED_REPLIES = 1000
 PATIENCE_S = 8
-"""How long a request waits for a database that does not answer. A controller's batch is then
-refused and sent again: the journal is the queue, and users' changes must not wait behind it."""
+"""How long a request waits for a database that does not answer.
+
+A controller's batch is refused then and sent again: the journal is the queue, and users' changes
+must not wait behind it."""
 TOO_LONG = "the query took too long: name fewer jobs, or a shorter time with -S and -E"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What of the configuration the service needs."""
+    """The settings that the service needs."""
 
     host: str
     service_uid: int
@@ -60,8 +62,8 @@ class Service:
     """Answers the calls of a stream server.
 
     Attributes:
-        records: journal events taken in since the start.
-        retries: database errors that were tried again.
+        records: journal events stored since the start.
+        retries: transactions that were tried again after a database error.
         faults: rows set aside, internal errors and errors of the database, by kind.
     """
 
@@ -82,7 +84,7 @@ class Service:
         self._loop = asyncio.get_running_loop()
         self._stopping = threading.Event()
         self._readers = Readers(self._loop, self._internal)
-        self._operators: set[int] = set()  # uids seen as such: their queries go first
+        self._operators: set[int] = set()  # uids seen so far: their queries go first
         self._association_calls = AssociationCalls(
             database, self._readers, post=self._post, note_error=self._note_database_error
         )
@@ -133,7 +135,7 @@ class Service:
                 call.error(Errno.SLURM_UNEXPECTED_MSG_ERROR, f"{call.kind} is not for slurmdbd")
 
     def close(self) -> None:
-        """Finish the write under way, give up the rest; nothing acknowledged is lost by that."""
+        """Finish the current write and drop the rest; nothing that was acknowledged is lost."""
         self._stopping.set()
         self._writer.close()
         self._readers.close()
@@ -168,7 +170,7 @@ class Service:
         return with_retries(action, pause, self._note_database_error)
 
     def _internal(self, call: Call, bug: BaseException) -> None:
-        """Note a bug in the answer to one request; only this one fails."""
+        """Record a bug in the answer to one request; only that request fails."""
         self.faults.note("internal", f"{call.kind} of uid {call.peer.uid}: internal error", bug)
         text = "Slurm internal error, contact system administrator"
         self._post(call.error, Errno.ESLURM_INTERNAL, text)
@@ -273,7 +275,7 @@ class Service:
         )
 
     def _answering(self, call: Call, steps: Iterator[bool]) -> Iterator[bool]:
-        """Take the steps of a query, and answer with what stopped it."""
+        """Take the steps of a query; if an error stops it, answer with the error."""
         try:
             yield from steps
         except UnknownWordError as error:

@@ -1,7 +1,7 @@
 """`sacctmgr list`: rows of an entity as positional arrays, values ready to print.
 
 A value is a text, a number, a list of names, or nil where nothing is set. Columns that only
-`--json` needs (`limits`, `qos_ids` ...) come along: rows are few.
+`--json` needs (`limits`, `qos_ids` ...) are always sent, because rows are few.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ QOS_FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One list request: conditions, flag words in lower case, the user that asks."""
+    """One list request: its conditions, its flag words in lower case, its user."""
 
     connection: sa.Connection
     where: Words
@@ -71,7 +71,7 @@ class Asked:
 
 
 _OF_OTHERS = frozenset(("accounts", "users", "usage"))
-"""Words of PrivateData that leave each user what is the user's own."""
+"""Words of PrivateData that hide other users' records."""
 
 
 def list_entities(
@@ -80,7 +80,7 @@ def list_entities(
     """Return the rows of `sacctmgr list`.
 
     Args:
-        private: words of PrivateData; with `events` those are for operators alone.
+        private: words of PrivateData; with `events` only operators see events.
 
     Raises:
         UnknownWordError: a condition the entity does not have.
@@ -105,7 +105,7 @@ def list_entities(
 
 
 def _qos_given(row: Row, names: Mapping[int, str]) -> str:
-    """Return the QOS that an association itself names: a list, or what it adds and takes away."""
+    """Return the QOS that an association names: a list, or what it adds and removes."""
     if row["qos"]:
         return ",".join(sorted(names[int(one)] for one in row["qos"].split(",") if one))
     words = [word for word in row["delta_qos"].split(",") if word]
@@ -399,7 +399,7 @@ def _tres(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 
 def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Licences of other servers; with `withclusters` once for each cluster that may use them."""
+    """Licences of licence servers; with `withclusters` once for each cluster that may use them."""
     where, table, shares = asked.where, schema.resources, schema.cluster_resources
     names, servers = (where.values(key, lower=True) for key in ("Names", "Servers"))
     is_each = "withclusters" in asked.flags
@@ -532,7 +532,7 @@ def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 
 def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Accounts without users, users without accounts: what makes submissions fail."""
+    """Accounts without users and users without accounts, for which submissions fail."""
     found: list[Row] = []
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)
@@ -577,7 +577,7 @@ def _rows_set_aside(asked: Asked, cluster_id: int, cluster: str) -> Iterator[Row
 
 
 def _none(fields: tuple[str, ...]) -> Callable[[Asked], tuple[Iterable[str], list[Row]]]:
-    """Return the lister of an entity of which there can be none yet."""
+    """Return the lister of an entity that cannot exist yet."""
     return lambda asked: (fields, [])
 
 

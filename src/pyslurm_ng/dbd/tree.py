@@ -1,4 +1,4 @@
-"""The association tree of one cluster, with what its members inherit."""
+"""The association tree of one cluster, with inherited values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 class Tree:
     """Associations by id, parents before children, ordered by lineage as sacctmgr lists them.
 
-    Deleted ones are not in it. `row` dicts have the columns of `schema.associations`, with
+    It has no deleted associations. `row` dicts have the columns of `schema.associations`, with
     `limits` parsed.
     """
 
@@ -56,7 +56,7 @@ class Tree:
         return self.rows.get(row["parent_id"])
 
     def parent_account(self, row: Row) -> str:
-        """Return the account above an account; users have none, and so has root."""
+        """Return the account above an account; users and root have none."""
         above = self.parent(row)
         return above["account"] if above is not None and not row["user"] else ""
 
@@ -96,7 +96,7 @@ class Tree:
         return ""
 
     def limits_of(self, row: Row) -> limits.Stored:
-        """Return own limits, and the parent's Max limits where none is set here."""
+        """Return the association's limits; Max limits that it lacks are the parent's."""
         known = self._limits.get(row["id"])
         if known is not None:
             return known

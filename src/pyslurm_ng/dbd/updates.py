@@ -1,8 +1,8 @@
-"""What a controller must learn of associations, QOS and users: everything, or what changed.
+"""Associations, QOS and users for a controller: everything, or the changes.
 
-Each administrative transaction gets the next version; every row it touched carries it. So "what
-changed after version v" is a query, and a controller that was away asks with its last version.
-Limits and QOS lists are inherited, hence a changed association brings its descendants along.
+Each administrative transaction gets the next version, and so does every row that it changes. So
+"what changed after version v" is a query, and a controller that was away asks with its last
+version. Limits and QOS lists are inherited, so a changed association is sent with its descendants.
 """
 
 import sqlalchemy as sa
@@ -22,7 +22,7 @@ def store_value(connection: sa.Connection, name: str) -> str:
 
 
 def next_version(connection: sa.Connection) -> int:
-    """Count an administrative transaction; it is undone with it."""
+    """Count an administrative transaction; a rollback undoes the count."""
     version = int(store_value(connection, "version")) + 1
     connection.execute(
         schema.store.update().where(schema.store.c.name == "version").values(value=str(version))
@@ -42,7 +42,7 @@ def find_cluster(connection: sa.Connection, name: str) -> int | None:
 def association_update(
     connection: sa.Connection, cluster: str, store_id: str, version: int
 ) -> AssociationUpdate | None:
-    """Return what a controller with `version` of store `store_id` lacks, None if nothing."""
+    """Return the changes that a controller with `version` of store `store_id` lacks, or None."""
     own_store = store_value(connection, "store_id")
     newest = int(store_value(connection, "version"))
     is_full = store_id != own_store or version == 0 or version > newest
@@ -97,7 +97,7 @@ def association_update(
 def _licenses(
     connection: sa.Connection, cluster_id: int
 ) -> tuple[list[tuple[str, int]], list[LicenseServer]]:
-    """Return the licences of other servers that a cluster may use, and what is known of them."""
+    """Return the licences of licence servers that a cluster may use, and what is known of them."""
     table, shares = schema.resources, schema.cluster_resources
     rows = connection.execute(
         sa.select(table, shares.c.allowed)

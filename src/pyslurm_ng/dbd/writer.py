@@ -27,8 +27,8 @@ class Writer:
 
     Args:
         post: runs a function on the loop, from any thread.
-        bug: told what nobody foresaw; it answers the call.
-        faults: hears of records that were refused.
+        bug: called with an unexpected exception; it answers the call.
+        faults: counts refused records.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Writer:
             call.error(int(Errno.ESLURM_DB_CONNECTION), "slurmdbd is busy, try again")
 
     def close(self) -> None:
-        """Finish the write under way, give up the rest."""
+        """Finish the current write and drop the rest."""
         while True:
             try:
                 self._writes.get_nowait()

@@ -20,7 +20,7 @@ from pyslurm_ng.journal.segment import JournalError, Position, list_segments
 FORMAT_VERSION = 1
 KEPT = 2
 ARCHIVE = "archive"
-"""Directory beside the journal; while it exists, old segments go there instead of being removed."""
+"""Directory beside the journal; while it exists, old segments are moved there, not removed."""
 ARCHIVE_DAYS = 62
 _DAY_S = 86_400
 
@@ -37,7 +37,7 @@ class Checkpoint:
 
     Attributes:
         position: the last record whose effect the payload contains.
-        payload: a view of the file's bytes, which are not copied.
+        payload: a view of the file's bytes, without a copy.
     """
 
     path: Path
@@ -57,7 +57,7 @@ def write_checkpoint(
     """Write a checkpoint durably; until it is complete nothing in the directory changes.
 
     Raises:
-        OSError: nothing was replaced; a temporary file may be left and is reused.
+        OSError: nothing was replaced; a temporary file may remain, and the next call reuses it.
     """
     header = _HEADER.pack(_MAGIC, FORMAT_VERSION, journal_id, *position, len(payload))
     digest = hashlib.blake2b(header, digest_size=_DIGEST_BYTES)
@@ -80,7 +80,7 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: Path) -> Checkpoint | str:
-    """Return a checkpoint, or why it is not one.
+    """Return a checkpoint, or why the file is none.
 
     Raises:
         JournalError: written by a newer version.
@@ -118,7 +118,7 @@ def list_checkpoints(directory: Path) -> list[tuple[int, Path]]:
 
 
 def load_newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
-    """Return the newest valid checkpoint, and one line for each newer one that is not.
+    """Return the newest valid checkpoint, and one line for each newer one that is not valid.
 
     Raises:
         JournalError: the newest was written by a newer version.
@@ -135,10 +135,10 @@ def load_newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
 def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[Path]:
     """Remove all checkpoints but the newest KEPT, and segments that are no longer needed.
 
-    A segment goes when all its records are in the older kept checkpoint and at or below
+    A segment is removed when all its records are in the older kept checkpoint and at or below
     `keep_after`, the lowest position of the followers (slurmdbd). The newest segment stays.
 
-    With a directory `archive` beside the journal they are moved there, see `_archive`.
+    If there is a directory `archive` beside the journal, files are moved there, see `_archive`.
 
     Returns:
         The files removed or moved.
@@ -167,7 +167,7 @@ def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[P
 def _archive(outdated: list[Path], archive: Path) -> set[Path]:
     """Move segments, and a checkpoint a day, into the archive; return what was moved.
 
-    The archive forgets what is ARCHIVE_DAYS older than its newest file. It must lie on the
+    Files that are ARCHIVE_DAYS older than the newest in the archive are removed. It must lie on the
     journal's file system: files are renamed, so that a crash never leaves half of one.
     """
     moved: set[Path] = set()

@@ -1,4 +1,4 @@
-"""File system steps that must be done in one order only to survive a power cut."""
+"""File system steps whose order matters if the power is cut."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import errno
 import os
 from pathlib import Path
 
-# Conditions of a file system that end when there is room again. A size limit of the process
-# (EFBIG) is reported alike, so it is met with the same patience.
+# Errors of a file system that end when there is room again. A size limit of the process (EFBIG) is
+# treated the same way.
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def sync_directory(directory: Path) -> None:
-    """Make created, renamed and removed names of a directory durable."""
+    """Make changes to the names in a directory durable."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -30,10 +30,10 @@ def make_directory(directory: Path, mode: int = 0o700) -> None:
 
 
 def write_fully(fd: int, content: bytes | memoryview, offset: int) -> None:
-    """Write all bytes at an offset, however many calls that takes.
+    """Write all bytes at an offset, in as many calls as that takes.
 
     Raises:
-        OSError: as pwrite; what was written before it is left as it is.
+        OSError: as pwrite; the bytes written before stay.
     """
     rest = memoryview(content)
     while rest:

@@ -1,7 +1,7 @@
 """Reading the journal by cursor, from files, as it grows.
 
-A follower in the controller's process is told by the writer what is durable and never reads
-beyond it: what it would pass on could still be lost.
+The writer tells a follower in the controller's process which records are durable. The follower
+never reads beyond them, because later records could still be lost.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Follow:
         self._directory = directory
         self.sequence = after_sequence
         self._reader: SegmentReader | None = None
-        self._limit: int | None = None  # records beyond it were overruled by a later epoch
+        self._limit: int | None = None  # a later epoch has replaced records beyond it
         self._kept: list[Frame] = []
 
     def read(self, durable: int, max_bytes: int = READ_BYTES) -> list[Frame]:
-        """Return the next records up to `durable`, about `max_bytes` of them; [] when there.
+        """Return the next records up to `durable`, about `max_bytes` of them; [] if there are none.
 
         Raises:
             CursorLost: the cursor lies before the oldest record kept.
@@ -61,7 +61,7 @@ class Follow:
             self._reader = None
 
     def _read_files(self, max_bytes: int) -> list[Frame]:
-        """Return some frames, going on to the next segment at the end of one."""
+        """Return some frames, and go on to the next segment at the end of one."""
         if self._reader is None:
             self._open_first()
         assert self._reader is not None
@@ -93,7 +93,7 @@ class Follow:
         return self._reader
 
     def _advance(self) -> None:
-        """Go to the next segment; the caller knows that there are records still."""
+        """Go to the next segment; the caller knows that there are more records."""
         reader = self._reader
         assert reader is not None
         segments = list_segments(self._directory)

@@ -1,4 +1,4 @@
-"""One controller per state directory: a lock that the kernel gives back when its holder dies."""
+"""One controller for each state directory: a lock that the kernel releases if its holder dies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StateLock:
     """
 
     def __init__(self, directory: Path) -> None:
-        """Take the lock at once.
+        """Take the lock without waiting.
 
         Raises:
             JournalError: another process holds it; the text names that process.
@@ -42,11 +42,11 @@ class StateLock:
         self.note_holder()
 
     def note_holder(self) -> None:
-        """Write this process's id and host into the file, for the other's error message."""
+        """Write this process's id and host into the file, for another process's error message."""
         text = f"pid {os.getpid()} on {os.uname().nodename}\n".encode()
         os.ftruncate(self._fd, 0)
         os.pwrite(self._fd, text, 0)
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._fd)

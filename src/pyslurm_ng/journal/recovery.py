@@ -1,8 +1,8 @@
-"""Finding the state again: newest valid checkpoint, then every record behind it.
+"""Reading the state at a start: the newest valid checkpoint, then every record after it.
 
-A writing that was cut short at the very end is cut off with a line in the log: no client was
-promised what it held. Anything else unreadable stops the start; only an operator (`slurmctld -i`)
-sets the damaged part aside.
+An incomplete record at the very end is removed with a line in the log: no client was promised what
+it held. Anything else that is unreadable stops the start; only an operator (`slurmctld -i`) sets
+the damaged part aside.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Layout:
 
 
 class Recovery:
-    """One pass over a state directory; read `frames()` to its end before using the rest.
+    """One pass over a state directory; read `frames()` to its end before the attributes.
 
     Attributes:
         checkpoint: where to begin, or None for an empty cluster.
         position: the last valid record, once `frames()` has ended.
         journal_id: the journal's id; fresh random bytes for a new journal.
-        next_epoch: higher than every epoch that has ever written here.
-        next_sequence: for the next record; jumps when damage was set aside.
+        next_epoch: higher than every epoch that has written here.
+        next_sequence: for the next record; it jumps if damage was set aside.
         notes: lines for the log about what was skipped or cut.
     """
 
@@ -84,7 +84,7 @@ class Recovery:
         return self.next_sequence != self.position.sequence + 1
 
     def frames(self) -> Iterator[list[Frame]]:
-        """Yield the records behind the checkpoint in order, in convenient lists.
+        """Yield the records after the checkpoint in order, in lists.
 
         Raises:
             JournalDamage: acknowledged records are unreadable or missing.
@@ -113,7 +113,7 @@ class Recovery:
                 self._end = (reader.path, reader.offset)
 
     def _relevant(self) -> list[SegmentName]:
-        """The segments from the one on that holds the checkpoint's record, if it is there."""
+        """Return the segments from the one that holds the checkpoint's record, if it is there."""
         first = 0
         for index, segment in enumerate(self._segments):
             if segment.first_sequence <= max(self.position.sequence, 1):
@@ -173,7 +173,7 @@ class Recovery:
         return frames
 
     def _check_reaches_checkpoint(self, why: str) -> None:
-        """A checkpoint newer than the journal's end proves that records are lost."""
+        """Raise if a checkpoint is newer than the journal's end, because then records are lost."""
         reached = self._read_to.sequence
         if self.checkpoint is not None and reached < self.checkpoint.position.sequence:
             raise JournalDamage(
@@ -182,7 +182,7 @@ class Recovery:
             )
 
     def _cut(self, reader: SegmentReader, why: str) -> None:
-        """Drop an incomplete writing at the end; it was never acknowledged."""
+        """Remove an incomplete record at the end; it was never acknowledged."""
         removed = reader.size() - reader.offset
         with open(reader.path, "r+b") as file:
             file.truncate(reader.offset)

@@ -1,4 +1,4 @@
-"""Room kept back on the state file system, so that running work can end when it is full."""
+"""Room that is kept on the state file system so that running jobs can end when it is full."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from pathlib import Path
 from pyslurm_ng.journal import disk
 
 RESERVE_BYTES = 8 << 20
-# A reserve for a tiny file system (a test's, an appliance's) is a part of it, not all of it.
+# On a tiny file system (a test's, an appliance's) the reserve is a part of it, not all.
 _SHARE = 16
 
 
 class Reserve:
-    """A file of allocated blocks that becomes a segment when the journal finds no others.
+    """A file of allocated blocks that becomes a segment when the file system has no others.
 
-    Blocks that were merely freed would go to whatever has filled the disk. Submissions are refused
-    while less than one more reserve is free, so the reserve itself is only ever used for the ends
-    of jobs that run already.
+    If the blocks were only freed, the program that filled the disk would take them. Submissions are
+    refused while less than one more reserve is free, so the reserve itself is only ever used for
+    the ends of jobs that run already.
     """
 
     def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
-        """Allocate as much as is sensible; a full file system leaves the reserve empty.
+        """Allocate the reserve; on a full file system it stays empty.
 
         Raises:
             OSError: the file cannot be opened.
@@ -43,25 +43,25 @@ class Reserve:
                 self._fd = self._open()
             os.posix_fallocate(self._fd, 0, max(self.size, 1))
         except OSError:
-            # Also a file system without fallocate: then the limit below is all there is.
+            # This includes file systems without fallocate: there only the limit below helps.
             if self._fd >= 0:
                 os.ftruncate(self._fd, 0)
         else:
             self._is_held = True
 
     def become(self, path: Path, head: bytes) -> int:
-        """Give the file another name; return its descriptor, -1 if there is none to give.
+        """Give the file another name; return its descriptor, -1 if there is no reserve.
 
-        It begins with `head`, durably, and is zeros behind that, `size` bytes in all.
+        The file has `size` bytes: `head`, which is durable, then zeros.
 
         Raises:
             FileExistsError: the name is taken.
-            OSError: the file cannot be synced, which is final.
+            OSError: the file cannot be synced; that is final.
         """
         if not self._is_held:
             return -1
         if path.exists():
-            # Only this process writes this epoch, so the name cannot appear before the renaming.
+            # Only this process writes this epoch, so no other creates the name before the renaming.
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         disk.write_fully(self._fd, head, 0)
         os.fsync(self._fd)
@@ -75,7 +75,7 @@ class Reserve:
         return given
 
     def give_up(self) -> bool:
-        """Free the blocks; False when they were not held."""
+        """Free the blocks; return whether they were held."""
         if not self._is_held:
             return False
         os.ftruncate(self._fd, 0)
@@ -83,14 +83,14 @@ class Reserve:
         return True
 
     def is_low(self, free: int) -> bool:
-        """Whether so little is free that submissions must wait; takes the reserve again."""
+        """Whether so little is free that submissions must wait; if not, allocates the reserve."""
         if not self._is_held and free > 3 * self.size:
             self._take()
             free -= self.size
         return free <= (self.size if self._is_held else 3 * self.size)
 
     def spare(self, free: int) -> int:
-        """How far ahead the journal may claim blocks it does not need yet."""
+        """How far ahead the journal may allocate blocks that it does not need yet."""
         return max(free - 2 * self.size, 0) // 4
 
     def close(self) -> None:

@@ -1,18 +1,17 @@
 """Segments of the journal: their names, headers and frames.
 
-A segment is one header followed by frames; one frame carries one event batch. Every frame
-names its epoch, its sequence and the checksum of the frame before it, so neither a lost write
-nor an old sector that came back can pass for the truth. Checksums are BLAKE2b keyed with the
-journal's random id: bytes that a user smuggles into a payload never look like a frame.
+A segment is one header followed by frames; one frame carries one event batch. Every frame names its
+epoch, its sequence and the checksum of the frame before it, so a lost write or an old sector is
+noticed. Checksums are BLAKE2b keyed with the journal's random id: bytes that a user puts into a
+payload never look like a frame.
 
-Segments are grown by zeroed pieces ahead of the writing position (a sync that changes no
-file size costs two thirds of one that does), so zeros up to the end of a file mean "nothing
-written yet".
+Segments grow by zeroed pieces ahead of the writing position, because a sync that changes no file
+size costs two thirds of one that does. So zeros up to the end of a file mean "nothing written yet".
 
 Frame:   magic u32 | length u32 | epoch u64 | sequence u64 | synced u64 | previous u64
          | payload | checksum u64 of everything before it       (all little-endian)
 `synced` is the newest sequence known durable when the frame was written: a damaged frame at or
-below the `synced` of a later one was acknowledged once and must never be cut away silently.
+below the `synced` of a later one was acknowledged and must never be removed silently.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ class JournalError(Exception):
 
 
 class JournalDamage(JournalError):
-    """Recorded and acknowledged bytes are unreadable or missing.
+    """Acknowledged bytes are unreadable or missing.
 
     Attributes:
         path: the damaged file.
         offset: where in it the first unreadable record begins.
-        place: what is wrong and where, without advice for who runs the controller.
+        place: what is wrong and where, without advice for the operator.
     """
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
@@ -72,7 +71,7 @@ class JournalDamage(JournalError):
 
 
 class Position(NamedTuple):
-    """The last record seen: where the chain of checksums continues."""
+    """The last record seen, from which the chain of checksums continues."""
 
     epoch: int
     sequence: int
@@ -92,7 +91,7 @@ class Frame(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """The position just behind this frame."""
+        """The position just after this frame."""
         return Position(self.epoch, self.sequence, self.checksum)
 
 
@@ -132,13 +131,13 @@ def encode_frames(
 
 @dataclass(frozen=True, slots=True)
 class SegmentHeader:
-    """What a segment says about itself.
+    """The header of a segment.
 
     Attributes:
         journal_id: 16 random bytes, the same in all segments; the key of the checksums.
         first_sequence: the sequence of the first frame.
         previous: checksum of the frame before the first.
-        follows_gap: an operator chose to go on behind damage, so sequences may jump here.
+        follows_gap: an operator chose to go on after damage, so sequences may jump here.
     """
 
     journal_id: bytes
@@ -204,12 +203,12 @@ def segment_path(directory: Path, epoch: int, first_sequence: int) -> Path:
 
 
 def unborn_path(path: Path) -> Path:
-    """Return where a segment is made before it gets its name."""
+    """Return the temporary path of a segment that is being made."""
     return path.with_name(path.name + ".new")
 
 
 def list_unborn(directory: Path) -> list[Path]:
-    """Return segments whose making was cut short; nothing was ever recorded in them."""
+    """Return incomplete segments; nothing was ever recorded in them."""
     return sorted(directory.glob("*.journal.new"))
 
 
@@ -241,7 +240,7 @@ class Scan(NamedTuple):
 def scan_frames(key: bytes, buffer: bytes, position: Position) -> Scan:
     """Return the complete, valid frames that continue `position` in `buffer`.
 
-    The first that does not fit, does not continue the chain or fails its checksum ends it.
+    It ends before the first frame that is too long, breaks the chain or has a wrong checksum.
     """
     epoch, sequence, previous = position
     base = hashlib.blake2b(digest_size=_CHECKSUM_BYTES, key=key)
@@ -279,9 +278,9 @@ def scan_frames(key: bytes, buffer: bytes, position: Position) -> Scan:
 
 
 class SegmentReader:
-    """Reads the frames of one segment from the beginning, as far as they go now.
+    """Reads the frames of one segment from the beginning.
 
-    Reading again later continues where the last call ended, so it follows a growing file too.
+    Each call continues where the last one ended, so it can follow a growing file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -301,7 +300,7 @@ class SegmentReader:
         self.offset = HEADER_BYTES
 
     def close(self) -> None:
-        """Close the file; the reader is of no more use."""
+        """Close the file; the reader can no longer be used."""
         os.close(self._fd)
 
     def __enter__(self) -> SegmentReader:
@@ -360,9 +359,9 @@ class Ending(NamedTuple):
     """How a segment ends.
 
     Attributes:
-        kind: "" for cleanly, "torn" for writing that was cut short and never acknowledged,
-            "damaged" for something acknowledged that cannot be read.
-        last_sequence: the highest sequence found behind it, readable or not.
+        kind: "" for a clean end, "torn" for an incomplete write that was never acknowledged,
+            "damaged" for an acknowledged record that cannot be read.
+        last_sequence: the highest sequence found after it, readable or not.
     """
 
     kind: str
@@ -394,10 +393,10 @@ def _valid_frames(header: SegmentHeader, rest: bytes, sequence: int) -> Iterator
 
 
 def _has_empty_sector(region: bytes, offset: int) -> bool:
-    """Whether the part of some disk sector inside the region, which lies at `offset`, is empty.
+    """Return whether a disk sector, or its part inside the region at `offset`, is empty.
 
-    Frames never begin with zeros and hardly ever end with eight, so a sector's part at an edge
-    of the region is as good a sign of a write that never happened as a whole one.
+    Frames never begin with zeros and hardly ever end with eight. So a part of a sector at an edge
+    of the region shows as well as a whole one that a write never happened.
     """
     start, end = 0, _SECTOR - offset % _SECTOR
     while start < len(region):

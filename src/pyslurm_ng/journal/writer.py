@@ -1,9 +1,9 @@
-"""Group commit: one thread writes what has gathered, syncs once, and tells the loop once.
+"""Group commit: one thread writes all waiting batches, syncs once, and tells the loop once.
 
-While the disk works the next group gathers, so the busier the controller the larger the
-groups; a lone batch does not wait. An error while syncing is final: the kernel may have
-dropped the pages and marked them clean, so a second try could report success over a hole. The
-process is stopped and the next start reads only what the checksums prove.
+The next group gathers while the disk works, so groups grow with the load; a single batch does not
+wait. An error while syncing is final: the kernel may have dropped the pages and marked them clean,
+so a second try could report success though data are lost. The process stops, and the next start
+reads only records with valid checksums.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class JournalWriter:
         Args:
             directory: of the segments.
             journal_id: key of the checksums, 16 bytes.
-            position: the last record of the past, but with the new epoch.
-            first_sequence: of the next record; more than position + 1 behind a gap.
-            on_fatal: called once with one line when the journal can no longer be written;
-                it must stop the process and is not expected to return.
+            position: the last record so far, but with the new epoch.
+            first_sequence: of the next record; more than position + 1 after a gap.
+            on_fatal: called once with one line when the journal can no longer be written. It must
+                stop the process and not return.
 
         Raises:
             FileExistsError: another controller has begun this epoch.
@@ -102,7 +102,7 @@ class JournalWriter:
 
     @property
     def is_busy(self) -> bool:
-        """Whether so much waits for the disk that no more requests should be taken."""
+        """Whether so much waits for the disk that no further requests should be taken."""
         return self._pending_bytes > BUSY_BYTES
 
     def append(self, payload: bytes) -> int:
@@ -149,7 +149,7 @@ class JournalWriter:
                 self._fail(why)
 
     def _fail(self, why: str) -> None:
-        """Stop finally. The descriptor is left alone: no second sync, not even by closing."""
+        """Stop for good. The descriptor stays open: closing it could sync a second time."""
         with self._wake:
             self._has_failed = True
         self._on_fatal(
@@ -178,7 +178,7 @@ class JournalWriter:
             return group
 
     def _write_group(self, group: list[bytes]) -> None:
-        """Write frames behind the last, one sync for all of them."""
+        """Write frames after the last one, with one sync for all."""
         pieces, position = encode_frames(self._key, self._position, self.durable, group)
         block = b"".join(pieces)
         if self._offset > HEADER_BYTES and self._offset + len(block) > self._segment_bytes:
@@ -193,7 +193,7 @@ class JournalWriter:
         self.bytes_written += len(block)
 
     def _write_block(self, block: bytes) -> None:
-        """Write at the current offset; zero the file ahead of it in larger steps."""
+        """Write at the current offset; zero the file ahead in larger steps."""
         end = self._offset + len(block)
         if end > self._zeroed:
             ahead = self._extend_bytes if end < self._segment_bytes else 0
@@ -206,7 +206,7 @@ class JournalWriter:
         """Make the reserve the next segment; return whether a write may be tried again."""
         if self._offset <= HEADER_BYTES:
             return self._reserve.give_up()  # a second empty segment would have the same name
-        os.ftruncate(self._fd, self._offset)  # half a frame may be there
+        os.ftruncate(self._fd, self._offset)  # the write may have left half a frame
         os.fsync(self._fd)
         self._zeroed = self._offset
         path, head = self._next_segment(follows_gap=False)
@@ -220,8 +220,8 @@ class JournalWriter:
     def _patiently(self, step: Callable[[], None], use_reserve: Callable[[], bool]) -> None:
         """Do a step that takes room; on a full file system use the reserve, then wait.
 
-        Nothing has been promised yet, so waiting is safe, and stopping would not help. A
-        write may be tried again, because unlike a sync it reports what it did not do.
+        Nothing has been promised yet, so waiting is safe, and stopping would not help. A write may
+        be tried again because, unlike a sync, it reports what it has not done.
         """
         while True:
             try:
@@ -251,8 +251,8 @@ class JournalWriter:
     def _open_segment(self, *, follows_gap: bool = False) -> None:
         """Create the next segment: name, header, file and directory are durable at the end.
 
-        It has its name only when its header is durable: an empty file of this name is one that has
-        lost its records, not one that a crash left half made.
+        It gets its name when its header is durable. So an empty file of this name has lost its
+        records; a crash while it was made cannot leave one.
         """
         path, head = self._next_segment(follows_gap=follows_gap)
         unborn = unborn_path(path)
@@ -279,7 +279,7 @@ class JournalWriter:
         return segment_path(self._directory, epoch, sequence + 1), header.encode()
 
     def _end_segment(self) -> None:
-        """Give back the zeroed rest; everything in it is durable already."""
+        """Cut off the zeros at the end; everything before them is durable already."""
         os.ftruncate(self._fd, self._offset)
         os.fsync(self._fd)
         os.close(self._fd)

@@ -36,7 +36,7 @@ def host_memory_mib() -> int:
 
 
 def layout_of(directory: Path) -> Layout:
-    """Return the layout, or refuse a path that configuration files cannot express."""
+    """Return the layout; refuse a path that configuration files cannot hold."""
     path = directory.absolute()
     if re.search(r"[\s#\"'\\%=,\[\]]", str(path)):
         raise BadRequest(
@@ -46,7 +46,7 @@ def layout_of(directory: Path) -> Layout:
 
 
 class Commands(click.Group):
-    """The verbs; the simulator and all it needs are imported when asked for."""
+    """The verbs; the simulator is imported only when it is asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names for --help."""
@@ -167,7 +167,7 @@ def up(
     )
     if cpus % sockets:
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")
-    # One line for each daemon, the other, and the nodes at last.
+    # One line for each daemon, then the nodes.
     with click.progressbar(
         length=nodes + 3, label="starting", file=sys.stderr, item_show_func=lambda item: item
     ) as bar:
@@ -190,7 +190,7 @@ def down(directory: Path) -> None:
 @commands.command()
 @DIRECTORY_OPTION
 def status(directory: Path) -> None:
-    """Show daemons and nodes; exit code 1 unless all of them are well."""
+    """Show daemons and nodes; the exit code is 1 unless all of them are well."""
     layout = layout_of(directory)
     lines, is_well = cluster.status(layout)
     for line in lines:

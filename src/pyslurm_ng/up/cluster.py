@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 
 class NotPossible(Exception):
-    """The cluster is not in a state in which this can be done; the text is for the user."""
+    """The cluster's state does not allow the request; the text is for the user."""
 
 
 def up(request: files.Request, layout: Layout, say: Say) -> None:
@@ -60,7 +60,7 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
 
 
 def remove_abandoned_runs() -> None:
-    """Remove what killed clusters left in the temporary directory, once nothing of them lives."""
+    """Remove temporary directories of killed clusters, if no process of them lives."""
     for directory in abandoned_runs():
         pid_files = pid_files_below(directory)
         if not any(programs.process_of(path, programs.DAEMONS) for path in pid_files.values()):
@@ -112,12 +112,12 @@ def _wait_for_idle(sinfo: Path, count: int, layout: Layout, env: dict[str, str],
 
 
 def down(layout: Layout, say: Say) -> None:
-    """Stop jobs and daemons, wait for them, kill what stays. Leaves logs, state and accounting."""
+    """Stop jobs and daemons, wait, kill those that stay. Logs, state and accounting remain."""
     alive = [item for item in programs.running(layout) if item.process is not None]
     controller = [item for item in alive if item.name == "slurmctld"]
     if controller:
         _cancel_all(layout)
-    # Nodes before the controller before accounting: each may still report to the next.
+    # First nodes, then the controller, then accounting: each may still report to the next.
     for prefix in ("slurmd-", "slurmctld", "slurmdbd"):
         group = [item for item in alive if item.name.startswith(prefix)]
         processes = [item.process for item in group if item.process is not None]
@@ -134,7 +134,7 @@ def down(layout: Layout, say: Say) -> None:
 
 
 def _cancel_all(layout: Layout) -> None:
-    """Cancel every job, so that its processes end in the orderly way before slurmd does."""
+    """Cancel every job, so that its processes end in the normal way before slurmd ends."""
     directories = programs.program_directories()
     env = environment(layout, directories)
     try:
@@ -155,7 +155,7 @@ def _cancel_all(layout: Layout) -> None:
 
 
 def output(argv: list[str], env: dict[str, str]) -> str:
-    """Return what a command prints, nothing when it fails or takes too long."""
+    """Return a command's output; "" if it fails or takes too long."""
     try:
         result = subprocess.run(
             argv,

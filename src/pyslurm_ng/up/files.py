@@ -16,7 +16,7 @@ from pyslurm_ng.up.slurm_user import account_of, give_to, make_log
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What `pyslurm-ng up` was asked for."""
+    """The options of `pyslurm-ng up`."""
 
     nodes: int
     cpus: int
@@ -50,7 +50,7 @@ def node_names(count: int) -> list[str]:
 
 
 def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str:
-    """Return the text of slurm.conf; a key in the extra lines takes the place of ours."""
+    """Return the text of slurm.conf; a key in the extra lines replaces ours."""
     base = {
         "ClusterName": request.cluster_name,
         "SlurmctldHost": f"{host}(127.0.0.1)",
@@ -102,7 +102,7 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
 
 
 def proctrack() -> str:
-    """Return how jobs' processes are tracked here: by control group where one can be made."""
+    """Return how jobs' processes are tracked here: by control groups if possible."""
     for root in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs"):
         if os.access(root, os.W_OK) and os.access(os.path.dirname(root), os.W_OK):
             return "proctrack/cgroup"
@@ -120,7 +120,7 @@ def keys_of(lines: str) -> set[str]:
 
 
 def gres_conf(request: Request, layout: Layout) -> str:
-    """Return the text of gres.conf: with several sockets GPUs are near one, and linked there."""
+    """Return the text of gres.conf; with several sockets each GPU is near one and linked there."""
     nodes = f"NodeName=n{numbers(1, request.nodes)} Name=gpu"
     shards = ""
     if request.shards:
@@ -221,13 +221,13 @@ def write_private(path: Path, content: bytes, owner: pwd.struct_passwd) -> None:
 
 
 def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None:
-    """Write every file of a new cluster, or again those of one that was stopped.
+    """Write every file of a new or a stopped cluster.
 
-    The key is kept: tokens and credentials from before stay good.
+    The key is kept, so that older tokens and credentials stay valid.
     """
     if not layout.directory.exists():
         layout.directory.mkdir(mode=0o755, parents=True)
-        # Others may look for their jobs' files below it, whatever the umask says.
+        # Other users may look for their jobs' files below it, even if the umask forbids that.
         layout.directory.chmod(0o755)
     for directory in (layout.etc, layout.log, layout.run, layout.spool):
         directory.mkdir(mode=0o755, exist_ok=True)
@@ -255,7 +255,7 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
     if request.gpus:
         layout.devices.mkdir(exist_ok=True)
         for number in range(request.gpus):
-            # Any file will do: slurmd gives it to jobs, and none computes with it.
+            # Any file will do: slurmd gives it to jobs, and no job computes with it.
             (layout.devices / f"nvidia{number}").touch()
         gres_file.write_text(gres_conf(request, layout))
 

@@ -1,4 +1,4 @@
-"""Where the files of a cluster made by `pyslurm-ng up` lie, below one directory."""
+"""The files of a cluster that `pyslurm-ng up` makes, below one directory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OWNER_LINK = "cluster"
 
 
 class BadRequest(Exception):
-    """What was asked for cannot be built; the text is for the user."""
+    """The requested cluster cannot be built; the text is for the user."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,17 +53,17 @@ class Layout:
 
     @property
     def devices(self) -> Path:
-        """Files that stand for GPUs."""
+        """Files that act as GPUs."""
         return self.directory / "dev"
 
     @property
     def env_file(self) -> Path:
-        """What a shell sources to use the cluster."""
+        """The file that a shell sources to use the cluster."""
         return self.directory / "env.sh"
 
     @property
     def run(self) -> Path:
-        """Where pid files and sockets are: elsewhere when the path is too long for a socket."""
+        """The directory of pid files and sockets; elsewhere if its path is too long for sockets."""
         plain = self.directory / "run"
         if len(os.fsencode(plain)) + LONGEST_SOCKET_NAME <= SOCKET_PATH_LIMIT:
             return plain
@@ -74,12 +74,12 @@ class Layout:
     def service_run(self) -> Path:
         """Pid files and sockets of slurmctld and slurmdbd; it belongs to SlurmUser.
 
-        A directory of its own: slurmd is root and must not work where another user may write.
+        It is separate because slurmd is root and must not work where another user may write.
         """
         return self.run / "service"
 
     def pid_files(self) -> dict[str, Path]:
-        """Return the pid files there are, by the daemon's name: slurmctld, slurmd-n1 ..."""
+        """Return the existing pid files by the daemon's name: slurmctld, slurmd-n1 ..."""
         return pid_files_below(self.run)
 
 
@@ -93,15 +93,15 @@ def _run_prefix() -> str:
 
 
 def abandoned_runs() -> list[Path]:
-    """Return this user's run directories below the temporary one whose clusters were deleted."""
+    """Return this user's temporary run directories of clusters that were deleted."""
     found = sorted(Path(tempfile.gettempdir()).glob(f"{_run_prefix()}*"))
     return [path for path in found if _is_abandoned(path)]
 
 
 def _is_abandoned(path: Path) -> bool:
-    """Return whether a run directory is ours and its cluster gone."""
+    """Return whether a run directory is ours and its cluster is gone."""
     try:
-        # Whose it is comes first: others' may be closed to us.
+        # The owner is checked first: other users' directories may be closed to us.
         if path.lstat().st_uid != os.geteuid():
             return False
     except FileNotFoundError:

@@ -14,7 +14,7 @@ COMPANION = 10_000
 
 
 class NoPorts(Exception):
-    """There is no row of free ports as long as wanted."""
+    """There are not enough neighbouring free ports."""
 
 
 def is_free(port: int) -> bool:

@@ -21,7 +21,7 @@ LOG_TAIL_LINES = 12
 
 
 class StartFailed(Exception):
-    """A daemon or the cluster did not come up; the text says which and what it wrote."""
+    """A daemon or the cluster did not start; the text names it and holds its output."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def program_directories() -> list[Path]:
     """Return where our commands and daemons are, commands first.
 
     Beside the native launcher, in the sbin next to it, or where pip puts the scripts of a wheel.
-    Programs of the same names beside a system's Python are Slurm's, hence never looked at.
+    Programs of the same names beside a system's Python are Slurm's, so they are never used.
     """
     own = Path(os.readlink("/proc/self/exe"))
     if own.name.startswith("python"):
@@ -53,7 +53,7 @@ def program_directories() -> list[Path]:
 
 
 def _script_directories() -> list[Path]:
-    """Return where pip may have put the scripts of this package: its scheme goes by its place."""
+    """Return where pip may have put the scripts of this package, by the package's place."""
     package = Path(__file__).resolve()
     schemes = [sysconfig.get_default_scheme(), *sysconfig.get_scheme_names()]
     found = []
@@ -77,7 +77,7 @@ def find_program(name: str, directories: Iterable[Path]) -> Path:
 
 
 def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
-    """Return the last lines of a log, or what kept us from reading it."""
+    """Return the last lines of a log, or the reason why it cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(0, os.SEEK_END)
@@ -89,9 +89,9 @@ def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
 
 
 def start(name: str, argv: list[str], layout: Layout, env: dict[str, str]) -> subprocess.Popen[str]:
-    """Start a daemon that goes to the background by itself once it can be talked to.
+    """Start a daemon that goes to the background when it can answer.
 
-    What it says until then is kept in a file, since a pipe would stay open in the daemon.
+    A file keeps its output until then, since a pipe would stay open in the daemon.
     """
     said = (layout.log / f"{name}.start").open("w+")
     try:
@@ -129,7 +129,7 @@ def finish_start(name: str, child: subprocess.Popen[str], layout: Layout, limit_
 
 
 def evidence(layout: Layout, name: str) -> str:
-    """Return the last lines of what a daemon said and logged."""
+    """Return the last lines of a daemon's output and log."""
     parts = []
     for path in (layout.log / f"{name}.start", layout.log / f"{name}.log"):
         if path.exists() and path.stat().st_size:
@@ -143,7 +143,7 @@ def running(layout: Layout) -> list[Running]:
 
 
 def process_of(pid_file: Path, names: tuple[str, ...]) -> psutil.Process | None:
-    """Return the process a pid file names, unless another process has the number now."""
+    """Return the process that a pid file names, unless another process has the number now."""
     try:
         process = psutil.Process(int(pid_file.read_text().split()[0]))
         if process.name() in names and process.status() != psutil.STATUS_ZOMBIE:
@@ -180,13 +180,13 @@ def is_over(process: psutil.Process) -> bool:
 
 
 def wait_for_end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]:
-    """Return those that have not ended after `limit_s`."""
+    """Return the processes that have not ended after `limit_s`."""
     wait_until(lambda: all(map(is_over, processes)), limit_s, pause_s=0.01)
     return [process for process in processes if not is_over(process)]
 
 
 def end(processes: list[psutil.Process], limit_s: float) -> list[psutil.Process]:
-    """Ask processes to end, wait for them, kill those that stay; return the killed."""
+    """Ask processes to end, wait, and kill those that stay; return the killed ones."""
     for process in processes:
         try:
             process.terminate()

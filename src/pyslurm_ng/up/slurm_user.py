@@ -13,9 +13,9 @@ USUAL_NAME = "slurm"
 
 
 def choose_user(wanted: str, layout: Layout) -> tuple[str, str]:
-    """Return SlurmUser's name, and a remark for the user where it is not what one expects.
+    """Return SlurmUser's name, and a remark for the user if it is not the expected one.
 
-    Root starts the services as `slurm` where that user exists; others start them as themselves.
+    Root starts the services as `slurm` if that user exists; other users start them as themselves.
 
     Args:
         wanted: the value of --slurm-user; empty when it was not given.
@@ -40,7 +40,7 @@ def choose_user(wanted: str, layout: Layout) -> tuple[str, str]:
 
 
 def account_of(name: str) -> pwd.struct_passwd:
-    """Return the account that slurmctld and slurmdbd run as; an empty name is the caller's.
+    """Return the account that slurmctld and slurmdbd run as; an empty name means the caller.
 
     Errors: BadRequest when there is no such user, or only root could become it.
     """
@@ -86,8 +86,8 @@ def closed_directory(path: Path, account: pwd.struct_passwd) -> Path | None:
 def give_to(path: Path, account: pwd.struct_passwd) -> None:
     """Give a directory of the caller, and what is in it, to an account.
 
-    Only what the caller owns is given. Links are not followed, and a file with a second name is
-    left, since that name may be one that matters to root.
+    Only files that the caller owns are given. Links are not followed. A file with a second name is
+    left, since that name may matter to root.
     """
     if account.pw_uid == os.geteuid():
         return

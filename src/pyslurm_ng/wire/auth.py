@@ -1,4 +1,4 @@
-"""The sender of a message, from the kernel or a signature, never from the message's own words.
+"""The sender of a message, from the kernel or a signature, never from what the message says.
 
 Three sources, one result (`Peer`):
 
@@ -7,14 +7,14 @@ Three sources, one result (`Peer`):
   itself or to a local user that SO_PEERCRED named (`wire.auth_slurm`);
 * AuthType=auth/munge: a munge credential (`wire.auth_munge`).
 
-Here is what the three share; `wire.identity` chooses by AuthType.
+This file holds what the three share; `wire.identity` chooses one by AuthType.
 
 Tokens and munge payloads name kind and digest of one body, so a credential works for one
 request to one receiver. Refusals are `AuthError`s with a cause for counters and one line of text.
 
-Shared-key mode cannot tell hosts from each other: a process that holds slurm.key can claim
-anything. The one fence that still helps against users is in `wire.auth_slurm`: uid 0 and SlurmUser
-are believed only from hosts that the configuration marks as administrators' (docs/reliability.md,
+With a shared key hosts cannot be told from each other: a process that holds slurm.key can claim
+anything. One protection against users remains in `wire.auth_slurm`: uid 0 and SlurmUser are
+believed only from hosts that the configuration marks as administrators' (docs/reliability.md,
 "Security model").
 """
 
@@ -34,13 +34,13 @@ CREDENTIAL_MAGIC = b"pC1"
 """The first bytes of a job credential, by key or by munge."""
 MAX_SKEW_US = 300_000_000
 CLOCK_CAUSES = frozenset(("expired", "from_future"))
-"""Causes of refusals for which the sender is who it says, and one of the two clocks is wrong."""
+"""Causes of refusals where the sender is genuine but one of the two clocks is wrong."""
 
 
 class AuthError(Exception):
     """An identity was not accepted; `cause` is a counter's name, `text` one line.
 
-    `peer` is who really signed it, where the signature held and something else did not.
+    `peer` is the real signer, if the signature was good and something else was not.
     """
 
     def __init__(self, cause: str, text: str) -> None:
@@ -52,10 +52,10 @@ class AuthError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """The process at the other end.
+    """The process at the other end of a connection.
 
-    `role` is "user" or a daemon role of `wire.table.ROLES`; `name` is the node's name for role
-    "node", the host's otherwise. `via` is unix, slurm or munge. `pid` is 0 unless via is unix.
+    `role` is "user" or a daemon role of `wire.table.ROLES`. `name` is the node's name for role
+    "node", otherwise the host's. `via` is unix, slurm or munge. `pid` is 0 unless via is unix.
     """
 
     uid: int
@@ -79,7 +79,7 @@ class Authenticator(Protocol):
     """What a stream server or endpoint needs of auth/slurm or auth/munge."""
 
     def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
-        """Return a credential by which `peer` sends that one body to `audience`."""
+        """Return a credential with which `peer` sends that one body to `audience`."""
 
     def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
         """Return the sender, or raise `AuthError`."""
@@ -99,14 +99,14 @@ def check_digest(admission: Admission, kind: str, body: bytes) -> None:
 
 
 def socket_peer(connection: socket.socket, host: str) -> Peer:
-    """Return the identity that the kernel keeps of a connected Unix socket's other end."""
+    """Return the identity of a Unix socket's other end, as the kernel knows it."""
     raw = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     pid, uid, gid = struct.unpack("iII", raw)
     return Peer(uid, gid, pid, "user", host, host, "unix")
 
 
 class CredentialSigner(Protocol):
-    """Signs what the controller allows a node to start, and proves it there."""
+    """Signs what the controller allows a node to start, and verifies it on the node."""
 
     def sign_credential(self, payload: bytes) -> bytes:
         """Return the payload with its proof."""
@@ -116,10 +116,10 @@ class CredentialSigner(Protocol):
 
 
 def check_time(what: str, issued_us: int, expires_us: int, now_us: int) -> None:
-    """Refuse what is older than its life or from the future, by more than `MAX_SKEW_US`.
+    """Refuse a time that is too old or in the future by more than `MAX_SKEW_US`.
 
     Raises:
-        AuthError: with both times, so that its reader sees whose clock is wrong.
+        AuthError: with both times, so that the reader sees which clock is wrong.
     """
     if issued_us - MAX_SKEW_US <= now_us <= expires_us + MAX_SKEW_US:
         return

@@ -30,7 +30,7 @@ class MungeAuthenticator:
             )
 
     def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
-        """Return a munge credential of this process; it can make none for another user."""
+        """Return a munge credential of this process; munge makes none for another user."""
         if peer.uid != os.geteuid():
             raise AuthError("token_not_own", "AuthType=auth/munge: ask munge for a credential")
         try:
@@ -41,7 +41,7 @@ class MungeAuthenticator:
             raise AuthError(error.cause, error.text) from None
 
     def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
-        """Let munge verify it, then compare what it was made for."""
+        """Let munge verify a credential, then compare the request that it was made for."""
         if not credential:
             raise AuthError("missing", "no credential")
         try:
@@ -78,7 +78,7 @@ class MungeCredentialSigner:
             raise AuthError(error.cause, error.text) from None
 
     def open_credential(self, blob: bytes) -> bytes:
-        """Return the payload of what root or SlurmUser signed."""
+        """Return the payload, if root or SlurmUser signed it."""
         try:
             payload, uid, _ = munge.decode(self._auth_info, blob, accept_used=True)
         except munge.MungeError as error:

@@ -31,12 +31,12 @@ MAX_KEY_BYTES = 64 << 10
 
 
 class KeyFileError(Exception):
-    """A secret cannot be used as it lies there; the text names the file."""
+    """A key file cannot be used; the text names the file."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Key:
-    """One shared secret, split into a key per purpose so that no MAC serves two."""
+    """One shared secret, split into a key for each purpose so that no MAC serves two."""
 
     key_id: bytes
     token_key: bytes
@@ -128,7 +128,7 @@ class TokenAuthenticator:
         cluster: ClusterName; tokens of other clusters are refused even with the same key.
         host: this host's name, put into tokens that are issued here.
         service_uid: SlurmUser.
-        admin_hosts: hosts whose word for uid 0 and SlurmUser counts; None for every host.
+        admin_hosts: hosts that may claim uid 0 and SlurmUser; None for every host.
         clock_us: wall clock, microseconds since the epoch.
         replay: store of nonces seen; own memory when None.
     """
@@ -173,7 +173,7 @@ class TokenAuthenticator:
         return Admission(peer, claims.digest)
 
     def _check(self, claims: _Claims, kind: str, audience: str) -> None:
-        """Raise `AuthError` unless what was signed is meant for this message, here and now."""
+        """Raise `AuthError` unless the token was signed for this message, this receiver and now."""
         if claims.cluster != self._cluster:
             raise AuthError("wrong_cluster", f"credential is for cluster {claims.cluster!r:.64}")
         if claims.audience != audience:
@@ -225,7 +225,7 @@ class TokenAuthenticator:
 
 
 class KeyCredentialSigner:
-    """Job credentials by HMAC-SHA256 over the exact bytes, with a key of their own."""
+    """Job credentials by HMAC-SHA256 over the exact bytes, with a separate key."""
 
     def __init__(self, key: Key) -> None:
         self._key = key
@@ -236,7 +236,7 @@ class KeyCredentialSigner:
         return signed + hmac.digest(self._key.credential_key, signed, "sha256")
 
     def open_credential(self, blob: bytes) -> bytes:
-        """Return the payload; what it says (time, nodes, epoch) is the caller's to check."""
+        """Return the payload; the caller checks its time, nodes and epoch."""
         start = len(CREDENTIAL_MAGIC) + KEY_ID_BYTES
         if len(blob) < start + MAC_BYTES or not blob.startswith(CREDENTIAL_MAGIC):
             raise AuthError("malformed_credential", "not a job credential")

@@ -1,4 +1,4 @@
-"""The blocking client of commands: one connection, frames, retries; nothing heavy to import.
+"""The blocking client of commands: one connection, frames, retries, and only light imports.
 
 Start-up is part of a command's interface, so this module and what it imports are C modules and
 builtins: no `socket` (it loads `enum` and `selectors`), no `os` (1 ms of Python; what is used here
@@ -54,14 +54,14 @@ QUICK_KEYS = (
     "AccountingStorageHost",
     "AccountingStoragePort",
 )
-"""What a command must read of slurm.conf to talk to the daemons."""
+"""The keys of slurm.conf that a command must read to talk to the daemons."""
 
 
-# Slurm's numbers are imported when something is wrong, not at each start of a command.
+# Slurm's error numbers are imported only when something is wrong, not at each start of a command.
 
 
 def is_backoff(code: int) -> bool:
-    """Return whether the daemon lives and asks to come back: wait a second, for ever."""
+    """Return whether the daemon lives and asks to come back in a second, as often as it takes."""
     from pyslurm_ng.base.error_numbers import Errno
 
     return code == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
@@ -75,7 +75,7 @@ def is_standby(code: int) -> bool:
 
 
 class Client:
-    """Talks to one daemon, by default to the cluster's controller, whichever is in charge.
+    """Talks to one daemon, by default to the controller that is in charge.
 
     Args:
         conf: slurm.conf's words for `QUICK_KEYS`, keys in any case.
@@ -106,7 +106,7 @@ class Client:
         conf = self._conf
         if self._audience == "slurmctld":
             hosts = [host for _, host in controller_hosts(conf.get("slurmctldhost", ""))]
-            shared = conf.get("slurmctldaddr", "")  # of whichever controller is in charge
+            shared = conf.get("slurmctldaddr", "")  # of the controller that is in charge
             port = slurmctld_port(conf)
             places = [(host, port) for host in ([shared] if shared else hosts)]
             return [(slurmctld_socket(conf), 0), *places]
@@ -134,7 +134,7 @@ class Client:
     def call(
         self, kind: str, fields: "dict[str, Any]", timeout_s: "float | None" = None
     ) -> "dict[str, Any]":
-        """Send a request and return its answer; again with the same bytes if the answer is lost.
+        """Send a request and return its answer; if that is lost, send the same bytes again.
 
         Raises:
             SlurmError: refused, no connection, or no answer in time.
@@ -154,7 +154,7 @@ class Client:
         """Send a request and yield its answers up to the last one.
 
         `timeout_s` limits the wait for each; None waits for ever, for allocations and followers.
-        A lost connection raises SlurmError: what to do then is the caller's to know.
+        A lost connection raises SlurmError, since only the caller knows what to do then.
         """
         sequence = self.begin(kind, fields)
         while True:
@@ -191,7 +191,7 @@ class Client:
             pause_s = min(2 * pause_s, 1.0)
 
     def receive(self, timeout_s: "float | None" = None) -> "tuple[int, dict[str, Any], bool]":
-        """Return (sequence, answer, whether it is the last) of whichever answer comes next."""
+        """Return (sequence, answer, whether it is the last) of the next answer to any request."""
         patience_s = 1e6 if timeout_s is None else timeout_s
         while True:
             if self._link is None:
@@ -214,7 +214,7 @@ class Client:
             return sequence, reply, is_last
 
     def _begin_again(self, sequence: int) -> None:
-        """Send a request that was told to back off once more; all of them if the connection was."""
+        """Send a request again that was told to back off; all, if the whole connection was told."""
         begun = dict(self._begun)
         while True:
             _back_off()
@@ -243,7 +243,7 @@ class Client:
         return -1 if self._link is None else self._link.connection.fileno()
 
     def local_host(self) -> str:
-        """Return our address, as the daemon reaches it; connect if necessary.
+        """Return the address by which the daemon can reach us; connect if necessary.
 
         Raises:
             SlurmError: no connection.
@@ -285,7 +285,7 @@ class Client:
                     if not error.sequence:
                         self.close()
                     _back_off()
-                    # It lives: patience begins anew.
+                    # It lives: the time to wait begins again.
                     now = monotonic()
                     deadline, give_up = now + patience_s, now + min(patience_s, self.wait_s)
                     continue
@@ -306,7 +306,7 @@ class Client:
             pause_s = min(2 * pause_s, 0.5)
 
     def _connected(self, deadline: float) -> Link:
-        """Return the connection, made to the first place that answers, from the last good one."""
+        """Return a connection to the first address that answers; the last good one comes first."""
         if self._link is not None:
             return self._link
         failure: OSError | None = None
@@ -329,7 +329,7 @@ class Client:
         raise Lost(0, detail)
 
     def _credential(self, link: Link, kind: str, body: bytes) -> bytes:
-        """Return what proves the caller's uid: nothing on a Unix socket, where the kernel does."""
+        """Return a proof of the caller's uid; b"" on a Unix socket, where the kernel proves it."""
         if link.is_unix:
             return b""
         from pyslurm_ng.wire.client_credentials import credential
@@ -355,5 +355,5 @@ class Client:
 
 
 def _back_off() -> None:
-    """Wait as a daemon asked, a little longer at random so that not all come back at once."""
+    """Wait as a daemon asked, plus a random time so that commands do not all come back together."""
     sleep(1 + os.urandom(1)[0] / 1024)

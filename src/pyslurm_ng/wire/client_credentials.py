@@ -1,4 +1,4 @@
-"""What a command proves its user's uid with to a daemon that it reaches over TCP.
+"""How a command proves its user's uid to a daemon that it reaches over TCP.
 
 Not imported before it is needed: on a Unix socket the kernel says who asks.
 """

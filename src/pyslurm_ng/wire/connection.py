@@ -21,17 +21,17 @@ from pyslurm_ng.wire.stream_limits import StreamLimits
 from pyslurm_ng.wire.table import MessageError, MessageRow
 
 RECEIVE_BYTES = 64 << 10
-"""Taken from the kernel at once: what a connection can hold beyond its holder's share."""
+"""The most that is read in one piece; a connection may hold so much beyond its share."""
 
 
 class Call:
     """One request that waits for its answer.
 
-    Answer exactly once with `reply` or `error`; any number of `part`s may come before. Answers
-    to a connection that has gone are dropped.
+    It is answered exactly once with `reply` or `error`, after any number of `part`s. Answers to a
+    connection that has gone are dropped.
 
     Attributes:
-        holder: to whose share it is charged.
+        holder: the user or group whose share it is charged to.
         request: the decoded request, once the call's turn has come.
         body_bytes: length of the request's body.
         stays_open: it is answered when an allocation or step ends, and counted as such.
@@ -58,7 +58,7 @@ class Call:
         self.stays_open = False
 
     def keep_open(self) -> None:
-        """Count it among its holder's open calls instead of what is soon answered."""
+        """Count it among its holder's open calls, not among requests that are soon answered."""
         self.stays_open = True
         self._connection.charge_open(self)
 
@@ -66,7 +66,7 @@ class Call:
         """Check the body against its credential and decode it; thread-safe.
 
         Raises:
-            AuthError, MessageError: it is not what it should be.
+            AuthError, MessageError: it does not match its credential or its schema.
         """
         body, self._body = self._body, b""
         auth.check_digest(self._admission, self.kind, body)
@@ -93,7 +93,7 @@ class Call:
         self._connection.answer(self, "ErrorReply", body, frame.FLAG_REPLY | frame.FLAG_ERROR)
 
     def refuse(self, error: AuthError | MessageError) -> None:
-        """Answer what is wrong with the request itself."""
+        """Answer that the request itself is wrong."""
         code = Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH
         if isinstance(error, AuthError):
             code = Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
@@ -106,13 +106,13 @@ class Call:
         self._on_gone = callback
 
     def gone(self) -> None:
-        """Tell the one that asked to be told that the connection has ended."""
+        """Call the function given to `on_gone`: the connection has ended."""
         callback, self._on_gone = self._on_gone, None
         if callback is not None:
             callback()
 
     def forget(self) -> None:
-        """Drop who wanted to know of the connection's end."""
+        """Forget the function that waits for the connection's end."""
         self._on_gone = None
 
     @property
@@ -127,7 +127,7 @@ class Call:
 
     @property
     def unsent_bytes(self) -> int:
-        """What the peer has not taken yet; senders of many parts wait while this is large."""
+        """Bytes that the peer has not taken yet; senders of many parts wait while this is large."""
         return self._connection.unsent_bytes
 
 
@@ -143,7 +143,7 @@ def _answer(answer: msgspec.Struct | dict[str, Any] | bytes) -> tuple[str, bytes
 
 
 class Server(Protocol):
-    """What a connection asks of its server; `wire.stream.StreamServer`."""
+    """What a connection needs of its server, `wire.stream.StreamServer`."""
 
     audience: str
     host: str
@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
 
     Attributes:
         address: the peer's IP address, "" on a Unix socket.
-        holder: the share that it counts against: the strangers' until a credential was accepted.
+        holder: the share that it counts against; the strangers' until a credential is accepted.
         is_closed: nothing is received or sent after this.
     """
 
@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-        # asyncio reads so much into one piece.
+        # asyncio reads so much in one piece.
         transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]
         server = self._server
         connection = transport.get_extra_info("socket")
@@ -272,7 +272,7 @@ class Connection(asyncio.Protocol):
             self._transport.abort()
 
     def give_way(self) -> None:
-        """Close, because others need the place; a peer that is known is told so."""
+        """Close because others need the place; a known peer is told so."""
         if self.holder.lane == STRANGERS:
             self.is_closed = True
             self._cut_for("gave_way")
@@ -307,7 +307,7 @@ class Connection(asyncio.Protocol):
     # -- time ------------------------------------------------------------------------------
 
     def check_time(self, now: float) -> None:
-        """Cut what is too slow, never spoke or has been idle for long."""
+        """Cut a connection that is too slow, never spoke or has long been idle."""
         limits = self._server.limits
         if self.is_closed:
             # Refused, and the reason is not being read.
@@ -336,7 +336,7 @@ class Connection(asyncio.Protocol):
         waited_s = now - self._mark_s
         if waited_s <= limits.grace_s:
             return
-        # The slower direction decides: a peer may neither trickle its request nor its reading.
+        # Both directions have a least rate: a peer may not trickle a request or its reading.
         least = limits.least_rate * waited_s
         if (is_sending and drained - self._drained_mark < least) or (
             is_receiving and self._received - self._received_mark < least
@@ -379,7 +379,7 @@ class Connection(asyncio.Protocol):
             self._transport.resume_reading()
 
     def resume(self) -> None:
-        """Go on with the frame that found no room."""
+        """Go on with the frame that had to wait for room."""
         if self.is_closed or self._transport is None:
             return
         if not self._is_held:
@@ -448,7 +448,7 @@ class Connection(asyncio.Protocol):
         if self._has_room():
             self._ticket = None
             return admission
-        # Kept for the next time: a credential is accepted once.
+        # Kept for the next call, because a credential is accepted only once.
         self._ticket = admission
         return None
 
@@ -465,7 +465,7 @@ class Connection(asyncio.Protocol):
             raise BadFrame(error.cause, error.text, sequence) from error
 
     def _has_room(self) -> bool:
-        """Whether one more request may come in; if not, `resume` is called when one may."""
+        """Whether one more request may come in; if not, `resume` is called later."""
         server, limits, lane = self._server, self._server.limits, self.holder.lane
         if len(self._calls) >= limits.outstanding:
             return False
@@ -510,7 +510,7 @@ class Connection(asyncio.Protocol):
         return waiting
 
     def charge_open(self, call: Call) -> None:
-        """Move a call from what waits to what stays open."""
+        """Move a call from the waiting to the open ones."""
         self._server.shares.charge(call.holder, 0, -call.body_bytes)
         call.holder.open_calls += 1
         call.holder.open_bytes += call.body_bytes
@@ -526,7 +526,7 @@ class Connection(asyncio.Protocol):
             return
         self.send(call, kind, body, flags)
         del self._calls[call.sequence]
-        # It may hold what holds the call: such circles stay until the next collection.
+        # The function may refer to the call: without this both stay until the next collection.
         call.forget()
         server = self._server
         server.ended(call)
@@ -565,7 +565,7 @@ class Connection(asyncio.Protocol):
         self._unread = unread
 
     def refuse(self, error: BadFrame, code: int) -> None:
-        """Say why, once, and close."""
+        """Say why, and close."""
         self._server.refusals[error.cause] += 1
         if self._transport is None or self.is_closed:
             return

@@ -1,6 +1,6 @@
-"""How a command reaches a daemon: where that is found, one connection, and frames on it.
+"""How a command reaches a daemon: its address, one connection, and frames on it.
 
-Imported at every command's start, so the rules of `wire.client` for imports are those of this file.
+Every command imports this at its start, so the rules of `wire.client` for imports hold here, too.
 
 Where a daemon is found:
 
@@ -49,7 +49,7 @@ DEFAULT_SLURMCTLD_PORT = 6817
 
 
 class SlurmError(Exception):
-    """A request failed: Slurm's error number and the line to print after `error: `.
+    """A request failed; holds Slurm's error number and the line to print after `error: `.
 
     `detail` is the operating system's reason for a connection failure, or empty; `sequence`
     that of the request refused, where a daemon refused one.
@@ -155,7 +155,7 @@ class Link:
         except TimeoutError:
             raise
         except OSError as error:
-            # A refusal may have been sent before the connection was cut: it says more.
+            # A refusal may have been sent before the connection was cut; it says more.
             try:
                 self.receive(monotonic() + 1.0)
             except (OSError, Lost, BadFrame):
@@ -217,7 +217,7 @@ def connect_unix(path: str, deadline: float, trusted_user: str) -> Link:
     """Connect to a daemon's Unix socket and make sure that it is a daemon's.
 
     Raises:
-        OSError: nothing answers there, or a process that is not root's, SlurmUser's or the
+        OSError: nothing answers there, or the process there is not root's, SlurmUser's or the
         caller's.
     """
     connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
@@ -225,7 +225,8 @@ def connect_unix(path: str, deadline: float, trusted_user: str) -> Link:
     try:
         connection.settimeout(max(0.001, deadline - monotonic()))
         if len(path) > 107:
-            # An address holds 107 bytes; through the directory's descriptor only the name counts.
+            # A socket's address holds 107 bytes; with the directory's descriptor only the name
+            # counts.
             directory, _, name = path.rpartition("/")
             folder = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
             path = f"/proc/self/fd/{folder}/{name}"

@@ -4,8 +4,8 @@ Three conversations use them:
 
 * slurmctld registers its cluster, learns its cursor and sends journal batches, each acknowledged
   when rows and cursor are committed together (`RegisterCluster`, `JournalBatch`);
-* slurmctld keeps one `AwaitAssociations` outstanding: it is answered when something after the
-  version it names changed, with only that, or with everything when the store is another one;
+* slurmctld keeps one `AwaitAssociations` outstanding: it is answered when something changes after
+  the version that it names, with only the changes, or with everything if the store is a new one;
 * commands read (`ListJobRecords`, `ListEntities`) and change (`ChangeEntities`) accounting.
 
 Times are microseconds since the epoch where the name ends in `_us`.
@@ -23,7 +23,7 @@ Name = b.LabelText
 Text = b.LongText
 Names = Annotated[list[Name], msgspec.Meta(max_length=4096)]
 FewNames = Annotated[list[Name], msgspec.Meta(max_length=200)]
-"""Each costs the database a comparison for each row."""
+"""Each word costs the database a comparison for each row."""
 ManyNames = Annotated[list[Name], msgspec.Meta(max_length=10_000)]
 NodeNames = Annotated[list[Name], msgspec.Meta(max_length=100_000)]
 SELECTORS = 10_000
@@ -37,7 +37,7 @@ Count = b.Amount
     kind="RegisterCluster", roles="slurmctld|admin", rate="daemon", max_bytes=65536, audit=True
 )
 class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A controller introduces its cluster; unknown clusters are created.
+    """A controller registers its cluster; unknown clusters are created.
 
     `journal_id` names the journal the sequences belong to: a controller started with `-c` has a
     new one, and the cursor restarts at 0 for it. `tres` is AccountingStorageTRES, `store_flags`
@@ -57,10 +57,10 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class ClusterRegistered(msgspec.Struct, frozen=True):
     """The cursor: batches after `sequence` of journal `journal_id` are wanted next.
 
-    `checksum` is that of the record `sequence` ("": not known): a controller whose record has
-    another one, or that has no such record, has lost what slurmdbd stored of it. `epoch` is the
-    newest that slurmdbd has seen of the cluster in any journal, `newest_job_id` the highest job id
-    among the newest jobs; 0: none.
+    `checksum` belongs to the record `sequence` ("": not known). If the controller's record has
+    another checksum, or there is no such record, it has lost records that slurmdbd stored. `epoch`
+    is the newest that slurmdbd has seen of the cluster in any journal, `newest_job_id` the highest
+    job id among the newest jobs; 0: none.
     """
 
     cluster_id: int
@@ -81,8 +81,8 @@ Payload = Annotated[bytes, msgspec.Meta(max_length=MAX_BATCH_BYTES)]
 class JournalFrame(msgspec.Struct, frozen=True, array_like=True):
     """One journal batch exactly as the journal holds it.
 
-    `checksum` is the record's in hexadecimal. A `fault` says that the controller had to leave
-    something out, because the record is too large for a message, and what.
+    `checksum` is the record's in hexadecimal. If the record is too large for a message, `fault`
+    says what the controller has left out.
     """
 
     epoch: Count
@@ -118,14 +118,14 @@ JobIds = Annotated[list[b.JobIdField], msgspec.Meta(max_length=2_000_000)]
 
 @message(kind="CompareJobs", roles="slurmctld|admin", rate="daemon", max_bytes=16 << 20)
 class CompareJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A controller that has lost the newest part of its past asks what became of its jobs."""
+    """A controller that has lost its newest records asks what became of its jobs."""
 
     cluster: b.WordText
     jobs: JobIds
 
 
 class ComparedJob(msgspec.Struct, array_like=True, frozen=True):
-    """What slurmdbd knows of a job; `state` is its word, `end_us` 0: it has not ended."""
+    """What slurmdbd knows of a job: `state` as a word, `end_us` 0 if it has not ended."""
 
     job_id: int
     attempt: int
@@ -147,9 +147,9 @@ class JobsCompared(msgspec.Struct, frozen=True):
     kind="RewindJournal", roles="slurmctld|admin", rate="daemon", max_bytes=16 << 20, audit=True
 )
 class RewindJournal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A controller has lost what slurmdbd stored behind `sequence`: what follows is new again.
+    """A controller has lost what slurmdbd stored after `sequence`: what follows is new again.
 
-    Open jobs that are not in `jobs` end here: the controller does not know them.
+    Open jobs that are not in `jobs` end here, because the controller does not know them.
     """
 
     cluster: b.WordText
@@ -172,9 +172,7 @@ class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
 
 
 class LicenseServer(msgspec.Struct, array_like=True, frozen=True):
-    """What the server of licence NAME@SERVER has in all, and how many were in use anywhere when an
-    administrator last set that.
-    """
+    """The total of licence NAME@SERVER, and its use as an administrator last set it."""
 
     name: str
     total: int
@@ -186,11 +184,10 @@ class LicenseServer(msgspec.Struct, array_like=True, frozen=True):
 class AssociationUpdate(msgspec.Struct, frozen=True):
     """What the events `AssocChanged` and `QosChanged` need.
 
-    With `is_full` what is not named is gone (a first contact, or another store); otherwise only
-    what changed after the version asked with. `version` is the one to ask with next. Limits
-    and QOS lists are those effective here: inherited ones are filled in where nothing is set.
-    `licenses` has all licences of other servers, NAME@SERVER, that the cluster may use, and
-    `license_servers` what is known of them.
+    With `is_full` (a first contact, or another store) records that are not named are removed.
+    Otherwise it holds only changes after the version asked with. `version` is the one to ask with
+    next. Limits and QOS lists are the effective ones, with inherited values filled in. `licenses`
+    has all licences NAME@SERVER that the cluster may use, `license_servers` what is known of them.
     """
 
     store_id: str
@@ -265,7 +262,7 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("JobRecords")
 class JobRecords(msgspec.Struct, frozen=True):
-    """One part of the answer to `ListJobRecords`, in the bulk format of the house.
+    """One part of the answer to `ListJobRecords`, in the bulk format of `wire.query_messages`.
 
     Jobs are in print order. A step record begins with the position of its job in this part's
     `records`. `tres` and `qos` give the ids of the names.
@@ -333,8 +330,10 @@ class EntityRows(msgspec.Struct, frozen=True):
 
 @message(kind="ChangeEntities", roles="user", rate="change", max_bytes=1 << 20, audit=True)
 class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`sacctmgr add|modify|delete ENTITY`. Without `commit` everything is done and undone again:
-    the reply says what would happen, which is what the y/N question shows."""
+    """`sacctmgr add|modify|delete ENTITY`.
+
+    Without `commit` everything is done and rolled back: the reply says what would happen, for the
+    y/N question."""
 
     verb: Literal["add", "modify", "delete"]
     entity: Name

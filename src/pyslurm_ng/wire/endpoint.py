@@ -1,10 +1,10 @@
-"""Daemons <-> daemons over ZeroMQ: one class owns the sockets, drains them and matches replies.
+"""Messages between daemons over ZeroMQ: one class owns the sockets and matches replies.
 
 **Who dials whom.** Every slurmd dials every controller of SlurmctldHost (one DEALER each); the
 controller binds one ROUTER and answers and commands its nodes over the connections they made.
-So ten thousand nodes are one socket and one connection each, a node behind a firewall works,
-and a controller that comes back is found again by ZeroMQ's own reconnect. A node that has not
-dialled is a node that has not registered: `send` says `PeerGone`.
+So ten thousand nodes need one socket here and one connection each, a node may be behind a firewall,
+and ZeroMQ reconnects to a controller that comes back. A node that has not dialled has not
+registered: `send` raises `PeerGone`.
 
 **Ports.** Commands use SlurmctldPort, SlurmdPort and DbdPort with plain streams. The ROUTER
 listens on one more, which both sides compute by `zmq_port`: `SlurmctldParameters=zmq_port=N`,
@@ -12,17 +12,17 @@ else SlurmctldPort + 10000, minus 20000 where that would exceed 65535.
 
 **Identity.** Each message carries a credential (`wire.auth`) and is checked like a command's:
 size, credential, digest, role, schema, in this order. ZeroMQ's routing ids are random and mean
-nothing: a name belongs to the connection that last proved it. Replies are matched by sequence
-and must come from whom the request went to.
+nothing: a name belongs to the connection that last proved it. Replies are matched by sequence and
+must come from the peer that was asked.
 
 **Strangers.** A message is one part: head, kind, credential and body, so that its size is bounded
-before it is kept. With auth/slurm connections are CURVE's, by a key that is derived from
-slurm.key: who does not have it never gets as far as a message. What connections that have not
-proved anything may hold together is bounded by `wire.link_watch`.
+before it is kept. With auth/slurm connections are CURVE's, by a key that is derived from slurm.key:
+a peer without the key cannot send a message at all. `wire.link_watch` bounds what connections
+without a proof may hold together.
 
 **Edges.** ZeroMQ's descriptor is edge-triggered and a send may swallow the edge, so every wake-up
 drains until empty (with a bound per turn of the loop, then again), and every send re-checks.
-Queues are bounded (high-water marks); what finds no room raises `PeerBusy` at the sender.
+Queues are bounded (high-water marks); a message without room raises `PeerBusy` at the sender.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.table import MessageError
 
 MAX_ORDER_BYTES = (16 << 20) + (128 << 10)
-"""Of a message to a node, whose slurmd dialled the controller that sends it."""
+"""The most bytes of a message to a node."""
 MAX_REPORT_BYTES = (4 << 20) + (128 << 10)
-"""Of a message to the controller; any host may connect to its port."""
+"""The most bytes of a message to the controller; any host may connect to its port."""
 QUEUE_MESSAGES = 1_000
 DRAIN_PER_TURN = 1_024
 REFUSALS_ANSWERED_PER_S = 100
@@ -106,10 +106,10 @@ class _Pending:
 
 
 class Endpoint:
-    """The ZeroMQ sockets of one daemon. All methods belong to the loop's thread.
+    """The ZeroMQ sockets of one daemon. Only the loop's thread may call its methods.
 
     Args:
-        identity: what this daemon proves itself with.
+        identity: how this daemon proves itself.
         audience: its own name in credentials: slurmctld or slurmd:NODE.
         on_message: called with (message, sender, answer) for each admitted request or one-way
             message; `answer(reply)` may be called at most once, at any time.
@@ -198,7 +198,8 @@ class Endpoint:
             dealer.set(zmq.CURVE_SECRETKEY, secret)
             servers = zmq.curve_public(z85.encode(self.identity.link_key))
             dealer.set(zmq.CURVE_SERVERKEY, servers)
-        # Nothing is queued for a peer that is away: what is late is sent anew, not delivered late.
+        # Nothing is queued for a peer that is away: late messages are sent again, not delivered
+        # late.
         dealer.set(zmq.IMMEDIATE, 1)
         dealer.connect(f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}")
         self._dealers[peer] = dealer
@@ -220,7 +221,7 @@ class Endpoint:
             return False
         events = int(dealer.get(zmq.EVENTS))
         if events & zmq.POLLIN:
-            # Asking for the events may have swallowed the edge that announced a message.
+            # Reading the events may have consumed the edge that announced a message.
             self._drain_later(dealer)
         return bool(events & zmq.POLLOUT)
 
@@ -249,7 +250,7 @@ class Endpoint:
         self._context.term()
 
     def peers(self) -> list[str]:
-        """Return the names that can be sent to: nodes that have spoken, daemons dialled."""
+        """Return the peers that can be sent to: nodes that have spoken, daemons that we dialled."""
         return [*self._routes, *self._dealers]
 
     def _set_options(self, socket: zmq.Socket[bytes], most_bytes: int) -> None:
@@ -283,8 +284,8 @@ class Endpoint:
     def request(self, peer: str, message: msgspec.Struct, deadline_s: float, done: Done) -> None:
         """Send a request; `done` is called once, with the reply or a `RequestFailed`.
 
-        To a dialled peer that is away the request is tried until the deadline; a node that has
-        not spoken fails it at once.
+        If a dialled peer is away, the request is tried until the deadline. If a node has not
+        spoken, it fails immediately.
         """
         self._sequence += 1
         sequence = self._sequence
@@ -380,7 +381,7 @@ class Endpoint:
             self._loop.call_soon(self._drain, socket)
 
     def _drain(self, socket: zmq.Socket[bytes]) -> None:
-        """Take messages until there are none, or a turn's worth."""
+        """Take messages until there are none, or one turn's share of them."""
         self._drain_due.discard(socket)
         if socket is self._router:
             # libzmq tells of a connection before the first message that came over it.
@@ -455,7 +456,7 @@ class Endpoint:
                 raise MessageError("role", "Access/permission denied")
             message = table.decode_request(kind, body)
         except (BadFrame, AuthError, MessageError) as error:
-            # To answer an answer would be answered, and so on for as long as the clocks differ.
+            # A refused answer is not answered: that would go on for as long as the clocks differ.
             is_asked = 0 if flags & frame.FLAG_REPLY else sequence
             self._refuse(socket, route, is_asked, peer, error)
             return
@@ -482,7 +483,7 @@ class Endpoint:
             )
 
     def _name_of(self, socket: zmq.Socket[bytes], route: bytes, peer: Peer) -> str:
-        """Return the sender's name here, and remember where a node is now."""
+        """Return the sender's name, and remember the connection of a node."""
         if socket is not self._router:
             for name, dealer in self._dealers.items():
                 if dealer is socket:
@@ -517,7 +518,7 @@ class Endpoint:
         peer: Peer,
         reply: msgspec.Struct,
     ) -> None:
-        """Send a reply where the request came from; a peer that has gone will ask again."""
+        """Send a reply to where the request came from; a peer that is gone will ask again."""
         if self.is_closed or socket.closed:
             return
         flags = frame.FLAG_REPLY
@@ -538,7 +539,7 @@ class Endpoint:
         peer: Peer | None,
         error: BadFrame | AuthError | MessageError,
     ) -> None:
-        """Count, log and, unless there is a flood of it, tell a sender that proved its name."""
+        """Count and log a refusal; tell a sender with a proven name, unless there are too many."""
         self.refusals[error.cause] += 1
         if isinstance(error, AuthError):
             peer = error.peer

@@ -1,8 +1,8 @@
-"""What a message's type says of each of its fields: whether it is bounded, and how in words.
+"""What a message's type says about its fields: whether each is bounded, and the bound in words.
 
-The types are the only place where bounds are written (model.bounds). This module reads them: the
-message table refuses a type with a hole, a refusal names the field and what is allowed there, the
-reference page and the tests list them all.
+The types are the only place where bounds are written (model.bounds). This module reads them. The
+message table refuses a type with an unbounded field. A refusal names the field and what is allowed.
+The reference page and the tests list all bounds.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _inner_bounds(kind: inspect.Type, path: str) -> Iterator[FieldBound]:
 def beyond(struct: type[Struct], values: Mapping[str, object]) -> str:
     """Return `wckey: at most 128 characters are allowed` for the first value out of bounds, or "".
 
-    For what is put together here and not decoded: values of fields of `struct` by name.
+    For records that are made here, not decoded: `values` are fields of `struct`, with their names.
     """
     kinds = _field_kinds(struct)
     for name, value in values.items():
@@ -162,10 +162,10 @@ def _field_kinds(struct: type[Struct]) -> dict[str, object]:
 
 
 def refusal(kind: inspect.Type, error: str) -> str:
-    """Return `field: at most 128 characters are allowed` for what msgspec says of a value.
+    """Return `field: at most 128 characters are allowed` for a text of msgspec about a value.
 
-    Inside records of several types in one list, which only daemons send, the name may be that of
-    a field with the same bound in another of them: the text does not say which record it was.
+    Only daemons send lists with records of several types. There the name may belong to another type
+    with the same bound, because msgspec does not say which record it was.
 
     Returns:
         "" if the text is not about a bound: another type, an unknown field, a broken body.

@@ -6,13 +6,13 @@ is a message of one part. Integers are big-endian:
     magic "psng" | version 1 | flags 1 | kind length 1 | zero 1 | credential length 4
     | body length 4 | sequence 8
 
-`sequence` is chosen by the asking side of a connection and returned with the reply. Lengths are
-judged from the head alone, before anything of that size is allocated: head, kind and credential
-together stay below 64 KiB, and a body is admitted only after its credential was verified, up to
-the limit of its kind.
+The asking side of a connection chooses `sequence`; the reply has the same one. Lengths are judged
+from the head alone, before anything of that size is allocated: head, kind and credential together
+stay below 64 KiB, and a body is admitted only after its credential was verified, up to the limit of
+its kind.
 
-Commands import this module: builtins and C modules only, and no `__future__`, which is a
-module to load like any other.
+Commands import this module, so it imports only builtins and C modules. `__future__` would be one
+more module to load.
 """
 
 from _struct import Struct
@@ -31,7 +31,7 @@ MAX_CREDENTIAL_BYTES = MAX_UNAUTHENTICATED_BYTES - HEAD_BYTES - MAX_KIND_BYTES
 MAX_REPLY_BYTES = 1 << 30
 
 FLAG_REPLY = 1
-"""The frame answers the request of the same sequence."""
+"""The frame answers the request with the same sequence."""
 FLAG_MORE = 2
 """More replies to the same request follow."""
 FLAG_ERROR = 4
@@ -127,12 +127,12 @@ class Parser:
     """Cuts a byte stream into frames; never holds more than one frame and what came with it.
 
     `admit(kind, flags, sequence, credential, body_length)` is called once per frame, when head,
-    kind and credential are there and before any of the body is waited for. It returns the
-    frame's ticket (who sends, or whatever the caller keeps with the frame), raises `BadFrame`,
-    or returns None to be asked again by the next `feed`: the stream is held until then.
+    kind and credential are there and before any of the body is waited for. It returns the frame's
+    ticket (the sender, or another value that the caller keeps with the frame) or raises `BadFrame`.
+    If it returns None, the stream is held and the next `feed` asks again.
 
-    `deliver(kind, flags, sequence, ticket, body)` is called for each whole frame, before the next
-    one is admitted, so that what one frame uses up counts for the next.
+    `deliver(kind, flags, sequence, ticket, body)` is called for each whole frame before the next is
+    admitted, so that the room one frame takes counts for the next.
     """
 
     __slots__ = ("_admit", "_deliver", "_head", "_need", "_rest", "_ticket", "is_held")
@@ -161,7 +161,7 @@ class Parser:
         return len(self._rest)
 
     def close(self) -> None:
-        """Drop what is kept, and the callbacks, which may hold what holds the parser."""
+        """Drop kept bytes and the callbacks, so that no circle of references stays."""
         self._admit = _refuse_all
         self._deliver = _drop
         self._rest.clear()

@@ -1,4 +1,4 @@
-"""A daemon's identity: what it proves itself with and checks others with, by AuthType."""
+"""A daemon's identity: how it proves itself and checks others, by AuthType."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyslurm_ng.wire.replay_store import ReplayStore
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a daemon proves itself with, and checks others with.
+    """How a daemon proves itself and checks others.
 
     `link_key` is the secret key of the controller's ZeroMQ port; b"" where daemons share no key
     and any host may connect (auth/munge).

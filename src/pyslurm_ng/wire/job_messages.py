@@ -1,4 +1,4 @@
-"""Bringing work: what sbatch, salloc and srun send to have a job made.
+"""Submitting work: the messages of sbatch, salloc and srun that make a job.
 
 A request travels as the map of `model.job.JobRequest`, so a command builds it as a plain dict.
 """
@@ -15,12 +15,12 @@ from pyslurm_ng.wire.table import RequestId, message, reply
 MAX_SCRIPT_BYTES = 64 << 20
 """Above every `max_script_size` an administrator may set; 4 MiB unless set."""
 MOST_COMPONENTS = 128
-"""Of a heterogeneous job, the first included."""
+"""The most components of a heterogeneous job, including the first."""
 MAX_ENVIRONMENT_BYTES = 16 << 20
 """Slurm's default for MaxBatchEnv is the size of a message; an environment of exec is smaller."""
 
 MAX_OPTION_BYTES = 4 << 20
-"""All options of all components together: the arguments of a command have 2 MiB at most."""
+"""Bytes of all options of all components: the arguments of a command have 2 MiB at most."""
 
 Script = Annotated[bytes, msgspec.Meta(max_length=MAX_SCRIPT_BYTES)]
 Environment = Annotated[bytes, msgspec.Meta(max_length=MAX_ENVIRONMENT_BYTES)]
@@ -65,7 +65,7 @@ class TestJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`--test-only`: check a request and say when and where it would start; nothing is made."""
 
     request: JobRequest
-    # So that pytest does not take the class for a collection of tests.
+    # Otherwise pytest takes the class for a collection of tests.
     __test__ = False
 
 

@@ -1,7 +1,7 @@
-"""Whose request is next: round robin between users, so that one with many has no more than one.
+"""Which request is next: round robin between users, so that each has one turn.
 
-RELIABILITY 46: a user with 500 connections in a loop delays another's single request by one
-request, not by 500.
+A user with 500 connections in a loop delays another user's single request by one request, not by
+500 (RELIABILITY 46).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class Lanes(Generic[T]):
-    """Queues by lane (a uid), taken from in turn; a lane's weight is how many it may take a turn.
+    """Queues by lane (a uid), served in turn; a lane's weight is how many requests a turn has.
 
     Order within a lane is kept.
     """

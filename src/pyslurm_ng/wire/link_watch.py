@@ -1,10 +1,10 @@
 """Connections to a ZeroMQ socket that have proved nothing: how many, and how much they have sent.
 
-libzmq shows a message only when all of it is there, and bounds neither its connections nor the
-parts of a message. So its monitor tells of each connection, the kernel how many bytes came over
-it, and the first message with a good credential that it is no stranger's. When strangers have sent
-more than `MOST_STRANGE_BYTES` together, the one that sent most is cut; when there are more than
-`MOST_STRANGERS`, the oldest of the address with most.
+libzmq shows a message only when all of it is there. It bounds neither its connections nor the parts
+of a message. So its monitor reports each connection, the kernel reports how many bytes came over
+it, and the first message with a good credential shows that it is no stranger's. When strangers have
+sent more than `MOST_STRANGE_BYTES` together, the one that sent most is cut; when there are more
+than `MOST_STRANGERS`, the oldest of the address with most.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class LinkWatch:
             self._cut(next(one for one, at in self._strangers.items() if at == crowd))
 
     def proved(self, descriptor: int) -> None:
-        """A message with a good credential came over it: it is no stranger's."""
+        """Note that a message with a good credential came over a connection."""
         self._strangers.pop(descriptor, None)
 
     def closed(self, descriptor: int) -> None:
-        """It has ended."""
+        """Note that a connection has ended."""
         self._strangers.pop(descriptor, None)
 
     def look(self) -> int:
@@ -95,7 +95,7 @@ class LinkWatch:
     def _open(self, descriptor: int) -> socket.socket | None:
         """Return a socket object for libzmq's descriptor, to be detached; None if it is another's.
 
-        The number may have been given to something else since: then its port is not ours.
+        The number may belong to another file by now; then its port is not ours.
         """
         try:
             link = socket.socket(fileno=descriptor)

@@ -10,7 +10,7 @@ QUEUE = 4_096
 
 
 def bind_unix(path: str, mode: int) -> socket.socket:
-    """Return a bound Unix socket; a dead predecessor's is replaced, a living one's is not.
+    """Return a bound Unix socket; it replaces that of a process that has ended.
 
     Raises:
         OSError: EADDRINUSE when another process answers there, or as bind and mkdir do.
@@ -19,7 +19,7 @@ def bind_unix(path: str, mode: int) -> socket.socket:
     os.makedirs(directory or ".", mode=0o755, exist_ok=True)
     folder = os.open(directory or ".", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        # Addresses are limited to 107 bytes; through the descriptor only the name counts.
+        # Addresses have at most 107 bytes; with the directory's descriptor only the name counts.
         short = f"/proc/self/fd/{folder}/{name}"
         if os.path.lexists(path):
             _unlink_dead(short, path)

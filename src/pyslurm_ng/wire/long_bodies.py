@@ -1,4 +1,4 @@
-"""Requests with a long body, which are decoded in a thread so that the loop goes on meanwhile."""
+"""Requests with a long body, which a thread decodes so that the loop goes on."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class LongBodies:
 
     Args:
         lanes: an empty queue.
-        was_read: called on the loop with each call and what its reading raised, if anything.
-            Calls that are answered by then, or whose connection has ended, are left out.
+        was_read: called on the loop with each call and the exception that reading raised, if any.
+            Calls that are already answered or lost their connection are left out.
     """
 
     def __init__(

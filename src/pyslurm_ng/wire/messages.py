@@ -1,7 +1,7 @@
 """Every message of the wire, and the few that belong to no topic.
 
-Import from here: `message` and `reply` to register, `decode_request` and `decode_reply` to read,
-and it is certain that all rows are in the table.
+Import `message`, `reply`, `decode_request` and `decode_reply` from here: then all rows are in the
+table.
 """
 
 from typing import Annotated

@@ -4,7 +4,7 @@ The payload of a credential is ours: version, role, name, host, cluster, audienc
 of the body, as a msgpack array. munged keeps its own record of credentials seen, so replays are
 refused without a store here. A daemon role is believed only of uid 0 and SlurmUser.
 
-Commands import this module too, hence no msgspec here.
+Commands import this module, too, so it does not use msgspec.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ _CAUSES = {_EXPIRED: "expired", _REWOUND: "from_future", _REPLAYED: "replayed", 
 
 
 class MungeError(Exception):
-    """munge cannot be used or refuses; `cause` is a counter's name."""
+    """munge cannot be used, or refuses; `cause` is a counter's name."""
 
     def __init__(self, cause: str, text: str) -> None:
         super().__init__(text)
@@ -137,8 +137,8 @@ def decode(
 ) -> "tuple[bytes, int, int]":
     """Return (payload, uid, gid) of a credential.
 
-    `accept_used` lets expired and already seen ones pass, for job credentials: their payload has
-    times and a nonce of its own, and two processes of one host read the same one.
+    `accept_used` accepts expired and already seen credentials. Job credentials need that: two
+    processes of a host read the same one, and its payload has its own times and nonce.
     """
     if not credential.startswith(b"MUNGE:") or b"\0" in credential:
         raise MungeError("malformed_credential", "not a munge credential")

@@ -1,7 +1,7 @@
 """Messages of nodes that are cut off from the controller (node_loss=lease).
 
-Such a node asks another node, which asks the controller: the words travel signed, so that the node
-between them cannot change them.
+Such a node asks another node, which asks the controller. The messages are signed, so that the node
+between cannot change them.
 """
 
 from typing import Annotated
@@ -17,9 +17,9 @@ _Runs = Annotated[list[tuple[b.JobIdField, b.Count]], Meta(max_length=RUNS_AT_ON
 
 @message(kind="NodeWord", roles="node", max_bytes=1 << 20)
 class NodeWord(Struct, array_like=True, frozen=True):
-    """What a node that cannot reach the controller has to say to it, by way of another node.
+    """A node's message to a controller that it cannot reach, sent through another node.
 
-    `over` are (job, attempt) of runs that it was asked about and has nothing left of.
+    `over` are (job, attempt) of runs that it was asked about and that have left nothing there.
     """
 
     over: _Runs = []
@@ -27,7 +27,7 @@ class NodeWord(Struct, array_like=True, frozen=True):
 
 @reply("NodeWordHeard")
 class NodeWordHeard(Struct, frozen=True):
-    """The controller's answer: (job, attempt) of runs that the node was lost with."""
+    """The controller's answer: (job, attempt) of runs that were lost with the node."""
 
     epoch: int
     given_up: list[tuple[int, int]]
@@ -35,7 +35,7 @@ class NodeWordHeard(Struct, frozen=True):
 
 @message(kind="RelayWord", roles="node", max_bytes=(1 << 20) + (64 << 10))
 class RelayWord(Struct, array_like=True, frozen=True):
-    """A `NodeWord` with its sender's own credential for slurmctld: to a node, and on from there."""
+    """A `NodeWord` with its sender's own credential for slurmctld: to a node, which sends it on."""
 
     credential: Annotated[bytes, Meta(max_length=32 << 10)]
     body: Annotated[bytes, Meta(max_length=1 << 20)]

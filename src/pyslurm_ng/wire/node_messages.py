@@ -15,9 +15,9 @@ of the job is left on that node and no terminate order is needed for it.
 
 **Credentials** (`JobCredential`) say what may be started: signed by the controller
 (`wire.auth.CredentialSigner.sign_credential`), carried by LaunchBatch and PrepareJob, and given to
-srun in the reply to its CreateStep, which hands it to each node in `LaunchStep`. Everything used
-at a start comes from the credential; the request adds only what is the user's own business
-(argv, environment, files).
+srun in the reply to its CreateStep, which hands it to each node in `LaunchStep`. Everything used at
+a start comes from the credential; the request adds only what the user may choose (argv,
+environment, files).
 """
 
 from typing import Annotated
@@ -35,7 +35,7 @@ from pyslurm_ng.wire.table import message, reply
 ORDERS_AT_ONCE = 4_096
 REPORTS_AT_ONCE = 4_096
 ORDER_BYTES = 16 << 20
-"""Largest NodeOrders; a sender begins another message before it is reached."""
+"""Largest NodeOrders; a sender begins another message before this size is reached."""
 CREDENTIAL_LIFE_US = 120_000_000
 
 _Text = b.LineText
@@ -50,7 +50,7 @@ _TaskIds = Annotated[list[b.Count], Meta(max_length=1 << 20)]
 
 
 class HetComponent(Struct, array_like=True, frozen=True, gc=False):
-    """One component of a heterogeneous job, as its leader's script is told of it."""
+    """One component of a heterogeneous job, for the environment of its leader's script."""
 
     job_id: int
     job_name: str
@@ -178,10 +178,10 @@ class SignalJob(_Order, tag=3, frozen=True, array_like=True, gc=False):
 
 
 class TerminateJob(_Order, tag=4, frozen=True, array_like=True, gc=False):
-    """End what is left of a job here (SIGCONT, SIGTERM, after KillWait SIGKILL), run the epilog.
+    """End what is left of a job here (SIGCONT, SIGTERM, after KillWait SIGKILL) and run the epilog.
 
-    `flags` says why, for the line in the job's stderr; `force` skips the wait. The credential
-    tells the epilog whose job it was, on a node that never started anything of it.
+    `flags` says why, for the line in the job's stderr; `force` skips the wait. The credential tells
+    the epilog the job's user on a node that never started any of it.
     """
 
     job_id: b.JobIdField
@@ -258,7 +258,7 @@ class NodeReconfigure(Struct, array_like=True, frozen=True):
 
 @message(kind="NodeShutdown", roles="slurmctld", max_bytes=4096)
 class NodeShutdown(Struct, array_like=True, frozen=True):
-    """Leave; steps go on. One-way."""
+    """Stop slurmd; steps go on. One-way."""
 
     epoch: b.Amount
 
@@ -287,9 +287,8 @@ class DutyDone(_Report, tag=1, frozen=True, array_like=True, gc=False):
 class BatchEnded(_Report, tag=2, frozen=True, array_like=True, gc=False):
     """The script ended with wait status `status`.
 
-    `duty_id` is the launch's, which this report settles too; 0 when it was settled before.
-    `error` says why a script could not be started; its status is then as Slurm has it (0:53 for
-    files).
+    `duty_id` is the launch duty, which this report settles, too; 0 if it was settled before.
+    `error` says why a script could not be started; then the status is Slurm's (0:53 for files).
     """
 
     duty_id: b.Amount
@@ -316,7 +315,7 @@ class StepEnded(_Report, tag=3, frozen=True, array_like=True, gc=False):
 class JobTerminated(_Report, tag=4, frozen=True, array_like=True, gc=False):
     """Nothing of a job is left here and the epilog ran; settles the terminate duty.
 
-    Without a duty (0) it answers an order to end what the node should not have.
+    Without a duty (0) it answers an order to end a job that the node should not have.
     """
 
     duty_id: b.Amount
@@ -324,7 +323,7 @@ class JobTerminated(_Report, tag=4, frozen=True, array_like=True, gc=False):
 
 
 class LaunchFailed(_Report, tag=5, frozen=True, array_like=True, gc=False):
-    """A job could not be prepared or launched through no fault of its user.
+    """A job could not be prepared or launched, and its user did not cause that.
 
     With `drain` the node asks to be drained for that reason (a failed prolog does).
     """
@@ -349,7 +348,7 @@ Report = JobReport | NodeTrouble
 class NodeReports(Struct, array_like=True, frozen=True):
     """Reports of one node in order; the reply is `Done` when they are durable.
 
-    `sent_us` is the node's clock when they were sent, which the times in them are of; 0: not said.
+    `sent_us` is the time of sending by the node's clock, as are the times in them; 0: not given.
     """
 
     reports: Annotated[list[Report], Meta(max_length=REPORTS_AT_ONCE)]
@@ -357,9 +356,9 @@ class NodeReports(Struct, array_like=True, frozen=True):
 
 
 class RunningJob(Struct, array_like=True, frozen=True, gc=False):
-    """An attempt of a job that a node has processes of, or owes a report about.
+    """An attempt of a job of which a node has processes, or about which it owes a report.
 
-    `run_us` is for how long the node has known it, by a clock that cannot be set; -1: not known.
+    `run_us` is how long the node has known it, by a monotonic clock; -1: not known.
     """
 
     job_id: b.JobIdField
@@ -386,9 +385,9 @@ class RegisterNode(Struct, array_like=True, frozen=True):
 
 @reply("NodeRegistered")
 class NodeRegistered(Struct, frozen=True):
-    """It is known now. Open orders follow in NodeOrders.
+    """The node is registered. Open orders follow in NodeOrders.
 
-    What the node has and must not have, it is told to terminate by orders without a duty (0).
+    Orders without a duty (0) terminate jobs that the node should not have.
     """
 
     epoch: int
@@ -399,7 +398,7 @@ class NodeRegistered(Struct, frozen=True):
 
 @message(kind="Heartbeat", roles="node", max_bytes=4096)
 class Heartbeat(Struct, array_like=True, frozen=True):
-    """The node lives; one-way, or answered with `Done` for a node that has to know who hears it."""
+    """The node lives. One-way, or answered with `Done` if the node must know that it was heard."""
 
     load_hundredths: b.AmountOrNone = -1
     free_mem_mib: b.AmountOrNone = -1
@@ -411,7 +410,7 @@ class Heartbeat(Struct, array_like=True, frozen=True):
 
 
 class Program(Struct, frozen=True, forbid_unknown_fields=True):
-    """What some tasks run; no `tasks` means all that no other program names."""
+    """The program of some tasks; no `tasks` means all tasks that no other program names."""
 
     argv: _Argv
     tasks: _TaskIds = []
@@ -484,8 +483,8 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 class SendFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A block of a file for this node; the sender's uid must be the credential's.
 
-    Blocks of one file have the same `key` and come in order, each after the answer to the one
-    before. The first has the credential and says what file is meant; later ones have only data.
+    Blocks of one file have the same `key` and come in order, each after the answer to the previous
+    one. The first has the credential and names the file; later ones have only data.
     """
 
     key: _Key
@@ -504,7 +503,7 @@ class SendFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
 
 @reply("StepLaunched")
 class StepLaunched(Struct, frozen=True):
-    """The supervisor runs; that each task has begun comes over its connection to srun."""
+    """The supervisor runs. It tells srun over its own connection that each task has begun."""
 
     node: str
     pid: int
@@ -537,7 +536,7 @@ class PidList(Struct, frozen=True):
 
 @message(kind="StepStatus", roles="user", owner_rule="owner", max_bytes=4096)
 class StepStatus(Struct, frozen=True, forbid_unknown_fields=True):
-    """`sstat`: what the tasks of a running step have used so far on this node."""
+    """`sstat`: the usage so far of a running step's tasks on this node."""
 
     job_id: b.JobIdField
     step_id: b.JobIdField
@@ -545,7 +544,7 @@ class StepStatus(Struct, frozen=True, forbid_unknown_fields=True):
 
 @reply("StepUsage")
 class StepUsage(Struct, frozen=True):
-    """Usage up to now, and the processes it was taken from."""
+    """Usage up to now, and the processes that were measured."""
 
     node: str
     usage: Usage
@@ -554,7 +553,7 @@ class StepUsage(Struct, frozen=True):
 
 @message(kind="ShowNodeDaemon", roles="user", max_bytes=4096)
 class ShowNodeDaemon(Struct, frozen=True, forbid_unknown_fields=True):
-    """`scontrol show slurmd`: what a node daemon says of itself."""
+    """`scontrol show slurmd`: what a node daemon reports about itself."""
 
 
 @reply("NodeDaemonStatus")

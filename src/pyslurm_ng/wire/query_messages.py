@@ -1,4 +1,4 @@
-"""Looking and steering: what squeue, sinfo, scontrol, scancel and sdiag ask the controller.
+"""Queries and control: what squeue, sinfo, scontrol, scancel and sdiag ask the controller.
 
 Bulk replies carry `fields`, the names of the columns, and `records`, one blob of concatenated
 positional msgpack arrays in that order, so that the controller joins what it keeps packed and a
@@ -26,7 +26,7 @@ Settings = Annotated[dict[b.NameText, Text], msgspec.Meta(max_length=256)]
 
 
 class JobFilter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Which jobs are meant; every filter given must agree, an empty one agrees with all.
+    """Which jobs are meant: a job must agree with every filter; an empty filter agrees with all.
 
     `jobs` holds ids as typed: `27`, `27_3`, `27_[1-4]`, `30+1`. `states` are base states'
     numbers, `state_flags` bits of `JobFlag`; a job agrees with either. `not_uids` leaves out.
@@ -86,9 +86,9 @@ class ExplainJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class HolderShown(msgspec.Struct, frozen=True):
-    """What keeps nodes a job is to get: `kind` is job, planned or reservation.
+    """What keeps nodes that a job shall get: `kind` is job, planned or reservation.
 
-    `until_us` is 0 where the end is not known. `licenses` are what it keeps if it is not nodes.
+    `until_us` is 0 where the end is not known. `licenses` are kept instead of nodes.
     """
 
     kind: str
@@ -183,7 +183,7 @@ class ShowReservations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @message(kind="ShowAssociations", roles="user", max_bytes=1 << 20)
 class ShowAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Associations, QOS and users with limits and what counts against them; empty lists are all.
+    """Associations, QOS and users with limits and the usage that counts; empty lists mean all.
 
     `parts` are of assoc, qos and users.
     """
@@ -195,7 +195,7 @@ class ShowAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """What counts against limits; TRES by name, minutes used and minutes still promised."""
+    """Usage that counts against limits: TRES by name, minutes used and minutes still promised."""
 
     jobs: int = 0
     accruing: int = 0  # jobs that wait and gather age
@@ -257,7 +257,7 @@ class QosShown(msgspec.Struct, frozen=True):
 
 @reply("AssociationsShown")
 class AssociationsShown(msgspec.Struct, frozen=True):
-    """What of accounting the controller goes by; `tres` are all names, in order."""
+    """The accounting records that the controller uses; `tres` are all names, in order."""
 
     cluster_name: str
     tres: list[str]
@@ -268,7 +268,7 @@ class AssociationsShown(msgspec.Struct, frozen=True):
 
 @message(kind="ShowTopology", roles="user", max_bytes=1 << 20)
 class ShowTopology(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Lines of the network topology, of one node or switch or all, or all as topology.yaml."""
+    """Lines of the network topology: of one node or switch, of all, or all as topology.yaml."""
 
     node: Text = ""
     unit: Text = ""
@@ -318,9 +318,9 @@ class ConfigText(msgspec.Struct, frozen=True):
 class Diagnostics(msgspec.Struct, frozen=True):
     """Counters by name; `messages` rows are kind, count, total microseconds, and `users` alike.
 
-    `faults` has how often what cost one job, message or record only: see `base.faults`. `doors`
-    has what connections hold now, and what was refused since the start; `limited` rows are uid,
-    name and requests told to back off by `rl_enable`.
+    `faults` counts faults by kind, see `base.faults`. `doors` has what connections hold now, and
+    what was refused since the start. `limited` rows are uid, name, and requests that `rl_enable`
+    told to back off.
     """
 
     now_us: int
@@ -350,7 +350,7 @@ class BatchScript(msgspec.Struct, frozen=True):
 class CancelJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Cancel or signal jobs and steps in one request.
 
-    `filter.jobs` may name steps (`21.0`). `signal` 0 ends what it finds (TERM, then KILL);
+    `filter.jobs` may name steps (`21.0`). `signal` 0 ends the jobs and steps (TERM, then KILL);
     `flags` are CANCEL_* bits.
     """
 
@@ -414,7 +414,7 @@ class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @message(kind="RequeueJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
          audit=True)  # fmt: skip
 class RequeueJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """requeue and requeuehold; `incomplete` leaves out what is over."""
+    """requeue and requeuehold; `incomplete` leaves out jobs that are over."""
 
     request_id: RequestId
     jobs: Texts
@@ -436,7 +436,7 @@ class SuspendJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @message(kind="TopJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
          audit=True)  # fmt: skip
 class TopJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`scontrol top`: these first among the owner's pending jobs."""
+    """`scontrol top`: put these first among the owner's pending jobs."""
 
     request_id: RequestId
     jobs: Texts

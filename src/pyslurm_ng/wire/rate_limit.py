@@ -86,7 +86,7 @@ class RateLimit:
         return False
 
     def _keep_mark(self, uid: int, mark: int, most: int) -> None:
-        """Keep the mark of the user that asked last; that of the longest silent one makes room."""
+        """Keep the mark of the user that asked last; the mark that is unused longest makes room."""
         if len(self._marks) >= most:
             self._marks.popitem(last=False)
         self._marks[uid] = mark
@@ -100,5 +100,5 @@ class RateLimit:
         self._say(f"uid {uid} is over its limit of requests (rl_enable) with {kind}{more}")
 
     def reset(self) -> None:
-        """Begin counting anew; `sdiag --reset`."""
+        """Set all counts to zero; `sdiag --reset`."""
         self.refused.clear()

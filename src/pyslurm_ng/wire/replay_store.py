@@ -1,4 +1,4 @@
-"""Credentials that were used: none is accepted twice."""
+"""Used credentials: none is accepted twice."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ class ReplayStore:
 
     With a path, nonces are also appended to that file (no fsync: a token outlives a process,
     not a reboot), so that a restarted daemon still refuses what its predecessor took. If the disk
-    takes no nonces, no request is refused, since memory has them: the fault is noted, nothing more
-    is appended behind what may be half a record, and each minute the file is tried anew as a whole.
+    takes no nonces, requests are still accepted, since memory has the nonces. The fault is counted.
+    Nothing is appended after what may be half a record; instead the whole file is written again
+    each minute.
     """
 
     _RECORD = struct.Struct(">I16s")
@@ -72,7 +73,7 @@ class ReplayStore:
         return self._count
 
     def _forget(self, minute: int) -> None:
-        """Drop what has passed; rewrite the file when that empties much of it."""
+        """Drop expired nonces; rewrite the file if that empties much of it."""
         self._minute = minute
         old = [until for until in self._by_minute if until < minute]
         for until in old:
@@ -124,7 +125,7 @@ class ReplayStore:
         self._try_rewrite()
 
     def _rewrite(self, path: str) -> None:
-        """Put all of memory into a new file in place of the old one, or leave that; OSError."""
+        """Replace the file by one with all nonces in memory; on OSError the old one stays."""
         new = f"{path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         descriptor = os.open(new, flags, 0o600)

@@ -1,18 +1,18 @@
-"""Fair shares of a daemon's sockets and memory: what each user holds, and which must wait.
+"""Fair shares of a daemon's sockets and memory: what each user holds, and which users must wait.
 
 A *holder* is a uid, the administrators and daemons together (`PRIVILEGED`), or the strangers
-together (`STRANGERS`: TCP connections that have not proved anything yet). Bytes are counted when
-they have arrived; a length that a frame merely declares reserves nothing.
+together (`STRANGERS`: TCP connections that have not proved anything yet). Bytes count when they
+have arrived; the length that a frame declares reserves nothing.
 
 * **Bytes in flight** of a holder are its unfinished frames and its requests without an answer.
-  Its share is the users' room divided by the holders that hold any. Over its share a holder's
+  Its share is the users' room divided by the number of holders with any. Over its share a holder's
   frames are received one at a time, and none while its waiting requests alone fill the share.
 * **Connections**: when there is no more room, a newcomer that has fewer takes the place of a
   connection of the holder that has most. Administrators have further places of their own.
 * **Strangers** hold at most `MAX_UNAUTHENTICATED_BYTES` each. When there are too many, the oldest
   of the address that has most goes.
-* **Open calls** (allocations, steps) and **unread answers** have a bound per holder; what is over
-  it is told to come back (`BACKOFF`).
+* **Open calls** (allocations, steps) and **unread answers** have a bound per holder; calls beyond
+  it are told to come back (`BACKOFF`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STRANGERS = -2
 
 @dataclass(frozen=True, slots=True)
 class ShareLimits:
-    """Bounds of one server; `users_bytes` and `share_floor` are bytes that have arrived."""
+    """Bounds of one server; `users_bytes` and `share_floor` count bytes that have arrived."""
 
     connections: int = 16_384
     connections_per_uid: int = 4_096
@@ -43,7 +43,7 @@ class ShareLimits:
 
 
 class Connection(Protocol):
-    """What shares know of a connection."""
+    """What `Shares` needs of a connection."""
 
     address: str
 
@@ -59,7 +59,7 @@ class Connection(Protocol):
 
 
 class TooMany(Exception):
-    """There is no place for one more connection; the text says whose."""
+    """There is no place for one more connection; the text says for which user."""
 
 
 class Holder:
@@ -69,7 +69,7 @@ class Holder:
         partial_bytes: of unfinished frames.
         waiting_bytes: of whole requests without an answer.
         held: connections that are not read from until there is room.
-        going: the one connection that may receive although the share is used up.
+        going: the one connection that may receive though the share is used up.
     """
 
     __slots__ = (
@@ -188,7 +188,7 @@ class Shares:
         most = max(users, key=lambda holder: len(holder.connections), default=None)
         if most is None:
             return
-        # The administrators' number is no measure of what they may have.
+        # Administrators may have more, so they are not compared.
         has = len(newcomer.connections) if newcomer.lane >= 0 else 0
         if len(most.connections) <= has + 1:
             raise TooMany("too many connections")
@@ -244,7 +244,7 @@ class Shares:
             self.let_go(holder)
 
     def let_go(self, holder: Holder) -> None:
-        """Resume held connections of a holder as far as its share allows."""
+        """Resume a holder's waiting connections as far as its share allows."""
         if not holder.held:
             return
         share = self.share_of(holder)

@@ -2,8 +2,9 @@
 
 Each node's stepd connects to srun's port and says HELLO with the first half of the key from
 LaunchStep, srun answers WELCOME with the second, then both send frames. Any process can connect to
-srun's port, and any process can have it when srun has died: neither side takes or gives anything
-before it has seen the other's half. Nothing here is heavy to import: srun and stepd start fast.
+srun's port, and after srun's death any process can open that port. So neither side sends or accepts
+anything before it has seen the other's half. Nothing here is heavy to import: srun and stepd start
+fast.
 
 Frame: 12 bytes of head, big-endian: type (u8), flags (u8, 0), reserved (u16), task (u32, global
 task id or ALL), length (u32); then the body.
@@ -83,8 +84,7 @@ FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
     PING: ("PING", BOTH, 0, 0, ()),
     PONG: ("PONG", BOTH, 0, 0, ()),
 }
-"""By type: name, sender, fewest and most bytes of the body, ranges of its numbers. `Frames` checks
-them, so its users need no checks of their own.
+"""By type: name, sender, least and most bytes of the body, ranges of numbers; `Frames` checks all.
 """
 
 EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
@@ -92,11 +92,11 @@ EXIT_OUT_OF_MEMORY, EXIT_ENDS_STEP = 1, 2
 
 
 class BadStepFrame(Exception):
-    """What came is not one of our frames; the connection cannot be used after this."""
+    """The bytes are not one of our frames; the connection cannot be used after this."""
 
 
 def halves(key: bytes) -> "tuple[bytes, bytes]":
-    """Return what stepd shows of a step's key, and what srun does."""
+    """Return the halves of a step's key that stepd and srun show."""
     return key[: len(key) // 2], key[len(key) // 2 :]
 
 
@@ -143,7 +143,7 @@ def window(body: bytes) -> "tuple[int, int]":
 
 
 def check_body(kind: int, body: bytes) -> None:
-    """Raise BadStepFrame unless a body is as long, and its numbers as large, as its type allows."""
+    """Raise BadStepFrame unless length and numbers of a body are within the bounds of its type."""
     name, _, least, most, ranges = FRAMES[kind]
     if not least <= len(body) <= most:
         allowed = f"{least}" if least == most else f"{least} to {most}"
@@ -178,7 +178,7 @@ class Frames:
     def feed(self, data: "bytes | bytearray | memoryview") -> "list[tuple[int, int, bytes]]":
         """Return the frames (type, task, body) that `data` completes.
 
-        What came before a malformed frame counts: it is returned, and the next call raises.
+        Frames before a malformed one are returned; then the next call raises.
 
         Raises:
             BadStepFrame: a type we do not know or that the other side does not send, a body that

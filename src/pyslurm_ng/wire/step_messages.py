@@ -1,9 +1,9 @@
-"""Steps and allocations: what srun and salloc ask of the controller once there is a job.
+"""Steps and allocations: what srun and salloc ask of the controller when there is a job.
 
 `CreateStep` and `AllocateJob` (wire.job_messages) stay open: their answers come one after the
 other on the same request, the last when the step or the allocation is over. A command that loses
-the connection asks again with the same request id and is given the same step or job. While the
-connection of an allocation is away for longer than a grace period, the job is ended.
+the connection asks again with the same request id and is given the same step or job. If the
+connection of an allocation is lost for longer than a grace period, the job is ended.
 
     CreateStep  -> StepWaiting*, StepGranted, StepOver
     AllocateJob -> JobAccepted, AllocationGranted, JobNotice*, AllocationOver
@@ -18,7 +18,7 @@ from pyslurm_ng.model import bounds as b
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 MOST_STEP_NAMES = 65536
-"""Node names of one message: more tasks are not placed one by one, nor do more nodes fail at once.
+"""The most node names of one message: more tasks are never placed singly.
 
 A million of them took the controller 10 ms to decode.
 """
@@ -54,7 +54,7 @@ class CreateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_onl
     gpus: b.ListText = ""
     gpus_per_node: b.ListText = ""
     gpus_per_task: b.ListText = ""
-    tres_per_task: b.ListText = ""  # `gres/shard=1`: what is neither CPU nor GPU
+    tres_per_task: b.ListText = ""  # `gres/shard=1`: resources other than CPUs and GPUs
     node_list: b.HostListText = ""
     exclude: b.HostListText = ""
     task_nodes: _Names = []
@@ -120,7 +120,7 @@ class StepOver(msgspec.Struct, frozen=True):
 
 @message(kind="CompleteStep", roles="user", owner_rule="owner", rate="change", max_bytes=4 << 20)
 class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """srun could not launch on `nodes`: nothing of the step runs there, no report will come."""
+    """srun could not launch on `nodes`: nothing of the step runs there, and no report will come."""
 
     request_id: RequestId
     job_id: b.JobIdField
@@ -131,7 +131,7 @@ class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @message(kind="AskFileCredential", roles="user", owner_rule="owner", rate="read", max_bytes=4096)
 class AskFileCredential(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What sbcast needs to write files on the nodes of a job."""
+    """Ask for what sbcast needs to write files on a job's nodes."""
 
     job_id: b.JobIdField
 
@@ -147,7 +147,7 @@ class FileCredential(msgspec.Struct, frozen=True):
 
 
 class GrantedComponent(msgspec.Struct, frozen=True):
-    """What a job has, or one component of a heterogeneous one.
+    """What a job, or one component of a heterogeneous job, has.
 
     `cpus_per_node` and `tasks_per_node` are in the repeat form; `end_us` is 0 for no limit.
     """
@@ -190,7 +190,7 @@ class JobNotice(msgspec.Struct, frozen=True):
 
 @reply("AllocationOver", max_bytes=65536)
 class AllocationOver(msgspec.Struct, frozen=True):
-    """The allocation ended, or the job before it got one."""
+    """The allocation ended, or the job ended before it got one."""
 
     job_id: int
     state: int

@@ -4,15 +4,15 @@ A plain `asyncio.Protocol` (`wire.connection`): many requests may be outstanding
 each answered when its `Call` is, in any order, so that the writer can release replies after their
 batch is durable without a task per request. Replies of one loop turn leave in one write.
 
-Bounds, all of them in `StreamLimits`: fair shares of connections, bytes in flight, open calls and
-unread answers (`wire.shares`); requests outstanding per connection; requests waiting per uid; time
-for the first request and for a whole frame; a least rate for a frame that has begun and for a
-reply that is being read.
+`StreamLimits` holds all bounds. Connections, bytes in flight, open calls and unread answers are
+shared fairly (`wire.shares`). Outstanding requests are bounded for each connection, waiting
+requests for each uid. The first request and a whole frame have a time limit. A frame that has begun
+and a reply that is being read have a least rate.
 
-Requests are decoded and handed over in turn between uids (`wire.lanes`), some milliseconds' worth
-per turn of the loop; administrators and daemons have a lane of their own. Long bodies are checked
-and decoded in a thread, one at a time and again in turn, so that they may be answered after
-shorter ones that came later over the same connection.
+Requests are decoded and handed over in turn between uids (`wire.lanes`), for some milliseconds in
+each turn of the loop. Administrators and daemons have a separate lane. A thread checks and decodes
+long bodies, one at a time and again in turn. So they may be answered after shorter requests that
+came later over the same connection.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Handler = Callable[[Call], None]
 
 
 def limits_here() -> StreamLimits:
-    """Return the usual bounds, fewer connections where the limit of open files wants it."""
+    """Return the usual bounds, with fewer connections if the limit of open files requires it."""
     usual = StreamLimits()
     return replace(usual, connections=open_files.connections(usual.connections))
 
@@ -68,13 +68,13 @@ class StreamServer:
     """Listens, authenticates, checks and hands requests to `handler`.
 
     Args:
-        handler: called on the loop with each admitted `Call`; it must not block. What it raises
-            is a bug: the peer gets "internal error", and the loop's exception handler the rest.
+        handler: called on the loop with each admitted `Call`; it must not block. If it raises, that
+            is a bug: the peer gets "internal error", the loop's exception handler the traceback.
         audience: this receiver's name in credentials: slurmctld, slurmdbd, slurmd:NODE.
         host: this host's name.
         service_uid: SlurmUser; with uid 0 the holder of role admin.
         authenticator: for TCP and for issuing tokens; None serves Unix sockets only.
-        roles_of: further roles of a user (operator, admin) by accounting records.
+        roles_of: further roles of a user (operator, admin), from accounting records.
         limits: bounds.
         faults: counts unexpected errors of one connection; the loop's exception handler is told
             where there is none.
@@ -141,8 +141,8 @@ class StreamServer:
     async def close(self) -> None:
         """Stop listening, cut every connection, remove our Unix sockets."""
         loop = asyncio.get_running_loop()
-        # A socket that was accepted just now becomes a connection two turns of the loop later,
-        # and asyncio loses it if its server is closed by then.
+        # An accepted socket becomes a connection two turns of the loop later. asyncio loses it if
+        # its server is closed before.
         for listener in self._listeners:
             loop.remove_reader(listener)
         for turn in range(6):
@@ -173,7 +173,8 @@ class StreamServer:
             server = await loop.create_server(
                 lambda: Connection(self, loop), sock=listener, backlog=ACCEPTED_A_TURN
             )
-        # asyncio takes one number for what it accepts in a turn and for what the kernel keeps.
+        # asyncio uses one number for both: how many it accepts in a turn and how many the kernel
+        # keeps.
         listener.listen(QUEUE)
         self._servers.append(server)
         self._listeners.append(listener)
@@ -219,7 +220,7 @@ class StreamServer:
             asyncio.get_running_loop().call_exception_handler({"message": text, "exception": error})
 
     def ended(self, call: Call) -> None:
-        """Give back what an answered call held."""
+        """Give back the room of an answered call."""
         holder = call.holder
         if call.stays_open:
             holder.open_calls -= 1
@@ -260,7 +261,7 @@ class StreamServer:
             asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Hand over a few milliseconds' worth of requests, uid by uid."""
+        """Hand over requests for a few milliseconds, uid by uid."""
         self._turn_due = False
         loop = asyncio.get_running_loop()
         until = loop.time() + TURN_S
@@ -313,7 +314,7 @@ class StreamServer:
         call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
 
     def _fail(self, call: Call, error: BaseException) -> None:
-        """Answer a request that met a bug, and tell of it."""
+        """Answer a request that met a bug, and report the bug."""
         if not call.is_answered:
             call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
         self.fault(f"{call.kind} of {call.holder} was answered with an error", error)

@@ -1,6 +1,6 @@
-"""One daemon asking another over a stream: slurmctld its slurmdbd, slurmd a controller's files.
+"""One daemon asks another over a stream: slurmctld asks slurmdbd, slurmd asks another node.
 
-Unlike a command, a daemon signs with its own identity (its role, not a uid) and lives on a loop.
+Unlike a command, a daemon signs with its own identity (its role, not a uid) and runs on a loop.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class StreamLink(asyncio.Protocol):
             self._waiting.pop(sequence, None)
 
     def close(self) -> None:
-        """End the connection; what waits fails."""
+        """End the connection; waiting requests fail."""
         if self._transport is not None:
             self._transport.abort()
 
@@ -125,7 +125,7 @@ class StreamLink(asyncio.Protocol):
         try:
             self._parser.feed(data)
         except (BadFrame, MessageError):
-            # What a daemon of ours never sends; nothing after it can be trusted.
+            # Our daemons never send this; nothing after it can be trusted.
             self.close()
 
     def _take(self, kind: str, flags: int, sequence: int, _: object, body: bytes) -> None:

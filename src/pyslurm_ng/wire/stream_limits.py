@@ -11,7 +11,7 @@ from pyslurm_ng.wire.shares import ShareLimits
 class StreamLimits(ShareLimits):
     """Bounds of one server; rates in bytes per second.
 
-    `frame_s` is for one request from its first byte to its last, without the time for which we
+    `frame_s` is the time for one request from its first byte to its last, less the time in which we
     did not read.
     """
 

@@ -2,9 +2,9 @@
 
 A message without a row cannot be decoded, and a row cannot be made unless the schema bounds
 itself: no untyped or recursive fields, no floats, every number with a range, every text and
-container with a largest length, nesting of at most `MAX_DEPTH` (wire.field_bounds). So nothing
-behind the decoder meets a value that it need not expect, there is no generic "build it first,
-look later" step, and the schema is checked once, when the module is imported.
+container with a largest length, nesting of at most `MAX_DEPTH` (wire.field_bounds). So code after
+the decoder meets only values that it expects. The schema is checked once, when the module is
+imported.
 
 Concrete messages live by topic in `*_messages.py`; `wire.messages` imports them all.
 """
@@ -51,12 +51,12 @@ class MessageError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """What is known about one kind before its first byte is decoded.
+    """What is known about one kind of message before its first byte is decoded.
 
-    `max_bytes` limits the body, `max_lean_bytes` what of it is neither script nor environment nor
-    another byte string: what has to be taken apart. `is_changing` says that the message carries a
-    `request_id` of `REQUEST_ID_BYTES` under which the daemon remembers its reply, `stays_open`
-    that it is answered when what it asked for is over.
+    `max_bytes` limits the body. `max_lean_bytes` limits the body without scripts, environments and
+    other byte strings: the part that is parsed. `is_changing` says that the message has a
+    `request_id` of `REQUEST_ID_BYTES`, with which the daemon remembers its reply. `stays_open` says
+    that the last answer comes when the allocation or step is over.
     """
 
     kind: str
@@ -131,7 +131,7 @@ def message(
 
 
 def reply(kind: str, *, max_bytes: int = 256 << 20) -> Callable[[StructType], StructType]:
-    """Register a reply. Only its size is limited: a reply is read by who asked a trusted daemon."""
+    """Register a reply. Only its size is limited, because its reader has asked a trusted daemon."""
 
     def register(struct: StructType) -> StructType:
         _add(
@@ -216,7 +216,7 @@ def _decode(found: MessageRow, body: bytes | memoryview) -> msgspec.Struct:
         if not found.is_reply:
             check_body(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        # ValidationError is a DecodeError; its text names the place and what was expected there.
+        # ValidationError is a DecodeError; its text names the place and the expected value.
         text = str(error).splitlines()[0][:300]
         refused = refusal(found.schema, text)
         if refused:

@@ -60,7 +60,7 @@ def _check_names(names: list[str]) -> None:
 
 
 def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
-    """Create what is missing in the accounts table; return what to print about it."""
+    """Create missing rows of the accounts table; return the lines to print."""
     table = schema.accounts
     known = {
         row.name: row
@@ -107,7 +107,7 @@ def insert_association(
 ) -> int:
     """Create an association, or bring a deleted one back under its old id; return the id.
 
-    The caller loads the tree anew before it looks for what was inserted.
+    The caller loads the tree again before it looks for the new association.
     """
     lineage = above["lineage"] + (f"0-{user}/" if user else f"{account}/")
     row: Row = {
@@ -138,7 +138,7 @@ def insert_association(
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
-    """Change accounts' own fields, their associations, and where they hang."""
+    """Change accounts' fields, their associations, and their parents."""
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
     names = _selected(change, where)
@@ -229,7 +229,7 @@ def _selected(change: Change, where: Words) -> list[str]:
 
 
 def delete(change: Change, where: Words, _: Words) -> None:
-    """Remove accounts with everything below them, on the clusters named or all."""
+    """Remove accounts with everything below them, on the named clusters or on all."""
     if not where.items:
         raise RefusedError(" Need account name to delete.")
     names = _selected(change, where)
@@ -297,7 +297,7 @@ def check_defaults(tree: Tree, doomed: set[int]) -> None:
 
 
 def remove_associations(change: Change, ids: list[int]) -> None:
-    """Mark associations as deleted: their jobs stay, and controllers learn of it by version."""
+    """Mark associations as deleted: their jobs stay, and controllers learn it from the version."""
     table = schema.associations
     for first in range(0, len(ids), 500):
         change.connection.execute(

@@ -1,4 +1,4 @@
-"""One change of accounting under way: who makes it, what it has done, what it will print."""
+"""One change of accounting in progress: its user, its transaction and its output."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Row = dict[str, Any]
 
 
 class RefusedError(Exception):
-    """A change that is not made; `lines` go to stderr (or stdout with `is_output`), exit 1."""
+    """A refused change; `lines` go to stderr (or stdout with `is_output`), exit 1."""
 
     def __init__(self, *lines: str, is_output: bool = False) -> None:
         super().__init__(lines[0])
@@ -49,7 +49,7 @@ class Actor:
 
 @dataclass(slots=True)
 class Change:
-    """One change under way: the transaction and what it will print."""
+    """One change in progress: the transaction and its output."""
 
     database: Database
     connection: sa.Connection
@@ -60,7 +60,7 @@ class Change:
     changed: int = 0
 
     def stamp(self, is_new: bool = False) -> Row:
-        """Return the columns that say when and with which version a row was changed."""
+        """Return the columns for the time and version of a row's change."""
         row: Row = {"modified_us": self.now_us, "version": self.version}
         if is_new:
             row |= {"created_us": self.now_us, "is_deleted": 0}
@@ -80,10 +80,10 @@ class Change:
         )
 
     def clusters(self, words: Words) -> list[tuple[int, str]]:
-        """Return the clusters named by `Clusters`, all of them if none is.
+        """Return the clusters that `Clusters` names, all if it names none.
 
         Raises:
-            RefusedError: one does not exist, or there is none at all.
+            RefusedError: a cluster does not exist, or there is none at all.
         """
         table = schema.clusters
         rows = self.connection.execute(
@@ -107,7 +107,7 @@ class Change:
         return Tree(self.connection, cluster_id)
 
     def qos_ids(self) -> dict[str, int]:
-        """Return the QOS there are, by name."""
+        """Return all QOS by name."""
         table = schema.qos
         rows = self.connection.execute(
             sa.select(table.c.name, table.c.id).where(table.c.is_deleted == 0)
@@ -118,7 +118,7 @@ class Change:
 def actor_of(connection: sa.Connection, uid: int, name: str, is_service: bool) -> Actor:
     """Return the rights of a user; root and SlurmUser (`is_service`) are administrators.
 
-    A coordinator of an account coordinates the accounts below it too.
+    A coordinator of an account also coordinates the accounts below it.
     """
     level = connection.execute(
         sa.select(schema.users.c.admin_level).where(
@@ -150,12 +150,12 @@ def require_operator(under_way: Change, what: str) -> None:
 
 
 def refuse_denied() -> RefusedError:
-    """Return Slurm's refusal of a change to things that are not one's own to change."""
+    """Return Slurm's refusal of a change for which the user lacks the rights."""
     return RefusedError(" Error with request: Access/permission denied")
 
 
 def require_idle(under_way: Change, association_ids: Iterable[int]) -> None:
-    """Refuse to remove associations that have jobs, and list these."""
+    """Refuse to remove associations that have jobs, and list those jobs."""
     ids = list(association_ids)
     jobs = schema.jobs
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""sacctmgr add, modify and delete cluster; how a controller's first contact registers one."""
+"""sacctmgr add, modify and delete cluster; registration by a controller's first contact."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from pyslurm_ng.dbd.admin.words import Words
 
 
 def delete(change: Change, where: Words, _: Words) -> None:
-    """Drop what `sacctmgr show problem` lists of rows set aside, of all or the named clusters.
+    """Delete the rows set aside that `sacctmgr show problem` lists, of all or the named clusters.
 
     Raises:
-        RefusedError: no right, another condition than Clusters, no such cluster, or no problem.
+        RefusedError: no rights, a condition other than Clusters, no such cluster, or no problem.
     """
     if not change.actor.is_administrator:
         raise RefusedError(" Only administrators may delete problems")

@@ -96,7 +96,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
 
 
 def delete(change: Change, where: Words, _: Words) -> None:
-    """Remove QOS, and from every list of an association."""
+    """Remove QOS, also from the lists of all associations."""
     require_operator(change, "delete QOS")
     if not where.items:
         raise RefusedError(" Need QOS name to delete.")
@@ -142,7 +142,7 @@ def _selected(change: Change, where: Words) -> list[Row]:
 
 
 def _columns(change: Change, row: Row, words: Words) -> Row:
-    """Return the columns that `words` give a QOS.
+    """Return the columns of a QOS that `words` set.
 
     Raises:
         RefusedError: a bad value.

@@ -1,7 +1,7 @@
-"""sacctmgr add, modify and delete resource: licences of other servers.
+"""sacctmgr add, modify and delete resource: licences of licence servers.
 
 A cluster may use a share of a resource, in percent or, with flag Absolute, a count; all shares
-together are no more than there is. A controller sees its share as licence NAME@SERVER.
+together are at most the total. A controller sees its share as licence NAME@SERVER.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
 
 
 def _clusters(change: Change, words: Words) -> list[tuple[int, str]]:
-    """Return the clusters that are named; none if none is."""
+    """Return the named clusters; [] if none is named."""
     return change.clusters(words) if words.values("Clusters") else []
 
 
@@ -171,7 +171,7 @@ def _created(change: Change, name: str, server: str, words: Words) -> Row:
     """Make a resource and return it.
 
     Raises:
-        RefusedError: its name cannot be, or type or count is missing.
+        RefusedError: its name is not allowed, or type or count is missing.
     """
     if any(char in _NOT_IN_NAMES or not char.isprintable() for char in name + server):
         raise RefusedError(f" Bad resource name '{name}@{server}'")
@@ -200,7 +200,7 @@ def _give(change: Change, resource_id: int, cluster_id: int, share: int) -> None
 
 
 def _columns(words: Words) -> Row:
-    """Return the columns that words give a resource.
+    """Return the columns of a resource that words set.
 
     Raises:
         RefusedError: a bad value.

@@ -1,4 +1,4 @@
-"""What jobs and steps ask for, hold and use, as the TRES texts of the accounting tables.
+"""Requests, allocations and usage of jobs and steps as the TRES texts of accounting tables.
 
 Texts are `name=amount` lists: memory in MiB for requests and allocations; in usage columns
 CPU time in milliseconds and sizes in bytes, as Slurm's data parser gives them.

@@ -1,12 +1,12 @@
-"""Journal batches into rows: everything of one message and its cursor in one transaction.
+"""Journal batches to rows: all rows of one message and its cursor in one transaction.
 
 Exactly once: the cursor is read inside the transaction, frames at or before it are skipped, and
-rows are written by their unique keys. Nothing is remembered between transactions, so a rolled
-back one leaves no trace. Within one, the rows of all jobs concerned are read first, the events
-are applied to them as plain dicts, and what changed is written by executemany.
+rows are written by their unique keys. Nothing is kept between transactions, so a rolled back one
+leaves no trace. A transaction first reads the rows of all its jobs, then applies the events to them
+as plain dicts, and writes the changed rows by executemany.
 
-No event can stop the others: a batch that the database refuses is halved until the event is
-found that it refuses alone. That one is set aside (`store_problems`), and the cursor goes on.
+No event can stop the others: if the database refuses a batch, it is halved until the one event is
+found that it refuses. That event is set aside (`store_problems`), and the cursor goes on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyslurm_ng.dbd.lengths import fit
 from pyslurm_ng.model.events import AnyEvent
 
 MOST_PROBLEMS = 10_000
-"""Only so many are kept, the newest: rows that are never read must not fill the database."""
+"""The most that are kept, the newest: rows that are never read must not fill the database."""
 
 Note = Callable[[Problem, BaseException | None], None]
 
@@ -48,14 +48,14 @@ def ingest(
     Sequences may jump where the journal itself has a gap (after a repair).
 
     Args:
-        note: told of each event that is set aside, with the error if it is fresh.
+        note: called for each event that is set aside, with the error if it is new.
 
     Returns:
         epoch and sequence of the cursor afterwards, and the number of events that were new.
 
     Raises:
         GapError: `after` is later than the cursor, so frames between are missing.
-        SQLAlchemyError: the database cannot be used now; what was sent may be sent again.
+        SQLAlchemyError: the database cannot be used now; the controller may send the same again.
     """
     told = note or _untold
     try:
@@ -105,7 +105,7 @@ def _together(
 def _apart(
     database: Database, cluster_id: int, journal_id: str, after: int, frame: Frame, note: Note
 ) -> tuple[int, int, int]:
-    """Store one frame event by event; those that cannot be stored are set aside."""
+    """Store one frame event by event; events that cannot be stored are set aside."""
     with database.write() as connection:
         at, fresh = _fresh(connection, cluster_id, journal_id, after, [frame])
         if not fresh:
@@ -152,7 +152,7 @@ def _store(
     events: Sequence[AnyEvent],
     texts: dict[str, Any],
 ) -> None:
-    """Write the rows of some events; `texts` keeps scripts for the jobs that come after them."""
+    """Write the rows of some events; `texts` keeps scripts for later jobs."""
     session = Session(database, connection, cluster_id)
     session.texts = texts
     job_ids: dict[int, None] = {}

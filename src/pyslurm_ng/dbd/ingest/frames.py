@@ -1,4 +1,4 @@
-"""Records of a journal as they arrive: decoded event by event where one of them is odd."""
+"""Records of a journal as they arrive; if one cannot be decoded whole, event by event."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from pyslurm_ng.model.events import AnyEvent, decode_batch
 
 RECORD_CHARACTERS = 16_384
-"""What is kept of an event that could not be stored."""
+"""An event that could not be stored, as it is kept."""
 ERROR_CHARACTERS = 1_000
 
 _raw_decoder = msgspec.msgpack.Decoder(list[msgspec.Raw])
@@ -18,9 +18,9 @@ _ARRAY_OF_ONE = b"\x91"
 
 
 class NewerRecordError(Exception):
-    """The controller is newer than this slurmdbd: its journal has events unknown here.
+    """The controller is newer than this slurmdbd: its journal has events that are unknown here.
 
-    Nothing is set aside for that. The controller keeps its journal until slurmdbd is updated.
+    Nothing is set aside then. The controller keeps its journal until slurmdbd is updated.
     """
 
 
@@ -36,7 +36,7 @@ class Problem(NamedTuple):
 
 
 class Frame:
-    """One journal record: its position, its events, and what of it is no event."""
+    """One journal record: its position, its events, and the parts that are no event."""
 
     __slots__ = ("checksum", "epoch", "events", "problems", "sequence")
 
@@ -82,7 +82,7 @@ def decode_frame(
 
 
 def problem_of(sequence: int, event: AnyEvent, error: str) -> Problem:
-    """Return the problem that an event made."""
+    """Return the problem with an event."""
     return Problem(
         sequence,
         event.time_us,
@@ -94,7 +94,7 @@ def problem_of(sequence: int, event: AnyEvent, error: str) -> Problem:
 
 
 def _decode_apart(frame: Frame, payload: bytes, error: Exception) -> None:
-    """Decode the events of a record one by one; those that cannot be are problems."""
+    """Decode the events of a record one by one; undecodable ones become problems."""
     try:
         raws = _raw_decoder.decode(payload)
     except msgspec.DecodeError:

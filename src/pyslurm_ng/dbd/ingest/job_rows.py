@@ -1,4 +1,4 @@
-"""What each job and step event does to the rows of its job."""
+"""How each job and step event changes the rows of its job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.model.usage import usage_columns
 
 PENDING_RANGES = "_pending"
-"""Key of a row under which an array's waiting tasks are kept parsed until `finish`."""
+"""Key of a row that holds an array's waiting tasks, parsed, until `finish`."""
 
 SUBMISSION_COLUMNS = (
     "original_sluid", "array_job_id", "array_task_id", "array_tasks", "array_max_tasks",
@@ -37,15 +37,15 @@ SUBMISSION_COLUMNS = (
     "mcs_label", "exclusive", "oversubscribe", "segment_size", "script_hash", "environment_hash",
     "submit_us", "eligible_us", "reason",
 )  # fmt: skip
-"""What a requeued job's new row and an array task's row take over."""
+"""Columns that a requeued job's new row and an array task's row copy."""
 
 _RUN_COLUMNS = (
     "attempt", "requeue_count", "state", "flags", "reservation", "derived_exit_code",
     "suspend_start_us",
 )  # fmt: skip
-"""What the record of a run that was resized takes over besides."""
+"""Further columns that the new record of a resized run copies."""
 
-# Every job waits for these; sacct tells what else one waited for before it started.
+# Every job waits for these; sacct shows any other reason that a job had before it started.
 _USUAL_REASONS = (Reason.NONE, Reason.Priority, Reason.Resources)
 
 _KEPT_BY_REQUEUE = (JobState.NODE_FAIL, JobState.PREEMPTED, JobState.FAILED, JobState.TIMEOUT)
@@ -57,7 +57,7 @@ _NEEDS_STEPS = (
 
 
 def collect_ids(event: ev.AnyEvent, job_ids: dict[int, None], step_jobs: dict[int, None]) -> None:
-    """Note the jobs an event concerns, and those of which it needs the open steps."""
+    """Collect the jobs that an event concerns, and the jobs whose open steps it needs."""
     job_id = getattr(event, "job_id", None)
     if job_id is not None:
         job_ids[job_id] = None
@@ -80,7 +80,7 @@ def apply(session: Session, event: ev.AnyEvent) -> bool:
 
 
 def finish(row: Row) -> None:
-    """Turn what a session keeps parsed back into text, before a row is written."""
+    """Turn the parsed values of a row back into text before it is written."""
     pending = row.pop(PENDING_RANGES, None)
     if pending is not None:
         limit = f"%{row['array_max_tasks']}" if row["array_max_tasks"] and pending else ""
@@ -136,7 +136,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
 
 
 def _partition(session: Session, names: str) -> Partition | None:
-    """Return the first of the partitions named, whose defaults a job has until it starts."""
+    """Return the first named partition; a job has its defaults until it starts."""
     return session.partitions.get(names.partition(",")[0])
 
 
@@ -292,7 +292,7 @@ def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc
 
 
 def _resized(session: Session, event: ev.JobResized) -> None:
-    """Close what is known of the job so far; what it holds from now on is another record."""
+    """Close the job's record; what it holds from now on is a new record."""
     old = session.job(event.job_id)
     if old is None:
         return
@@ -336,7 +336,8 @@ def _completing(session: Session, event: ev.JobCompleting) -> None:
         return
     state = JobState(event.state)
     if row["end_us"] and row["state"] == state.name:
-        # Told by a controller that had lost it and knows it from here; the first words were fuller.
+        # A controller that lost the job and learnt of it from here sends this; the first event held
+        # more.
         return
     _add_suspended(row, event.time_us)
     if event.flags & JobFlag.REQUEUED and state not in _KEPT_BY_REQUEUE:
@@ -387,7 +388,7 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
     _close_steps(session, old, event.time_us)
     row = session.new_job(event.job_id)
     row.update({name: old[name] for name in SUBMISSION_COLUMNS})
-    # What the run before had is shown until the next one starts, as `scontrol show job` does.
+    # The previous run's values are shown until the next run starts, as `scontrol show job` does.
     row.update({name: old[name] for name in ("nodes_allocated", "cpus_allocated")})
     row["tres_allocated"] = old["tres_allocated"]
     sluid = sluid_number(event.time_us, event.job_id)
@@ -462,7 +463,7 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
 
 
 def _times_moved(session: Session, event: ev.TimesMoved) -> None:
-    """Move the runs that are not over; what has ended stays as it was told then."""
+    """Move the runs that are not over; runs that have ended keep their times."""
     for job_id in event.job_ids:
         row = session.job(job_id)
         if row is None or row["end_us"]:
@@ -506,7 +507,7 @@ def _uid(value: int) -> int:
 
 
 def _reason(reason: int) -> str:
-    """Return the reason sacct remembers: not those that every job waits for."""
+    """Return the reason that sacct keeps: none of those that every job waits for."""
     return "None" if reason in _USUAL_REASONS else reason_text(reason)
 
 

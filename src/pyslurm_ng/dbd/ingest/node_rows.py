@@ -1,4 +1,4 @@
-"""What configuration and node events do: node names, outages, the cluster's TRES over time."""
+"""How configuration and node events change rows: node names, outages, the cluster's TRES."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
         for node_id, name in session.node_names.items()
         if node_id not in session.gone_nodes
     }
-    # The model keeps ids by name, numbers new nodes upwards and never gives a number twice; so
-    # must this, or allocations would show the wrong names.
+    # The model keeps ids by name, numbers new nodes upwards and never uses a number twice. This
+    # must do the same, or allocations would show the wrong names.
     next_id = max(session.node_names, default=-1) + 1
     named = {spec.name for spec in event.nodes}
     rows = [(node_id, name, 1) for name, node_id in ids.items() if name not in named]
@@ -174,7 +174,7 @@ def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
 
 
 def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
-    """A registration that takes a node out of service, or brings one back, shows as an event."""
+    """Record an event if a registration takes a node out of service or brings one back."""
     name = session.node_names.get(event.node_id, f"node-id-{event.node_id}")
     if event.state == NodeState.DOWN or event.flags & (NodeFlag.DRAIN | NodeFlag.INVALID_REG):
         _end(session, name, event.time_us)

@@ -65,7 +65,7 @@ class Session:
                 self.steps[key] = dict(found._mapping)
 
     def new_job(self, job_id: int) -> Row:
-        """Return a fresh row that is now the job's current one; an older one stops being it."""
+        """Return a new row that replaces the job's current one."""
         older = self.jobs.get(job_id)
         if older is not None:
             older["is_last"] = 0
@@ -85,7 +85,7 @@ class Session:
         return row
 
     def step(self, job_index: int, step_id: int, component: int = -1) -> Row:
-        """Return a step's row, to be changed in place, made if it is new."""
+        """Return a step's row, to be changed in place; a new step gets a new row."""
         key = (job_index, step_id, component)
         row = self.steps.get(key)
         if row is None:
@@ -100,7 +100,7 @@ class Session:
         return [row for key, row in self.steps.items() if key[0] == job_index and not row["end_us"]]
 
     def upsert(self, table: sa.Table, keys: Sequence[str], rows: Sequence[Row]) -> None:
-        """Insert or update rows; what is too long for a column is cut in them."""
+        """Insert or update rows; texts that are too long for a column are cut."""
         fit(table, rows, self.database.row_bytes)
         self.database.upsert(self.connection, table, keys, rows)
 

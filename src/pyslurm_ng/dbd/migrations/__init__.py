@@ -1,7 +1,7 @@
 """Schema changes: numbered modules, forward only, each safe to run again.
 
 A migration may be killed at any statement (MySQL commits each DDL statement by itself), so every
-one looks before it changes. The number is recorded after the last statement; a store with a
+migration checks before it changes. The number is recorded after the last statement; a store with a
 higher number than this program knows is refused.
 """
 

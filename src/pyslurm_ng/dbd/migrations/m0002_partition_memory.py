@@ -1,4 +1,4 @@
-"""Default memory of partitions: what a job asks for that names no amount (ReqMem, ReqTRES)."""
+"""Default memory of partitions, for jobs that name no amount (ReqMem, ReqTRES)."""
 
 import sqlalchemy as sa
 

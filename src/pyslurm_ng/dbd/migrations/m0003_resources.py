@@ -1,4 +1,4 @@
-"""Resources: licences of other servers, and which cluster may use how much of them."""
+"""Resources: licences of licence servers, and how many of them each cluster may use."""
 
 import sqlalchemy as sa
 

@@ -1,4 +1,4 @@
-"""Several records of one run: each time a job gives up nodes, what it has left is a new one."""
+"""Several records of one run: a job that gives up nodes goes on in a new record."""
 
 import sqlalchemy as sa
 
@@ -26,7 +26,7 @@ def upgrade(connection: sa.Connection) -> None:
 def _move(connection: sa.Connection) -> None:
     columns = [column.name for column in schema.jobs.columns]
     kept = schema.jobs.to_metadata(sa.MetaData(), name=_KEPT)
-    kept.indexes.clear()  # their names are those of the table that is still there
+    kept.indexes.clear()  # they have the names of the table that still exists
     kept.drop(connection, checkfirst=True)
     kept.create(connection)
     connection.execute(kept.insert().from_select(columns, sa.select(schema.jobs)))

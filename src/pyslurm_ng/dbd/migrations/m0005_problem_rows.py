@@ -1,4 +1,4 @@
-"""Rows that could not be stored, and the checksum of the newest record that is."""
+"""Rows that could not be stored, and the checksum of the newest stored record."""
 
 import sqlalchemy as sa
 
