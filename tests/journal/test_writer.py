@@ -406,7 +406,7 @@ def test_a_follower_behind_the_oldest_record_is_told(room: Room) -> None:
     """Removed records are not skipped silently."""
     room.write([b"%d" % number for number in range(20)], segment_bytes=300)
     room.segments()[0].unlink()
-    with pytest.raises(CursorLost, match="record 1 is not kept any more"):
+    with pytest.raises(CursorLost, match="record 1 is no longer kept"):
         Follow(room.layout.journal, 0).read(20)
 
 

@@ -81,7 +81,7 @@ class Follow:
         if not before:
             oldest = segments[0].first_sequence if segments else 0
             raise CursorLost(
-                f"{self._directory}: record {wanted} is not kept any more, the oldest is {oldest}"
+                f"{self._directory}: record {wanted} is no longer kept; the oldest is {oldest}"
             )
         self._open(segments, before[-1])
 

@@ -48,7 +48,7 @@ def page(found: Comparison, title: str) -> str:
         _bars(found.users),
         "<h2>How many jobs waited at most so long</h2>",
         _distribution(found),
-        _table("Users, who gains most first", found.users),
+        _table("Users, largest gain first", found.users),
         _table("Accounts", found.accounts),
         _table("Partitions", found.partitions),
     ]

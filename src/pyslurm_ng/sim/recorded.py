@@ -215,7 +215,7 @@ class _Reader:
         if waiting_on:
             found.notes.append(
                 f"{plural(waiting_on, 'job')} still waiting at the end: left out, since "
-                "nobody knows how long they would have run"
+                "it is not known how long they would have run"
             )
         if cluster.job_index.pending:
             waiting = {self._key(cluster.jobs[one])[0] for one in cluster.job_index.pending}

@@ -75,7 +75,7 @@ def commands() -> None:
     type=click.IntRange(1, 4096),
     default=1,
     show_default=True,
-    help="Number of node daemons; each pretends to be a host of its own.",
+    help="Number of node daemons; each acts as a separate host.",
 )
 @click.option(
     "--cpus",

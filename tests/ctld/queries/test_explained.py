@@ -165,7 +165,7 @@ def test_the_reason_of_a_partition_that_is_gone() -> None:
     scene.apply([ev.PartitionDeleted(scene.now_us, "gpu")])
     scene.run_pass()
     assert scene.shown(job)[0] == "PartitionDown"
-    assert scene.sentences(job) == ["partition gpu does not exist any more"]
+    assert scene.sentences(job) == ["partition gpu no longer exists"]
 
 
 def test_private_jobs_have_no_names() -> None:

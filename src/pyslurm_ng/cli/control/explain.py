@@ -87,7 +87,7 @@ def _waiting(one: "Explained", times: Dates) -> "Iterator[str]":
         what = "Earliest" if one["reason"] == "BeginTime" else "Expected"
         yield f"  {what} start: {_moment(one, one['start_us'], times)}{nodes}{guess}"
     elif one["sooner"] or any(item["kind"] == "limit" for item in one["holders"]):
-        yield "  Expected start: not known; nobody behind a limit is promised a time"
+        yield "  Expected start: not known; a job behind a limit is promised no time"
     in_the_way = [item for item in one["holders"] if item["kind"] != "limit"]
     what = "licences" if any(item["licenses"] for item in in_the_way) else "nodes"
     for heading, items in (

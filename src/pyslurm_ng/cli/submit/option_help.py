@@ -118,7 +118,7 @@ HELP = {
     "external-launcher": (
         "flag",
         0,
-        "step that spans the nodes with all resources and consumes none, for MPI launchers of their own",
+        "step that spans the nodes with all resources and consumes none, for external MPI launchers",
     ),
     "extra": ("text", 0, "free text; filters on node Extra when extra_constraints is set"),
     "extra-node-info": (

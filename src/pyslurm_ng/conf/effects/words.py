@@ -80,7 +80,7 @@ _CONTROLLER = Words(
         rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate rl_table_size zmq_port
     """),
     differs={
-        "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can run nothing any more",
+        "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
         "fence_timeout": f"{_NOT_SLURMS}seconds for one run of fence_program, 60 by default",
         "node_lease": f"{_NOT_SLURMS}seconds after which a node that is cut off ends what was "
         "given up with it",

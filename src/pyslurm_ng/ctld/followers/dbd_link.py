@@ -180,8 +180,8 @@ class DbdLink:
                     self._say(f"slurmdbd: {error}")
                 except (JournalError, OSError) as error:
                     self._say(f"slurmdbd: cannot read the journal: {error}")
-                except Exception as error:  # noqa: BLE001 - noted; the link begins anew
-                    self._faults.note("accounting", "the link to slurmdbd begins anew", error)
+                except Exception as error:  # noqa: BLE001 - counted; the link is opened again
+                    self._faults.note("accounting", "the link to slurmdbd is opened again", error)
                 finally:
                     link.close()
                     if self.is_connected:

@@ -111,7 +111,7 @@ def _lost_runs(cluster: Cluster, event: ev.LostRunsChanged) -> str:
     parts = [
         f"run {attempt} on {nodes} is over: {proof}"
         if proof
-        else f"run {attempt} was lost with {nodes}, nobody knows whether it is over"
+        else f"run {attempt} was lost with {nodes}, it is not known whether it is over"
         for (attempt, proof), nodes in lines.items()
     ]
     return f"JobId={event.job_id} {'; '.join(parts)}"

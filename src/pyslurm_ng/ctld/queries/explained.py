@@ -251,12 +251,12 @@ def _lost_runs(job: Job) -> list[str]:
 
 
 def _suspended(cluster: Cluster, job: Job, sees: Sees) -> str:
-    """Return by whom a job is suspended and when it goes on."""
+    """Return what suspended a job and when it goes on."""
     if job.suspended_by == SUSPENDED_BY_GANG:
         return "it takes turns with jobs that share its cores, and has its next turn soon"
     other = cluster.jobs.get(job.suspended_by)
     if job.suspended_by <= 0 or other is None:
-        return f"it is suspended by an operator, who lets it go on: scontrol resume {shown_id(job)}"
+        return f"it is suspended by an operator; to go on: scontrol resume {shown_id(job)}"
     name = f"job {shown_id(other)} of {other.user_name}" if sees(other) else "a job"
     return f"{name} of higher priority has preempted it; it goes on when that is over"
 
@@ -264,18 +264,18 @@ def _suspended(cluster: Cluster, job: Job, sees: Sees) -> str:
 def _hold(cluster: Cluster, job: Job) -> str:
     """Return which user held a job and which users may release it."""
     if job.reason == Reason.JobHoldMaxRequeue:
-        return f"it is held: {_failed_launches(job)}; an administrator lets it go"
+        return f"it is held: {_failed_launches(job)}; an administrator may release it"
     if job.reason == Reason.ReservationDeleted:
-        return "it is held since its reservation is gone; its user or an administrator lets it go"
+        return "it is held: its reservation is gone; its user or an administrator may release it"
     if job.reason == Reason.JobHeldAdmin:
         if job.reason_text:
-            return f"it is held ({job.reason_text}); an administrator lets it go"
-        return "it is held by an administrator, who alone lets it go"
+            return f"it is held ({job.reason_text}); an administrator may release it"
+        return "it is held by an administrator; only an administrator may release it"
     if job.flags & JobFlag.SPECIAL_EXIT:
-        return "it is held since its run ended in a special way; its user lets it go"
+        return "it is held since its run ended in a special way; its user may release it"
     if job.flags & JobFlag.REQUEUE_HOLD:
-        return "it was put back into the queue and is held; its user lets it go"
-    return "it is held by its user, who lets it go"
+        return "it was requeued and is held; its user may release it"
+    return "it is held by its user, who may release it"
 
 
 def _failed_launches(job: Job) -> str:
@@ -336,7 +336,7 @@ def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees:
     other = cluster.jobs.get(split_off.get(term.task_id, term.job_id))
     name = f"{term.job_id}_{term.task_id}" if term.task_id != NO_VAL else str(term.job_id)
     if other is None:
-        return f"job {name} is not known any more"
+        return f"job {name} is no longer known"
     if not sees(other):
         return f"job {name} is not over, or not as it has to be"
     if term.task_id == NO_VAL and (split_off or other.array_pending):
@@ -450,7 +450,7 @@ def _reservations(cluster: Cluster, job: Job, now_us: int) -> list[str]:
     for name in job.request.reservation.split(",") if job.request.reservation else ():
         item = cluster.reservations.get(name)
         if item is None:
-            lines.append(f"its reservation {name} does not exist any more")
+            lines.append(f"its reservation {name} no longer exists")
         elif item.start_us > now_us:
             lines.append(f"its reservation {name} begins in {minutes(item.start_us - now_us)}")
         elif job.request.time_min_min < NO_VAL and "FLEX" not in item.flags:

@@ -276,7 +276,7 @@ def _end_text(event: ev.JobCompleting | ev.JobEnded, *, has_run: bool) -> str:
     if state == JobState.TIMEOUT:
         why = "its time limit was over"
     elif event.reason == Reason.DependencyNeverSatisfied:
-        why = "its dependency could not be met any more"
+        why = "its dependency could no longer be met"
     elif state == JobState.DEADLINE:
         why = "its deadline had come" if has_run else "it could not be over by its deadline"
     elif state == JobState.OUT_OF_MEMORY:

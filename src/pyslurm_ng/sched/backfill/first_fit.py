@@ -176,7 +176,7 @@ class _Pass:
                 partition = self.snapshot.partitions.get(name)
                 if partition is None:
                     self.plan.waits[job.job_id] = Wait(
-                        Reason.PartitionDown, f"partition {name} does not exist any more"
+                        Reason.PartitionDown, f"partition {name} no longer exists"
                     )
                     continue
                 try:

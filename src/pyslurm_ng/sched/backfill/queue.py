@@ -239,5 +239,5 @@ class Queue:
 
 
 def _without_partition(job: Waiting) -> Wait:
-    text = f"partition {','.join(job.partitions)} does not exist any more"
+    text = f"partition {','.join(job.partitions)} no longer exists"
     return Wait(Reason.PartitionDown, text)

@@ -78,13 +78,13 @@ def _choice(need: Need) -> list[str]:
         words.append("all with the same of several features")
     if need.contiguous:
         words.append("side by side")
-    with_whom = {
-        "USER": "jobs of its user",
-        "MCS": "jobs of its label",
-        "TOPO": "nobody, in units of its own,",
+    sharing = {
+        "USER": "shared with jobs of its user only",
+        "MCS": "shared with jobs of its label only",
+        "TOPO": "in leaf switches or blocks without other jobs",
     }
     if need.sharing:
-        words.append(f"shared with {with_whom[need.sharing]} only")
+        words.append(sharing[need.sharing])
     return words
 
 

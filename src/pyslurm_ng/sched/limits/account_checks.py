@@ -56,10 +56,10 @@ class AccountChecks:
         """Return what a job lacks to be anybody's."""
         known = self._assoc_ids
         if known is not None and job.assoc_id and job.assoc_id not in known:
-            text = f"account {job.account} is not {job.user_name}'s any more"
+            text = f"account {job.account} is no longer {job.user_name}'s"
             return Wait(Reason.InvalidAccount, text)
         if job.qos and job.qos not in self._qos:
-            return Wait(Reason.InvalidQOS, f"QOS {job.qos} does not exist any more")
+            return Wait(Reason.InvalidQOS, f"QOS {job.qos} no longer exists")
         least = self._thresholds.get(job.qos)
         if least is not None and self._fairshare.get(job.assoc_id, 1.0) < least:
             text = (
