@@ -1,4 +1,4 @@
-"""What all commands that show or control share: the controller, rows, error lines."""
+"""What the commands that show or control share: the controller, rows, error lines."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print a line on stderr, after what was printed on stdout."""
+    """Print a line on stderr, after earlier output on stdout."""
     sys.stdout.flush()
     sys.stderr.write(text + "\n")
 
@@ -44,8 +44,8 @@ def read_conf(command: str, *more_keys: str) -> "dict[str, str]":
 def connect(conf: "dict[str, str]") -> "Client":
     """Return a client of the controller; it connects with the first request.
 
-    The garbage collector is switched off: a command makes records and leaves, and looking through
-    ten thousand of them for cycles took half the time of a long listing.
+    The garbage collector is switched off: a command makes records and exits, and a search for
+    cycles among ten thousand of them took half the time of a long listing.
     """
     import gc
 
@@ -73,7 +73,7 @@ def uid_of(text: str) -> int:
 
 
 def user_name(uid: int) -> str:
-    """Return the name of a uid, or the number where it has none."""
+    """Return the name of a uid, or the number if it has none."""
     import pwd
 
     try:
@@ -94,7 +94,7 @@ _for_yaml: "list[bytes] | None" = None  # pieces of a JSON document; None: writt
 
 
 def take_yaml(given: "dict[str, str]") -> None:
-    """Let --yaml be --json whose documents are written as YAML."""
+    """Treat --yaml as --json with documents that are written as YAML."""
     global _for_yaml
     _for_yaml = None
     if "yaml" in given:
@@ -103,7 +103,7 @@ def take_yaml(given: "dict[str, str]") -> None:
 
 
 def write_bytes(output: bytes) -> None:
-    """Write rendered text to stdout behind what was printed before."""
+    """Write rendered text to stdout after earlier output."""
     if _for_yaml is not None:
         _for_yaml.append(output)
         if not output.endswith(b"\n}\n"):

@@ -1,7 +1,7 @@
-"""Where options and words of commands do less than in Slurm; each of it is refused by name.
+"""Options and words of commands that do less than in Slurm; each is refused by name.
 
-Nothing here is loaded by a command: the refusals stand where values are read. The compatibility
-table and the manual pages are written from this, and tests run each row.
+Commands do not load this: the refusals are where values are read. The compatibility table and the
+manual pages are generated from it, and tests run each row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPTIONS: dict[str, str] = {
 """By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""
 
 LIKE_SLURM = {"sacct": ("qos",), "squeue": ("qos",), "scancel": ("qos",)}
-"""Commands whose option of that name, another one, takes all that Slurm's takes."""
+"""Commands with another option of that name, which takes all that Slurm's takes."""
 
 SCONTROL: dict[str, str] = {
     "create": "partition and reservation; node is refused",

@@ -1,10 +1,10 @@
-"""Names of files: a job's with defaults filled in, and where we are."""
+"""Names of a job's files with defaults filled in, and of the working directory."""
 
 import os
 
 
 def current_directory() -> str:
-    """Return the directory by the name the user knows it by; a removed one by its last name."""
+    """Return the working directory by the user's name for it; if it was removed, its last name."""
     name = os.environ.get("PWD", "")
     try:
         here = os.stat(".")

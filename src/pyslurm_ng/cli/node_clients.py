@@ -12,9 +12,9 @@ _WAIT_S = 2.0
 def node_clients(
     command: str, conf: "dict[str, str]", controller: Client, names: str
 ) -> "list[tuple[str, Client]]":
-    """Return connections to the daemons of a host list, or, without one, to all of this host.
+    """Return connections to the daemons of a host list, without one to all of this host.
 
-    Leaves with exit 1 when there is none.
+    Exits with 1 if there is none.
     """
     try:
         reply = controller.call("ShowNodes", {"nodes": names, "flags": SHOW_ALL})

@@ -21,12 +21,12 @@ def entry(row: "Row", value: str, purpose: str) -> "list[str]":
 
 
 def table(rows: "Iterable[tuple[str, str]]") -> str:
-    """Return commands or the like, a line or more for each, with what they are for."""
+    """Return lines about commands or other words, with the purpose of each."""
     return "\n".join(line for head, purpose in rows for line in _beside(f"  {head}", purpose))
 
 
 def _beside(head: str, purpose: str) -> "list[str]":
-    """Return the lines of one entry: its head, and what it is for in the right column."""
+    """Return the lines of one entry: its head, and its purpose in the right column."""
     lines = [head] if len(head) >= _LEFT else []
     left = " " * _LEFT if lines else f"{head:<{_LEFT}}"
     for word in purpose.split():
@@ -38,18 +38,17 @@ def _beside(head: str, purpose: str) -> "list[str]":
 
 
 def is_about(name: str) -> bool:
-    """Return whether an option only tells about the command."""
+    """Return whether an option only prints something about the command."""
     return name.startswith(_ABOUT)
 
 
 def option_list(
     command: str, rows: "Iterable[Row]", same: "Mapping[str, str]", hidden: "Collection[str]"
 ) -> str:
-    """Return the options of a command that shows or controls; those about the command itself come
-    last.
+    """Return the lines for a command's options; options about the command itself come last.
 
     Args:
-        same: names that mean another option; their letters stand with that.
+        same: names that mean another option; their letters are listed with that option.
         hidden: options that are not implemented.
     """
     from pyslurm_ng.cli.option_purposes import PURPOSES

@@ -1,7 +1,7 @@
 """The words of a command line by getopt_long's rules; one reader for all commands.
 
-Long names may be abbreviated while unique; values stand behind `=` or in the next word; letters may
-be joined; `--` ends the options.
+Long names may be abbreviated while unique. Values follow `=` or are the next word. Letters may be
+joined. `--` ends the options.
 """
 
 TYPE_CHECKING = False
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Row: TypeAlias = Sequence[Any]
-    """Long name, short letter or "", NONE, REQUIRED or OPTIONAL; what follows is the command's."""
+    """Long name, short letter or "", NONE, REQUIRED or OPTIONAL; the rest is the command's."""
     Pair: TypeAlias = tuple[str, str | None]
 
 NONE, REQUIRED, OPTIONAL = 0, 1, 2
@@ -129,7 +129,7 @@ def _letters(
 
 
 def suggestions(word: str, by_name: "Mapping[str, Row]") -> str:
-    """Return the long options that a word begins, one a line, `=` behind one that needs a value.
+    """Return the long options that begin with a word, one a line; those with a value end in `=`.
 
     This is what `--autocomplete` prints for a shell's completion; `-`, `--` and nothing begin all.
     """

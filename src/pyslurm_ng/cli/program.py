@@ -1,4 +1,4 @@
-"""How commands that show or control read their command line; all of them do it alike."""
+"""How commands that show or control read their command line."""
 
 import os
 import sys
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 class Given(dict[str, str]):
-    """Options by long name, the last one counting; a switch that is set has the value "".
+    """Options by long name; the last one counts, and a switch that is set has the value "".
 
-    pairs: (long name, value) as they came, for options that count or add up.
+    pairs: (long name, value) in order, for options that count or add up.
     """
 
     pairs: "tuple[tuple[str, str], ...]" = ()
@@ -27,7 +27,7 @@ class Given(dict[str, str]):
 
 
 class Program:
-    """A command's name, options and what it answers to without asking any daemon.
+    """A command's name, its options, and the texts that it prints without asking any daemon.
 
     Args:
         options: rows of long name, letter or "", and whether it takes an argument.
@@ -35,10 +35,10 @@ class Program:
         same: names that mean another option.
         environment: (variable, long name), read before the command line.
         refused: options that are known, but not implemented.
-        no_effect: options that are taken, so that scripts go on, and named as without effect.
-        opposites: pairs of which only the last one given counts.
+        no_effect: options that are accepted, so that scripts go on, and named as without effect.
+        opposites: pairs of options; only the last one given counts.
         tells: options that print a text and end the command.
-        operands: what stands behind the options, as --help shows it.
+        operands: the words after the options, as --help shows them.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class Program:
     def read(self, argv: "list[str]") -> "tuple[Given, list[str]]":
         """Return the options and the operands.
 
-        Leaves with a line on stderr for options that cannot be read, and with 0 after --help,
-        --version and what else only asks for a text.
+        Exits with a line on stderr for options that cannot be read, and with 0 after --help,
+        --version and other options that ask for a text.
         """
         try:
             found, operands = split_words(argv, self.by_name, self.by_letter, mixed=True)
@@ -93,7 +93,7 @@ class Program:
         return given, operands
 
     def _choose_document(self, given: Given) -> None:
-        """Let --yaml be --json written as YAML, in the one layout there is."""
+        """Treat --yaml as --json written as YAML, in the only layout."""
         for name in ("json", "yaml"):
             if given.get(name) == "list":
                 _end(f"Possible data_parser plugins:\ndata_parser/{DATA_PARSER}\n")
@@ -124,7 +124,7 @@ class Program:
         return f"Usage: {self.name} [OPTIONS] {self._operands}".rstrip() + f"\n{self.option_list()}"
 
     def option_list(self) -> str:
-        """Return the options that work, a line for each, with what they are for."""
+        """Return the options that work, a line for each, with their purposes."""
         from pyslurm_ng.cli.option_lists import option_list
 
         return option_list(self.name, self.by_name.values(), self.same, self.refused)
@@ -138,25 +138,25 @@ class Program:
         fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
 
     def check_cluster(self, given: "Mapping[str, str]", own: str) -> None:
-        """Let -M name only the cluster that slurm.conf describes; leave otherwise."""
+        """Exit if -M names another cluster than slurm.conf."""
         wrong = foreign_cluster(given.get("clusters", ""), own)
         if wrong:
             fail(cluster_unknown(self.name, wrong))
 
 
 def foreign_cluster(wanted: str, own: str) -> str:
-    """Return the first cluster of a list that is not this one, "" where there is none."""
+    """Return the first cluster of a list that is not this one; "" if there is none."""
     known = (own.lower(), "all")
     return next((name for name in split_list(wanted) if name.lower() not in known), "")
 
 
 def cluster_unknown(command: str, name: str) -> str:
-    """Return the line about a cluster that is not ours, whether or not there is one."""
+    """Return the line about a cluster that is not ours; it need not exist."""
     return f"{command}: error: --clusters={name}: other clusters are not supported yet"
 
 
 def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:
-    """Show once, or with --iterate again and again under a line with the time."""
+    """Show once, or with --iterate repeatedly, each time below a line with the time."""
     if interval is None:
         return show()
     if not interval.isdigit() or len(interval) > 9 or not int(interval):

@@ -97,7 +97,7 @@ def _answer(
 
 
 def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
-    """Yield (part of the answer, jobs) as they come; leaves when the daemon refuses."""
+    """Yield (part of the answer, jobs) as they come; exits when the daemon refuses."""
     from pyslurm_ng.wire.client import SlurmError
 
     try:
@@ -231,7 +231,7 @@ def _set_units(context: "Context", given: "dict[str, str]", request: "dict[str, 
 
 
 def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[Chosen]":
-    """Return the fields to print; `usual` takes the place of what other options stand for."""
+    """Return the fields to print; `usual` is used unless options choose others."""
     if "format" in given:
         text = given["format"]
     elif usual:

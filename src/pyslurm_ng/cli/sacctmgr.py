@@ -167,7 +167,7 @@ def assignments(words: "list[str]", verb: str) -> "tuple[list[list[str]], list[l
 
 
 def _match(word: str, table: "Any") -> str:
-    """Return what a word, or its beginning, stands for; plurals count."""
+    """Return the entity that a word or its beginning means; plurals are allowed."""
     wanted = word.lower()
     for name, meaning in table:
         if wanted in (name, name + "s"):
@@ -195,7 +195,7 @@ def _agreed() -> bool:
 
 
 def _interactive(session: Session) -> int:
-    """Read commands until `exit`; the last one's exit code is ours."""
+    """Read commands until `exit`; return the exit code of the last one."""
     code = 0
     history = ""
     while True:

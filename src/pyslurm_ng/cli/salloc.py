@@ -71,7 +71,7 @@ def _find(name: str) -> str:
 
 
 def rings(settings: "Mapping[str, str]", waited_s: float) -> bool:
-    """Return whether the terminal's bell is to ring: by default after a long wait."""
+    """Return whether the terminal's bell shall ring: by default after a long wait."""
     return "no-bell" not in settings and ("bell" in settings or waited_s > _LONG_WAIT_S)
 
 
@@ -225,7 +225,7 @@ class _Salloc:
                 self._is_interactive = False
 
     def _pass_on(self, child: int) -> None:
-        """Signals are the command's business; Ctrl-C reaches it through the terminal anyway."""
+        """Leave signals to the command; Ctrl-C reaches it through the terminal."""
         for number in self._signals.take():
             if number in (SIGHUP, SIGTERM, SIGQUIT):
                 self._kill(child, number)

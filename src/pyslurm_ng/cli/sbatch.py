@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 NO_SCRIPT_LIMIT = 64 << 20
-"""More than this is not even read; the controller's own limit is max_script_size."""
+"""The most that is read; the controller's limit is max_script_size."""
 MOST_TRIES = 15
 _LEAD = "Batch job submission failed"
 _TOO_LONG = "Pathname of a file, directory or other parameter too long"
@@ -61,7 +61,7 @@ def _run(options: Options, argv: "list[str]") -> int:
         from pyslurm_ng.cli.submit.het_options import split_groups
 
         groups, operands = split_groups(options, operands)
-        # What is about the submission itself may stand behind any component.
+        # Options about the submission itself may follow any component.
         pairs += [pair for group in groups for pair in group if pair[0] in _OF_THE_WHOLE]
     settings = {name: value or "" for name, value in pairs}
     script, path = _script(settings.get("wrap"), operands)
@@ -131,7 +131,7 @@ def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
 
 
 def _find(name: str) -> str:
-    """Return the full path of a script: here, or where PATH says."""
+    """Return the full path of a script, in this directory or in PATH."""
     here = os.path.normpath(os.path.join(current_directory(), name))
     if "/" in name or os.path.exists(name):
         return here
@@ -156,7 +156,7 @@ def _read(path: str, name: str) -> bytes:
 
 
 def _at_most(fd: int) -> bytes:
-    """Return what can be read, b"" for a directory."""
+    """Return the content of a file; b"" for a directory."""
     parts = []
     size = 0
     while size <= NO_SCRIPT_LIMIT:
@@ -238,13 +238,13 @@ def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
 
         if tries == 1:
             say("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying")
-        # The refused attempt has told the controller nothing; a new one needs a new id.
+        # The refused attempt changed nothing in the controller; a new attempt needs a new id.
         fields.pop("request_id", None)
         sleep(tries)
 
 
 def _test(client: "Client", request: "dict[str, Any]", quiet: bool) -> int:
-    """`--test-only`: say when and where the job would start; components each by itself."""
+    """`--test-only`: print when and where the job, or each component, would start."""
     try:
         found = client.call("TestJob", {"request": request})
     except SlurmError as problem:

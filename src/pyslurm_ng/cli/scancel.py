@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 MOST_IDS = 1 << 12
-"""Of one message; slurmctld hears others between two of them."""
+"""The most of one message; slurmctld serves others between two of them."""
 
 OPTIONS = (
     ("account", "A", REQUIRED),
@@ -175,7 +175,7 @@ def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
 def _asked(
     client: "Client", job_filter: "dict[str, Any]", signal: int, flags: int
 ) -> "dict[str, Any]":
-    """Ask for all that is to be cancelled, of a very long list a part at a time."""
+    """Ask to cancel all jobs, in parts if the list is very long."""
     jobs = job_filter.get("jobs") or []
     reply: dict[str, Any] = {"count": 0, "errors": [], "done": []}
     for first in range(0, max(1, len(jobs)), MOST_IDS):
@@ -223,8 +223,8 @@ def _report_errors(
 ) -> int:
     """Print what was not done; return the exit code.
 
-    A job that is over or unknown is what a user wants that only ends it, so only -v speaks of it. A
-    signal, an answer to a question or a step's end was for something that had to be there.
+    If a job shall only end, one that is over or unknown is no error, so only -v reports it. A
+    signal, an answer to a question or the end of a step needs a job that exists.
     """
     from pyslurm_ng.base.error_numbers import Errno
 

@@ -133,7 +133,7 @@ def _switch(session: Session, name: str) -> int:
 
 
 def _action(name: str) -> "Action":
-    """Return what a command does; its module is loaded when it is used."""
+    """Return the action of a command; its module is loaded when it is used."""
     if name in _OWN:
         return _OWN[name]
     if name == "show":

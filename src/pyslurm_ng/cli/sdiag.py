@@ -177,7 +177,7 @@ def _backfill(reply: "dict[str, Any]") -> "list[str]":
     return lines
 
 
-# Rows are (number of a message or user, name, calls, microseconds in all).
+# Rows are (number of a message or user, name, calls, total microseconds).
 
 
 def _by_count(row: "Row") -> int:

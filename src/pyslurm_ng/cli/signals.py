@@ -12,7 +12,7 @@ CAUGHT = (1, 2, 3, 10, 12, 14, 15, 18, 28)
 
 
 class Signals:
-    """Catches signals from now on; `take` tells which came, but for those to be ignored."""
+    """Catches signals from now on; `take` returns those that came, except ignored ones."""
 
     def __init__(self, ignored: "frozenset[int]" = frozenset()) -> None:
         self._ignored = ignored
@@ -34,7 +34,7 @@ class Signals:
         return [number for number in came if number not in self._ignored]
 
     def restore(self) -> None:
-        """Give every signal its default back, for a child or the end."""
+        """Restore the default of every signal, for a child or at the end."""
         set_wakeup_fd(-1)
         for number in (*CAUGHT, SIGTTIN, SIGTTOU, SIGPIPE):
             signal(number, SIG_DFL)

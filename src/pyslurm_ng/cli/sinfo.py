@@ -217,7 +217,7 @@ def _node_filter(
 def _format_of(given: "dict[str, str]") -> Format:
     is_long = "long" in given
     if given.get("Format", "").lower() == "all":
-        # As Slurm does: it prints all of them and complains of the word too.
+        # As in Slurm, which prints all of them and complains about the word, too.
         say(f"sinfo: error: Invalid job format specification: {given['Format']}")
         given = {"format": "%all"}
     if "Format" in given:
@@ -301,7 +301,7 @@ def _wanted_fields(chosen: Format, given: "dict[str, str]") -> "list[str]":
 
 
 def node_rows(reply: "dict[str, Any]", wanted: "list[str]") -> "dict[int, Row]":
-    """Return the node records of a reply by node id, with all that they show among their flags."""
+    """Return the node records of a reply by node id, with derived flags."""
     rows = {}
     for row in Table(reply["more_fields"], reply["more_records"], wanted).dicts():
         row["flags"] = shown_flags(
@@ -319,7 +319,7 @@ def group_nodes(
     given: "dict[str, str]",
     context: Context,
 ) -> "list[Group]":
-    """Return the lines: nodes that agree in all that is shown are one."""
+    """Return the lines; nodes that are equal in all shown fields share one."""
     by_node = "Node" in given
     keys = [FIELDS[column.key] for column in chosen.columns]
     of_partition = [field for field in keys if field[2] == PARTITION]

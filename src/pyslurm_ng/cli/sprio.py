@@ -1,4 +1,4 @@
-"""sprio: what the priorities of waiting jobs are made of."""
+"""sprio: the factors of the priorities of waiting jobs."""
 
 import os
 
@@ -115,7 +115,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _filter(given: "dict[str, str]") -> "dict[str, Any]":
-    """Return what the controller is to leave out."""
+    """Return the filters that the controller applies."""
     wanted: dict[str, Any] = {}
     if given.get("jobs"):
         wanted["jobs"] = split_list(given["jobs"])
@@ -214,5 +214,5 @@ def cell(letter: str, row: "Row", weights: "Row", cluster: str) -> str:
     factor = row.get(field, 0) / _BILLION
     if letter.islower():
         return f"{factor:.7f}"
-    # Rounded as Slurm does it, so the columns may differ from the priority by one each.
+    # Rounded as in Slurm, so each column may differ by one.
     return str(int(weights[field] * factor + 0.5))

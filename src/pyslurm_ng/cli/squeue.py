@@ -121,7 +121,7 @@ DEFAULT_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 LONG_FORMAT = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
 START_FORMAT = "%.18i %.9P %.8j %.8u %.2t %.19S %.6D %20Y %R"
 STATE_FORMAT = "%.18i %.2t"
-# What the controller sends without SHOW_DETAIL; a test holds this against its list.
+# The fields that the controller sends without SHOW_DETAIL; a test compares the lists.
 BRIEF_FIELDS = frozenset(
     "job_id array_job_id array_task_id array_tasks array_limit het_job_id het_offset user_id "
     "user_name name partition account qos state flags submit_us start_us end_us suspend_us "
@@ -170,7 +170,7 @@ def main(argv: "list[str]") -> int:
 
 
 def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
-    """Return the wire's JobFilter that the options stand for."""
+    """Return the options as the wire's JobFilter."""
     wanted: dict[str, Any] = {}
     for option, field in (
         ("accounts", "accounts"),
@@ -231,7 +231,7 @@ def _states(given: "dict[str, str]") -> "dict[str, Any]":
     if not text:
         if "start" in given:
             return {"states": [JOB_PENDING]}
-        # All that are not over; a job that is over but cleans up counts as completing.
+        # All jobs that are not over; a job that is over but cleans up counts as completing.
         return {
             "states": [JOB_PENDING, JOB_RUNNING, JOB_SUSPENDED],
             "state_flags": JOB_FLAG_COMPLETING,
@@ -407,7 +407,7 @@ def _sort(
 
 
 def _expand_arrays(table: Table) -> None:
-    """Put one row in the place of each waiting task of an array's record."""
+    """Replace the record of an array's waiting tasks by one row for each task."""
     tasks_at, task_at = table.at["array_tasks"], table.at["array_task_id"]
     rows = []
     for row in table.rows:
@@ -432,7 +432,7 @@ def _task_ids(text: str) -> "list[int]":
 
 
 def _expand_partitions(table: Table, only: "list[str] | None") -> None:
-    """Put one row for each partition in the place of a pending job that names several."""
+    """Replace a pending job that names several partitions by one row for each of them."""
     partition_at, state_at = table.at["partition"], table.at["state"]
     rows = []
     for row in table.rows:

@@ -1,4 +1,4 @@
-"""srun: run a program as a step, inside an allocation or in one of its own."""
+"""srun: run a program as a step, inside an allocation or in a new one."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ _EXIT_ERROR = "SLURM_EXIT_ERROR"
 
 
 NO_EFFECT = ("threads", "treewidth")
-"""Of srun's own threads and messages: every node is sent to at once."""
+"""The most nodes that srun sends to at the same time."""
 
 
 class Failed(Exception):
@@ -70,7 +70,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _run_components(argv: "list[str]") -> int:
-    """Run one step in each of several components, or one in a component that is named."""
+    """Run one step in each of several components, or in one named component."""
     from pyslurm_ng.cli.step import het_steps
 
     argv = het_steps.with_commands(argv, Options("srun").split_words)
@@ -239,7 +239,7 @@ class _Srun:
         self._allocation: Allocation | None = None
         self._status = 0
         self.meeting: Meeting | None = None  # of the components of one srun
-        self._whole: WholeStep | None = None  # where others have a part of it
+        self._whole: WholeStep | None = None  # if other components have a part of it
 
     def _info(self, text: str) -> None:
         if not self._quiet:
@@ -294,7 +294,7 @@ class _Srun:
         return code
 
     def _whole_allocation(self, fields: "dict[str, Any]", granted: "dict[str, Any]") -> None:
-        """The only step of an allocation made for it has all of it."""
+        """The only step of an allocation that srun made has all of it."""
         for name in ("exclude", "gpus", "gpus_per_node", "gpus_per_task", "gres", "node_list",
                      "mem_per_node_mib", "mem_per_cpu_mib", "no_wait"):  # fmt: skip
             fields.pop(name, None)
@@ -367,7 +367,7 @@ class _Srun:
     def _beside(self, option: str, key: str, granted: "dict[str, Any]") -> int:
         """Run --prolog or --epilog here, before or after the step; return its exit code.
 
-        One that is not there is told of, and nothing more, as in Slurm.
+        A missing program is only reported, as in Slurm.
         """
         program = self._options.settings.get(option, self._conf.get(key, ""))
         if not program or program.lower() == "none":
@@ -412,7 +412,7 @@ class _Srun:
             raise Failed from None
 
     def _send_program(self, granted: "dict[str, Any]") -> "dict[str, Any]":
-        """Send the program to the nodes if --bcast says so; return what they are to know of it."""
+        """Send the program to the nodes with --bcast; return the fields that the nodes need."""
         if "bcast" not in self._options.settings:
             return {}
         from pyslurm_ng.cli.step.broadcast import BroadcastError
@@ -466,7 +466,7 @@ class _Srun:
         client.orders.terminate("TASK LAUNCH FAILURE")
 
     def _never_launched(self, granted: "dict[str, Any]", indexes: "list[int]") -> None:
-        """Tell the controller that nodes will report nothing, as they know nothing."""
+        """Tell the controller that nodes know nothing of the step and will report nothing."""
         fields = {
             "job_id": granted["job_id"],
             "step_id": granted["step_id"],
@@ -481,7 +481,7 @@ class _Srun:
     # News ---------------------------------------------------------------------------------------
 
     def _watch_controller(self, client: "StepClient") -> None:
-        """Take what the controller says while the step runs."""
+        """Take the controller's messages while the step runs."""
         descriptor = self._client.fileno()
         if descriptor < 0:
             return

@@ -61,7 +61,7 @@ def main(argv: "list[str]") -> int:
 
 
 def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
-    """Return the running steps meant: the one named, all of a job, or its lowest numbered."""
+    """Return the selected running steps: the named one, all of a job, or the lowest numbered."""
     try:
         reply = client.call("ShowSteps", {"steps": [text], "flags": SHOW_ALL})
     except SlurmError as error:
@@ -74,7 +74,7 @@ def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
 
 
 def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | None":
-    """Ask the step's nodes and put together what they say; None if one does not answer."""
+    """Ask the step's nodes and merge their answers; None if one does not answer."""
     from pyslurm_ng.model.job import Usage
     from pyslurm_ng.model.usage import merge, usage_columns
 

@@ -1,7 +1,7 @@
 """YAML as Slurm writes it: JSON documents line by line, every value with its tag.
 
-Texts are plain where YAML 1.1 lets them be, else in single quotes, and only with unprintable
-characters in double ones; long ones are folded at blanks beyond column 80.
+Texts are plain if YAML 1.1 allows it, otherwise in single quotes, and in double quotes only with
+unprintable characters. Long texts are folded at blanks beyond column 80.
 """
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ def _mapping(lines: "list[str]", mapping: "dict[str, Any]", depth: int) -> None:
 
 
 def _value(lines: "list[str]", lead: str, value: "Any", depth: int) -> None:
-    """Add `lead` and a value behind it; what does not fit that line stands below, deeper."""
+    """Add `lead` and a value after it; a value that does not fit the line is put below, deeper."""
     if isinstance(value, dict):
         lines.append(f"{lead} !!map" + ("" if value else " {}"))
         _mapping(lines, value, depth + 1)
@@ -63,7 +63,7 @@ def _scalar(lead: str, value: "Any", indent: str) -> "list[str]":
 
 
 def _is_plain(text: str) -> bool:
-    """Return whether a text may stand without quotes in a block: YAML 1.1, section 9.1."""
+    """Return whether a text needs no quotes in a block: YAML 1.1, section 9.1."""
     if text[0] in _NEVER_FIRST or text[0] == " " or text[-1] == " ":
         return False
     if text.startswith(("---", "...")) or (text[0] in "-?" and text[1:2] in ("", " ")):
@@ -72,7 +72,7 @@ def _is_plain(text: str) -> bool:
 
 
 def _folded(lead: str, text: str, indent: str) -> "list[str]":
-    """Return a text behind `lead`, broken at single blanks beyond the width."""
+    """Return a text after `lead`, broken at single blanks beyond the width."""
     lines, line = [], lead
     for place, char in enumerate(text):
         is_single = char == " " != text[place - 1] and text[place + 1 : place + 2] != " "

@@ -1,1 +1,1 @@
-"""What sacct, sstat and sacctmgr ask slurmdbd, and how they show it."""
+"""What sacct, sstat and sacctmgr ask of slurmdbd, and how they show the answers."""

@@ -1,4 +1,4 @@
-"""sacct's fields: which stored columns each needs, and its text for a job and for a step.
+"""sacct's fields: the stored columns that each needs, and its text for a job and for a step.
 
 `job` and `step` are dicts of stored columns (`dbd.schema`); for a step `job` is its job's.
 """
@@ -18,7 +18,7 @@ STEP_NAMES = {-5: "batch", -4: "extern", -6: "interactive", -3: "TBD"}
 
 
 class Context:
-    """What formatting needs besides a row: time, units, window, names."""
+    """What formatting needs beside a row: time, units, window, names."""
 
     def __init__(self, now_us: int, cluster: str) -> None:
         self.now_us = now_us
@@ -43,7 +43,7 @@ class Context:
 
 
 def elapsed_s(row: "Row", context: Context) -> int:
-    """Return seconds of run time without suspension; 0 for what never started."""
+    """Return seconds of run time without suspension; 0 for a job that never started."""
     start, end = context.span(row)
     if not start:
         return 0
@@ -69,7 +69,7 @@ _UNITS = "KMGTP"
 def size_text(amount: int, context: Context, base: str) -> str:
     """Return an amount of bytes (`base` empty) or MiB (`base` M) with its unit.
 
-    By itself the largest unit that leaves a whole number; with --units that one.
+    The unit is the largest that leaves a whole number, or that of --units.
     """
     if context.raw:
         return f"{amount}{base}"
@@ -159,14 +159,14 @@ def step_name(step_id: int) -> str:
 
 def _job_exit_text(job: "Row") -> str:
     code: int = job["exit_code"]
-    # As Slurm shows it for jobs that ended without a process of theirs ending.
+    # As Slurm shows it for jobs that ended though none of their processes did.
     if code == 1 and job["state"] in ("NODE_FAIL", "DEADLINE"):
         return "1:0"
     return "0:0" if job["state"] == "CANCELLED" and code & 0x7F else exit_text(code)
 
 
 def state_text(row: "Row") -> str:
-    """Return the state; a cancelled job or step names who did it."""
+    """Return the state; a cancelled job or step names the user that cancelled it."""
     if row["state"] == "CANCELLED" and row["kill_uid"] >= 0:
         return f"CANCELLED by {row['kill_uid']}"
     return str(row["state"])

@@ -1,4 +1,4 @@
-"""sacct --completion: what JobCompType=jobcomp/filetxt has written, read from the file itself."""
+"""sacct --completion: records of JobCompType=jobcomp/filetxt, read from the file."""
 
 import os
 
@@ -49,7 +49,7 @@ ALL_WORDS = (
 
 
 def parse_line(line: str) -> "dict[str, str]":
-    """Return the values of a line by word. They stand in one order, so a name may hold blanks."""
+    """Return the values of a line by word. Words have a fixed order, so a name may hold blanks."""
     values: dict[str, str] = {}
     text = " " + line.strip()
     last, begin = "", 0
@@ -66,7 +66,7 @@ def parse_line(line: str) -> "dict[str, str]":
 
 
 def cell(values: "dict[str, str]", field: str) -> str:
-    """Return what a field shows of a record."""
+    """Return the text of a field for a record."""
     if field in PAIRS:
         name, _, number = values.get(PAIRS[field], "").partition("(")
         return name if field in ("User", "Group") else number.rstrip(")")
@@ -74,7 +74,7 @@ def cell(values: "dict[str, str]", field: str) -> str:
 
 
 def selected(given: "dict[str, str]") -> "list[tuple[str, set[str]]]":
-    """Return words and which of their values the options select; leaves on a bad value."""
+    """Return words and the values of them that the options select; exits on a bad value."""
     found = [
         (word, set(split_list(given[option])))
         for option, word in (("jobs", "JobID"), ("partition", "Partition"), ("name", "JobName"),

@@ -74,7 +74,7 @@ def document(parts: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> 
         for place, values in enumerate(project(one["records"], range(len(names)))):
             job = dict(zip(names, values, strict=True))
             jobs.append(_job(job, steps.get(place, []), context, one["tres"]))
-    # Slow to import, and only this form needs it.
+    # It is slow to import, and only this form needs it.
     import json
 
     text = json.dumps({"jobs": jobs, **tail("sacct", cluster, argv)}, indent=2)
@@ -82,7 +82,7 @@ def document(parts: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> 
 
 
 def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
-    """Return meta, errors and warnings as they stand behind the payload."""
+    """Return meta, errors and warnings, which follow the payload."""
     from pyslurm_ng import __version__
 
     major, minor, micro = __version__.partition("-")[0].split(".")[:3]
@@ -114,7 +114,7 @@ def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
 
 
 def number(value: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
-    """Return Slurm's triple for a number that may be missing or without bound."""
+    """Return Slurm's triple for a number that may be missing or infinite."""
     if is_infinite:
         return {"set": False, "infinite": True, "number": 0}
     return {"set": value is not None, "infinite": False, "number": value or 0}
@@ -285,7 +285,7 @@ def _times(job: "Row", context: Context) -> "dict[str, Any]":
 
 
 def _paths(job: "Row", *names: str) -> "dict[str, str]":
-    """Return file patterns, and what they stand for, relative ones below the work directory."""
+    """Return file patterns and the expanded names; relative names are below the work directory."""
     found = {}
     plain = {}
     for name in names:
@@ -299,7 +299,7 @@ def _paths(job: "Row", *names: str) -> "dict[str, str]":
 
 
 def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
-    """Return a file name pattern with its `%` letters replaced, those known here."""
+    """Return a file name pattern with those `%` letters replaced that are known here."""
     task = job["array_task_id"]
     return file_patterns.expand(
         text,

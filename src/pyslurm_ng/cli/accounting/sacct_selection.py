@@ -1,4 +1,4 @@
-"""Which jobs sacct is to show: its options as a request."""
+"""Which jobs sacct shows: its options as a request."""
 
 import os
 from time import localtime, mktime, time
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_JOBS = 10_000
-"""Of one request; wire.dbd_messages allows as many. Written out here, a range may fill memory."""
+"""The most of one request, as in wire.dbd_messages. A longer range could fill memory here."""
 FLAG_NAMES = {
     "schedsubmit": "SchedSubmit",
     "schedmain": "SchedMain",
@@ -113,7 +113,7 @@ def _window(given: "dict[str, str]") -> "tuple[int, int]":
             f"sacct: error: Start time ({format_date(start_s)}) requested is after end time "
             f"({format_date(end_s)})."
         )
-    # An end in whole seconds includes what happened within the last of them.
+    # An end in whole seconds includes all of its last second.
     return start_s * SECOND_US, end_s * SECOND_US + 999_999
 
 
@@ -127,7 +127,7 @@ def _moment(text: str, now_s: int) -> int:
 
 
 def jobs_of(text: str) -> "list[list[int]]":
-    """Return what --jobs names: job id, task, component and step of each; -1 for any."""
+    """Return job id, task, component and step of each item of --jobs; -1 for any."""
     from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 
     found: list[list[int]] = []
@@ -185,8 +185,7 @@ def _flags(text: str) -> "list[str]":
 
 
 def uids(given: "dict[str, str]") -> "list[int]":
-    """Return the users to show; empty for all users: root's default, and the default with job
-    ids."""
+    """Return the users to show; empty for all users, the default of root and with job ids."""
     if "user" in given:
         from pyslurm_ng.cli.command import uid_of
 

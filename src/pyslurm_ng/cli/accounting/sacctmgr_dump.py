@@ -15,7 +15,7 @@ _HEAD = """\
 # Accounts of a cluster, for `sacctmgr load`: a Cluster line, its accounts and users below their
 # parents. One line is TYPE - 'NAME':KEY=VALUE:KEY=VALUE; each Parent is an account named before.
 """
-# Of a QOS: what is written unless it is as of a new one.
+# Fields of a QOS that are written if they differ from those of a new one.
 _QOS_WORDS = (
     ("Flags", ""),
     ("GraceTime", "00:00:00"),
@@ -44,7 +44,7 @@ def run(session: Session, words: "list[str]") -> int:
     path = path or f"./{cluster}.cfg"
     lines = _lines(session, cluster)
     try:
-        # Whatever was there under this name is replaced at once or not at all.
+        # A file of this name is replaced as a whole or not at all.
         with open(f"{path}.new", "w", encoding="utf-8") as file:
             file.write(_HEAD + "\n".join(lines) + "\n")
         os.replace(f"{path}.new", path)

@@ -255,7 +255,7 @@ def cluster(row: "Row") -> "Row":
 def _resources(rows: "list[Row]") -> "list[Row]":
     """Return resources, each once, with their clusters if these were asked for.
 
-    What a cluster is allowed is a count with flag Absolute, else in percent.
+    A cluster's share is a count with flag Absolute, otherwise a percentage.
     """
     found: dict[tuple[str, str], Row] = {}
     for row in rows:

@@ -32,7 +32,7 @@ _LIMITS = ("Grp", "Max", "Min")
 Chosen = tuple[str, str, int, bool]
 """Field, header, width, whether aligned to the left."""
 OF_DAEMONS = ("configuration", "stats")
-"""What is asked of slurmdbd itself, not of its records."""
+"""Entities that slurmdbd itself answers, not its records."""
 
 
 def run(session: Session, entity: str, words: "list[str]") -> int:
@@ -64,7 +64,7 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         write_bytes(sacctmgr_json.document(session, entity, rows))
         return 0
     if entity == "runawayjobs":
-        # Rows follow the controller's own journal, so none can run away.
+        # Rows follow the controller's journal, so there are no runaway jobs.
         print(f"Runaway Jobs: No runaway jobs found on cluster {session.cluster}")
         return 0
     if "tree" in flags:

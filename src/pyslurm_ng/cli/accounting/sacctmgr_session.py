@@ -30,7 +30,7 @@ class Session:
 
     @property
     def conf(self) -> "dict[str, str]":
-        """What of slurm.conf is needed."""
+        """The keys of slurm.conf that are needed."""
         if not self._conf:
             self._conf = read_conf("sacctmgr", "AccountingStorageType", "PrivateData", "PluginDir",
                                    "TrackWCKey", "TCPTimeout", "AccountingStorageBackupHost",
@@ -39,7 +39,7 @@ class Session:
 
     @property
     def client(self) -> "Client":
-        """The connection to slurmdbd; leaves when accounting is not kept by one."""
+        """The connection to slurmdbd; exits if slurmdbd does not keep accounting here."""
         if self._client is None:
             storage = self.conf.get("AccountingStorageType", "") or "accounting_storage/none"
             if not storage.endswith("slurmdbd"):
@@ -65,7 +65,7 @@ class Session:
         return self.conf.get("ClusterName", "cluster").lower()
 
     def call(self, kind: str, fields: "dict[str, Any]", changing: bool = False) -> "dict[str, Any]":
-        """Ask slurmdbd; leaves with its refusal."""
+        """Ask slurmdbd; exits with the text of a refusal."""
         from pyslurm_ng.wire.client import SlurmError
 
         ask = self.client.change if changing else self.client.call
@@ -97,7 +97,7 @@ def _unquoted(text: str) -> str:
 
 
 def is_flag(word: str) -> str:
-    """Return the flag word (withassoc, tree ...) that a word stands for, empty if none."""
+    """Return the flag word (withassoc, tree ...) that a word means; "" if none."""
     lowered = word.lower()
     for name in FLAGS:
         if lowered == name or (len(lowered) >= 5 and name.startswith(lowered)):

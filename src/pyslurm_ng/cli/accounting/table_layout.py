@@ -83,7 +83,7 @@ class TableLayout:
 
 
 def shown(value: "object") -> "str | int":
-    """Return a cell as it may stand in a line: control characters of users' texts are shown."""
+    """Return a cell that is safe to print: control characters of users' texts are shown."""
     if isinstance(value, str) and not value.isprintable():
         return "".join(char if char.isprintable() else "?" for char in value)
     return value  # type: ignore[return-value]

@@ -1,4 +1,4 @@
-"""scontrol show assoc_mgr: limits and what counts against them, as LIMIT(USED), N for no limit."""
+"""scontrol show assoc_mgr: limits and usage as LIMIT(USED), N for no limit."""
 
 from pyslurm_ng.base.numbers import NO_UID
 from pyslurm_ng.cli.command import fail, say, split_list, uid_of
@@ -19,7 +19,7 @@ _FILTERS = {"user": "users", "users": "users", "account": "accounts", "accounts"
 
 
 def show_assoc_mgr(session: "Session", words: "list[str]") -> int:
-    """Print users, associations and QOS; `users= accounts= qos= flags=` say which."""
+    """Print the users, associations and QOS that `users= accounts= qos= flags=` select."""
     request: dict[str, list[str]] = {}
     for word in words:
         key, _, value = word.partition("=")
@@ -83,7 +83,7 @@ class _Printer:
         is_account = row["parent"] and not row["user"]
         parent = f"{row['parent']}({row['parent_id']})" if is_account else ""
         shares = "parent" if row["shares"] < 0 else row["shares"]
-        # The root has no level of its own: no share of anything, and all of the usage.
+        # The root is on no level: it has no share of anything, and all of the usage.
         norm = row["shares"] / row["level_shares"] if row["parent"] and row["level_shares"] else 0
         usage_s, above_s = counted["usage_s"], row["all_usage_s"]
         is_root = not row["parent"]
@@ -157,7 +157,7 @@ class _Printer:
         limits: "Row",
         fields: "tuple[str, str, str, str]",
     ) -> "list[str]":
-        """Return what each account or user of a QOS has of its limits."""
+        """Return the usage of each account or user of a QOS, and the limits."""
         most_jobs, most_accruing, most_submitted, most_tres = fields
         found = []
         for name, counted in parts.items():
@@ -177,7 +177,7 @@ class _Printer:
 
 
 def _preempt_mode(mode: str) -> str:
-    """Return a QOS's own mode; Slurm says OFF where the cluster's is meant."""
+    """Return a QOS's mode; Slurm says OFF if the cluster's mode applies."""
     return mode.upper() if mode.lower() not in ("", "cluster") else "OFF"
 
 
@@ -211,7 +211,7 @@ def _per_job(limits: "Row") -> "list[str]":
 
 
 def _amounts(tres: "dict[str, int]") -> str:
-    """Return limits as NAME=LIMIT; one of 0 counts, too."""
+    """Return limits as NAME=LIMIT, limits of 0 included."""
     return ",".join(
         f"{name}={most}M" if name == "mem" else f"{name}={most}" for name, most in tres.items()
     )

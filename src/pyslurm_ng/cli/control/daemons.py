@@ -76,7 +76,7 @@ def _record_id(session: "Session", text: str) -> int:
 
 
 def pid_info(session: "Session", words: "list[str]") -> int:
-    """`pidinfo PID`: until when the job of a process of this host may run."""
+    """`pidinfo PID`: when the job of a process of this host must end."""
     if not words or not words[0].isdigit():
         fail(f"Invalid pid: {words[0]}" if words else "too few arguments for keyword:pidinfo")
     pid, job_id = int(words[0]), 0
@@ -113,7 +113,7 @@ def pid_info(session: "Session", words: "list[str]") -> int:
 
 
 def show_slurmd(session: "Session", words: "list[str]") -> int:
-    """Print what the node daemons of this host, or of a node, say of themselves."""
+    """Print what the node daemons of this host, or of a node, report about themselves."""
     code = 0
     for node, client in _daemons(session, words[0] if words else ""):
         try:
@@ -194,7 +194,7 @@ def set_debug(session: "Session", words: "list[str]") -> int:
 
 
 def _own_addresses(host: str) -> "set[str]":
-    """Return the addresses that this host's name stands for."""
+    """Return the addresses of this host's name."""
     import socket
 
     try:

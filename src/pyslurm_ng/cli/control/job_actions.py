@@ -1,4 +1,4 @@
-"""scontrol hold, release, requeue, suspend, resume, top; and waiting for jobs."""
+"""scontrol hold, release, requeue, suspend, resume, top, completing and wait_job."""
 
 from time import sleep
 

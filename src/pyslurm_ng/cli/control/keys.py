@@ -35,6 +35,6 @@ def find_key(key: str, keys: "list[str]", aliases: "dict[str, str]") -> str:
         matches = [name for name in names if name.startswith(word)] if len(word) > 2 else []
         if not matches:
             return ""
-        # `Time` means TimeLimit and `Req...` its first: as long as Slurm takes the word at all.
+        # `Time` means TimeLimit, and `Req...` the first key that begins so, as in Slurm.
         word = matches[0]
     return aliases.get(word, word)

@@ -76,7 +76,7 @@ def update(session: "Session", words: "list[str]") -> int:
 
 
 def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, Any] | int":
-    """Return the request that words ask for, or an exit code after saying why there is none."""
+    """Return the request that words ask for, or an exit code after an error line."""
     name = ""
     settings: dict[str, str] = {}
     for word in words:
@@ -109,7 +109,7 @@ def _flag_words(settings: "dict[str, str]") -> "list[str]":
 
 
 def _is_whole_partition(settings: "dict[str, str]") -> bool:
-    """Return whether a partition is named, and of its nodes all or nothing."""
+    """Return whether a partition is named with all of its nodes or without any."""
     sizes = [key for key in _SIZES if settings.get(key) and key != "licenses"]
     is_all = settings.get("nodes", "ALL").upper() == "ALL"
     return bool(settings.get("partitionname")) and is_all and sizes in ([], ["nodes"])
@@ -209,7 +209,7 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
 
 
 def _core_ids(row: "Row") -> "list[list[str]]":
-    """Return name and cores of each node that is held in part."""
+    """Return name and cores of each node that is reserved in part."""
     return [item.split(" ") for item in row.get("core_ids", "").split(";") if item]
 
 

@@ -1,4 +1,4 @@
-"""scontrol update of a job from inside it: scripts that tell its shell which nodes it has left."""
+"""scontrol update of a job from inside it: scripts with the remaining nodes for its shell."""
 
 import os
 
@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.cli.control.session import Session
 
-# What was counted out for the nodes of before; srun reckons it anew.
+# Variables that were computed for the former nodes; srun computes them again.
 _STALE = ("SLURM_NPROCS", "SLURM_NTASKS", "SLURM_TASKS_PER_NODE")
 
 
@@ -27,7 +27,7 @@ def write_scripts(session: "Session", job_id: str) -> None:
         return
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if not rows or not rows[0]["nodes"]:
-        return  # it waits: there is nothing that its shell could know
+        return  # it waits, so it has no shell
     row = rows[0]
     count = str(row["node_count"])
     quoted = f'"{row["nodes"]}"'
@@ -57,7 +57,7 @@ def write_scripts(session: "Session", job_id: str) -> None:
 
 
 def _write(path: str, lines: "list[str]") -> None:
-    # A job's own shell is to run it, so no other user may have put it there or may change it.
+    # The job's shell will run the file, so no other user may have made it or may change it.
     if os.path.lexists(path):
         os.unlink(path)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o700)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
     Action: TypeAlias = Callable[["Session", list[str]], int]
-    """What a command does with its arguments; returns the exit code."""
+    """The action of a command: it takes the arguments and returns the exit code."""
 
 
 class Session:
@@ -52,17 +52,17 @@ class Session:
         return self.conf.get("PreemptMode", "OFF").upper()
 
     def complain(self, text: str) -> None:
-        """Print what was not found or refused; with --quiet the exit code alone says it."""
+        """Print an error; with --quiet only the exit code tells it."""
         if not self.quiet:
             say(text)
 
     def miss(self, text: str) -> None:
-        """Print on stdout what there is not, as `show` does; nothing with --quiet."""
+        """Print on stdout that there is nothing to show; with --quiet print nothing."""
         if not self.quiet:
             print(text)
 
     def count(self, reply: "dict[str, Any]", rows: "Sized") -> None:
-        """With --verbose say of when an answer is and how many records it has."""
+        """With --verbose print the time of an answer and how many records it has."""
         if self.verbose:
             from pyslurm_ng.cli.listing.fmt import Dates
 
@@ -79,14 +79,14 @@ class Session:
             is_up = False
         for index, (name, _) in enumerate(hosts):
             role = "primary" if not index else f"backup{index}" if index > 1 else "backup"
-            # Standby controllers do not answer for themselves yet.
+            # Standby controllers do not answer yet.
             state = "UP" if is_up and not index else "DOWN"
             print(f"Slurmctld({role}) at {name} is {state}")
         return 0 if is_up else 1
 
 
 def need(arguments: "list[str]", keyword: str) -> None:
-    """Leave where a command lacks its arguments."""
+    """Exit because a command lacks its arguments."""
     if not arguments:
         fail(f"too few arguments for keyword:{keyword}")
 
@@ -97,14 +97,14 @@ def null(text: "str | int") -> "str | int":
 
 
 def star(count: int) -> "str | int":
-    """Return a wish, or `*` where there is none."""
+    """Return a requested value, or `*` if there is none."""
     return count or "*"
 
 
 def print_record(session: "Session", lines: "list[str]") -> None:
     """Print one record: lines indented under the first, or all in one.
 
-    What users wrote cannot begin a line of its own nor command the reader's terminal.
+    Users' texts cannot begin a new line or send commands to the reader's terminal.
     """
     lines = [line if line.isprintable() else _printable(line) for line in lines]
     if session.oneliner:

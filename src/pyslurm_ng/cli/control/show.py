@@ -1,4 +1,4 @@
-"""scontrol show: finds what is meant; licenses, config, topology and lists of hosts are here."""
+"""scontrol show: finds the entity; licenses, config, topology and host lists are in this file."""
 
 import os
 
@@ -22,7 +22,7 @@ _OTHER_NAMES = {
     "partitionname": "partitions",
     "reservationname": "reservations",
 }
-# How many letters Slurm wants of an entity; of the others one is enough.
+# How many letters of an entity Slurm requires; for the others one is enough.
 _SHORTEST = {"hostlist": 5, "hostlistsorted": 9, "hostnames": 5} | dict.fromkeys(
     ("bbstat", "burstbuffer", "licenses", "partitions", "partitionname", "slurmd", "steps"), 2
 )
@@ -31,7 +31,7 @@ _OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
 
 
 def show(session: "Session", arguments: "list[str]") -> int:
-    """Print one kind of thing."""
+    """Print one kind of entity."""
     need(arguments, "show")
     word, rest = arguments[0], arguments[1:]
     entity, equals, value = word.partition("=")
@@ -60,7 +60,7 @@ def _find_entity(word: str) -> str:
 
 
 def _action(entity: str) -> "Action":
-    """Return what prints an entity; its module is loaded when it is used."""
+    """Return the function that prints an entity; its module is loaded when it is used."""
     if entity in _HERE:
         return _HERE[entity]
     if entity == "assoc_mgr":
@@ -173,7 +173,7 @@ def show_topoconf(session: "Session", words: "list[str]") -> int:
 
 
 def show_hostnames(session: "Session", words: "list[str]") -> int:
-    """Print the names of a host list, by default those of the job around us."""
+    """Print the names of a host list, by default those of the job that we run in."""
     from pyslurm_ng.base.hostlist import HostlistError, expand
 
     text = words[0] if words else os.environ.get("SLURM_JOB_NODELIST", "")

@@ -147,7 +147,7 @@ def _job_head(row: "Row") -> str:
 
 
 def job_start_us(row: "Row") -> int:
-    """Return when a job started or is expected to; one that never ran started as it ended."""
+    """Return when a job started or is expected to; if it never ran, when it ended."""
     if row["state"] == JOB_PENDING:
         return int(row["expected_start_us"])
     return int(row["start_us"] or row["end_us"])
@@ -207,7 +207,7 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
 
 
 def node_count_text(row: "Row") -> str:
-    """Return NumNodes: a count, or its bounds for a waiting job that named a size or came held."""
+    """Return NumNodes: a count, or bounds for a waiting job that named a size or was held."""
     bounded = REQ_NODES_SET | REQ_NTASKS_SET | (0 if row["priority"] else REQ_HOLD)
     if row["state"] or not row["request_flags"] & bounded:
         return str(row["node_count"])
@@ -249,7 +249,7 @@ def _job_place(row: "Row", detail: int) -> "list[str]":
 
 
 def _resource_lines(resources: "list[list[Any]]") -> "list[str]":
-    """Return one line for each run of nodes that hold the same."""
+    """Return one line for each run of nodes with equal allocations."""
     from pyslurm_ng.base.hostlist import fold
 
     lines: list[str] = []

@@ -51,7 +51,7 @@ def show_node(session: "Session", words: "list[str]") -> int:
 
 
 def load_text(hundredths: int) -> str:
-    """Return a load average, N/A before a node has told one."""
+    """Return a load average; N/A before a node has reported one."""
     return f"{hundredths // 100}.{hundredths % 100:02d}" if hundredths >= 0 else "N/A"
 
 

@@ -75,18 +75,18 @@ PARTITION_KEYS = (
 
 
 def refuse(word: str) -> "int":
-    """Say that a key is not taken."""
+    """Print that a key is not known."""
     say(f"Update of this parameter is not supported: {word}\nRequest aborted")
     return 1
 
 
 def update(session: "Session", words: "list[str]") -> int:
-    """Find out what is to be changed and change it."""
+    """Find the entity to change, and change it."""
     _need(words, "update")
     words = _joined_job_id(words)
     settings = words_to_settings(words)
     names = {entity_of(key) for key, _, _ in settings}
-    # A job has a partition and a reservation, a reservation has a partition: the first is meant.
+    # A job has a partition and a reservation, and a reservation has a partition: the first counts.
     for entity, act in (
         ("stepid", _update_step),
         ("jobid", _update_job),
@@ -109,7 +109,7 @@ def update(session: "Session", words: "list[str]") -> int:
 
 
 def _need(words: "list[str]", keyword: str) -> None:
-    """Leave where nothing is named; Slurm has other words here than for its other commands."""
+    """Exit because nothing is named; Slurm's text differs from that of its other commands."""
     if not words:
         fail(f"too few arguments for {keyword} keyword")
 
@@ -162,7 +162,7 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
 
 
 def _is_invalid(name: str, value: str) -> bool:
-    """Return whether a value is none of its key's: a flag, a count, a number with a sign."""
+    """Return whether a key does not take a value: not a flag, a count, a number with a sign."""
     if name == "numcpus":
         return not all(word.isdigit() and int(word) for word in value.split("-", 1))
     if name in _COUNTS:
@@ -228,7 +228,7 @@ def _moment(session: "Session", value: str, word: str) -> str:
 
 
 def job_ids(words: "list[str]") -> "list[str]":
-    """Return the ids in lists as typed; leave with exit 1 at one that is none."""
+    """Return the ids in lists as typed; exit with 1 at a word that is no id."""
     ids = [text for word in words for text in split_job_ids(word)]
     for text in ids:
         try:
@@ -239,7 +239,7 @@ def job_ids(words: "list[str]") -> "list[str]":
 
 
 def by_key(text: str, request: "dict[str, Any]") -> str:
-    """Return a refusal of `settings`, a text too long, with the key of the longest of them."""
+    """Return a refusal of a text that is too long, with the key of the longest text."""
     field, _, rest = text.partition(": ")
     settings = request.get("settings") or {}
     if field != "settings" or not settings or not rest.endswith("characters are allowed"):

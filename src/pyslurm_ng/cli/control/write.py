@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
     Row = dict[str, Any]
 
-# What show config tells of the running daemon and no file may say.
+# Lines of show config about the running daemon, which no file may hold.
 _FACTS = frozenset(
     "BOOT_TIME HASH_VAL MULTIPLE_SLURMD NEXT_JOB_ID SLURM_CONF SLURM_VERSION".split()
 )
-# What is shown where a key has no value, and no file may say either.
+# Texts of keys without a value, which no file may hold, either.
 _UNSET = frozenset(("", "(null)", "(null type)", "Unknown", "N/A", "65534", "0-0"))
 _UNITS = (" sec", " min", " usec", " nodes/min", " percent")
-# Shown so when nothing was set; written they would set something.
+# Texts of keys that were not set; in a file they would set something.
 _SHOWN_UNSET = {
     "HealthCheckTimeout": "0",
     "PreemptExemptTime": "00:00:00",
@@ -118,7 +118,7 @@ def _own_path(lines: "list[str]") -> str:
 
 
 def key_lines(shown: "list[str]") -> "list[str]":
-    """Return slurm.conf's lines of what show config prints; values not set become comments."""
+    """Return the output of show config as lines of slurm.conf; unset values become comments."""
     written: list[str] = []
     for line in shown:
         key, equals, value = line.partition("=")
@@ -142,7 +142,7 @@ def key_lines(shown: "list[str]") -> "list[str]":
 
 
 def node_lines(rows: "list[Row]") -> "list[str]":
-    """Return NodeName lines; nodes that differ in nothing but their name share one."""
+    """Return NodeName lines; nodes that differ only in their names share one."""
     from pyslurm_ng.base.hostlist import fold
 
     alike: dict[str, list[str]] = {}
@@ -172,7 +172,7 @@ def node_lines(rows: "list[Row]") -> "list[str]":
 
 
 def partition_line(row: "Row", preempt_mode: str) -> str:
-    """Return a PartitionName line of what show partition prints."""
+    """Return the output of show partition as a PartitionName line."""
     words = []
     for word in " ".join(partition_lines(row, preempt_mode)).split():
         key, _, value = word.partition("=")

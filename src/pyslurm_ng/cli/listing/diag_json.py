@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
-    """Return the counters with Slurm's keys; what we have no such thing of is 0."""
+    """Return the counters with Slurm's keys; counters that we do not have are 0."""
     counters = reply["counters"]
     count = counters.get
     cycles = count("schedule_cycles", 0)
@@ -131,7 +131,7 @@ def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
 
 
 def _faults(reply: "dict[str, Any]") -> "dict[str, Any]":
-    """Return what Slurm has no such thing of, so nothing where there is nothing to tell."""
+    """Return counters that Slurm does not have; {} if all of them are 0."""
     found = {
         "faults_by_kind": [{"kind": kind, "count": count} for kind, count in reply["faults"]],
         "connections": dict(reply["doors"]),

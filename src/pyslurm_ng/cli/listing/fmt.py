@@ -32,7 +32,7 @@ class Column:
 
 
 class Format:
-    """A parsed format: text at the line's beginning, columns, and what was not understood."""
+    """A parsed format: text at the line's beginning, columns, and unknown parts."""
 
     def __init__(self, head: str, columns: "list[Column]", bad: "list[str]") -> None:
         self.head = head
@@ -45,7 +45,7 @@ class Format:
         return self.lines([[cell] for cell in row])
 
     def lines(self, cells: "Sequence[Sequence[str | int]]") -> bytes:
-        """Return the lines of columns of cells, as many as each has."""
+        """Return the lines of columns of cells."""
         if not cells:
             return b""
         spec = [
@@ -57,8 +57,8 @@ class Format:
 def parse_short(text: str, known: "Mapping[str, object]", all_letters: str) -> Format:
     """Read a -o format: `%[.][#][width]letter` with literal text around.
 
-    A letter that is not known stays in the output as it is written, and in `bad`. `%all` stands
-    for every letter with bars between.
+    An unknown letter stays in the output as written, and is in `bad`. `%all` means every letter,
+    with bars between.
     """
     if text.strip() == "%all":
         text = "|".join(f"%{letter}" for letter in all_letters)
@@ -130,7 +130,7 @@ def lines_of(
 ) -> bytes:
     """Return the heading and all rows as text."""
     if not chosen.columns:
-        # Nothing but what was not understood: one line each, as it is.
+        # The format has only unknown parts: they are printed as they are, a line for each row.
         return f"{chosen.head}\n".encode() * (len(table.rows) + header)
     out = b""
     if header:
@@ -154,7 +154,7 @@ class Dates:
         self._known: dict[int, str] = {}
 
     def text(self, when_us: int, empty: str = "N/A") -> str:
-        """Return `2026-11-20T12:08:04` in local time, `empty` for no moment."""
+        """Return `2026-11-20T12:08:04` in local time, `empty` if there is no time."""
         if when_us <= 0:
             return empty
         seconds = when_us // SECOND_US
@@ -237,7 +237,7 @@ def mem_text(mib: int) -> str:
 
 
 def count_text(number: int) -> str:
-    """Return a count with a K, M or G once it is a whole number of 1,024: nothing else fits."""
+    """Return a count, with K, M or G if it is a whole multiple of 1,024."""
     for suffix in ("", "K", "M"):
         if number < 1024 or number % 1024:
             return f"{number}{suffix}"

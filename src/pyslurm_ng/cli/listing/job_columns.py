@@ -1,4 +1,4 @@
-"""The fields of squeue: heading, what they need of a record, and how a column of them is made.
+"""The fields of squeue: heading, the record fields that they need, the function for a column.
 
 A column function takes the table and the needed columns and returns the cells, so that a field
 that is shown as it is costs no Python per row.
@@ -179,7 +179,7 @@ def _end(context: Context, *columns: "Cells") -> "Cells":
 
 
 def _described(state: int, reason: str, text: str) -> str:
-    """Return Slurm's words for why a job waits, where there are any, or the reason's name."""
+    """Return Slurm's text for why a job waits, if there is one, or the reason's name."""
     return text if text and (state == JOB_PENDING or reason == "None") else reason
 
 

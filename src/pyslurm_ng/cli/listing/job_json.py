@@ -52,8 +52,8 @@ def _same(value: "Any") -> "Any":
     return value
 
 
-# Text of values that each job has its own of: written directly, since the general encoder would
-# take most of the time of a long listing.
+# Texts of values that differ for each job. They are written directly, since the general encoder
+# would take most of the time of a long listing.
 
 
 def _number_text(value: int) -> str:
@@ -99,7 +99,7 @@ def _step_text(submit_us: int, job_id: int) -> str:
 
 
 def _wish(count: int) -> "dict[str, Any]":
-    """Return a number that counts only where it was given."""
+    """Return a number that is unset unless it was given."""
     return number(count, is_set=bool(count))
 
 
@@ -286,8 +286,8 @@ def _ids(text: str) -> "list[int]":
     return ids
 
 
-# Key, whether its value is the same for all jobs (STATIC), seldom differs (SHARED) or is each
-# job's OWN, the record's fields, and what makes of them the value, or the text for OWN.
+# Key; whether its value is the same for all jobs (STATIC), seldom differs (SHARED) or is each job's
+# OWN; the record's fields; the function that makes the value, or for OWN the text.
 STATIC, SHARED, OWN = 0, 1, 2
 Key = tuple[str, int, tuple[str, ...], "Any"]
 _PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "name", "batch_host")

@@ -1,4 +1,4 @@
-"""The fields of sinfo: heading, what tells groups of nodes apart, and how a group is shown."""
+"""The fields of sinfo: heading, how nodes are grouped, and how a group is shown."""
 
 from pyslurm_ng.base.hostlist import fold, sort_key
 from pyslurm_ng.base.numbers import (
@@ -34,7 +34,7 @@ class Group:
         self.names: set[str] = set()
 
     def add(self, node: "Row") -> None:
-        """Add a node unless it came by another partition already."""
+        """Add a node, unless another partition has added it."""
         if node["name"] not in self.names:
             self.names.add(node["name"])
             self.nodes.append(node)
@@ -235,7 +235,7 @@ def _preempt_mode(group: Group) -> str:
     return str(group.partition["preempt_mode"] or group.context.preempt_mode)
 
 
-# Kinds of field: shown of the group as a whole, of the partition, one per group, merged unless
+# Kinds of field: a value of the whole group, of the partition, one for each group, merged unless
 # --exact.
 TOTAL, PARTITION, OWN, MERGED = "total", "partition", "own", "merged"
 Field = tuple[str, str, str, tuple[str, ...], "Callable[[Group], str | int]"]
@@ -313,6 +313,6 @@ FIELDS["share"] = FIELDS["oversubscribe"]
 BY_LETTER = {field[0]: name for name, field in FIELDS.items() if field[0]}
 BY_LETTER["h"] = "oversubscribe"
 ALL_LETTERS = "".join(sorted(BY_LETTER, key=lambda letter: (letter.isupper(), letter.lower())))
-# Read of every node, whatever is shown.
+# Fields that are always read of every node.
 ALWAYS = ("name", "node_id", "state", "flags", "is_planned", "is_blocked", "cpus",
           "cpus_alloc", "cpus_effective", "reason", "reason_us")  # fmt: skip

@@ -1,1 +1,1 @@
-"""srun at work: a step asked for, started on its nodes, its streams and signals, its end."""
+"""srun's steps: their creation, their start on nodes, their streams and signals, their end."""

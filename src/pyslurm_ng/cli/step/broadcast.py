@@ -23,9 +23,9 @@ class Broadcast:
     """Sends files from here to nodes, all at once, block by block.
 
     Args:
-        command: who says what goes wrong.
+        command: the command's name for error lines.
         granted: `nodes`, `addresses` and `credential` of a job or step.
-        block_bytes: of the file; at most LARGEST_BLOCK.
+        block_bytes: size of a block of the file; at most LARGEST_BLOCK.
         limit_s: how long a node may take to answer for a block.
     """
 
@@ -55,7 +55,7 @@ class Broadcast:
     def send(self, source: str, path: str, *, make_directory: bool = False) -> int:
         """Send one file; return 0 or the error number of the last node that failed.
 
-        `%N` in the path stands for the node's name. What nodes refuse is printed.
+        `%N` in the path means the node's name. Refusals of nodes are printed.
 
         Raises:
             BroadcastError: the file cannot be read here.
@@ -99,7 +99,7 @@ class Broadcast:
         return worst
 
     def _blocks(self, file: int) -> "Iterator[tuple[bytes, bool]]":
-        """Yield (data, whether it is the last) of a file, as it is to be sent."""
+        """Yield the blocks of a file: (data, whether it is the last)."""
         packer = None
         if self._compress:
             import zlib
@@ -141,7 +141,7 @@ class Broadcast:
 def libraries_of(program: str, excluded: "list[str]") -> "list[str]":
     """Return the shared libraries that a program needs, but for those below excluded directories.
 
-    They are what the system's loader would take here; a program that is none has none.
+    They are those that the system's loader would use here; a file that is no program has none.
     """
     import subprocess
 
@@ -174,7 +174,7 @@ def excluded_directories(text: str) -> "list[str]":
 
 
 def parameter(conf: "dict[str, str]", name: str) -> "str | None":
-    """Return the value of a BcastParameters word: "" for one without, None if it is not there."""
+    """Return the value of a word of BcastParameters: "" if it has none, None without the word."""
     for word in conf.get("BcastParameters", "").split(","):
         head, _, value = word.partition("=")
         if head.lower() == name.lower():

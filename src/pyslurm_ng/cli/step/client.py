@@ -38,7 +38,7 @@ class StepClient:
     Attributes:
         tasks: their states.
         links: the connections of its nodes.
-        orders: what it can be told to do.
+        orders: the orders to its nodes.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class StepClient:
         was_behind = self._output.is_behind
         self._output.watch()
         if self._output.is_behind != was_behind:
-            # Read less from the nodes while our reader is slow, so that tasks are slowed too.
+            # Read less from the nodes while our reader is slow, so that the tasks slow down, too.
             self.links.pause(paused=self._output.is_behind)
         self._loop.turn()
 
@@ -123,7 +123,7 @@ class StepClient:
     # Nodes --------------------------------------------------------------------------------------
 
     def leave_out(self, node: int) -> None:
-        """Do without a node whose launch failed."""
+        """Leave out a node on which the launch failed."""
         self.links.leave_out(node)
         self._ends.lost(self.tasks.of_node[node], _FAILED_STATUS)
         self.tasks.end_lines(0)
@@ -141,7 +141,7 @@ class StepClient:
         self.orders.terminate("TASK LAUNCH FAILURE")
 
     def _lost(self, link: "Link") -> None:
-        """A connection ended before the step did on that node."""
+        """Handle a connection that ended before the step did on that node."""
         left = self.tasks.running_on(link.node)
         if not left:
             return
@@ -192,7 +192,7 @@ class StepClient:
     # The end ------------------------------------------------------------------------------------
 
     def aborted(self) -> None:
-        """Say that others are ending this step."""
+        """Print that another process is ending this step."""
         if not self._was_aborted:
             self._was_aborted = True
             self._output.info(
@@ -201,7 +201,7 @@ class StepClient:
             )
 
     def step_is_over(self, text: str = "") -> None:
-        """The controller says that the step has ended: wait a little for the last words."""
+        """The controller says that the step has ended: wait a little for its last output."""
         if text:
             self._output.log(text)
         self._loop.later(_FINISH_GRACE_S, self._give_up)
@@ -214,7 +214,7 @@ class StepClient:
     # The user's side ----------------------------------------------------------------------------
 
     def _output_broke(self) -> None:
-        """The reader of our stdout is gone: the tasks learn this as they would in a pipe."""
+        """The reader of our stdout is gone: let the tasks notice it as they would in a pipe."""
         self.orders.signal(SIGPIPE)
 
     def _tell_window_size(self) -> None:

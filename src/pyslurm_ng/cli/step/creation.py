@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoStep(Exception):
-    """There is no step, and the user knows why."""
+    """There is no step; the reason has been printed."""
 
 
 class StepCreation:
@@ -23,7 +23,7 @@ class StepCreation:
 
     Args:
         info: prints a line unless srun is to be quiet.
-        take: is given what the controller says of the allocation meanwhile.
+        take: called with the controller's messages about the allocation in the meantime.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StepCreation:
         raise NoStep
 
     def _asked_again(self, fields: "dict[str, Any]", problem: SlurmError) -> int:
-        """The controller went away: the same request id brings the same step."""
+        """The connection was lost: the same request id gets the same step."""
         try:
             return self._client.begin("CreateStep", fields)
         except SlurmError:
@@ -85,7 +85,7 @@ class StepCreation:
             raise
 
     def _next_answer(self) -> "tuple[int, dict[str, Any], bool]":
-        """Wait for an answer or a signal; nothing is (-1, {}, False)."""
+        """Wait for an answer or a signal; return (-1, {}, False) if none came."""
         import select
 
         poll = select.poll()

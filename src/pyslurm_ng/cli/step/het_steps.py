@@ -1,7 +1,8 @@
 """srun over components: `--het-group=0,2`, and programs with `:` between them.
 
-Each component is a step of its own, run by a process of its own. They create their steps, tell what
-those have, and launch when all are known: ranks and nodes go on from one component to the next.
+Each component has its own step, and its own process runs it. The processes create their steps,
+report what these have, and launch when all are known: ranks and nodes are counted through all
+components.
 """
 
 import os
@@ -49,7 +50,7 @@ def parts(argv: "list[str]") -> "list[list[str]]":
 def with_commands(
     argv: "list[str]", split: "Callable[[list[str]], tuple[Pairs, list[str]]]"
 ) -> "list[str]":
-    """Return the line with a command in each part: one without runs that of the part after it.
+    """Return the line with a command in each part: a part without one runs the next part's.
 
     Args:
         split: returns a part's options and its command.
@@ -103,7 +104,7 @@ def components(
 
 
 def check_allowed(scheduler_parameters: str) -> None:
-    """Refuse steps over several components where the site wants none.
+    """Refuse steps over several components if the site does not allow them.
 
     Raises:
         OptionError: SchedulerParameters has disable_hetjob_steps.
@@ -132,7 +133,7 @@ def parse_groups(text: str) -> "list[int]":
 
 
 def component_environment(environment: "Mapping[str, str]", group: int) -> "dict[str, str]":
-    """Return the variables as they would be if the component were a job of its own."""
+    """Return the variables as they would be if the component were a separate job."""
     found = dict(environment)
     own: dict[str, str] = {}
     for name, value in environment.items():
@@ -164,26 +165,26 @@ def become(group: int) -> None:
 
 
 class Meeting:
-    """One component's end of the talk about what all of them have together."""
+    """One component's end of the exchange about what all components have together."""
 
     def __init__(self, told: int, asked: int) -> None:
         self._told = told
         self._asked = asked
 
     def whole(self, own: WholeStep) -> "WholeStep | None":
-        """Say what this component's step has; return what all have, and where it stands in it.
+        """Report what this component's step has; return what all have, and its place among them.
 
-        None when another component could not go on.
+        Return None if another component could not go on.
         """
         self.tell(own)
         return self.hear()
 
     def tell(self, own: WholeStep) -> None:
-        """Say what this component's step has."""
+        """Report what this component's step has."""
         _send(self._told, own.fields())
 
     def hear(self) -> "WholeStep | None":
-        """Return what all have, once they have said so."""
+        """Return what all have, when all have reported."""
         found = _receive(self._asked)
         return WholeStep(**found) if found else None
 
@@ -265,7 +266,7 @@ def _run_child(
 
 
 def _arrange(reads: "list[int]", writes: "list[int]") -> None:
-    """Tell each component what all have and where its part begins, once all have their step."""
+    """When all have their step, tell each component what all have and where its part begins."""
     parts = []
     for descriptor in reads:
         found = _receive(descriptor)
@@ -283,7 +284,7 @@ def _arrange(reads: "list[int]", writes: "list[int]") -> None:
 
 
 def _forward_signals(children: "list[int]") -> None:
-    """Ctrl-C reaches all through the terminal; what is sent to us alone is passed on."""
+    """Pass on signals that only we get; Ctrl-C reaches all through the terminal."""
     import signal
 
     def forward(number: int, _frame: object) -> None:

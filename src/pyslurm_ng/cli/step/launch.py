@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
 
 _OUTSIDE_PATTERNS = "tnN"
-"""A file whose name has one of these is written by the nodes, any other by srun."""
+"""Nodes write files whose names have one of these patterns; srun writes all others."""
 
 
 def is_per_node(pattern: str) -> bool:
@@ -39,7 +39,7 @@ def task_environment(
 ) -> bytes:
     """Return the variables that the tasks get from us, each ended by NUL.
 
-    What the node knows better (ids, node lists, counts) it adds itself.
+    The node adds what it knows better: ids, node lists, counts.
     """
     mode, named, assigned = submission.export_words(options.settings.get("export"))
     found = {
@@ -53,7 +53,7 @@ def task_environment(
 
 
 def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[bytes, bytes]":
-    """Return what srun tells of itself and of its options."""
+    """Return the variables about srun and its options."""
     request, settings = options.request, options.settings
     mask = os.umask(0o22)
     os.umask(mask)
@@ -101,7 +101,7 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
 
 
 def step_variables(granted: "Mapping[str, Any]") -> "dict[str, str]":
-    """Return what programs beside srun find out about its step."""
+    """Return the variables that programs beside srun read about its step."""
     from pyslurm_ng.base.hostlist import fold
     from pyslurm_ng.sched.cons_tres.layout import counts_text
 
@@ -120,7 +120,7 @@ def step_variables(granted: "Mapping[str, Any]") -> "dict[str, str]":
 
 
 def gpu_bind(request: "Mapping[str, Any]") -> str:
-    """Return how tasks share the step's GPUs: as said, else so many on each as there may be."""
+    """Return how tasks share the step's GPUs: as requested, else as many on each as allowed."""
     bind, per_gpu = request.get("gpu_bind", ""), request.get("ntasks_per_gpu", 0)
     if bind or not per_gpu or request.get("tres_bind"):
         return str(bind)
@@ -175,7 +175,7 @@ def launch_fields(
 def launching_lines(
     options: "Options", granted: "Mapping[str, Any]", step_name: str
 ) -> "list[str]":
-    """Return what -v tells of a step that is about to be launched."""
+    """Return the lines of -v about a step before its launch."""
     from pyslurm_ng.base.hostlist import fold, fold_numbers
     from pyslurm_ng.sched.cons_tres.layout import counts_text
 
@@ -195,7 +195,7 @@ def launching_lines(
 
 
 class Launch:
-    """LaunchStep to every node of a step; the answers are gathered after all were sent."""
+    """Sends LaunchStep to every node of a step, then gathers the answers."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ class Launch:
         fields: "dict[str, Any]",
         limit_s: float,
     ) -> None:
-        """Prepare; a node that has not answered after `limit_s` counts as failed."""
+        """A node that has not answered after `limit_s` counts as failed."""
         self._limit_s = limit_s
         self._conf = conf
         self._nodes: list[str] = granted["nodes"]

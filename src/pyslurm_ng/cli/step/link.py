@@ -1,4 +1,4 @@
-"""Connections of a step's nodes to srun, and of strangers to its port."""
+"""Connections of a step's nodes to srun, and of unknown peers to its port."""
 
 from _socket import IPPROTO_TCP, SOCK_CLOEXEC, SOCK_STREAM, TCP_NODELAY, socket
 from os import set_inheritable
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.base.poll_loop import PollLoop
 
 MOST_STRANGERS = 64
-"""Connections without a HELLO at a time; a node's comes with its connection."""
+"""The most connections without a HELLO; a node sends its HELLO when it connects."""
 _STRANGER_LIMIT_S = 10.0
 _FULL_PAUSE_S = 0.1
 
@@ -56,9 +56,10 @@ def listen(ports: "tuple[int, int]") -> socket:
 
 
 class Door:
-    """The port that a step's nodes connect to, and the connections that have not said yet what they
-    are. Any host on the network may open one: few are kept, the oldest is closed first, and each is
-    closed after a while.
+    """The port for a step's nodes, and its connections that have not sent a HELLO yet.
+
+    Any host on the network may open one, so only a few are kept: the oldest is closed first, and
+    each after a while.
 
     Args:
         begin, end: take a new connection, and end one.
@@ -108,7 +109,7 @@ class Door:
         self._begin(link)
 
     def known(self, link: Link) -> None:
-        """Count a connection no longer: it has said who it is, or is gone."""
+        """No longer count a connection: it has sent its HELLO, or is gone."""
         self._strangers.pop(link, None)
 
     def _end_oldest(self) -> bool:
@@ -125,7 +126,7 @@ class Door:
             self._loop.later(1.0, self._end_overdue, "strangers")
 
     def close(self) -> None:
-        """Stop listening, and end all connections that have not said what they are."""
+        """Stop listening, and end all connections without a HELLO."""
         if self._listener.fileno() >= 0:
             self._loop.drop(self._listener.fileno())
             self._listener.close()

@@ -1,4 +1,4 @@
-"""The file of --multi-prog: which task runs what."""
+"""The file of --multi-prog: the program of each task."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

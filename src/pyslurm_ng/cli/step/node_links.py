@@ -1,6 +1,6 @@
-"""The nodes of a step as srun reaches them: who is there, what they send, what they are sent.
+"""srun's connections to the nodes of a step: their state, what they send, what is sent to them.
 
-Nothing waits for one of them alone: what a node does not take is kept until it does.
+Nothing waits for a single node: data that a node does not take is kept until it does.
 """
 
 import os
@@ -31,8 +31,8 @@ class NodeLinks:
         on_all_here: is called once, when each node has connected or was left out.
 
     Attributes:
-        key: what the supervisors of this step prove that they know.
-        port: where they connect.
+        key: the secret that the supervisors of this step prove to know.
+        port: the port that they connect to.
         is_complete: whether no node is waited for any longer.
 
     Raises:
@@ -65,7 +65,7 @@ class NodeLinks:
     # Who is there -------------------------------------------------------------------------------
 
     def leave_out(self, node: int) -> None:
-        """Do without a node."""
+        """Leave out a node."""
         self._left_out.add(node)
 
     def missing(self) -> "list[int]":
@@ -77,7 +77,7 @@ class NodeLinks:
         ]
 
     def wait_no_longer(self) -> None:
-        """Keep orders no longer for nodes that have not connected."""
+        """No longer keep orders for nodes that have not connected."""
         self.is_complete = True
 
     def open_links(self, nodes: "list[int] | None" = None) -> "list[Link]":
@@ -91,7 +91,7 @@ class NodeLinks:
 
     @property
     def all_done(self) -> bool:
-        """Whether each node that was not left out has said its last."""
+        """Whether each node that was not left out has sent DONE."""
         return all(
             node in self._left_out or (link is not None and link.is_done)
             for node, link in enumerate(self._links)
@@ -105,7 +105,7 @@ class NodeLinks:
         self._door.close()
 
     def _hello(self, link: Link, kind: int, body: bytes) -> None:
-        """Admit a connection that knows its half of the key; the place it says is its own."""
+        """Admit a connection that knows its half of the key, and take the place that it names."""
         theirs, ours = step_io.halves(self.key)
         self._door.known(link)
         try:
@@ -132,7 +132,7 @@ class NodeLinks:
     # Receiving ----------------------------------------------------------------------------------
 
     def pause(self, *, paused: bool) -> None:
-        """Read nothing from the nodes for now, so that their tasks are slowed; or read on."""
+        """Stop reading from the nodes, so that their tasks slow down, or go on reading."""
         self._is_paused = paused
         for link in self._links:
             if link is not None and link.socket is not None:
@@ -201,7 +201,7 @@ class NodeLinks:
             self._flush(link)
 
     def send_all(self, frame: bytes) -> None:
-        """Send to every node, to those still to come when they say hello."""
+        """Send to every node; nodes that have not connected yet get it after their HELLO."""
         if not self.is_complete:
             self._orders.append(frame)
         for link in self.open_links():
@@ -217,6 +217,6 @@ class NodeLinks:
         except (BlockingIOError, InterruptedError):
             pass
         except OSError:
-            # What it sent before it went is still to be read; the end shows there.
+            # Data that it sent before it ended must still be read; reading shows the end.
             link.unsent.clear()
         self._watch(link)

@@ -64,9 +64,9 @@ def _found(program: str) -> str:
 
 
 def _destination(options: "Options", conf: "dict[str, str]", granted: "dict[str, Any]") -> str:
-    """Return where the program goes; `%N` stands for the node's name.
+    """Return where the program goes; `%N` means the node's name.
 
-    As in Slurm a path that is not absolute says nothing.
+    As in Slurm a path that is not absolute has no effect.
     """
     path = options.settings["bcast"]
     if not path.startswith("/"):

@@ -32,7 +32,7 @@ class Routes:
         self._std: dict[str, Any] = {}
 
     def open(self, streams: "StepIo") -> "dict[str, Any]":
-        """Open local files; return what the nodes are to do with each stream.
+        """Open local files; return what the nodes shall do with each stream.
 
         Raises:
             OSError: a local file cannot be opened.

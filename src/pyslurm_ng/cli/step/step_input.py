@@ -19,7 +19,7 @@ class StepInput:
     """The input of one step, for all of its tasks or for one.
 
     Args:
-        descriptor: what is read; -1 if nothing is.
+        descriptor: the file to read; -1 for none.
         task: the only task that gets it; -1 for all.
         node: where that task runs; -1 if it runs nowhere.
     """
@@ -64,7 +64,7 @@ class StepInput:
             return
         except OSError as problem:
             if problem.errno == _EIO:
-                # In the background of a terminal: not ours to read now.
+                # We run in the background of a terminal and may not read from it now.
                 self._pause()
                 self._loop.later(_TTY_RETRY_S, self.go_on, "stdin")
                 return

@@ -1,4 +1,4 @@
-"""What srun orders the nodes of its step to do: signal the tasks, end them."""
+"""srun's orders to the nodes of its step: signal the tasks, end them."""
 
 from pyslurm_ng.wire import step_io
 
@@ -11,8 +11,7 @@ class StepOrders:
     """Orders to all nodes of one step.
 
     Attributes:
-        is_ending: whether the step ends because srun wants it to: what others say of its end is no
-            news then.
+        is_ending: whether srun itself ends the step; then reports of its end are no news.
     """
 
     def __init__(self, links: "NodeLinks") -> None:

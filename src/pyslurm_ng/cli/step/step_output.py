@@ -1,4 +1,4 @@
-"""What a step's user sees: output of the tasks, and srun's own lines in their place behind it."""
+"""What a step's user sees: output of the tasks, and srun's lines after it."""
 
 import select
 
@@ -16,7 +16,7 @@ class StepOutput:
     """The output of one step.
 
     Attributes:
-        is_behind: whether so much is unwritten that no more should be read from the nodes.
+        is_behind: whether so much is unwritten that nothing more should be read from the nodes.
     """
 
     def __init__(self, loop: "PollLoop", streams: "StepIo", *, quiet: bool) -> None:
@@ -27,7 +27,7 @@ class StepOutput:
         self._watched: dict[int, Sink] = {}
 
     def write(self, kind: int, task: int, body: bytes) -> None:
-        """Write what a task wrote, to STDOUT or STDERR, unless another task's is wanted only."""
+        """Write a task's output to STDOUT or STDERR, unless only another task's is wanted."""
         streams = self._streams
         is_out = kind == step_io.STDOUT
         only = streams.out_task if is_out else streams.err_task
@@ -51,7 +51,7 @@ class StepOutput:
         say(line)
 
     def watch(self) -> None:
-        """Have the loop write on where a reader is slow, and see how much that leaves."""
+        """Let the loop write the rest for slow readers, and note how much is left."""
         unwritten = 0
         slow: dict[int, Sink] = {}
         for sink in (self._streams.out, self._streams.err):
@@ -70,6 +70,6 @@ class StepOutput:
             sink.advance()
 
     def finish(self) -> None:
-        """Write everything, however slow the readers are."""
+        """Write everything, and wait for slow readers."""
         for sink in (self._streams.out, self._streams.err):
             sink.advance(wait=True)

@@ -1,4 +1,4 @@
-"""From srun's options to a CreateStep, and what of them is for srun alone."""
+"""From srun's options to a CreateStep and to srun's own settings."""
 
 import os
 
@@ -39,7 +39,7 @@ def check_settings(options: "Options") -> None:
     """
     settings = options.settings
     for name in REFUSED:
-        # The second is in every job's variables, where it must not keep srun from running.
+        # Every job's variables hold the second, and it must not keep srun from running.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE:
             raise OptionError(f"--{name} is not implemented yet", 1)
     if settings.get("pty") not in (None, ""):
@@ -89,7 +89,7 @@ def _came_from(options: "Options", name: str) -> int:
 def step_flags(options: "Options") -> int:
     """Return STEP_* bits."""
     flags = 0
-    # The launcher of another program starts the real tasks: its step has all CPUs and keeps none.
+    # Another program's launcher starts the real tasks: its step has all CPUs and keeps none.
     is_external = "external-launcher" in options.settings
     if "overlap" in options.settings or is_external:
         flags |= STEP_OVERLAP
@@ -144,7 +144,7 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
 
 
 def _settle_gres(options: "Options", fields: "dict[str, Any]") -> None:
-    """Devices asked for of this step take the place of those that the job's variables name."""
+    """Devices that this step asks for replace those that the job's variables name."""
     if "gres" in options.given:
         fields["gres"] = options.request.get("gres") or "none"
     names = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
@@ -160,11 +160,11 @@ def _settle_gres(options: "Options", fields: "dict[str, Any]") -> None:
 
 
 def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
-    """What the job's variables say yields to what is said of this step."""
+    """Options of this step replace the job's variables."""
     from_job = ENVIRONMENT
     nodes_from, tasks_from = _came_from(options, "nodes"), _came_from(options, "ntasks")
     chosen_place = "relative" in options.settings or _chose_nodes(options)
-    # As many nodes as the job has are not what a packed step wants, unless it says so.
+    # A packed step does not want all nodes of the job, unless it asks for them.
     is_packed = fields.get("distribution", "").lower().endswith(",pack")
     is_packed = is_packed and _came_from(options, "distribution") == COMMAND_LINE
     if nodes_from == from_job and (chosen_place or is_packed):
@@ -180,13 +180,13 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
 
 
 def _chose_nodes(options: "Options") -> bool:
-    """Return whether the command line says which of the job's nodes."""
+    """Return whether the command line chooses among the job's nodes."""
     places = ("nodelist", "nodefile", "exclude")
     return any(_came_from(options, name) == COMMAND_LINE for name in places)
 
 
 def _relative(options: "Options", fields: "dict[str, Any]") -> int:
-    """Return the number of the first node, from which on there have to be enough."""
+    """Return the number of the first node; from there on there must be enough."""
     first, wanted = int(options.settings["relative"]), max(1, fields.get("nodes_min", 1))
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
     if count.isdigit() and first + wanted > int(count):
@@ -219,7 +219,7 @@ def _check_enough(options: "Options", wanted: int) -> None:
 
 
 def _arbitrary(fields: "dict[str, Any]") -> None:
-    """SLURM_HOSTFILE, or -w, names the node of each task."""
+    """Read the node of each task from SLURM_HOSTFILE or -w."""
     path = os.environ.get("SLURM_HOSTFILE", "")
     names: list[str] = []
     if path:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 HIGH_BYTES = 1 << 20
 LOW_BYTES = 256 << 10
 _PIPE_BYTES = 4096
-"""A pipe that is ready takes so much at once (PIPE_BUF)."""
+"""How much a ready pipe takes without blocking (PIPE_BUF)."""
 _S_IFMT, _S_IFREG, _S_IFDIR = 0o170000, 0o100000, 0o040000
 
 
@@ -45,7 +45,7 @@ class Sink:
             self.advance()
 
     def advance(self, *, wait: bool = False) -> None:
-        """Write as much as goes without waiting, or everything."""
+        """Write as much as is possible without waiting, or everything."""
         while self._queue and self.descriptor >= 0:
             if not self._is_file and not self._poll.poll(None if wait else 0):
                 return
@@ -54,7 +54,7 @@ class Sink:
             try:
                 written = os.write(self.descriptor, memoryview(head)[self._at : end])
             except BlockingIOError:
-                # Another process made it non-blocking, and it is not as ready as poll says.
+                # Another process made it non-blocking, and it takes less than poll says.
                 if wait:
                     continue
                 return
@@ -70,7 +70,7 @@ class Sink:
                 self._at = 0
 
     def _break(self) -> None:
-        """The reader is gone, or the disk is full: drop what comes."""
+        """The reader is gone, or the disk is full: drop all further output."""
         self.descriptor = -1
         self._queue.clear()
         self.unwritten = 0
@@ -79,9 +79,9 @@ class Sink:
 
 
 class Labels:
-    """Puts `T: ` before each line; a line is held until it is whole.
+    """Puts `T: ` before each line; a line is kept until it is whole.
 
-    Ranks are counted from `first` up.
+    Ranks begin at `first`.
     """
 
     def __init__(self, tasks: int, first: int = 0) -> None:
@@ -140,7 +140,7 @@ def open_input(path: str) -> int:
 
 
 class StepIo:
-    """What of the streams is whose business; the settings of one step's input and output.
+    """The settings of one step's input and output.
 
     Tasks are -1 for all; sinks may be the same object.
     """

@@ -1,4 +1,4 @@
-"""Ends of a step's tasks: told to the user, and what they mean for the tasks that still run."""
+"""Ends of a step's tasks: lines for the user, and the effect on tasks that still run."""
 
 from pyslurm_ng.base.numbers import SIGKILL
 from pyslurm_ng.wire import step_io
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.step.tasks import StepTasks
 
 _FOLD_S = 0.05
-"""So long ends of tasks are gathered, so that those alike share a line."""
+"""How long ends of tasks are gathered, so that equal ends share a line."""
 
 
 class TaskEnds:
@@ -46,7 +46,7 @@ class TaskEnds:
         self._has_one = False
 
     def exited(self, task: int, status: int, flags: int) -> None:
-        """Take how a node says that a task ended."""
+        """Take a node's report of a task's end."""
         if not self._tasks.exited(task, status, flags & step_io.EXIT_OUT_OF_MEMORY):
             return
         self._loop.later(_FOLD_S, self.tell, "tell")
@@ -64,18 +64,18 @@ class TaskEnds:
                 self._orders.terminate("TASK FAILURE")
 
     def lost(self, tasks: "Iterable[int]", status: int) -> None:
-        """Take it that tasks ended of which no node tells it."""
+        """Record the end of tasks that no node reports."""
         for task in tasks:
             self._tasks.exited(task, status, 0)
 
     def tell(self) -> None:
-        """Print the ends that have not been told yet."""
+        """Print the ends that have not been printed yet."""
         self._loop.cancel("tell")
         for line in self._tasks.end_lines(self._verbose):
             self._output.log(line)
 
     def _waited(self) -> None:
-        """--wait: the first task ended so long ago; the others are not to go on."""
+        """--wait: the first task ended so long ago that the others must end."""
         if self._tasks.all_exited:
             return
         self.tell()

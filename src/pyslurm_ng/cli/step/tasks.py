@@ -29,7 +29,7 @@ def exit_text(status: int, flags: int) -> str:
 
 
 def exit_code(status: int, flags: int) -> int:
-    """Return what a task's end means for srun's own exit code."""
+    """Return the exit code of srun that a task's end causes."""
     if flags & OUT_OF_MEMORY:
         return OUT_OF_MEMORY_CODE
     number = status & 0x7F
@@ -71,7 +71,7 @@ class StepTasks:
                 self.state[task] = RUNNING
 
     def exited(self, task: int, status: int, flags: int) -> bool:
-        """Note the end of a task; return whether that was news."""
+        """Record the end of a task; return whether it was not known before."""
         if self.state.get(task, EXITED) == EXITED:
             return False
         self.state[task] = EXITED
@@ -91,9 +91,9 @@ class StepTasks:
         return [task for task in self.of_node[node] if self.state[task] != EXITED]
 
     def end_lines(self, verbose: int) -> "list[str]":
-        """Return a line for each group of tasks that ended alike on one node, and forget them.
+        """Return a line for each group of tasks with the same end on one node, and forget them.
 
-        A task without an error is told only under -v.
+        A task without an error is reported only with -v.
         """
         unsaid, self._unsaid = self._unsaid, {}
         lines = []

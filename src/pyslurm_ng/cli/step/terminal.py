@@ -25,7 +25,7 @@ class RawTerminal:
         termios.tcsetattr(0, termios.TCSAFLUSH, raw)
 
     def restore(self) -> None:
-        """Give the terminal back as it was."""
+        """Restore the terminal's settings."""
         if self._old is not None:
             import termios
 

@@ -20,11 +20,11 @@ class UserSignals:
     """Serves signals from now on.
 
     Args:
-        show_status: whether the first Ctrl-C only shows how the tasks are.
+        show_status: whether the first Ctrl-C only shows the state of the tasks.
         quit_on_interrupt: whether the first Ctrl-C ends the step.
-        abort_window_s: within how long a second Ctrl-C belongs to the first.
-        on_resize: is called when the terminal has got another size.
-        on_give_up: is called when the user does not want to wait for the end either.
+        abort_window_s: how long a second Ctrl-C belongs to the first.
+        on_resize: called when the terminal's size has changed.
+        on_give_up: called when the user does not want to wait for the end.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class UserSignals:
             self._orders.terminate("SIGNAL Killed")
 
     def _asked_to_end(self, number: int) -> None:
-        """TERM, QUIT, HUP: the tasks get it; asked again, they are ended."""
+        """TERM, QUIT, HUP: the tasks get the first one; the second ends them."""
         self._terms += 1
         if self._terms == 1:
             self._output.info("forcing job termination")

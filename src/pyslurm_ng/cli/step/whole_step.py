@@ -1,4 +1,4 @@
-"""What the steps of several components are together, as the variables of their tasks tell it."""
+"""The steps of several components together, for the variables of their tasks."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 
 
 class WholeStep:
-    """One component's step, or those of all in the order of components.
+    """One component's step, or the steps of all in the order of components.
 
     nodes, tasks_per_node: of the step. job_nodes, cpus_per_node: of the allocations, as
         SLURM_JOB_NODELIST and SLURM_JOB_CPUS_PER_NODE have them.
-    first_rank, first_node: where the component begins among all.
+    first_rank, first_node: the component's first rank and node among all.
     """
 
     __slots__ = (
@@ -49,7 +49,7 @@ class WholeStep:
         return {name: getattr(self, name) for name in self.__slots__}
 
     def launch_fields(self) -> "dict[str, Any]":
-        """Return what a LaunchStep says of it."""
+        """Return the fields of a LaunchStep."""
         from pyslurm_ng.base.hostlist import expand, fold
         from pyslurm_ng.sched.cons_tres.layout import counts_text
 
@@ -68,7 +68,7 @@ class WholeStep:
 
 
 def of_component(granted: "Mapping[str, Any]", environment: "Mapping[str, str]") -> WholeStep:
-    """Return what one component has: its step that was granted, in its allocation."""
+    """Return what one component has: its granted step and its allocation."""
     return WholeStep(
         list(granted["nodes"]),
         [len(tasks) for tasks in granted["tasks"]],

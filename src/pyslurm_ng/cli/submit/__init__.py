@@ -1,1 +1,1 @@
-"""What sbatch, salloc and srun have in common: their options, and what they submit."""
+"""What sbatch, salloc and srun share: their options, and their submissions."""

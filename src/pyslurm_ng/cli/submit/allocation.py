@@ -1,4 +1,4 @@
-"""salloc's and srun's own job: asked for, waited for, watched, given back."""
+"""The job of salloc or srun: request, wait, follow, release."""
 
 import os
 import select
@@ -44,7 +44,7 @@ _LIMITED = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
 
 
 def _why_number(reason: str) -> int:
-    """Return the error by which --immediate fails, by the reason why the job waits."""
+    """Return the error with which --immediate fails, by the reason why the job waits."""
     from pyslurm_ng.base.error_numbers import Errno
 
     if reason == "Priority":
@@ -57,7 +57,7 @@ def _why_number(reason: str) -> int:
 
 
 class NotAtOnce(SlurmError):
-    """The job has not started in the time that --immediate gives it."""
+    """The job has not started in the time of --immediate."""
 
 
 class Revoked(Exception):
@@ -69,7 +69,7 @@ class Allocation:
 
     Attributes:
         job_id: 0 until the controller has given one.
-        granted: what the controller said of the allocation.
+        granted: the controller's answer about the allocation.
         over: how it ended, None while it lasts.
     """
 
@@ -92,7 +92,7 @@ class Allocation:
         self._sequence = 0
         self._was_queued = False
         self._is_quiet = "quiet" in options.settings
-        # How long the job has to start: 1 for at once, 0 for ever.
+        # How long the job may wait for its start: 1 for not at all, 0 for ever.
         self._immediate_s = 0
         if "immediate" in options.settings:
             self._immediate_s = ov.number("immediate", options.settings["immediate"] or "1", 0)
@@ -125,7 +125,7 @@ class Allocation:
         self._sequence = self._client.begin("AllocateJob", self._fields)
         wait_s = self._immediate_s
         give_up = monotonic() + wait_s if wait_s else float("inf")
-        # A job that is to start at once is not reported as waiting.
+        # A job that must start immediately is not reported as waiting.
         say_at = float("inf") if wait_s == 1 else monotonic() + _SAY_QUEUED_AFTER_S
         while not self.granted:
             now = monotonic()
@@ -148,7 +148,7 @@ class Allocation:
             self._info(f"job {self.job_id} has been allocated resources")
 
     def _why_not(self, waited_s: int) -> "tuple[int, str]":
-        """Return why the job has not started in the time it had, as Slurm says it."""
+        """Return why the job has not started in time, in Slurm's words."""
         from pyslurm_ng.base.error_texts import error_text
         from pyslurm_ng.cli.command import Table
 
@@ -162,7 +162,7 @@ class Allocation:
                 rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
                 code = _why_number(rows[0]["reason"]) if rows else code
             except SlurmError:
-                pass  # then it is not known better
+                pass  # then no better reason is known
         return code, error_text(code)
 
     def _wait(self, timeout_s: float) -> None:
@@ -184,7 +184,7 @@ class Allocation:
                 self._signalled()
 
     def _ask_again(self) -> None:
-        """The controller went away: the same request brings the same job back."""
+        """The connection was lost: the same request gets the same job."""
         try:
             self._sequence = self._client.begin("AllocateJob", self._fields)
         except SlurmError:
@@ -201,7 +201,7 @@ class Allocation:
         self.take(reply, is_last)
 
     def take(self, reply: "dict[str, Any]", is_last: bool) -> None:
-        """Note what an answer to our request says."""
+        """Record an answer to our request."""
         if "notes" in reply:
             for note in reply["notes"] if self._immediate_s != 1 else ():
                 say(f"{self._command}: {note}")
@@ -235,7 +235,7 @@ class Allocation:
             raise Revoked
 
     def _wait_for_id(self) -> None:
-        """The job must not stay behind when the signal came between request and answer."""
+        """Cancel the job even if the signal came between request and answer."""
         try:
             _, reply, is_last = self._client.receive(5.0)
         except SlurmError:
@@ -249,7 +249,7 @@ class Allocation:
         return self._client.fileno()
 
     def variables(self) -> "dict[str, str]":
-        """Return what salloc sets for its command."""
+        """Return the variables that salloc sets for its command."""
         found = _variables(self.granted, self._options)
         components = self.granted.get("components")
         if not components:
@@ -263,7 +263,7 @@ class Allocation:
         return found
 
     def give_back(self, status: int) -> None:
-        """End the job with a wait status; nothing if it has ended already."""
+        """End the job with a wait status, unless it has ended already."""
         if not self.job_id or self.over is not None:
             return
         try:
@@ -277,7 +277,7 @@ class Allocation:
 
 
 def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]":
-    """Return the variables of one job, or of one component as if it were a job of its own."""
+    """Return the variables of one job, or of one component as if it were a job."""
     request = options.request
     found = {
         "SLURM_CLUSTER_NAME": granted["cluster"],
@@ -325,7 +325,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
     if options.has_flag(REQ_OVERCOMMIT):
         found["SLURM_OVERCOMMIT"] = 1
     if request.get("hint"):
-        # It has set them, and srun takes only one of them from its variables.
+        # The user has set them, and srun takes only one of them from the variables.
         found.pop("SLURM_THREADS_PER_CORE", None)
     if "mem-bind" in options.settings:
         from pyslurm_ng.cli.submit.binding_options import mem_bind_variables

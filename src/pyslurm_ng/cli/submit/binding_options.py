@@ -1,4 +1,4 @@
-"""--cpu-bind and --mem-bind of the commands: reading, help, and what a step's tasks get of them."""
+"""--cpu-bind and --mem-bind: reading, help, and the variables for a step's tasks."""
 
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWords, BindWordsError
@@ -51,7 +51,7 @@ def read(options: "OptionState", name: str, value: str) -> None:
     """Read one of the options as it is given.
 
     Raises:
-        OptionError: a word that is none of it.
+        OptionError: an unknown word.
         HelpRequested: help was asked for.
     """
     is_cpu = name.startswith("cpu")
@@ -67,10 +67,10 @@ def read(options: "OptionState", name: str, value: str) -> None:
 
 
 def without_found_masks(environment: "dict[str, str]") -> "dict[str, str]":
-    """Return the variables without a SLURM_CPU_BIND that a step's node has found out.
+    """Return the variables without a SLURM_CPU_BIND that a step's node has set.
 
-    Those masks are for the tasks of that step; an srun started by one of them binds anew. What the
-    user said there stays.
+    Those masks are for the tasks of that step; an srun that one of them starts binds again. A value
+    that the user has set stays.
     """
     name = "SLURM_CPU_BIND"
     found = "".join(environment.get(f"{name}_{part}", "") for part in ("TYPE", "LIST"))
@@ -81,7 +81,7 @@ def without_found_masks(environment: "dict[str, str]") -> "dict[str, str]":
 
 
 def step_cpu_bind(options: "OptionState") -> BindWords:
-    """Return how the tasks of a step are to be bound, from all options that say something of it."""
+    """Return how the tasks of a step shall be bound, from all options about it."""
     request = options.request
     found = bind_words.cpu_bind(options.settings.get("cpu-bind", ""))
     hint = request.get("hint", "")
@@ -101,7 +101,7 @@ def step_cpu_bind(options: "OptionState") -> BindWords:
 
 
 def cpu_bind_variables(options: "OptionState") -> "dict[str, str]":
-    """Return SLURM_CPU_BIND and its parts as srun tells them; nodes that bind tell more."""
+    """Return SLURM_CPU_BIND and its parts as srun sets them; nodes that bind add more."""
     return _variables("SLURM_CPU_BIND", bind_words.cpu_bind(options.settings.get("cpu-bind", "")))
 
 

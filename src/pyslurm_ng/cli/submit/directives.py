@@ -18,14 +18,14 @@ def apply_directives(
 ) -> "list[Pairs]":
     """Read the options that a script's leading comments give.
 
-    Returns the options of each further component: those behind `#SBATCH hetjob`.
+    Returns the options of each further component: those after `#SBATCH hetjob`.
 
     Args:
         shown: the script's name in errors, `stdin` without one.
-        ignore_pbs: pass over the lines of other systems.
+        ignore_pbs: skip the lines of other systems.
 
     Raises:
-        OptionError: an option or its value is wrong; the text names the line where Slurm does.
+        OptionError: an option or its value is wrong; the text names the line if Slurm's does.
     """
     further: list[Pairs] = []
     for number, line in _comment_lines(script):
@@ -72,7 +72,7 @@ def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
 
 
 def split_directive(text: str, where: str) -> "list[str]":
-    """Return the words of a line: blanks part them, quotes and backslashes keep them, # ends them.
+    """Return the words of a line: blanks separate them, quotes and backslashes protect, # ends.
 
     Raises:
         OptionError: a quotation mark has no partner.
@@ -122,7 +122,7 @@ _PBS_DEPENDENCIES = ("after", "afterok", "afternotok", "afterany")
 
 
 def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple[str, str]]":
-    """Return (letter or word behind the dash, value) of a line in another system's options."""
+    """Return (letter or word after the dash, value) of a line in another system's options."""
     found = []
     position = 0
     while position < len(words):

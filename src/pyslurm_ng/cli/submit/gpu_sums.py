@@ -1,4 +1,4 @@
-"""GPU options that cannot all be true: which of them, in the words users of Slurm know."""
+"""GPU options that contradict each other: which ones, in Slurm's words."""
 
 from pyslurm_ng.cli.option_words import OptionError
 

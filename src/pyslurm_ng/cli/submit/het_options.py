@@ -1,7 +1,7 @@
 """Options of heterogeneous jobs: `:` between the components on a command line.
 
-Every component has options of its own. Some say something about the job rather than its resources;
-those hold for all components behind the one they were given to, until another value is given.
+Every component has its own options. Some options are about the job rather than its resources. They
+hold for all later components, until another value is given.
 """
 
 from pyslurm_ng.cli.option_words import OptionError
@@ -27,7 +27,7 @@ PASSED_ON = frozenset(
 
 
 def split_groups(options: Options, operands: "list[str]") -> "tuple[list[Pairs], list[str]]":
-    """Return the options of each further component and the operands behind the last of them.
+    """Return the options of each further component and the operands after the last one.
 
     Raises:
         OptionError: as `Options.split_words`.
@@ -45,11 +45,11 @@ def next_component(
     pairs: "Pairs",
     environment: "dict[str, str]",
 ) -> Options:
-    """Return the options of the component behind `before`, weakest source first.
+    """Return the options of the component after `before`, weakest source first.
 
     Args:
-        directives: what the script says of this component.
-        pairs: what the command line says of it.
+        directives: the script's options for this component.
+        pairs: the command line's options for it.
 
     Raises:
         OptionError: a value is wrong.

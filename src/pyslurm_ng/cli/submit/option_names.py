@@ -48,7 +48,7 @@ def _names_in(name: str, path: str) -> str:
 
 
 def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
-    """`--bbf`: what the file says counts as `--bb`."""
+    """`--bbf`: the file's content counts as `--bb`."""
     try:
         with open(value) as stream:
             options.request["burst_buffer"] = stream.read().rstrip("\n")
@@ -66,7 +66,7 @@ def directory(options: "OptionState", name: str, value: str) -> None:
 
 
 def cluster(options: "OptionState", name: str, value: str) -> None:
-    """Other clusters; whether ours is meant is known when slurm.conf has been read."""
+    """Names of clusters; they are compared with ours when slurm.conf has been read."""
     options.settings["clusters"] = value
 
 

@@ -18,10 +18,10 @@ class HelpRequested(Exception):
 
 
 class OptionState:
-    """What the options of all sources ask for; a stronger source replaces a weaker one.
+    """The options of all sources together; a stronger source replaces a weaker one.
 
     request: fields of JobRequest.
-    settings: long name -> text, for what the command itself needs; "" for a switch that is set.
+    settings: long name -> text, for the command itself; "" for a switch that is set.
     given: long name -> (source, value), for `-v` and for options that override others.
     memory: long name -> MiB, of --mem, --mem-per-cpu and --mem-per-gpu; one of them counts.
     resources: names of generic resources asked for.

@@ -44,7 +44,7 @@ def help_text(options: "Options") -> str:
 
 
 def usage_text(options: "Options") -> str:
-    """Return what --usage prints: every option in brackets of its own, then the operand."""
+    """Return the text of --usage: every option in brackets, then the operand."""
     words = [f"Usage: {options.command}"]
     for row in _shown(options):
         short = f"-{row[1]}|" if row[1] else ""

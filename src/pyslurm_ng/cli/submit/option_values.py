@@ -122,7 +122,7 @@ def ntasks(options: "OptionState", name: str, value: str) -> None:
 
 
 def memory(options: "OptionState", name: str, value: str) -> None:
-    """The three memory options exclude one another; which of them counts is settled at the end."""
+    """The three memory options exclude one another; `settle` decides which of them counts."""
     try:
         options.memory[name] = units.parse_mem_mib(value)
     except units.UnitError:
@@ -138,7 +138,7 @@ def mebibytes(options: "OptionState", name: str, value: str) -> None:
 
 
 def gpus(options: "OptionState", name: str, value: str) -> None:
-    """`2`, `a100:2`, `a100:1,v100:3`; a type alone is one of it."""
+    """`2`, `a100:2`, `a100:1,v100:3`; a type without a count means one."""
     words = []
     for word in value.split(","):
         kind, _, count = word.rpartition(":")
@@ -184,7 +184,7 @@ def extra_node_info(options: "OptionState", name: str, value: str) -> None:
 
 
 def gres(options: "OptionState", name: str, value: str) -> None:
-    """Generic resources per node; `none` and `help` are words of their own."""
+    """Generic resources per node; `none` and `help` are special words."""
     from pyslurm_ng.base.tres import TresError, parse_gres
 
     if value == "help":
@@ -198,7 +198,7 @@ def gres(options: "OptionState", name: str, value: str) -> None:
 
 
 def tres_per_task(options: "OptionState", name: str, value: str) -> None:
-    """`cpu=2,gres/gpu:a100=1`: the CPUs and GPUs of it are those of the plain options."""
+    """`cpu=2,gres/gpu:a100=1`; its CPUs and GPUs count as those of the plain options."""
     from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
 
     try:
@@ -291,7 +291,7 @@ def signal(options: "OptionState", name: str, value: str) -> None:
 
 
 def signal_number(word: str) -> int:
-    """Return the number of a signal by name, with or without SIG, or by number; 0 for neither."""
+    """Return the number of a signal by name (with or without SIG) or number; 0 if unknown."""
     if word.isdigit():
         return int(word) if 0 < int(word) < 65 else 0
     return SIGNAL_NAMES.get(word.upper().removeprefix("SIG"), 0)
@@ -301,7 +301,7 @@ def signal_number(word: str) -> int:
 
 
 def switches(options: "OptionState", name: str, value: str) -> None:
-    """`count[@time]`: leaf switches at most, and how long to wait for so few of them."""
+    """`count[@time]`: the most leaf switches, and how long to wait for so few."""
     count, at, wait = value.partition("@")
     if count or not at:
         options.request["switches"] = number(name, count, 1)
@@ -315,7 +315,7 @@ def switches(options: "OptionState", name: str, value: str) -> None:
 
 
 def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
-    """Whole nodes, or nodes shared with some only."""
+    """Whole nodes, or nodes that only some jobs share."""
     kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
         options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
@@ -329,7 +329,7 @@ def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def oversubscribe(options: "OptionState", name: str, value: "str | None") -> None:
-    """Shared nodes where the partition lets the job choose."""
+    """Shared nodes, if the partition lets the job choose."""
     options.flag(REQ_OVERSUBSCRIBE, REQ_EXCLUSIVE)
 
 
@@ -445,7 +445,7 @@ def hint(options: "OptionState", name: str, value: str) -> None:
 
 
 def binding(options: "OptionState", name: str, value: str) -> None:
-    """What tasks are bound to."""
+    """The resources that tasks are bound to."""
     from pyslurm_ng.cli.submit.binding_options import read
 
     read(options, name, value)
@@ -466,14 +466,14 @@ def gpu_bind(options: "OptionState", name: str, value: str) -> None:
 
 
 def oom_kill_step(options: "OptionState", name: str, value: "str | None") -> None:
-    """Whether a task that runs out of memory takes its step along."""
+    """Whether a task that runs out of memory ends its step."""
     if value not in (None, "", "0", "1"):
         raise OptionError(f"Invalid --{name} specification: {value}; 0 or 1 is allowed", 1)
     options.request["oom_kill_step"] = int(value or 1)
 
 
 def resv_ports(options: "OptionState", name: str, value: "str | None") -> None:
-    """How many ports a step is to have; by default as its tasks need them."""
+    """How many ports a step shall have; by default as many as its tasks need."""
     options.request["resv_ports"] = number(name, value, 1) if value else 0
 
 
@@ -506,7 +506,7 @@ def kill_command(options: "OptionState", name: str, value: "str | None") -> None
 
 
 def propagate(options: "OptionState", name: str, value: "str | None") -> None:
-    """Which limits travel: ALL, NONE or a list."""
+    """Which limits are sent with the job: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
     for word, said in zip(words, (value or "ALL").split(","), strict=True):
         if word not in (*RLIMITS, "ALL", "NONE"):

@@ -1,8 +1,8 @@
 """Options of sbatch, salloc and srun: one table for command line, `#SBATCH` and environment.
 
 The first word that is no option ends them. Values are checked as they are read, with Slurm's texts.
-The result is the map of a `model.job.JobRequest` and, apart from it, the settings that only the
-command needs.
+The result is the map of a `model.job.JobRequest`, and separately the settings that only the command
+needs.
 """
 
 from pyslurm_ng.base.numbers import (
@@ -38,7 +38,7 @@ TEXTS = {
     "partition": "partition", "prefer": "prefer", "qos": "qos", "reservation": "reservation",
     "wckey": "wckey",
 }  # fmt: skip
-"""Options whose value goes into a field of the request as it is."""
+"""Options whose value goes unchanged into a field of the request."""
 
 NUMBERS = {
     "cpus-per-gpu": ("cpus_per_gpu", 1), "cpus-per-task": ("cpus_per_task", 1),
@@ -85,19 +85,19 @@ READERS: "dict[str, Reader]" = {
     "tres-per-task": ov.tres_per_task,
     "uid": on.user, "wait-all-nodes": ov.wait_all_nodes,
 }  # fmt: skip
-"""Options with a grammar of their own."""
+"""Options with a special grammar."""
 
 SETTINGS = frozenset(
     "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
     "version wait wrap "
-    # Of salloc and srun alone; their commands read them.
+    # Options of salloc and srun only; these commands read them.
     "bcast bcast-exclude compress external-launcher send-libs wait-for-children "
     "bell no-bell no-shell immediate disable-status epilog exact "
     "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
     "pack-group treewidth whole".split()
 )
-"""Options for the command itself: kept as text in `Options.settings`, its commands read them."""
+"""Options for the command itself: kept as text in `Options.settings`."""
 
 RECORDED = frozenset(("bb", "bbf", "wckey"))
 """Options that are kept with the job and shown, before all of their effect exists.
@@ -106,20 +106,20 @@ Burst buffers are so in Slurm, too, where BurstBufferType is not set; here a lin
 """
 
 NAMED = frozenset(("bb", "bbf"))
-"""Those of them that a line on stderr names as without effect."""
+"""Those of them that a line on stderr names as having no effect."""
 
 CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
-"""Not implemented, but a value that is no number is what is complained about first, as in Slurm."""
+"""Not implemented, but a value that is no number is refused first, as in Slurm."""
 
 
 def is_implemented(name: str) -> bool:
-    """Return whether an option does something; every other one is refused by name."""
+    """Return whether an option has an effect; all others are refused by name."""
     known = (TEXTS, NUMBERS, FLAGS, READERS, SETTINGS)
     return any(name in names for names in known)
 
 
 class Options(OptionState):
-    """Reads all that a command is told: words, variables and directives of a script."""
+    """Reads a command's options from its words, its variables and a script's directives."""
 
     def __init__(self, command: str) -> None:
         super().__init__(command)
@@ -131,7 +131,7 @@ class Options(OptionState):
     # One option ---------------------------------------------------------------------------------
 
     def apply(self, name: str, value: "str | None", source: int) -> None:
-        """Read one option; the value is None where none was given.
+        """Read one option; the value is None if none was given.
 
         Raises:
             OptionError: its value is wrong, or it is not implemented.
@@ -179,15 +179,15 @@ class Options(OptionState):
     def apply_environment(self, environment: "dict[str, str]") -> None:
         """Read the command's input variables.
 
-        A switch is set by its variable unless that says no; an option with an optional argument
-        takes `set`, `yes` or nothing as none.
+        A variable sets a switch unless its value says no. For an option with an optional argument
+        `set`, `yes` and the empty text mean no argument.
         """
         for name, row in self.by_name.items():
             for variable in row[self._variables]:
                 value = environment.get(variable)
                 if value is None:
                     continue
-                # The time of --switches has a variable of its own.
+                # The time of --switches has a separate variable.
                 own = "@" + value if variable.endswith("_WAIT4SWITCH") else value
                 self._apply_variable(name, row[2], own)
 
@@ -204,7 +204,7 @@ class Options(OptionState):
     # All together -------------------------------------------------------------------------------
 
     def finish(self) -> "list[str]":
-        """Settle what the options mean together; return lines about what is odd, with their level.
+        """Settle what the options mean together; return warnings with their level.
 
         Raises:
             OptionError: options that exclude one another.

@@ -1,4 +1,4 @@
-"""What options mean together: which of them counts, what follows, what excludes what."""
+"""What options mean together: which of them counts, what they imply, which exclude each other."""
 
 import os
 
@@ -9,7 +9,7 @@ from pyslurm_ng.cli.submit.option_state import SCRIPT, OptionState
 
 
 def settle(said: OptionState) -> "list[str]":
-    """Settle what the options mean together; return lines about what is odd, with their level.
+    """Settle what the options mean together; return warnings with their level.
 
     Raises:
         OptionError: options that exclude one another.
@@ -31,7 +31,7 @@ def settle(said: OptionState) -> "list[str]":
 
 
 def _settle_nodes(said: OptionState) -> "list[str]":
-    """No more nodes than tasks, and no more names than nodes."""
+    """Reduce the nodes to the number of tasks, and the names to the number of nodes."""
     odd: list[str] = []
     request = said.request
     tasks = request.get("ntasks", 0)
@@ -50,7 +50,7 @@ def _settle_nodes(said: OptionState) -> "list[str]":
 
 
 def _without_effect(said: OptionState) -> "list[str]":
-    """Return what a step cannot have, and do without it."""
+    """Leave out what a step cannot have; return warnings about it."""
     odd = []
     if "begin" in said.given:
         odd.append("error: --begin is ignored because nodes are already allocated.")
@@ -70,7 +70,7 @@ def _without_effect(said: OptionState) -> "list[str]":
 
 
 def _settle_names(said: OptionState) -> "list[str]":
-    """Refuse more names than nodes; srun does without the last of them, and says so."""
+    """Refuse more names than nodes; srun leaves out the last names, and says so."""
     most, named = said.request.get("nodes_max", 0), _named_nodes(said, 1)
     if not 0 < most < named:
         return []
@@ -87,7 +87,7 @@ def _settle_names(said: OptionState) -> "list[str]":
 
 
 def _check_plane(said: OptionState) -> None:
-    """Planes fill one node after another: there have to be tasks for the last one."""
+    """Planes fill one node after another: there must be tasks for the last one."""
     request = said.request
     nodes = request.get("nodes_min", 0) or _named_nodes(said, 1)
     tasks = request.get("ntasks") or request.get("ntasks_per_node", 1) * max(1, nodes)
@@ -97,7 +97,7 @@ def _check_plane(said: OptionState) -> None:
 
 
 def _check_hosts(said: OptionState) -> None:
-    """An arbitrary distribution is a list of hosts; a step may have its job's."""
+    """Require a list of hosts for an arbitrary distribution; a step may use its job's."""
     layout = said.request.get("distribution", "").lower()
     if not layout.startswith("arbitrary") or _is_step(said):
         return
@@ -119,7 +119,7 @@ def _named_nodes(said: OptionState, tasks: int) -> int:
 
 
 def _settle_memory(said: OptionState) -> None:
-    """Of --mem, --mem-per-cpu and --mem-per-gpu the strongest source's one counts."""
+    """Keep one of --mem, --mem-per-cpu and --mem-per-gpu: that of the strongest source."""
     if not said.memory:
         return
     strongest = max(said.given[name][0] for name in said.memory)
@@ -149,7 +149,7 @@ def _check_hint(said: OptionState) -> None:
 
 
 def _settle_gpus(said: OptionState) -> None:
-    """Derive the GPUs of --ntasks-per-gpu, and refuse sums that cannot be right."""
+    """Derive the GPUs of --ntasks-per-gpu, and refuse contradictory sums."""
     request = said.request
     per_gpu = request.get("ntasks_per_gpu", 0)
     totals = ("gpus", "gpus_per_node", "gpus_per_task")
@@ -181,7 +181,7 @@ def _settle_gpus(said: OptionState) -> None:
 
 
 def _settle_tasks(said: OptionState) -> None:
-    """With -B and a count of nodes every thread, core or socket it names has a task."""
+    """With -B and a count of nodes, give every named thread, core or socket a task."""
     request = said.request
     low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
     is_told = request.get("ntasks") or request.get("ntasks_per_node")
@@ -195,7 +195,7 @@ def _settle_tasks(said: OptionState) -> None:
 
 
 def _settle_licenses(said: OptionState) -> None:
-    """Add the licences of each task to those of the job; a step has none of its own."""
+    """Add the licences of each task to those of the job; a step has none."""
     request = said.request
     if not said.task_licenses or _is_step(said):
         return

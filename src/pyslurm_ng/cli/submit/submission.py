@@ -1,4 +1,4 @@
-"""What sbatch, salloc and srun tell of a job's origin: directory, host, limits, variables."""
+"""What sbatch, salloc and srun send about a job's origin: directory, host, limits, variables."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ CONF_KEYS = (
     "PropagateResourceLimits",
     "PropagateResourceLimitsExcept",
 )
-"""What these commands read of slurm.conf beside what every command needs."""
+"""Keys of slurm.conf that these commands read, beside those of every command."""
 
 _OUTER_JOB = frozenset(
     "SLURM_JOBID SLURM_NODELIST SLURM_NNODES SLURM_NTASKS SLURM_NPROCS SLURM_NODEID SLURM_PROCID "
@@ -48,7 +48,7 @@ _OUTER_JOB_STARTS = (
 
 
 def is_of_outer_job(name: str) -> bool:
-    """Return whether a variable describes the job a command runs in, not the one it asks for."""
+    """Return whether a variable describes the job around a command, not the requested job."""
     return name in _OUTER_JOB or name.startswith(_OUTER_JOB_STARTS)
 
 
@@ -71,7 +71,7 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
 
 
 def plain_text(text: str) -> str:
-    """Return text that can travel: bytes that are no UTF-8 become question marks."""
+    """Return text that can be sent: bytes that are no UTF-8 become question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -81,15 +81,15 @@ _LIMIT_ROWS = {
     "NOFILE": "Max open files", "NPROC": "Max processes", "RSS": "Max resident set",
     "STACK": "Max stack size",
 }  # fmt: skip
-"""How the kernel calls them in /proc."""
+"""The kernel's names for them in /proc."""
 
 
 def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
-    """Return (name, soft, hard) of the limits that go along; -1 is no limit."""
+    """Return (name, soft, hard) of the limits to send; -1 is no limit."""
     names = _limit_names(wanted, conf)
     if not names:
         return []
-    # Python's own module for limits lies in a file whose search and load take 0.35 ms.
+    # Python's module for limits takes 0.35 ms to find and load.
     fd = os.open("/proc/self/limits", os.O_RDONLY | os.O_CLOEXEC)
     try:
         lines = os.read(fd, 65536).decode().splitlines()
@@ -220,7 +220,7 @@ def _export_file(name: str) -> "dict[bytes, bytes]":
 
 
 def become(options: "Options") -> None:
-    """Turn into the user and group of --uid and --gid, so that the kernel vouches for them."""
+    """Become the user and group of --uid and --gid, so that the kernel vouches for them."""
     uid, gid = options.settings.get("uid"), options.settings.get("gid")
     if gid is not None:
         os.setgroups([int(gid)])
@@ -236,7 +236,7 @@ def become(options: "Options") -> None:
 
 
 def finish(options: "Options", conf: "dict[str, str]") -> None:
-    """Settle one component's options; print what is odd about them, and all with -v.
+    """Settle one component's options; print warnings, and with -v all options.
 
     Raises:
         OptionError: they exclude one another, or are not for this cluster.
@@ -252,17 +252,17 @@ def finish(options: "Options", conf: "dict[str, str]") -> None:
 
 
 def check_cluster(options: "Options", cluster_name: str) -> None:
-    """Let -M name only the cluster that slurm.conf describes; leave with Slurm's text otherwise."""
+    """Exit with Slurm's text if -M names another cluster than slurm.conf."""
     foreign = foreign_cluster(options.settings.get("clusters", ""), cluster_name)
     if foreign:
         fail(cluster_unknown(options.command, foreign))
 
 
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
-    """Hold the options against slurm.conf: GRES it does not name, cores that are not for jobs."""
+    """Check the options against slurm.conf: unknown GRES, cores that are not for jobs."""
     options.check_resources(conf.get("GresTypes", ""))
     if options.request.get("burst_buffer") and "quiet" not in options.settings:
-        # With BurstBufferType, which nothing implements, the controller refuses the job.
+        # With BurstBufferType, which is not implemented, the controller refuses the job.
         option = "--bb" if "bb" in options.given else "--bbf"
         say(f"{options.command}: {option} has no effect: there are no burst buffers")
     if conf.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1", "true", "y"):
@@ -276,7 +276,7 @@ def check_configured(options: "Options", conf: "dict[str, str]") -> None:
 
 
 def announce(options: "Options", pairs: "list[tuple[str, str | None]]") -> bool:
-    """Print what --help and its like ask for; return whether there was one."""
+    """Print the text of --help or a similar option; return whether there was one."""
     for name, value in pairs:
         if name == "version":
             print(version_line())
@@ -321,7 +321,7 @@ _OPTIONS = {
     "rlimits": "propagate", "signal_before_s": "signal", "switches_wait_s": "switches",
     "time_limit_min": "time", "time_min_min": "time-min", "tmp_mib": "tmp", "work_dir": "chdir",
 }  # fmt: skip
-"""Options by the field of the request that they set, where TEXTS and the names do not say it."""
+"""Options by the field of the request that they set, if TEXTS and the names do not say it."""
 
 
 def by_option(line: str) -> str:
@@ -341,10 +341,10 @@ def by_option(line: str) -> str:
 
 
 def refusal(command: str, problem: "SlurmError", lead: str, *, is_plain: bool = False) -> int:
-    """Print why the controller refused: its details, then the error behind `lead`.
+    """Print why the controller refused: its details, then the error after `lead`.
 
     Args:
-        is_plain: the last line is without the command's name, as tests of requests print it.
+        is_plain: the last line has no command name, as tests of requests print it.
     """
     *details, last = map(by_option, problem.text.split("\n"))
     for line in details:
