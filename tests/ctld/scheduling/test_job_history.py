@@ -176,3 +176,18 @@ def test_changes_are_told_with_their_units(tmp_path: Path) -> None:
         f"switches wait 300 s, least time limit 1:30:00, "
         f"begin time {format_date(START_US // SECOND_US)}"
     )
+
+
+def test_a_job_that_was_changed_often_has_a_bounded_history(tmp_path: Path) -> None:
+    """Its answer would be a hundred megabytes that the loop looks through. RELIABILITY 46."""
+    room = _Room()
+    job_id = submit(room.cluster, JobRequest())
+    for number in range(2500):
+        request = JobRequest(comment=f"{number}" + "x" * 5_000)
+        room.record([ev.JobUpdated(START_US + number, job_id, {}, request)])
+    room.write(tmp_path)
+    history = read_history(tmp_path / "journal", job_id, {})
+    assert 500 <= len(history.lines) <= 1000
+    assert sum(len(text) for _, text in history.lines) < 600_000
+    assert history.lines[-1][0] == START_US + 2499
+    assert history.begin_us == history.lines[0][0] > START_US

@@ -5,6 +5,7 @@ Not the scheduler's thread, so that questions never delay a pass; and few at a t
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from time import monotonic_ns
@@ -35,6 +36,7 @@ Work = Callable[[], "tuple[Outlook | None, JobHistory]"]
 Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
 
 _MOST_AT_ONCE = 16
+_MOST_OF_A_USER = 4  # each may take a second of the one thread
 _LONGEST_NS = 1_800_000_000  # then the answer is what is known by then
 _MOST_PARTITIONS = 16  # other ones to try
 _MOST_QOS = 8
@@ -63,7 +65,7 @@ class Explainer:
         self._context = context
         self._run = run
         self._faults = faults
-        self._open = 0
+        self._open: Counter[int] = Counter()  # by user
         self.planner = Planner()  # the questions' own; one is worked on at a time
 
     def handle(self, call: Call, caller: Caller) -> None:
@@ -75,11 +77,11 @@ class Explainer:
         if job is None:
             self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
             return
-        if self._open >= _MOST_AT_ONCE:
-            text = f"{_MOST_AT_ONCE} explanations are being worked out; ask again"
-            self._writer.refuse(call, Reject(Errno.EAGAIN, text))
+        refusal = self._refusal(caller)
+        if refusal is not None:
+            self._writer.refuse(call, refusal)
             return
-        self._open += 1
+        self._open[caller.uid] += 1
         job_id = job.job_id
 
         def answer(found: tuple[Outlook | None, JobHistory]) -> None:
@@ -106,7 +108,7 @@ class Explainer:
             self._writer.when_seen(lambda: call.reply(told))
 
         def failed(error: BaseException) -> None:
-            self._open -= 1
+            self._open[caller.uid] -= 1
             self._faults.note("explain", f"job {job_id} could not be explained", error)
             call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
 
@@ -116,9 +118,20 @@ class Explainer:
             except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
                 failed(error)
             else:
-                self._open -= 1
+                self._open[caller.uid] -= 1
 
         self._run(self._work(job, context), done, failed)
+
+    def _refusal(self, caller: Caller) -> Reject | None:
+        """Return why no more questions are taken now, from anybody or from this user."""
+        self._open = +self._open
+        if not caller.is_operator and self._open[caller.uid] >= _MOST_OF_A_USER:
+            text = f"{_MOST_OF_A_USER} of your explanations are being worked out; ask again"
+        elif self._open.total() >= _MOST_AT_ONCE:
+            text = f"{_MOST_AT_ONCE} explanations are being worked out; ask again"
+        else:
+            return None
+        return Reject(Errno.EAGAIN, text)
 
     def _find(self, text: str, conf: SlurmConf, caller: Caller) -> Job | None:
         cluster = self._writer.cluster

@@ -36,14 +36,26 @@ from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
 # Beyond so many bytes the oldest segments are not read: an answer is due in a few seconds.
 _MOST_BYTES = 64 << 20
+# What a user changes again and again must not fill the answer, and the loop's time with it.
+_MOST_LINES = 1000
+_LONGEST_LINE = 500
 
 
 @dataclass(slots=True)
 class JobHistory:
-    """Lines of (time, text) in order; `begin_us` is how far back the journal was read."""
+    """Lines of (time, text) in order; `begin_us` is how far back they go."""
 
     lines: list[tuple[int, str]] = field(default_factory=list)
     begin_us: int = 0
+
+    def add(self, time_us: int, text: str) -> None:
+        """Append a line, cut to a bearable length; the oldest go when there are too many."""
+        if len(text) > _LONGEST_LINE:
+            text = f"{text[:_LONGEST_LINE]}..."
+        self.lines.append((time_us, text))
+        if len(self.lines) > _MOST_LINES:
+            del self.lines[: _MOST_LINES // 2]
+            self.begin_us = self.lines[0][0]
 
 
 def read_history(journal: Path, job_id: int, node_names: dict[int, str]) -> JobHistory:
@@ -113,7 +125,7 @@ class _Reader:
         if job_id in self._ids:
             text = self._text(event)
             if text:
-                self._found.lines.append((event.time_us, text))
+                self._found.add(event.time_us, text)
         self._follow(event)
 
     def _name_preemptor(self, claim: ev.JobUpdated) -> None:
