@@ -251,7 +251,7 @@ def test_array_cancelled_by_ranges(cluster: LiveCluster) -> None:
     cluster.wait_for_jobs(job_id)
 
 
-NAMES = ("a\nb", "\x1b[31mred", "\U0001f600", "%j %A", "‮right", "a'b\"c\\", "  ", "|,;")
+NAMES = ("a\nb", "\x1b[31mred", "\U0001f600", "%j %A", "‮right", "a'b\"c\\", "  ", "|,;", "\x9b2Jx")
 
 
 def test_names_do_not_break_tables(cluster: LiveCluster) -> None:
@@ -271,6 +271,9 @@ def test_names_do_not_break_tables(cluster: LiveCluster) -> None:
     ]
     for text in shown:
         assert len(text.splitlines()) == len(jobs)
+        assert all(line.isprintable() for line in text.splitlines())
+    for words in ("explain job {}", "show job --json", "show job --yaml"):
+        text = cluster.out("scontrol", *words.format(chosen).split())
         assert all(line.isprintable() for line in text.splitlines())
     cluster.out("scancel", *map(str, jobs))
     cluster.wait_for_jobs(*jobs)

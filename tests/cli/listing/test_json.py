@@ -133,8 +133,10 @@ VALUES = st.recursive(
 
 @given(VALUES)
 def test_text_is_json(value: Any) -> None:
-    """Any text survives: quotes, control characters, other scripts."""
-    assert json.loads(encode(value, 0)) == value
+    """Any text survives: quotes, control characters, other scripts; none commands a terminal."""
+    text = encode(value, 0)
+    assert json.loads(text) == value
+    assert text.replace("\n", "").isprintable()
 
 
 # Slurm's data parser v0.0.46: the keys of a step, and the JSON type of each.

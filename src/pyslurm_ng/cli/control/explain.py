@@ -3,6 +3,7 @@
 from pyslurm_ng.base.job_ids import split_job_ids
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import fail, say
+from pyslurm_ng.cli.control.session import printable
 from pyslurm_ng.cli.listing.fmt import Dates, short_time
 from pyslurm_ng.wire.client import SlurmError
 
@@ -34,7 +35,7 @@ def explain(session: "Session", arguments: "list[str]") -> int:
     for place, one in enumerate(found):
         if place:
             print()
-        print("\n".join(lines(one)))
+        print("\n".join(printable(line) for line in lines(one)))
     return code
 
 

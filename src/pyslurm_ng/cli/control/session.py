@@ -106,12 +106,15 @@ def print_record(session: "Session", lines: "list[str]") -> None:
 
     Users' texts cannot begin a new line or send commands to the reader's terminal.
     """
-    lines = [line if line.isprintable() else _printable(line) for line in lines]
+    lines = [printable(line) for line in lines]
     if session.oneliner:
         print(" ".join(lines))
     else:
         print("\n   ".join(lines) + "\n")
 
 
-def _printable(line: str) -> str:
+def printable(line: str) -> str:
+    """Return a line without characters that would command the reader's terminal."""
+    if line.isprintable():
+        return line
     return "".join(char if char.isprintable() else "?" for char in line)

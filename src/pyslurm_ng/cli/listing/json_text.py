@@ -17,7 +17,11 @@ def quote(text: str) -> str:
         return '"' + text.replace("/", "\\/") + '"'
     from json import dumps
 
-    return dumps(text, ensure_ascii=False).replace("/", "\\/")
+    quoted = dumps(text, ensure_ascii=False).replace("/", "\\/")
+    if quoted.isprintable():
+        return quoted
+    # JSON lets U+009B stand as it is, and a terminal takes it for the begin of a command.
+    return "".join(char if char.isprintable() else dumps(char)[1:-1] for char in quoted)
 
 
 def encode(value: "Any", depth: int) -> str:
