@@ -35,7 +35,6 @@ LARGE_CLASSES = {
     "ctld.controller_parts.ControllerParts": (360, 25),
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
     "d.core.NodeCore": (485, 35),
-    "d.daemon.Daemon": (805, 53),
     "d.stepd.supervisor.Step": (680, 50),
     "sched.backfill.first_fit._Pass": (387, 25),
     "sched.backfill.walk.Walk": (440, 25),
@@ -49,7 +48,6 @@ LARGE_CLASSES = {
 }
 LONG_FILES = {
     "d/core.py": 660,
-    "d/daemon.py": 915,
     "d/stepd/supervisor.py": 755,
     "model/events.py": 630,
     "sched/explain/explain.py": 605,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pyslurm_ng.d.daemon import Daemon
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.d.job_spec import Account, batch_spec, step_spec
+from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.d.setup import Options, Setup, load_setup
+from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.step_contract import StepSpec
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -97,7 +98,7 @@ class Node:
         wait_for(lambda: out.exists() and word in out.read_text())
         return step
 
-    def daemon(self, log: Any = None) -> Daemon:
-        """Return a slurmd that serves nobody."""
-        serves: Callable[[Daemon], Any] = lambda daemon: None  # noqa: E731
-        return Daemon(self.options, self.setup, log or DaemonLog("slurmd"), serves)
+    def local(self, log: Any = None) -> LocalNode:
+        """Return the node as the parts of slurmd know it."""
+        log = log or DaemonLog("slurmd")
+        return LocalNode(self.setup, Spool(self.setup.spool), log, Faults(log))

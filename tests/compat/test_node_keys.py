@@ -15,9 +15,12 @@ import pytest
 
 from pyslurm_ng.base.numbers import REQ_OPEN_TRUNCATE
 from pyslurm_ng.d.__main__ import _open_log
-from pyslurm_ng.d.core import NodeCore, RunEpilog, RunProlog, TellUnkillable
+from pyslurm_ng.d.core import RunEpilog, RunProlog, TellUnkillable
+from pyslurm_ng.d.daemon import write_pid_file
 from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.host.cgroup import TreeV1
+from pyslurm_ng.d.job_programs import JobPrograms
+from pyslurm_ng.d.registration import Registration
 from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, load_setup
 from pyslurm_ng.d.spool import Spool
@@ -47,11 +50,9 @@ def template() -> Iterator[Template]:
 def test_kill_wait(template: Template, wait_s: int, status: int) -> None:
     """KillWait: a script that takes two seconds to end has them, or SIGKILL comes at once."""
     node = Node(template.directory, f"KillWait={wait_s}")
-    slurmd = node.daemon()
-    slurmd.spool = Spool(node.setup.spool)
     trap = "trap 'read -t 2 <> <(:); exit 3' TERM"
     step = node.started(template, f"{trap}\necho ready\nwhile :; do read -t 1 <> <(:); done", "rea")
-    step.tell(do="terminate", why="", wait_s=float(slurmd._new_core().kill_wait_s))
+    step.tell(do="terminate", why="", wait_s=float(node.local().core.kill_wait_s))
     assert step.end()["status"] == status
 
 
@@ -157,12 +158,9 @@ def slurmd(tmp_path: Path) -> Iterator[Any]:
     loop = asyncio.new_event_loop()
 
     def made(text: str) -> Any:
-        daemon: Any = Node(tmp_path, text).daemon(Log())
-        daemon.spool = Spool(str(tmp_path))
-        daemon.core = NodeCore(has_prolog=True, has_epilog=True, kill_wait_s=1)
-        daemon.act = lambda actions: None
-        daemon.run = lambda work: loop.run_until_complete(work)
-        return daemon
+        node = Node(tmp_path, text).local(Log())
+        programs = JobPrograms(node, lambda actions: None)
+        return SimpleNamespace(node=node, programs=programs, run=loop.run_until_complete)
 
     yield made
     loop.close()
@@ -193,22 +191,22 @@ def test_a_program_has_so_long(slurmd: Any, tmp_path: Path, key: str, limits: st
     daemon = slurmd(f"{key}={path}\n{limits}")
     credential = Node(tmp_path, f"{key}={path}\n{limits}").credential()
     works = {
-        "Prolog": lambda: daemon._prolog(RunProlog(1, 0, credential)),
-        "Epilog": lambda: daemon._epilog(RunEpilog(1, 0, credential)),
+        "Prolog": lambda: daemon.programs.prolog(RunProlog(1, 0, credential)),
+        "Epilog": lambda: daemon.programs.epilog(RunEpilog(1, 0, credential)),
         "HealthCheckProgram": lambda: HealthCheck(
-            daemon.log, "n1", lambda: daemon.node.conf, lambda: "IDLE", {}
+            daemon.node.log, "n1", lambda: daemon.node.conf, lambda: "IDLE", {}
         )._run(),
-        "UnkillableStepProgram": lambda: daemon._unkillable(TellUnkillable(1, STEP_BATCH)),
+        "UnkillableStepProgram": lambda: daemon.programs.unkillable(TellUnkillable(1, STEP_BATCH)),
     }
     daemon.run(works[key]())
-    assert any(f"{path}: timeout after 1 s" in line for line in daemon.log.lines)
+    assert any(f"{path}: timeout after 1 s" in line for line in daemon.node.log.lines)
 
 
 def test_unkillable_step_program(slurmd: Any, tmp_path: Path) -> None:
     """UnkillableStepProgram is told of which job and step something outlives SIGKILL."""
     path = program(tmp_path, f"echo $SLURM_JOB_ID $SLURM_STEP_ID > {tmp_path}/told")
     daemon = slurmd(f"UnkillableStepProgram={path}")
-    daemon.run(daemon._unkillable(TellUnkillable(7, 3)))
+    daemon.run(daemon.programs.unkillable(TellUnkillable(7, 3)))
     assert (tmp_path / "told").read_text() == "7 3\n"
 
 
@@ -237,7 +235,7 @@ def test_slurmd_log_file_and_levels(tmp_path: Path) -> None:
 def test_slurmd_pid_file(tmp_path: Path) -> None:
     """SlurmdPidFile holds slurmd's process id; %n is the node's name."""
     node = Node(tmp_path, f"SlurmdPidFile={tmp_path}/run/%n.pid")
-    file = node.daemon()._write_pid_file()
+    file = write_pid_file(node.setup.pid_file, DaemonLog("slurmd"))
     assert (tmp_path / "run" / "n1.pid").read_text() == f"{os.getpid()}\n"
     assert file is not None
     file.remove()
@@ -247,13 +245,14 @@ def test_slurmd_port(tmp_path: Path) -> None:
     """SlurmdPort is where a node listens whose line has no Port."""
     port = free_row(1)
     node = Node(tmp_path, f"SlurmdPort={port}\nSlurmdPidFile={tmp_path}/n1.pid")
-    daemon: Any = node.daemon()
-    daemon.identity = SimpleNamespace(authenticator=object())
-    daemon.runner = SimpleNamespace(fork_receiver=None)
-    daemon.core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=1)
+    identity: Any = SimpleNamespace(authenticator=object(), signer=None)
+    runner: Any = SimpleNamespace(fork_receiver=None)
+    unused: Any = None
 
     async def listens() -> None:
-        streams = NodeStreams(daemon)
+        streams = NodeStreams(
+            node.local(), identity, runner, unused, unused, unused, status=unused, relay=unused
+        )
         await streams.listen()
         socket.create_connection(("127.0.0.1", port), 30).close()
         await streams.close()
@@ -263,8 +262,13 @@ def test_slurmd_port(tmp_path: Path) -> None:
 
 def test_tmp_fs(tmp_path: Path) -> None:
     """TmpFS is the file system whose size a node reports as its TmpDisk."""
-    assert Node(tmp_path, "TmpFS=/tmp").daemon()._facts().tmp_disk_mib > 0
-    assert Node(tmp_path, "TmpFS=/proc").daemon()._facts().tmp_disk_mib == 0
+
+    def disk_mib(path: str) -> int:
+        node = Node(tmp_path, f"TmpFS={path}")
+        return Registration(node.local(), node.options).facts().tmp_disk_mib
+
+    assert disk_mib("/tmp") > 0
+    assert disk_mib("/proc") == 0
 
 
 def test_node_hostname(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,14 +14,17 @@ import pytest
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import END_CLEAN
-from pyslurm_ng.d import daemon as module
-from pyslurm_ng.d.core import NodeCore, StepEnd
-from pyslurm_ng.d.daemon import Daemon
+from pyslurm_ng.d import core as co, job_programs, launches as module
+from pyslurm_ng.d.accounts import Accounts
+from pyslurm_ng.d.controller_orders import ControllerOrders
+from pyslurm_ng.d.core import StepEnd
+from pyslurm_ng.d.job_spec import Account
+from pyslurm_ng.d.local_node import LocalNode
+from pyslurm_ng.d.node_actions import NodeActions
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.step_runner import StepKey
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
-from pyslurm_ng.wire.auth import Peer
 from tests.d.credentials import credential
 
 
@@ -56,51 +60,99 @@ class Runner:
         return key in self.started
 
 
-@pytest.fixture
-def slurmd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """A daemon whose sockets, processes and files are the test's."""
-    daemon: Any = Daemon.__new__(Daemon)
-    loop = asyncio.new_event_loop()
-    daemon.log = Log()
-    daemon.faults = Faults(daemon.log)
-    daemon.core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
-    daemon.runner = Runner()
-    daemon.spool = Spool(str(tmp_path))
-    daemon.setup = SimpleNamespace(node=SimpleNamespace(
-        node_name="n1", conf=SimpleNamespace(prolog=(), prolog_timeout=1, epilog=("/e",),
-                                             epilog_timeout=1)))  # fmt: skip
-    daemon._accounts = SimpleNamespace(known=lambda credential: object())
-    daemon._tickets, daemon._ticket = {}, 0
-    daemon._flush_due, daemon._loop = True, loop
-    daemon._last_order_us = 0
-    daemon.open_credential = lambda blob: credential(int(blob))
-    daemon._check_launch = lambda order, credential: None
+class KnownAccounts(Accounts):
+    """Users who need no look-up."""
+
+    def known(self, credential: nm.JobCredential) -> Account | None:
+        return Account((0,))
+
+
+class UnknownAccounts(Accounts):
+    """Users whose look-up raises."""
+
+    def find(self, credential: nm.JobCredential) -> Account:
+        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")
+
+
+class NoThreads(ThreadPoolExecutor):
+    """Threads where a job has taken all that there can be."""
+
+    def submit(self, *words: Any, **named: Any) -> Any:
+        raise RuntimeError("can't start new thread")
+
+
+class Slurmd:
+    """The parts of slurmd that obey; sockets, processes and files are the test's."""
+
+    def __init__(self, directory: Path, accounts: Accounts) -> None:
+        self.log: Any = Log()
+        self.runner: Any = Runner()
+        self.faults = Faults(self.log)
+        setup: Any = SimpleNamespace(node=SimpleNamespace(
+            node_name="n1", conf=SimpleNamespace(
+                prolog=(), prolog_timeout=1, epilog=(), epilog_timeout=1, kill_wait=30,
+                unkillable_step_timeout=60)))  # fmt: skip
+        node = LocalNode(setup, Spool(str(directory)), self.log, self.faults)
+        unsent: Any = SimpleNamespace(send_soon=lambda: None)
+        credentials: Any = SimpleNamespace(
+            open=lambda blob: credential(int(blob)), check_order=lambda order, known: None
+        )
+        self.core: Any = node.core
+        self.actions = NodeActions(node, self.runner, accounts, unsent)
+        self.orders = ControllerOrders(
+            node,
+            credentials,
+            self.actions,
+            administration=SimpleNamespace(),  # type: ignore[arg-type]
+        )
+
+
+@pytest.fixture(autouse=True)
+def _without_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "batch_spec", lambda *words: {})
-    monkeypatch.setattr(module, "_check_user", lambda credential: None)
     monkeypatch.setattr(module, "step_spec", lambda *words: {})
-    yield daemon
-    loop.close()
+    monkeypatch.setattr(module, "_check_user", lambda credential: None)
 
 
-def orders(slurmd: Any, *job_ids: int) -> None:
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    made = asyncio.new_event_loop()
+    yield made
+    made.close()
+
+
+def made(loop: asyncio.AbstractEventLoop, directory: Path, accounts: Accounts) -> Slurmd:
+    """Return a slurmd of the loop."""
+
+    async def make() -> Slurmd:
+        return Slurmd(directory, accounts)
+
+    return loop.run_until_complete(make())
+
+
+@pytest.fixture
+def slurmd(tmp_path: Path, loop: asyncio.AbstractEventLoop) -> Slurmd:
+    return made(loop, tmp_path, KnownAccounts())
+
+
+def orders(slurmd: Slurmd, *job_ids: int) -> None:
     """Have the controller order the launch of scripts in one message."""
     launches: list[nm.Order] = [
         nm.LaunchBatch(10 + job_id, b"%d" % job_id, b"#!/bin/sh\n") for job_id in job_ids
     ]
-    peer = Peer(0, 0, 0, "controller", "slurmctld0", "h", "slurm")
-    slurmd._on_message(nm.NodeOrders(1, launches), peer, lambda answer: None)
+    slurmd.orders.take(nm.NodeOrders(1, launches), lambda answer: None)
 
 
-def started(slurmd: Any) -> list[int]:
+def started(slurmd: Slurmd) -> list[int]:
     return [job_id for job_id, _, _ in slurmd.runner.started]
 
 
-def failed(slurmd: Any) -> list[int]:
+def failed(slurmd: Slurmd) -> list[int]:
     return [one.job_id for one in slurmd.core.reports if isinstance(one, nm.LaunchFailed)]
 
 
 def test_a_launch_that_raises_is_reported_and_the_others_run(
-    slurmd: Any, monkeypatch: pytest.MonkeyPatch
+    slurmd: Slurmd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The controller hears that it failed, so the job does not hang in the books."""
 
@@ -117,7 +169,7 @@ def test_a_launch_that_raises_is_reported_and_the_others_run(
     assert slurmd.faults.counts == {"start": 1}
 
 
-def test_an_order_that_the_core_cannot_take_is_refused(slurmd: Any) -> None:
+def test_an_order_that_the_core_cannot_take_is_refused(slurmd: Slurmd) -> None:
     """One message has orders for many jobs; the node goes on with the next."""
     usual = slurmd.core.obey
 
@@ -133,53 +185,52 @@ def test_an_order_that_the_core_cannot_take_is_refused(slurmd: Any) -> None:
     assert slurmd.faults.counts == {"order": 1}
 
 
-def test_an_account_that_cannot_be_looked_up_fails_its_job(slurmd: Any) -> None:
+def test_an_account_that_cannot_be_looked_up_fails_its_job(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
     """Otherwise the job would wait for an answer that never comes."""
-
-    def raising(known: nm.JobCredential) -> object:
-        raise UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid")
-
-    slurmd._threads = None
-    slurmd._accounts = SimpleNamespace(known=lambda known: None, find=raising)
+    slurmd = made(loop, tmp_path, UnknownAccounts())
 
     async def life() -> None:
-        slurmd._loop = asyncio.get_running_loop()
         orders(slurmd, 1)
         while not failed(slurmd):
             await asyncio.sleep(0)
 
-    asyncio.run(asyncio.wait_for(life(), 30))
+    loop.run_until_complete(asyncio.wait_for(life(), 30))
     assert failed(slurmd) == [1]
 
 
-def test_a_prolog_that_cannot_be_run_counts_as_failed(slurmd: Any) -> None:
+def test_a_prolog_that_cannot_be_run_counts_as_failed(
+    slurmd: Slurmd, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing runs without its prolog, and nothing waits for it for ever."""
     slurmd.core.has_prolog = True
     slurmd.core.obey(nm.LaunchBatch(5, b"1", b"#!/bin/sh\n"), credential(1))
-    action = module.co.RunProlog(1, 0, credential(1))
-    slurmd._hook_variables = lambda *words: 1 // 0
-    asyncio.run(slurmd._prolog(action))
+    monkeypatch.setattr(job_programs, "place_of", lambda *words: 1 // 0)
+    loop.run_until_complete(slurmd.actions.programs.prolog(co.RunProlog(1, 0, credential(1))))
     assert failed(slurmd) == [1]
     assert started(slurmd) == []
     assert slurmd.faults.counts == {"prolog": 1}
 
 
-def test_an_epilog_that_cannot_be_run_ends_the_job(slurmd: Any) -> None:
+def test_an_epilog_that_cannot_be_run_ends_the_job(
+    slurmd: Slurmd, loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The job is over; the node is drained as after an epilog that fails."""
     orders(slurmd, 1)
     slurmd.core.has_epilog = True
     slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
-    slurmd._hook_variables = lambda *words: 1 // 0
-    asyncio.run(slurmd._epilog(module.co.RunEpilog(1, 0, credential(1))))
+    monkeypatch.setattr(job_programs, "place_of", lambda *words: 1 // 0)
+    loop.run_until_complete(slurmd.actions.programs.epilog(co.RunEpilog(1, 0, credential(1))))
     assert any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
     assert slurmd.faults.counts == {"epilog": 1}
 
 
-def test_errors_on_the_loop_are_counted_and_told_once_a_minute(slurmd: Any) -> None:
+def test_errors_on_the_loop_are_counted_and_told_once_a_minute(slurmd: Slurmd) -> None:
     """A timer that raises each second must not fill the log's disk."""
     for _ in range(100):
-        slurmd._loop_error(None, {"message": "timer", "exception": ValueError("x")})
+        slurmd.faults.on_loop(None, {"message": "timer", "exception": ValueError("x")})
     assert slurmd.faults.counts == {"loop": 100}
     assert sum("fault (loop)" in line for line in slurmd.log.lines) == 1
 
@@ -201,52 +252,54 @@ def started_before(*words: object) -> None:
     raise FileExistsError
 
 
-def is_clean(slurmd: Any) -> bool:
+def is_clean(slurmd: Slurmd) -> bool:
     """End the job and return whether the node says that nothing of it is left."""
     slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
     return any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
 
 
-def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Any) -> None:
+def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Slurmd) -> None:
     """It is refused and forgotten: a job waits for the end of all that was begun."""
     orders(slurmd, 1)
-    request, known, call = SimpleNamespace(environment=b""), credential(1, step_id=0), Call()
-    slurmd.launch_step(known, request, call)
+    request: Any = SimpleNamespace(environment=b"")
+    known, call = credential(1, step_id=0), Call()
+    answers: Any = call
+    slurmd.actions.launches.ask(known, request, answers)
     slurmd.core.step_ended(1, 0, 0, StepEnd(0, END_CLEAN, 1, 2))
     slurmd.runner.started.clear()
     slurmd.runner.start = started_before
-    slurmd.launch_step(known, request, call)
+    slurmd.actions.launches.ask(known, request, answers)
     revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
     assert call.errors == [(revoked, "it was started before on this node")]
     slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert is_clean(slurmd)
 
 
-def test_old_mail_keeps_no_job_on_its_node(slurmd: Any) -> None:
+def test_old_mail_keeps_no_job_on_its_node(slurmd: Slurmd) -> None:
     """An order for a script that ran, was reported and is forgotten but for its file's name."""
     slurmd.runner.start = started_before
     orders(slurmd, 1)
     assert is_clean(slurmd)
 
 
-def test_a_launch_again_of_what_runs_leaves_it_running(slurmd: Any) -> None:
+def test_a_launch_again_of_what_runs_leaves_it_running(slurmd: Slurmd) -> None:
     """A predecessor began it and it was taken up: its end is still to come."""
     orders(slurmd, 1)
     slurmd.runner.start = started_before
     order = nm.LaunchBatch(5, b"1", b"#!/bin/sh\n")
-    slurmd._start_batch(module.co.StartBatch(credential(1), order), None)
+    slurmd.actions.launches.begin(co.StartBatch(credential(1), order))
     assert STEP_BATCH in slurmd.core.jobs[1].steps
     assert failed(slurmd) == []
 
 
-def test_a_node_without_a_thread_to_spare_reports_the_job(slurmd: Any) -> None:
+def test_a_node_without_a_thread_to_spare_reports_the_job(
+    tmp_path: Path, loop: asyncio.AbstractEventLoop
+) -> None:
     """A fork storm has them all: the job is given back, it does not wait for an answer."""
+    slurmd = made(loop, tmp_path, UnknownAccounts(NoThreads()))
 
-    def refuse(*words: object) -> None:
-        raise RuntimeError("can't start new thread")
+    async def life() -> None:
+        orders(slurmd, 1)
 
-    slurmd._threads = None
-    slurmd._accounts = SimpleNamespace(known=lambda known: None, find=None)
-    slurmd._loop = SimpleNamespace(run_in_executor=refuse)
-    orders(slurmd, 1)
+    loop.run_until_complete(life())
     assert failed(slurmd) == [1]

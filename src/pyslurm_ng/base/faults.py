@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 LOG_INTERVAL_S = 60.0
@@ -62,6 +62,12 @@ class Faults:
         for part in traceback.format_exception(error, limit=-12):
             for line in part.splitlines():
                 self._log.error("  " + line[:500])
+
+    def on_loop(self, loop: object, context: Mapping[str, object]) -> None:
+        """Note an exception that only an event loop of asyncio has seen; its exception handler."""
+        error = context.get("exception")
+        text = str(context.get("message", "error on the loop"))
+        self.note("loop", text, error if isinstance(error, BaseException) else None)
 
     def reset(self) -> None:
         """Set all counts to zero; `sdiag --reset`."""

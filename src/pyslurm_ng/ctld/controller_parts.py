@@ -93,7 +93,7 @@ class ControllerParts:
         self.loop = asyncio.get_running_loop()
         self.configuration = configuration
         self.faults = Faults(log)
-        self.failures = Failures(log, self.faults)
+        self.failures = Failures(log)
         self._time_mark = TimeMark(beginning.layout.state / "time")
         self.clock = Clock(max(beginning.cluster.time_us, self._time_mark.read()) + 1)
         self.run_times = RunTimes(beginning.cluster, self.clock.gap_us)

@@ -99,7 +99,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         self._parts = parts = ControllerParts(beginning, self._configuration, self.log)
         self._control = control = Control(parts, self.options, self.log)
-        loop.set_exception_handler(parts.failures.on_loop)
+        loop.set_exception_handler(parts.faults.on_loop)
         self._begin_epoch(beginning)
         # Job ids that slurmdbd knows must not be given out again, so it is asked first.
         parts.connect_accounting()

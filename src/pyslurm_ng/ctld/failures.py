@@ -5,22 +5,18 @@ What costs one job or message only is a fault: see `base.faults`.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import traceback
 from typing import NoReturn
 
-from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import DaemonLog
 
 
 class Failures:
-    """Ends the process after fatal errors, and is told of exceptions that are caught nowhere
-    else."""
+    """Ends the process after fatal errors."""
 
-    def __init__(self, log: DaemonLog, faults: Faults) -> None:
+    def __init__(self, log: DaemonLog) -> None:
         self._log = log
-        self._faults = faults
 
     def bug_in_core(self, text: str, error: BaseException) -> NoReturn:
         """Memory is ahead of the journal: end before a client sees the difference."""
@@ -35,9 +31,3 @@ class Failures:
         """In the journal's thread: nothing unrecorded has been promised, so just stop."""
         self._log.fatal(why)
         os._exit(1)
-
-    def on_loop(self, loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-        """Note an exception that only the event loop has seen; its exception handler."""
-        error = context.get("exception")
-        text = str(context.get("message", "error on the loop"))
-        self._faults.note("loop", text, error if isinstance(error, BaseException) else None)

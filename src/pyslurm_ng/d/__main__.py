@@ -6,9 +6,8 @@ import os
 import sys
 
 from pyslurm_ng.conf.quick import find_conf
-from pyslurm_ng.d.daemon import CannotStart, Daemon
+from pyslurm_ng.d.daemon import CannotStart, start
 from pyslurm_ng.d.host import sensors
-from pyslurm_ng.d.service import NodeStreams
 from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog, level_number
@@ -154,7 +153,7 @@ def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
             os.chdir(setup.spool)
         elif not options.foreground:
             os.chdir("/")
-        return Daemon(options, setup, log, NodeStreams).start(background)
+        return start(options, setup, log, background)
     except CannotStart as error:
         log.fatal(str(error))
     except OSError as error:

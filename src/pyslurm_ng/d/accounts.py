@@ -5,20 +5,29 @@ A user database over the network may hang; then only the launches of that user w
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import time
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
 
 from pyslurm_ng.d.job_spec import Account
 from pyslurm_ng.wire.node_messages import JobCredential
 
 _KEPT_S = 300.0
+_MOST_AT_ONCE = 4
 
 
 class Accounts:
-    """A cache of look-ups. `find` may block; `known` never does."""
+    """A cache of look-ups, which belongs to a loop. `find` may block; the other methods never do.
 
-    def __init__(self) -> None:
+    Args:
+        threads: where `find` is called; some of our own without it.
+    """
+
+    def __init__(self, threads: Executor | None = None) -> None:
+        self._threads = threads or ThreadPoolExecutor(_MOST_AT_ONCE, "lookup")
         self._found: dict[tuple[int, int, str], tuple[float, Account]] = {}
 
     def known(self, credential: JobCredential) -> Account | None:
@@ -27,6 +36,34 @@ class Accounts:
         if kept is None or time.monotonic() - kept[0] > _KEPT_S:
             return None
         return kept[1]
+
+    def call(
+        self,
+        credential: JobCredential,
+        go_on: Callable[[Account], object],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """Call with the user's groups and home, now or when the databases have answered.
+
+        Args:
+            failed: is called with what was raised in place of an answer.
+        """
+        account = self.known(credential)
+        if account is not None:
+            go_on(account)
+            return
+
+        def answered(ended: asyncio.Future[Account]) -> None:
+            error = ended.exception()
+            failed(error) if error is not None else go_on(ended.result())
+
+        try:
+            loop = asyncio.get_running_loop()
+            future = loop.run_in_executor(self._threads, self.find, credential)
+        except RuntimeError as error:
+            failed(error)  # a job has taken all threads that there can be
+        else:
+            future.add_done_callback(answered)
 
     def find(self, credential: JobCredential) -> Account:
         """Ask the databases; a user that they do not know gets a group of the same number and `/`
@@ -55,3 +92,7 @@ class Accounts:
     def forget(self) -> None:
         """Ask anew, after a reconfiguration."""
         self._found.clear()
+
+    def close(self) -> None:
+        """Look no more users up."""
+        self._threads.shutdown(wait=False, cancel_futures=True)

@@ -8,12 +8,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.d.core import NodeCore
 from pyslurm_ng.d.host import sensors
-from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease
-from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import CLOCK_CAUSES, Peer
 from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
@@ -40,27 +37,24 @@ class Controllers:
     def __init__(
         self,
         identity: Identity,
-        node: NodeSetup,
-        log: DaemonLog,
+        node: LocalNode,
+        lease: Lease,
         *,
         on_message: Callable[[msgspec.Struct, Peer, Answer], None],
         registration: Callable[[], nm.RegisterNode],
-        core: NodeCore,
-        lease: Lease,
         registered: Callable[[], None],
-        faults: Faults,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._node = node
-        self._log = log
-        self._faults = faults
-        self._registration = registration
-        self._core = core
+        self._log = node.log
+        self._faults = node.faults
+        self._core = node.core
         self._lease = lease
+        self._registration = registration
         self._on_registered = registered
         self._endpoint = Endpoint(
             identity,
-            audience=f"slurmd:{node.node_name}",
+            audience=f"slurmd:{node.name}",
             on_message=on_message,
             on_refused=self._refused,
         )
@@ -98,10 +92,6 @@ class Controllers:
         self.register()
         self._loop.call_later(_LINK_POLL_S, self._watch_link)
         self._beat_later()
-
-    def reconfigure(self, node: NodeSetup) -> None:
-        """Go on with a new configuration."""
-        self._node = node
 
     def close(self) -> None:
         """End all connections."""

@@ -9,10 +9,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from pyslurm_ng.conf.node_lines import NodeConf
-from pyslurm_ng.d.core import NodeCore
-from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.lease import Lease, word
-from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import AuthError, body_digest, check_digest
 from pyslurm_ng.wire.identity import Identity
@@ -29,25 +27,22 @@ _LEAST_PAUSE_S = 1.0
 class Neighbours:
     """Asks other nodes whether they reach the controller, while this one does not.
 
-    Attributes:
-        node: as configured now; the daemon replaces it.
+    Args:
+        obey: carries out an order of the controller.
     """
 
     def __init__(
         self,
         identity: Identity,
-        node: NodeSetup,
-        core: NodeCore,
+        node: LocalNode,
         lease: Lease,
-        log: DaemonLog,
         obey: Callable[[nm.TerminateJob], None],
     ) -> None:
-        """`obey` carries out an order of the controller."""
-        self.node = node
+        self._node = node
         self._identity = identity
-        self._core = core
+        self._core = node.core
         self._lease = lease
-        self._log = log
+        self._log = node.log
         self._obey = obey
         self._loop = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
@@ -74,7 +69,7 @@ class Neighbours:
 
     async def _ask(self) -> None:
         """Ask some nodes, one after the other, until one of them has brought an answer."""
-        others = [node for node in self.node.conf.nodes if node.name != self.node.node_name]
+        others = [node for node in self._node.conf.nodes if node.name != self._node.name]
         for other in random.sample(others, min(_ASKED_AT_ONCE, len(others))):
             try:
                 heard = await self._ask_over(other)
@@ -110,7 +105,7 @@ class Neighbours:
         if not isinstance(brought, WordRelayed) or not brought.body:
             return None
         admission = identity.authenticator.admit(
-            brought.credential, "NodeWordHeard", f"slurmd:{self.node.node_name}"
+            brought.credential, "NodeWordHeard", f"slurmd:{self._node.name}"
         )
         check_digest(admission, "NodeWordHeard", brought.body)
         if admission.peer.role != "slurmctld":

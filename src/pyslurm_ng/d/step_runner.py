@@ -21,6 +21,7 @@ from pyslurm_ng.d import step_record
 from pyslurm_ng.d.spool_shares import SpoolShares
 from pyslurm_ng.d.stepd.template import READY, RECEIVE_FILE, TITLE_ROOM
 from pyslurm_ng.kernels.records import pack, unpack
+from pyslurm_ng.model.ids import step_text
 
 if TYPE_CHECKING:
     from pyslurm_ng.d.step_contract import Order, StepSpec
@@ -325,6 +326,11 @@ class StepRunner:
             return await asyncio.wait_for(future, limit_s)
         except asyncio.TimeoutError:
             return {}
+
+
+def step_name(key: StepKey) -> str:
+    """Return how log lines call a step."""
+    return f"StepId={key[0]}.{step_text(key[1])}"
 
 
 def _connect_long(channel: socket.socket, path: str) -> None:
