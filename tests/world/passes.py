@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from pyslurm_ng.ctld.rules.starts import preempt
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
@@ -20,6 +21,16 @@ from tests.model.clusters import START_US, conf_of
 PlanFunction = Callable[[Snapshot, Policy], Plan]
 Apply = Callable[[list[ev.AnyEvent]], None]
 PLAIN = policy(conf_of())
+
+
+def in_strict_order(
+    snapshot: Snapshot,
+    rules: Policy,
+    budget: int = 1 << 62,
+    fairshare: Mapping[int, float] | None = None,
+) -> Plan:
+    """Return the plan of a pass as sched/builtin makes it."""
+    return Planner()(snapshot, replace(rules, backfills=False), budget, fairshare)
 
 
 def together(starts: list[Start]) -> list[list[Start]]:

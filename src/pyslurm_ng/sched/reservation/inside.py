@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 
 from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
@@ -20,6 +21,7 @@ from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.license_order import LicenseOrder, wants_several
 from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
+from pyslurm_ng.sched.reservation.named_order import NamedOrder
 from pyslurm_ng.sched.reservation.place_plan import PlacePlans, PlanView
 from pyslurm_ng.sched.reservation.place_view import (
     longest_us,
@@ -49,23 +51,14 @@ class Inside:
         if not jobs and not homeless:
             return Plan(), snapshot
         ranking = Ranking(snapshot, policy, fairshare)
-        order, licenses = None, None
-        if len(jobs) > 1 and snapshot.limits is not None:
-            order = LimitOrder(snapshot.limits, _ranks(ranking, snapshot))
-        if wants_several(jobs.values()):
-            licenses = LicenseOrder(snapshot, _ranks(ranking, snapshot))
-        orders = [one for one in (order, licenses) if one is not None]
+        rank = _ranks(ranking, snapshot)
+        named = NamedOrder(snapshot.reservations, chain.from_iterable(jobs.values()), rank)
         while True:
-            outcome, seen, left = self._round(
-                snapshot, policy, jobs, budget, fairshare, order, licenses
+            outcome, seen, left = self._rounds(
+                snapshot, policy, jobs, budget, fairshare, rank, named
             )
-            settled = [one.is_settled() for one in orders]  # each learns from the round
-            if all(settled):
+            if named.is_settled(left):
                 break
-            for one in orders:
-                one.begin()
-        if order is not None:
-            seen = dataclasses.replace(seen, limits=order.limits)
         snapshot = seen
         for job in homeless:
             outcome.waits[job.job_id] = _not_for_it(snapshot, job)
@@ -77,6 +70,40 @@ class Inside:
         waiting = [job for job in rest if job is not None]
         return outcome, dataclasses.replace(snapshot, waiting=waiting, claims=claims)
 
+    def _rounds(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        jobs: Mapping[str, list[Waiting]],
+        budget: int,
+        fairshare: Mapping[int, float] | None,
+        rank: Callable[[Waiting], Rank],
+        named: NamedOrder,
+    ) -> tuple[Plan, Snapshot, dict[int, Waiting | None]]:
+        """Plan all reservations until limits and licences go to the jobs first in the queue.
+
+        Returns:
+            As `_round`.
+        """
+        order, licenses = None, None
+        if len(jobs) > 1 and snapshot.limits is not None:
+            order = LimitOrder(snapshot.limits, rank)
+        if wants_several(jobs.values()):
+            licenses = LicenseOrder(snapshot, rank)
+        orders = [one for one in (order, licenses) if one is not None]
+        while True:
+            outcome, seen, left = self._round(
+                snapshot, policy, jobs, budget, fairshare, order, licenses, named
+            )
+            settled = [one.is_settled() for one in orders]  # each learns from the round
+            if all(settled):
+                break
+            for one in orders:
+                one.begin()
+        if order is not None:
+            seen = dataclasses.replace(seen, limits=order.limits)
+        return outcome, seen, left
+
     def _round(
         self,
         snapshot: Snapshot,
@@ -86,6 +113,7 @@ class Inside:
         fairshare: Mapping[int, float] | None,
         order: LimitOrder | None,
         licenses: LicenseOrder | None,
+        named: NamedOrder,
     ) -> tuple[Plan, Snapshot, dict[int, Waiting | None]]:
         """Plan all reservations once, one after another.
 
@@ -95,11 +123,12 @@ class Inside:
         """
         outcome = Plan()
         left: dict[int, Waiting | None] = {}
-        for place in snapshot.reservations:
+        for place in named.reservations:
             here = [
                 job
                 for item in jobs.get(place.name, ())
                 if (job := left.setdefault(item.job_id, item)) is not None
+                and named.lets_in(job, place)
             ]
             if not here:
                 continue

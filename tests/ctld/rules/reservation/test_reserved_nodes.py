@@ -8,11 +8,12 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US
 from tests.world.callers import ALICE, BOB
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.reservations import ReservationSite
 
 
@@ -111,15 +112,47 @@ def test_magnetic_draws_jobs_that_named_none() -> None:
     assert room.places(other) == ["n3"]
 
 
-def test_the_first_reservation_with_room_is_taken() -> None:
-    """--reservation=a,b is tried in that order."""
-    room = ReservationSite(plan=first_fit.plan)
+PASSES = pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "builtin"])
+
+
+@PASSES
+def test_the_first_reservation_with_room_is_taken(plan: PlanFunction) -> None:
+    """--reservation=b,a is tried in that order, whatever order they were made in."""
+    room = ReservationSite(plan=plan)
     room.make("a", nodes="n1")
     room.make("b", nodes="n2")
     room.advance()
     jobs = [room.job(reservation="b,a", ntasks=16, time_limit_min=60) for _ in range(2)]
     room.run_pass()
     assert [job.reservation for job in jobs] == ["b", "a"]
+
+
+@PASSES
+@pytest.mark.parametrize("first", ["a,b", "b,a"])
+def test_jobs_may_name_reservations_in_opposite_orders(plan: PlanFunction, first: str) -> None:
+    """Each starts in the one that it names first; a third takes what they leave."""
+    room = ReservationSite(plan=plan)
+    room.make("a", nodes="n[1,3]")
+    room.make("b", nodes="n[2,4]")
+    room.advance()
+    orders = [first, first[::-1], first[::-1], first[::-1]]
+    jobs = [room.job(reservation=names, ntasks=16, time_limit_min=60) for names in orders]
+    room.run_pass()
+    taken = [job.reservation for job in jobs]
+    assert taken == [orders[0][0], orders[1][0], orders[2][0], orders[3][-1]]
+
+
+@PASSES
+def test_the_third_reservation_named_is_tried_last(plan: PlanFunction) -> None:
+    """A job that is kept out of two gets its turn in each, one after the other."""
+    room = ReservationSite(plan=plan)
+    for name, node in (("a", "n1"), ("b", "n2"), ("c", "n3")):
+        room.make(name, nodes=node)
+    room.advance()
+    orders = ["a,b,c", "c,b,a", "c,b,a"]
+    jobs = [room.job(reservation=names, ntasks=16, time_limit_min=60) for names in orders]
+    room.run_pass()
+    assert [job.reservation for job in jobs] == ["a", "c", "b"]
 
 
 def test_maintenance_keeps_other_reservations_jobs_out() -> None:
@@ -141,7 +174,7 @@ def test_a_start_planned_before_a_reservation_is_not_made() -> None:
     """Dispatch looks again: the reservation came while the pass was under way."""
     room = ReservationSite()
     room.job(BOB, time_limit_min=60)
-    plan = first_fit.plan(snapshot(room.cluster, room.now_us), policy(room.conf))
+    plan = Planner()(snapshot(room.cluster, room.now_us), policy(room.conf))
     room.make(nodes="ALL", starttime=START_US + MINUTE_US)
     assert dispatch(room.cluster, plan.starts[0], room.now_us) == []
 
