@@ -36,7 +36,6 @@ LARGE_CLASSES = {
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
     "d.core.NodeCore": (485, 35),
     "d.stepd.supervisor.Step": (680, 50),
-    "sched.backfill.first_fit._Pass": (387, 25),
     "sched.backfill.walk.Walk": (440, 25),
     "sched.limits.quotas.Quotas": (310, 25),
     "sched.preemption.preempt.Preempting": (605, 35),

@@ -39,7 +39,7 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm, query_messages as qm
@@ -114,7 +114,7 @@ class Life:
 
     def schedule(self) -> None:
         """Run a pass and start what it starts."""
-        for start in plan(snapshot(self.cluster, self.now_us), policy(self.conf)).starts:
+        for start in Planner()(snapshot(self.cluster, self.now_us), policy(self.conf)).starts:
             self.record(dispatch(self.cluster, start, self.now_us))
 
     def report(self, node_id: int, report: nm.Report) -> None:

@@ -15,7 +15,7 @@ from pyslurm_ng.daemon.log import INFO, QUIET, DaemonLog
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.sizes import job_sizes
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
@@ -94,7 +94,9 @@ def test_priority_tier_goes_first() -> None:
     cluster = cluster_of()
     old = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE))
     young = submit(cluster, JobRequest(partition="debug", nodes_min=1, node_list="n4"))
-    started = [one.job_id for one in plan(snapshot(cluster, START_US), policy(conf_of())).starts]
+    started = [
+        one.job_id for one in Planner()(snapshot(cluster, START_US), policy(conf_of())).starts
+    ]
     assert young in started and old not in started
 
 

@@ -30,7 +30,7 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeState
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
@@ -121,7 +121,7 @@ def started(controller: Controller, time_limit_min: int = LIMIT_MIN, nodes: int 
     cluster, now_us = controller.cluster, controller.clock.now_us()
     request = JobRequest(name="j", ntasks=nodes, nodes_min=nodes, nodes_max=nodes)
     job_id = submit(cluster, request, now_us, time_limit_min=time_limit_min)
-    for start in plan(snapshot(cluster, now_us), Policy()).starts:
+    for start in Planner()(snapshot(cluster, now_us), Policy()).starts:
         controller.writer.record(dispatch(cluster, start, now_us))
     job = cluster.jobs[job_id]
     assert job.state == JobState.RUNNING

@@ -22,7 +22,7 @@ from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.job_counts import Submitter
 from pyslurm_ng.model.states import JobState, NodeState
 from pyslurm_ng.model.touched import touched_jobs
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_records import Running, Waiting
 from pyslurm_ng.sched.frame.job_views import Views
 from pyslurm_ng.sched.frame.measures import Ask, given
@@ -117,7 +117,7 @@ class ClusterMachine(RuleBasedStateMachine):
 
     @rule()
     def schedule(self) -> None:
-        for start in plan(snapshot(self.cluster, self.now_us), POLICY).starts:
+        for start in Planner()(snapshot(self.cluster, self.now_us), POLICY).starts:
             self.record(dispatch(self.cluster, start, self.now_us))
 
     @precondition(lambda self: self.running())

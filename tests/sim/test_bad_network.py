@@ -6,7 +6,7 @@ import os
 
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.net import Faults
 
@@ -20,7 +20,7 @@ class BadNetwork(Chaos):
     """A life without any other fault."""
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed, plan, JOBS)
+        super().__init__(seed, Planner(), JOBS)
         self.faults = self.network.faults = BAD
 
     def request(self, number: int, mark: str) -> JobRequest:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
 
 SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100"))
@@ -22,7 +22,7 @@ def test_no_fault_breaks_a_promise(first: int) -> None:
     """
     for seed in range(first, min(first + _PER_TEST, FIRST + SEEDS)):
         try:
-            Chaos(seed, plan).run()
+            Chaos(seed, Planner()).run()
         except AssertionError as violation:
             raise AssertionError(f"seed {seed}: {violation}") from violation
 
@@ -34,7 +34,7 @@ def test_a_seed_repeats_exactly() -> None:
     """
     lives = []
     for _ in range(2):
-        chaos = Chaos(7, plan)
+        chaos = Chaos(7, Planner())
         chaos.run()
         assert chaos.controller is not None
         lives.append((chaos.world.actions_run, chaos.controller.cluster.digest()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
 from tests.sim.preempting_conf import TIERS
@@ -20,7 +19,7 @@ def test_no_fault_breaks_a_promise(components: bool, flags: str) -> None:
     RELIABILITY 20.
     """
     for seed in range(6):
-        chaos = Chaos(seed, plan, conf=PROGRAMS + flags, components=components)
+        chaos = Chaos(seed, Planner(), conf=PROGRAMS + flags, components=components)
         try:
             chaos.run()
         except AssertionError as violation:

@@ -12,7 +12,7 @@ import os
 import pytest
 
 from pyslurm_ng.model.duty import Duty
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos, SimNode
 from pyslurm_ng.sim.net import Faults
 from pyslurm_ng.wire import node_messages as nm
@@ -25,7 +25,7 @@ class Windows(Chaos):
     """A life whose controller dies in one sort of moment only."""
 
     def __init__(self, seed: int, *, at_orders: bool) -> None:
-        super().__init__(seed, plan)
+        super().__init__(seed, Planner())
         self._at_orders = at_orders
         self.hits = 0
         self.faults = self.network.faults = Faults()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.chaos import Chaos
+from tests.world.passes import in_strict_order
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_components_start_and_end_together_whatever_breaks(seed: int) -> None:
     """A leader is never without its components, none starts apart, all are over in the end."""
-    plan = first_fit.plan if seed % 2 else Planner()
+    plan = in_strict_order if seed % 2 else Planner()
     Chaos(seed, plan, components=True).run()

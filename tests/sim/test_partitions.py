@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from tests.sim.partitions import PARTITIONS, Outage, Partitions
 
 SEEDS = int(os.environ.get("PYSLURM_PARTITION_SEEDS", "20"))  # with ten partitions each
@@ -16,7 +16,7 @@ def lives(policy: str, *, fences: bool = False) -> list[Partitions]:
     """Return the lives of all seeds under one policy."""
     found = []
     for seed in range(SEEDS):
-        life = Partitions(seed, plan, policy, fences=fences)
+        life = Partitions(seed, Planner(), policy, fences=fences)
         try:
             life.run()
         except AssertionError as violation:
@@ -44,4 +44,4 @@ def test_under_slurms_own_behaviour_jobs_do_overlap() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_an_outage_of_an_hour_ends_no_job(policy: str, seed: int) -> None:
     """Killed and started again, or stopped and let go on: all runs go on, by the books as well."""
-    Outage(seed, plan, policy).run()
+    Outage(seed, Planner(), policy).run()

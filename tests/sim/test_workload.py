@@ -5,9 +5,9 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
-from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sim.trace_run import TraceRun, trace_conf
 from pyslurm_ng.sim.workload import TraceJob, parse_swf, random_jobs, read_swf
+from tests.world.passes import in_strict_order
 
 LINE = "{} {} -1 {} {} -1 -1 {} {} -1 1 7 -1 -1 -1 -1 -1 -1"
 
@@ -49,7 +49,7 @@ def test_first_come_first_served_on_two_processors() -> None:
     """The second job waits for the first, the third for the second, though it would fit."""
     jobs = [TraceJob(1, 0, 100, 1, 120, 1), TraceJob(2, 10, 50, 2, 60, 1)]
     jobs.append(TraceJob(3, 20, 10, 1, 60, 2))
-    outcome = TraceRun(jobs, trace_conf(2), plan).run()
+    outcome = TraceRun(jobs, trace_conf(2), in_strict_order).run()
     assert outcome.jobs == 3
     assert outcome.max_wait_s == 130
     assert outcome.mean_wait_s == (0 + 90 + 130) / 3

@@ -15,7 +15,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
@@ -50,7 +50,7 @@ class Scene:
 
     def started(self, **request: object) -> Job:
         job_id = submit(self.cluster, JobRequest(**request))  # type: ignore[arg-type]
-        (start,) = plan(snapshot(self.cluster, START_US), policy(self.conf)).starts
+        (start,) = Planner()(snapshot(self.cluster, START_US), policy(self.conf)).starts
         self.record(dispatch(self.cluster, start, START_US))
         return self.cluster.jobs[job_id]
 

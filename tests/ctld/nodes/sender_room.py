@@ -19,7 +19,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
@@ -141,7 +141,7 @@ class SenderRoom:
             self.writer.record([event])
         job_id = submit(self.cluster, JobRequest(name="j", ntasks=1))
         self.cluster.jobs[job_id].script_hash = digest_of(SCRIPT)
-        result = plan(snapshot(self.cluster, START_US), Policy())
+        result = Planner()(snapshot(self.cluster, START_US), Policy())
         for start in result.starts:
             self.writer.record(dispatch(self.cluster, start, self.clock.now_us()))
         return job_id

@@ -20,7 +20,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
@@ -127,7 +127,7 @@ class Room:
 
     def schedule(self) -> None:
         """One pass."""
-        for start in plan(snapshot(self.cluster, self.at_us), policy(conf_of())).starts:
+        for start in Planner()(snapshot(self.cluster, self.at_us), policy(conf_of())).starts:
             self.writer.record(dispatch(self.cluster, start, self.at_us))
         self.settle()
 

@@ -21,7 +21,7 @@ from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sim.disk import MemoryJournal
@@ -122,7 +122,7 @@ class Scene:
     def run_pass(self) -> None:
         prepare = preparation(self.conf)
         now_us = self.world.now_us
-        starts = plan(snapshot(self.cluster, now_us), policy(self.conf)).starts
+        starts = Planner()(snapshot(self.cluster, now_us), policy(self.conf)).starts
         together = [start for start in starts if start.het_job_id]
         if together:
             self.record(dispatch_het(self.cluster, together, now_us, prepare=prepare))
@@ -166,7 +166,7 @@ def test_nothing_runs_before_the_allocation_is_durable() -> None:
     """A program does things outside: a crash must not forget why it ran."""
     scene = Scene(PROLOG)
     job_id = submit(scene.cluster, JobRequest())
-    (start,) = plan(snapshot(scene.cluster, START_US), policy(scene.conf)).starts
+    (start,) = Planner()(snapshot(scene.cluster, START_US), policy(scene.conf)).starts
     scene.writer.record(dispatch(scene.cluster, start, START_US))
     assert scene.runs == []
     scene.world.run()

@@ -13,7 +13,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
@@ -24,7 +24,7 @@ LATER_US = START_US + 5_000_000
 
 def running(cluster: Cluster, *, prolog: bool = False, **request: object) -> Job:
     job_id = submit(cluster, JobRequest(**request))  # type: ignore[arg-type]
-    for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
+    for start in Planner()(snapshot(cluster, START_US), policy(conf_of())).starts:
         apply_all(
             cluster, dispatch(cluster, start, START_US, prepare=Preparation(every_node=prolog))
         )

@@ -21,11 +21,12 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit, queue, walk
+from pyslurm_ng.sched.backfill import queue, walk
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.demand import demand
 from pyslurm_ng.sched.frame import job_views
 from pyslurm_ng.sched.frame.priority import Ranking
+from pyslurm_ng.sched.timeline import room_now
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
 from pyslurm_ng.sim.controller import SimController
@@ -332,7 +333,7 @@ def test_builtin_scheduling_names_the_job_too(monkeypatch: pytest.MonkeyPatch) -
     """sched/builtin plans in Python alone, and says about whom it was."""
     room = Room(NODES + POLICIES["no backfill"])
     poison = room.submit(uid=1, ntasks=2)
-    raise_in(first_fit, "need_of", lambda request, *rest: request.ntasks)(monkeypatch, {2})
+    raise_in(room_now, "choose", lambda need, *rest: need.tasks)(monkeypatch, {2})
     good = room.submit(uid=2)
     room.run()
     assert good.state == JobState.RUNNING

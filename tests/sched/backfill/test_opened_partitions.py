@@ -9,11 +9,10 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.model.clusters import START_US
 from tests.world.callers import ALICE
-from tests.world.passes import PlanFunction
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.reservations import ReservationSite
 
 FLAGS = ("PartitionTimeLimit", "PartitionMaxNodes", "PartitionMinNodes")
@@ -35,7 +34,7 @@ def site(plan: PlanFunction, more: str = "") -> ReservationSite:
     return room
 
 
-@pytest.mark.parametrize("plan", [first_fit.plan, Planner()])
+@pytest.mark.parametrize("plan", [in_strict_order, Planner()])
 @pytest.mark.parametrize(
     ("request_", "reason"),
     [

@@ -13,7 +13,6 @@ from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.measures import given
@@ -23,8 +22,9 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas, quotas
 from tests.model.clusters import START_US, cluster_of, conf_of, submit_het
 from tests.sched.whole_nodes import WHOLE_NODES, job
+from tests.world.passes import in_strict_order
 
-PASSES: list[Callable[..., Plan]] = [lambda *a: Planner()(*a), first_fit.plan]
+PASSES: list[Callable[..., Plan]] = [lambda *a: Planner()(*a), in_strict_order]
 
 
 def outcome(

@@ -11,12 +11,11 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.request.extra import ExtraError, parse, satisfies
 from pyslurm_ng.wire.query_messages import UpdateJob, UpdateNodes
 from tests.world.callers import ROOT
-from tests.world.passes import PlanFunction
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.site import Site
 
 EXTRA = '{ "a": 1.23, "b": true, "c": 0, "foo": "bar", "zed": 23, "list": [1] }'
@@ -93,7 +92,7 @@ def change(room: Site, job: Job, text: str) -> int:
     return next((code for _, code, _ in outcome.reply.errors), 0)
 
 
-@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+@pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "builtin"])
 def test_jobs_run_where_extra_suits(plan: PlanFunction) -> None:
     """A job waits until some node says so, and says for what it waits."""
     room = Site(ON, plan=plan)

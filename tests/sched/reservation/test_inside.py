@@ -9,12 +9,11 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import DAY_US, HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.plan import Wait
 from tests.model.clusters import START_US
 from tests.world.callers import ALICE, BOB
-from tests.world.passes import PlanFunction
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.reservations import ReservationSite
 
 
@@ -182,7 +181,7 @@ def test_every_planned_start_is_allowed(
         here.run_pass()
 
 
-@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+@pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "builtin"])
 def test_only_jobs_of_allowed_partitions_run_inside(plan: PlanFunction) -> None:
     """Of several partitions that a job names only those count there; outside all do."""
     here = ReservationSite("PartitionName=late Nodes=ALL\nPartitionName=early Nodes=ALL", plan=plan)

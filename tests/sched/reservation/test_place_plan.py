@@ -11,7 +11,6 @@ from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.ctld.rules.timers import limit_moments_us, over_at_us
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_views import Views
 from pyslurm_ng.sched.frame.policy import policy
@@ -19,12 +18,12 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.node_messages import JobTerminated
 from tests.model.clusters import START_US
 from tests.world.callers import ALICE, BOB
-from tests.world.passes import PlanFunction
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.reservations import ReservationSite
 
 
 @pytest.mark.parametrize("limit_min", [121, 1440])
-@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+@pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "builtin"])
 def test_a_job_that_would_outlive_it_starts_and_is_ended(
     plan: PlanFunction, limit_min: int
 ) -> None:

@@ -9,10 +9,10 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.model.reservation import Reservation, part_of
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.model.clusters import START_US
 from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.passes import in_strict_order
 from tests.world.reservations import ReservationSite
 
 GPU_NODES = """
@@ -25,7 +25,7 @@ PartitionName=gpus Nodes=g[1-4]
 
 def room(*, backfill: bool = True) -> ReservationSite:
     """Return four nodes of sixteen cores, and four more with four GPUs each."""
-    return ReservationSite(GPU_NODES, plan=Planner() if backfill else first_fit.plan)
+    return ReservationSite(GPU_NODES, plan=Planner() if backfill else in_strict_order)
 
 
 def gpus(here: ReservationSite, reservation: Reservation) -> dict[str, int]:

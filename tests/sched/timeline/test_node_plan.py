@@ -15,13 +15,12 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts, NodeGres
 from pyslurm_ng.model.states import NodeState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import Policy, policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.timeline.slots import slot_times
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.world.passes import run_pass
+from tests.world.passes import in_strict_order, run_pass
 
 MINUTE_US = 60_000_000
 RULES = policy(conf_of())
@@ -114,7 +113,7 @@ def test_whole_nodes_have_even_tasks(others: int) -> None:
     for _ in range(others):
         submit(cluster, JobRequest(node_list="n4", cpus_per_task=3), time_limit_min=60)
     whole = submit(cluster, JobRequest(ntasks=20, flags=REQ_EXCLUSIVE), time_limit_min=60)
-    for plan in (Planner(), first_fit.plan):
+    for plan in (Planner(), in_strict_order):
         starts = plan(snapshot(cluster, START_US), RULES).starts
         nodes = next(start.nodes for start in starts if start.job_id == whole)
         assert sorted(alloc.tasks for alloc in nodes) == [10, 10]

@@ -23,14 +23,14 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.request.need import Selection
 from tests.model.clusters import START_US, conf_of, submit
 from tests.sched.eight_nodes import EIGHT_NODES, Pass, cluster_with, plain_pass, whole
 from tests.sched.networks import BLOCKS, TREE
+from tests.world.passes import in_strict_order
 
-PASSES = pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "firstfit"])
+PASSES = pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "firstfit"])
 
 
 def names(cluster: Cluster, job_id: int) -> list[str]:
@@ -104,7 +104,7 @@ def test_a_job_is_not_split_over_blocks(plan: Pass) -> None:
     parts = submit(cluster, whole(4, segment=2))
     outcome = plain_pass(cluster, plan)
     assert outcome.waits[job_id].reason == Reason.No_suitable_topology_unit_found
-    if plan is not first_fit.plan:  # that one lets nobody pass
+    if plan is not in_strict_order:  # that one lets nobody pass
         assert names(cluster, parts) == ["n3", "n4", "n7", "n8"]
 
 

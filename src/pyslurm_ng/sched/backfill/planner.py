@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.queue import Queue
 from pyslurm_ng.sched.backfill.smart import Smart
+from pyslurm_ng.sched.backfill.strict_order import StrictOrder
 from pyslurm_ng.sched.backfill.walk import Walk
 from pyslurm_ng.sched.cons_tres.rows import Sharing, any_shares
 from pyslurm_ng.sched.demand.demand import Demand, Entry
@@ -30,6 +30,7 @@ from pyslurm_ng.sched.reservation.inside import Inside
 from pyslurm_ng.sched.reservation.overlapping import add_overlapping
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
+from pyslurm_ng.sched.timeline.room_now import RoomNow
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 _NO_BUDGET = 1 << 62
@@ -46,6 +47,7 @@ class Planner:
         self._queue = Queue()
         self._pools = Pools()
         self._nodes: NodePlan | None = None
+        self._now: RoomNow | None = None
         self._smart: Smart | None = None
         self._inside = Inside(Planner)
 
@@ -87,8 +89,6 @@ class Planner:
         fairshare: Mapping[int, float] | None,
         hand_over: HandOver | None,
     ) -> Plan:
-        if not policy.backfills:
-            return first_fit.plan(snapshot, policy, budget, fairshare)
         if snapshot.reservations:
             inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
             budget = max(0, budget - inside.tested)
@@ -171,7 +171,7 @@ class Planner:
     def _begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Forget what no longer holds."""
         if self._queue.begin(snapshot, policy):
-            self._pools, self._nodes = Pools(), None
+            self._pools, self._nodes, self._now = Pools(), None, None
 
     def _walk(
         self,
@@ -184,12 +184,30 @@ class Planner:
         places: Places | None = None,
     ) -> Walk:
         """Return a walk with what it needs for shared cores, preemption and het jobs."""
+        if not policy.backfills:
+            return self._strict_walk(snapshot, policy, budget, wanted, outcome)
         planner = self._planner(snapshot, policy, wanted, places)
         walk = Walk(snapshot, policy, budget, planner, outcome, self._queue.parts)
         if any_shares(snapshot):
             walk.sharing = Sharing(snapshot, outcome)
         if policy.preempt_by:
             walk.preempting = walk.room.preempting = Preempting(snapshot, policy, outcome, ranking)
+        return walk
+
+    def _strict_walk(
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        budget: int,
+        wanted: list[Demand],
+        outcome: Plan,
+    ) -> Walk:
+        """Return a walk that starts the jobs of each partition strictly in order."""
+        if self._now is None:
+            self._now = RoomNow(snapshot)
+        self._now.begin(snapshot, wanted)
+        walk = Walk(snapshot, policy, budget, self._now, outcome, self._queue.parts)
+        walk.strict = StrictOrder(snapshot, self._now, outcome, walk.gate, walk.room)
         return walk
 
     def _planner(

@@ -278,7 +278,7 @@ class Walk(WalkResult):
             wait = self._preempt(self.preempting, job, demand, -1)
             if wait is not None:
                 return wait
-        return self.room.wait(job, found)
+        return self.wait(job, found)
 
     def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start as many tasks as fit; keep room for some of the others.
@@ -306,6 +306,8 @@ class Walk(WalkResult):
 
     def _plan_turns(self, job: Waiting, demand: Demand, reserved: int) -> None:
         """Keep room for tasks that come to their turns as others of their array end."""
+        if self.strict is not None:
+            return
         left = task_ranges.count(job.array_pending) - job.tasks_left
         for _ in range(min(left, self.policy.array_depth - reserved)):
             if self.gate.over_least(job, demand) is not None:
@@ -345,7 +347,7 @@ class Walk(WalkResult):
                 if preempts is not None:
                     leaving = preempts
                     continue
-            promised = self.room.wait(job, found)
+            promised = self.wait(job, found)
             wait = wait or promised
             reserved += 1
             if reserved >= self.policy.array_depth or found.start_us == NEVER:

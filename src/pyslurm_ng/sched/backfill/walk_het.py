@@ -65,6 +65,9 @@ def consider(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
         walk.plan.expected_start_us[job_id] = found.start_us
     if found.start_us == now_us:
         return None
+    if found.start_us == NEVER and walk.strict is not None:
+        wait = walk.strict.wait_together(parts)
+        return _note_waits(walk, parts, dict.fromkeys(waits, wait))
     if found.start_us == NEVER:
         return _note_waits(walk, parts, room.never_together(parts))
     for part in parts:

@@ -7,23 +7,24 @@ from collections.abc import Iterable
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.promised_room import PromisedRoom
+from pyslurm_ng.sched.backfill.strict_order import StrictOrder
 from pyslurm_ng.sched.cons_tres.starting import start_of
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Claim, Waiting
-from pyslurm_ng.sched.frame.plan import Plan, Start
+from pyslurm_ng.sched.frame.plan import Plan, Start, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import chosen_licenses
 from pyslurm_ng.sched.limits.gate import LimitGate
 from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.timeline.finding import left_by_others
+from pyslurm_ng.sched.timeline.finding import Finding, left_by_others
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
 
 class WalkResult:
     """Starts and kept room: each is entered in the plan, the planner, the limits and licences.
 
-    `preempting` is set where jobs may be preempted.
+    `preempting` is set where jobs may be preempted, `strict` where no room is planned ahead.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class WalkResult:
         self.planner = planner
         self.plan = outcome
         self.preempting: Preempting | None = None
+        self.strict: StrictOrder | None = None
         self.gate = LimitGate(snapshot.limits, stops=policy.stops_at_limits)
         self._limits: BackfillLimits | None = None
         if policy.limits_backfill:
@@ -83,6 +85,16 @@ class WalkResult:
                 het_job_id=job.het_job_id,
             )
         )
+
+    def wait(self, job: Waiting, found: Finding) -> Wait:
+        """Return why a job waits that cannot start now, and keep room for it or close what it must.
+
+        Args:
+            found: what was found for it.
+        """
+        if self.strict is not None:
+            return self.strict.wait(job, found)
+        return self.room.wait(job, found)
 
     def give_up(self, lost: Iterable[Claim]) -> None:
         """Release what jobs have preempted others for and no longer need."""

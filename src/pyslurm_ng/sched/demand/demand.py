@@ -257,7 +257,8 @@ class Demands:
         duration_us = limit_us(limit_min, partition)
         _check_range(need, limit_min, duration_us)
         least_min = request.time_min_min
-        is_cut = 0 < least_min < NO_VAL and least_min * MINUTE_US < duration_us
+        may_cut = self._policy.backfills
+        is_cut = may_cut and 0 < least_min < NO_VAL and least_min * MINUTE_US < duration_us
         if is_cut and self._policy.time_min_is_soft:
             duration_us = least_min * MINUTE_US  # the limit stays, the plan counts on less
         made = Demand(
@@ -274,7 +275,7 @@ class Demands:
         made.is_plain = made.is_plain and (bool(need.sharing) or made.tenant is NOBODY)
         made.limit_min = limit_min if limit_min != job.time_limit_min else NO_VAL
         made.is_elastic = is_cut and not self._policy.time_min_is_soft
-        if request.deadline_us:
+        if request.deadline_us and may_cut:
             made.is_elastic = True
         made.is_plain = made.is_plain and not made.is_elastic
         return made

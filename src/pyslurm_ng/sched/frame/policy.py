@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
@@ -100,6 +100,29 @@ class Policy:
 
 def policy(conf: SlurmConf) -> Policy:
     """Return the policy that `conf` asks for."""
+    made = _policy(conf)
+    return made if made.backfills else _without_backfill(made)
+
+
+def _without_backfill(made: Policy) -> Policy:
+    """Return a policy in which the options of backfill are as if they were not set."""
+    return replace(
+        made,
+        time_min_is_soft=False,
+        is_smart=False,
+        reserve_depth=EVERY_JOB,
+        test_depth=EVERY_JOB,
+        most_of_user=0,
+        most_of_assoc=0,
+        most_of_partition=0,
+        most_of_user_in_partition=0,
+        most_backfilled=0,
+        least_age_to_reserve_s=0,
+        least_priority_to_reserve=0,
+    )
+
+
+def _policy(conf: SlurmConf) -> Policy:
     flags = {flag.upper() for flag in conf.priority_flags}
     scheduler = _numbers(conf.scheduler_parameters)
     words = {word.lower() for word in conf.scheduler_parameters}

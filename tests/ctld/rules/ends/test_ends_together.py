@@ -12,7 +12,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DependencyChanged, JobEligible
 from pyslurm_ng.model.job import Dependency, JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
@@ -24,7 +24,7 @@ MINUTE_US = 60_000_000
 def two_running(cluster: Cluster) -> tuple[int, int]:
     """Two jobs on one node that may not be requeued."""
     jobs = [submit(cluster, JobRequest(node_list="n1"), requeue=False) for _ in range(2)]
-    for start in plan(snapshot(cluster, START_US), policy(CONF)).starts:
+    for start in Planner()(snapshot(cluster, START_US), policy(CONF)).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     return jobs[0], jobs[1]
 
@@ -63,7 +63,7 @@ def test_a_second_in_which_jobs_time_out_and_nodes_fall_silent() -> None:
     cluster = cluster_of(CONF)
     two_running(cluster)
     elsewhere = submit(cluster, JobRequest(node_list="n2"), requeue=False)
-    for start in plan(snapshot(cluster, START_US), policy(CONF)).starts:
+    for start in Planner()(snapshot(cluster, START_US), policy(CONF)).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     later_us = START_US + 61 * MINUTE_US
     for second in range(8):

@@ -16,7 +16,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DutiesDone
 from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import HoldJobs, RequeueJobs, UpdateJob
@@ -37,7 +37,7 @@ def cluster() -> Cluster:
 def job(cluster: Cluster) -> Job:
     """Job 1: it ran, was requeued by hand, and its node has not reported the end yet."""
     found = cluster.jobs[submit(cluster, JobRequest(), requeue=True)]
-    for start in plan(snapshot(cluster, START_US), policy(CONF)).starts:
+    for start in Planner()(snapshot(cluster, START_US), policy(CONF)).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     request = RequeueJobs(request_id=bytes(16), jobs=[str(found.job_id)])
     outcome = requeue_jobs(cluster, request, Context(CONF, START_US + 5 * SECOND_US, ROOT))

@@ -16,7 +16,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import DependencyChanged, JobEnded, StepEnded
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
@@ -112,7 +112,7 @@ def test_nobody_knows_how_the_script_on_a_lost_node_ended() -> None:
     """sacct shows no exit code for the step and 1:0 for the job."""
     cluster = cluster_of(CONF)
     job = cluster.jobs[submit(cluster, JobRequest(node_list="n1"), requeue=False)]
-    for start in plan(snapshot(cluster, START_US), policy(CONF)).starts:
+    for start in Planner()(snapshot(cluster, START_US), policy(CONF)).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     events = node_loss.nodes_down(cluster, (0,), "power supply", START_US)
     assert [event.exit_code for event in events if isinstance(event, StepEnded)] == [-1]

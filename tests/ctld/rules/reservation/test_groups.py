@@ -7,10 +7,9 @@ import pytest
 from pyslurm_ng.ctld.rules.reservation.groups import groups_to_ask, members_known
 from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups, look_up_members
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.world.callers import ALICE, BOB
-from tests.world.passes import PlanFunction
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.reservations import ReservationSite
 
 MEMBERS = {"hpc": ("carol", "alice"), "staff": ("dora",), "empty": ()}
@@ -22,7 +21,7 @@ def told(room: ReservationSite) -> ReservationSite:
     return room
 
 
-@pytest.mark.parametrize("plan", [Planner(), first_fit.plan], ids=["backfill", "builtin"])
+@pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "builtin"])
 @pytest.mark.parametrize(
     ("groups", "alice", "bob"),
     [("hpc", True, False), ("staff,hpc", True, False), ("-hpc", False, True),

@@ -7,14 +7,13 @@ import pytest
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import HOUR_US, MINUTE_US
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill import first_fit
 from pyslurm_ng.sched.backfill.planner import Planner
 from tests.world.callers import BOB
-from tests.world.passes import PlanFunction
+from tests.world.passes import PlanFunction, in_strict_order
 from tests.world.reservations import ReservationSite
 
 LICENSES = "Licenses=matlab:5,ansys:2"
-PLANS = [Planner(), first_fit.plan]
+PLANS = [Planner(), in_strict_order]
 
 
 def room() -> ReservationSite:

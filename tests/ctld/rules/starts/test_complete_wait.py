@@ -12,7 +12,6 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
@@ -30,7 +29,7 @@ def completing(text: str = FOUR_NODES, partition: str = "main") -> Cluster:
     conf = conf_of(text)
     cluster = cluster_of(conf)
     job_id = submit(cluster, JobRequest(partition=partition), time_limit_min=20)
-    (start,) = plan(snapshot(cluster, START_US), policy(conf)).starts
+    (start,) = Planner()(snapshot(cluster, START_US), policy(conf)).starts
     apply_all(cluster, dispatch(cluster, start, START_US))
     job = cluster.jobs[job_id]
     apply_all(cluster, job_end.complete(cluster, job, job_end.End(JobState.COMPLETED), START_US))

@@ -15,7 +15,7 @@ from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.first_fit import plan
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.step_messages import CreateStep, StepGranted
@@ -34,7 +34,7 @@ def context(uid: int = USER, now_us: int = START_US, conf: SlurmConf | None = No
 def running(cluster: Cluster, **request: Any) -> Job:
     """Start a job and return it."""
     job_id = submit(cluster, JobRequest(**request))
-    for start in plan(snapshot(cluster, START_US), policy(conf_of())).starts:
+    for start in Planner()(snapshot(cluster, START_US), policy(conf_of())).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     job = cluster.jobs[job_id]
     assert job.state == JobState.RUNNING

@@ -10,11 +10,10 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.sched.backfill.first_fit import plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.world.passes import run_pass
+from tests.world.passes import in_strict_order, run_pass
 
 
 def places(cluster: Cluster, job_id: int) -> list[tuple[str, int, int]]:
@@ -29,7 +28,7 @@ def test_lighter_nodes_are_used_first() -> None:
     """Node weight keeps GPU nodes free for jobs that need them."""
     cluster = cluster_of()
     job_id = submit(cluster, JobRequest(name="a"))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     assert places(cluster, job_id) == [("n3", 1, 1)]
 
 
@@ -37,7 +36,7 @@ def test_tasks_fill_nodes_and_spill_over() -> None:
     """Twenty tasks take sixteen cores of one node and four of the next."""
     cluster = cluster_of()
     job_id = submit(cluster, JobRequest(ntasks=20))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     assert places(cluster, job_id) == [("n3", 16, 16), ("n4", 4, 4)]
 
 
@@ -45,7 +44,7 @@ def test_two_nodes_with_three_tasks_each() -> None:
     """--ntasks-per-node without -n fixes the tasks of every node."""
     cluster = cluster_of()
     job_id = submit(cluster, JobRequest(nodes_min=2, nodes_max=2, ntasks_per_node=3))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     assert places(cluster, job_id) == [("n3", 3, 3), ("n4", 3, 3)]
 
 
@@ -54,7 +53,7 @@ def test_gpus_lead_to_gpu_nodes_with_exact_devices() -> None:
     cluster = cluster_of()
     first = submit(cluster, JobRequest(gpus="2", cpus_per_task=4))
     second = submit(cluster, JobRequest(gpus_per_node="a100:2"))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     masks = [
         [(held.type, held.indexes) for held in cluster.jobs[job].nodes[0].gres]
         for job in (first, second)
@@ -66,7 +65,7 @@ def test_memory_is_never_given_twice() -> None:
     """Two jobs of 40 GB do not share a node of 64 GB."""
     cluster = cluster_of()
     jobs = [submit(cluster, JobRequest(mem_per_node_mib=40000)) for _ in range(5)]
-    outcome = run_pass(cluster, plan=plan)
+    outcome = run_pass(cluster, plan=in_strict_order)
     assert [bool(cluster.jobs[job].nodes) for job in jobs] == [True] * 4 + [False]
     assert outcome.waits[jobs[4]].reason == Reason.Resources
 
@@ -75,10 +74,10 @@ def test_a_blocked_job_closes_its_partition_only() -> None:
     """Jobs behind the first blocked one wait for Priority; other partitions go on."""
     cluster = cluster_of()
     wide = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     blocked = submit(cluster, JobRequest(nodes_min=2, nodes_max=2))
     behind = submit(cluster, JobRequest())
-    outcome = run_pass(cluster, plan=plan)
+    outcome = run_pass(cluster, plan=in_strict_order)
     assert cluster.jobs[wide].state == JobState.RUNNING
     assert outcome.waits[blocked].reason == Reason.Resources
     assert outcome.waits[behind].reason == Reason.Priority
@@ -107,10 +106,10 @@ def test_a_blocked_job_keeps_the_nodes_of_its_partition() -> None:
         return submit(cluster, request)
 
     whole("a", 3)
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     top, other, behind = whole("a", 2), whole("b", 1), whole("a", 1)
     kept, after, apart = whole("b", 3), whole("b", 1), whole("c", 1)
-    outcome = run_pass(cluster, plan=plan)
+    outcome = run_pass(cluster, plan=in_strict_order)
     assert outcome.waits[top].reason == Reason.Resources
     assert not outcome.waits[top].shown
     assert outcome.waits[behind].reason == Reason.Priority
@@ -130,7 +129,7 @@ def test_a_job_for_absent_nodes_blocks_those_behind_it_but_for_named_ones() -> N
     first = submit(cluster, JobRequest(partition="a"))
     wide = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, partition="a"))
     behind = submit(cluster, JobRequest(partition="a"))
-    outcome = run_pass(cluster, plan=plan)
+    outcome = run_pass(cluster, plan=in_strict_order)
     assert outcome.waits[named].reason == Reason.ReqNodeNotAvail
     assert places(cluster, first) == [("p2", 1, 1)]
     assert outcome.waits[wide].shown.startswith("Nodes required for job are DOWN, DRAINED")
@@ -141,7 +140,7 @@ def test_array_starts_as_many_tasks_as_its_limit_allows() -> None:
     """An array stays one record; started tasks are split off with ids of their own."""
     cluster = cluster_of()
     master = submit(cluster, JobRequest(), ranges=((0, 99, 1),), array_limit=8)
-    outcome = run_pass(cluster, plan=plan)
+    outcome = run_pass(cluster, plan=in_strict_order)
     assert len(cluster.job_index.arrays[master]) == 8
     assert cluster.jobs[master].array_pending == ((8, 99, 1),)
     assert outcome.waits[master].reason == Reason.JobArrayTaskLimit
@@ -151,7 +150,7 @@ def test_the_last_task_keeps_the_array_id() -> None:
     """As in Slurm, the record of the whole becomes its last task."""
     cluster = cluster_of()
     master = submit(cluster, JobRequest(), ranges=((1, 3, 1),))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     assert cluster.job_index.arrays[master][3] == master
     assert cluster.jobs[master].array_task_id == 3
 
@@ -162,7 +161,7 @@ def test_required_and_excluded_nodes_and_features() -> None:
     here = submit(cluster, JobRequest(node_list="n2"))
     there = submit(cluster, JobRequest(exclude="n[3-4]"))
     gpu = submit(cluster, JobRequest(constraint="gpunode&ib", exclude="n1"))
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     found = [places(cluster, job)[0][0] for job in (here, there, gpu)]
     assert found == ["n2", "n1", "n2"]
 
@@ -172,7 +171,7 @@ def test_priority_tier_then_priority_then_submission() -> None:
     cluster = cluster_of()
     low = submit(cluster, JobRequest(node_list="n4", flags=REQ_EXCLUSIVE))
     high = submit(cluster, JobRequest(partition="debug", flags=REQ_EXCLUSIVE), time_limit_min=10)
-    run_pass(cluster, plan=plan)
+    run_pass(cluster, plan=in_strict_order)
     assert cluster.jobs[high].state == JobState.RUNNING
     assert cluster.jobs[low].state == JobState.PENDING
 
@@ -184,7 +183,7 @@ def test_time_limit_over_the_partitions(limit: int, reason: Reason | None) -> No
     """A job over MaxTime waits with that reason and blocks nobody."""
     cluster = cluster_of()
     job_id = submit(cluster, JobRequest(time_limit_min=limit), time_limit_min=limit)
-    wait = run_pass(cluster, plan=plan).waits.get(job_id)
+    wait = run_pass(cluster, plan=in_strict_order).waits.get(job_id)
     assert (wait.reason if wait else None) == reason
 
 
@@ -192,7 +191,7 @@ def test_licenses_are_counted() -> None:
     """Two jobs want three of four licences each: one waits."""
     cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=matlab:4\n"))
     jobs = [submit(cluster, JobRequest(licenses="matlab:3")) for _ in range(2)]
-    outcome = run_pass(cluster, plan=plan)
+    outcome = run_pass(cluster, plan=in_strict_order)
     assert cluster.jobs[jobs[0]].state == JobState.RUNNING
     assert outcome.waits[jobs[1]].reason == Reason.Licenses
 
@@ -204,4 +203,4 @@ def test_same_snapshot_same_plan() -> None:
         submit(cluster, JobRequest(ntasks=size))
     view = snapshot(cluster, START_US)
     rules = policy(conf_of())
-    assert plan(view, rules) == plan(view, rules)
+    assert in_strict_order(view, rules) == in_strict_order(view, rules)
