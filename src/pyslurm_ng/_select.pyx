@@ -28,10 +28,10 @@ cdef int64_t MOST_PRIORITY = 4294967295
 
 
 def untracked(list items):
-    """Return a list, unknown to the garbage collector from now on.
+    """Return a list that the garbage collector no longer tracks.
 
-    For large ones that are part of no cycle: to look through a hundred thousand jobs takes it
-    several milliseconds, in which no other thread runs.
+    For large lists that are in no cycle: the collector takes several milliseconds for a hundred
+    thousand jobs, and no other thread runs in the meantime.
     """
     PyObject_GC_UnTrack(<void *>items)
     return items
@@ -41,7 +41,7 @@ include "kernels/numbers_by_job.pxi"
 
 
 cdef struct Place:
-    # Where an entry belongs in the queue of a pass.
+    # The place of an entry in the queue of a pass.
     int64_t leads
     int64_t submit_us
     int64_t job_id
@@ -59,7 +59,7 @@ cdef int earlier(const void *one, const void *other) noexcept nogil:
 
 
 cdef int put_in_order(list entries, const Place *places) except -1:
-    """Sort entries as their places are sorted; nobody else may know of them yet."""
+    """Sort entries as their places are sorted; no other code may refer to them yet."""
     cdef Py_ssize_t index, count = len(entries)
     cdef PyObject **items = (<PyListObject *>entries).ob_item
     cdef PyObject **before = <PyObject **>malloc((count + 1) * sizeof(PyObject *))
@@ -74,20 +74,20 @@ cdef int put_in_order(list entries, const Place *places) except -1:
 
 
 def taken_over(list waiting, list before, list known, prepare):
-    """Return what was prepared for each job: what is known from before, else what `prepare` says.
+    """Return the prepared entries of each job: those of the last pass, or new ones by `prepare`.
 
-    Jobs keep their order and new ones come last, so a mark that moves through those of before
-    finds most of them: a dict of a hundred thousand jobs would take ten times the memory.
+    Jobs keep their order and new jobs come last, so a position that moves through the last pass's
+    jobs finds most of them. A dict of a hundred thousand jobs would take ten times the memory.
 
     Args:
-        before, known: the jobs of the last time and what was prepared for each, None: it is void.
+        before, known: the last pass's jobs and what was prepared for each; None: not valid.
     """
     cdef Py_ssize_t index, place = 0, count = len(before)
     cdef list found = untracked([])
     for index in range(len(waiting)):
         if index % 256 == 255:
             with nogil:
-                pass  # who waits for the interpreter gets it now, not after the whole queue
+                pass  # other threads get the interpreter now, not after the whole queue
         job = waiting[index]
         if place < count and before[place] is not job:
             job_id = job.job_id
@@ -102,13 +102,13 @@ def taken_over(list waiting, list before, list known, prepare):
 
 
 def rank(list waiting, list moving, list prepared, NumbersKept priorities):
-    """Return what makes the queue of a pass: entries in order, demands, jobs without any.
+    """Return the parts of a pass's queue: entries in order, demands, jobs without any.
 
-    An entry is what leads it in the queue, the job and its demand; entries that are led by the
-    same stand in the order of submission. Demands stand once each.
+    An entry holds its sort key, the job and its demand; entries with equal keys are in the order of
+    submission. Each demand is there once.
 
     Args:
-        moving: what time and use add to the priority of each job.
+        moving: the part of each job's priority that changes with time and usage.
         prepared: (tier, fixed priority, is that all, demand) for each of a job's entries.
         priorities: each job's is entered, as in the first of its entries.
     """
@@ -125,7 +125,7 @@ def rank(list waiting, list moving, list prepared, NumbersKept priorities):
         for index in range(len(waiting)):
             if index % 256 == 255:
                 with nogil:
-                    pass  # who waits for the interpreter gets it now, not after the whole queue
+                    pass  # other threads get the interpreter now, not after the whole queue
             job = waiting[index]
             job_id = job.job_id
             submit_us, job_number = job.submit_us, job_id
@@ -166,9 +166,9 @@ def rank(list waiting, list moving, list prepared, NumbersKept priorities):
 
 
 def first_of_each(const int64_t[::1] job_ids, const int64_t[::1] numbers):
-    """Return the job ids in ascending order, once each, and beside them the first number of each.
+    """Return the job ids in ascending order, once each, and the first number of each.
 
-    Both as 64-bit numbers; a dict of a hundred thousand would take ten times the memory.
+    Both are 64-bit numbers; a dict of a hundred thousand would take ten times the memory.
     """
     cdef Py_ssize_t index, kept = 0, count = job_ids.shape[0]
     cdef Place *places = <Place *>malloc((count + 1) * sizeof(Place))
@@ -202,7 +202,7 @@ cdef void fill_first_of_each(
 
 
 def places_used(const int32_t[::1] placed, Py_ssize_t nodes):
-    """Return a byte for each position of a node: 1 where any placing has it.
+    """Return a byte for each position of a node: 1 if any placing has it.
 
     Args:
         placed: for each placing a count and that many positions.
@@ -303,26 +303,26 @@ cdef enum:
     MOST_RESOURCES = 32
     MOST_SLOTS = 4096
     MOST_GAIN = 32767  # a slot beyond all
-    LEAST_REGION = 1024  # nodes among which to plan a job of several nodes beyond now
-    REGION_FACTOR = 16  # at least so many times the nodes it wants
+    LEAST_REGION = 1024  # nodes among which a later start of a job with several nodes is planned
+    REGION_FACTOR = 16  # at least so many times the nodes that it wants
     MOST_CLIMBS = 4  # words to bring up to date for one job of a long queue
     MOST_CUTS = 64  # rows of one job that are changed side by side
     BATCH = 512  # jobs placed without the interpreter
     FIRST_BATCH = 8
-    HELD_RESOURCE_BIT = 32  # of a holding: the amount is below it, the node from the next on
+    HELD_RESOURCE_BIT = 32  # of a holding: the amount is below it, the node above
     HELD_NODE_BIT = 40
     BLOCKS_FETCHED = 4  # of a plane that a cache line has
 
 
 def holding(int node, int resource, int32_t amount):
-    """Return in one number how much of a resource of a node somebody holds; see `Grid.hold`."""
+    """Return one number for the held amount of a node's resource; see `Grid.hold`."""
     if node < 0 or not 0 <= resource < MOST_RESOURCES or amount < 0:
         raise ValueError("nobody can hold that")
     return <int64_t>node << HELD_NODE_BIT | <int64_t>resource << HELD_RESOURCE_BIT | amount
 
 
 cdef struct Shape:
-    # What one node must give: resources, amounts per node kind, and the planes that tell.
+    # What one node must give: resources, amounts for each node kind, and planes.
     int resources
     int resource[MOST_RESOURCES]
     int32_t *amount  # [kind * resources + place]
@@ -332,7 +332,7 @@ cdef struct Shape:
 
 
 cdef struct Kind:
-    # All jobs of one shape, node set, node count and duration; scans resume where they ended.
+    # All jobs of one shape, node set, node count and duration; searches continue where they ended.
     int shape
     int nodes
     int64_t duration_us
@@ -348,13 +348,13 @@ cdef struct Kind:
 
 
 cdef struct Cut:
-    # What a job has just taken of a row, whose planes are to follow.
+    # What a job has just taken of a row; its planes must follow.
     grid_row *row
     int node, resource
     int32_t amount, least, most
 
 
-# One class, a layer to a file; each needs only those before it.
+# One class in several files, a layer in each; each needs only those before it.
 include "kernels/grid_nodes.pxi"
 include "kernels/grid_trials.pxi"
 include "kernels/grid_choosing.pxi"

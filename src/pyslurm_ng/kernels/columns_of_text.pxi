@@ -36,7 +36,7 @@ cdef int _cell(Buffer *b, object cell, Py_ssize_t width, int flags) except -1:
     text = cell if isinstance(cell, str) else "" if cell is None else str(cell)
     start = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &size)
     if not _is_plain(start, size) and not text.isprintable():
-        # A user's text must not break the table, nor command somebody else's terminal.
+        # A user's text must not break the table or send commands to another user's terminal.
         text = "".join([char if char.isprintable() else "?" for char in text])
         start = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &size)
     if width <= 0:
@@ -68,7 +68,7 @@ def render(rows, columns, str head="", str end="\n"):
     Args:
         rows: iterable of rows; each has at least as many cells as there are columns.
         columns: one (width, flags, tail) each. Width counts characters; 0 means as long as it is.
-            What is longer is cut, with a final `+` when flags has MARK. Flags has RIGHT for right
+            A longer cell is cut, with a final `+` if flags has MARK. Flags has RIGHT for right
             alignment. The text `tail` follows the cell: a separator, or literal text of a format.
         head: text at the beginning of each line.
         end: text at the end of each line.

@@ -1,9 +1,9 @@
-# EASY backfilling in one partition as one number of CPUs: what begins and ends when.
+# EASY backfilling in one partition, as one number of CPUs: when jobs begin and end.
 
 cdef enum:
-    COURSE_DEPTH = 1000  # jobs that a course looks at behind the first that does not fit
-    OUTLOOK_DEPTH = 200  # the same of an outlook
-    OUTLOOK_LONGEST = 1000  # jobs of the queue whose starts are worked out
+    COURSE_DEPTH = 1000  # jobs that a course tries after the first that does not fit
+    OUTLOOK_DEPTH = 200  # the same for an outlook
+    OUTLOOK_LONGEST = 1000  # jobs of the queue whose starts are computed
 
 cdef int64_t LEAST_RUN_US = 1_000_000
 cdef int64_t LONGEST_RUN_US = 3_155_760_000_000_000  # a hundred years: a thousand runs fit in
@@ -20,7 +20,7 @@ cdef inline bint ends_before(const End *one, const End *other) noexcept nogil:
 
 
 cdef void sink(End *ends, Py_ssize_t place, Py_ssize_t count) noexcept nogil:
-    """Bring an end to where it belongs in a heap, the first end first, among those below it."""
+    """Move an end down to its place in a heap, the first end first."""
     cdef End moved = ends[place]
     cdef Py_ssize_t below
     while True:
@@ -38,9 +38,9 @@ cdef void sink(End *ends, Py_ssize_t place, Py_ssize_t count) noexcept nogil:
 
 cdef int64_t room_for(End *ends, Py_ssize_t count, int64_t cpus, int64_t at_us,
                       int64_t *free_cpus) noexcept nogil:
-    """Return by when ends give back so many CPUs, and count what is free then; ends are mixed up.
+    """Return when ends have given back so many CPUs, and count the free CPUs; reorders the ends.
 
-    All who end at that time count.
+    All jobs that end at that time count.
     """
     cdef Py_ssize_t place
     cdef int64_t until_us = at_us
@@ -58,10 +58,10 @@ cdef int64_t room_for(End *ends, Py_ssize_t count, int64_t cpus, int64_t at_us,
 
 
 cdef class Twin:
-    """A job as a course sees it.
+    """A job in a course.
 
-    An array is one twin that starts as often as it has `tasks`; what really becomes of its tasks
-    is not followed: each runs as long as was foreseen.
+    An array is one twin that starts as often as it has `tasks`. The real runs of its tasks are not
+    followed: each runs as long as was expected.
 
     submit_us: since when it waits. tasks: 0: not an array. entered_us: when it was first seen.
     started_us: when it really started; 0: not yet. ran_us: how long it runs, once that is known.
@@ -83,18 +83,19 @@ cdef class Twin:
 
 
 cdef struct Begun:
-    # Who runs in a course: since when, and until when, -1: that is not known.
+    # A job that runs in a course: when it began and when it ends; -1: not known.
     int64_t since_us
     int64_t end_us
 
 
 cdef class Course:
-    """What has begun and ended until `at_us`.
+    """The jobs that have begun and ended until `at_us`.
 
     Jobs wait in order of submission and start as in EASY: one after another as long as they fit,
-    then those behind the first that does not, if by their limits they do not delay it.
+    then later jobs that by their limits do not delay the first that does not fit.
 
-    longest_us: the longest wait so far, of jobs that still wait too. seen: how many of those that
+    longest_us: the longest wait so far, including jobs that still wait. seen: how many of those
+        that
     arrive have entered.
     """
 
@@ -118,7 +119,7 @@ cdef class Course:
         free(self._begun)
 
     cdef int _reserve(self, Py_ssize_t count) except -1:
-        """Have room for so many who run."""
+        """Make room for so many running jobs."""
         cdef Begun *grown
         if count > self._room:
             count += count // 2 + 16
@@ -129,7 +130,7 @@ cdef class Course:
         return 0
 
     def copy(self):
-        """Return another that may go on differently."""
+        """Return a copy that may go on differently."""
         cdef Course other = Course(self._free, self.longest_us)
         other.at_us, other.seen = self.at_us, self.seen
         other.waiting, other._runners = self.waiting[:], self._runners[:]
@@ -144,17 +145,17 @@ cdef class Course:
         self._run(twin, now_us)
 
     def forget(self, gone):
-        """Let jobs leave that no longer wait, by their ids."""
+        """Remove jobs that no longer wait, by their ids."""
         self.waiting = [twin for twin in self.waiting if (<Twin>twin).job_id not in gone]
 
     def go_on(self, list arrivals, int64_t now_us, *, bint guesses):
-        """Let time pass until now; without guesses only as far as is certain.
+        """Let time pass until now; without `guesses` only as far as the ends are known.
 
-        A job whose end is not known yet ends when foreseen if `guesses`, else nothing can be told
-        from the moment on when it could have ended.
+        With `guesses` a job without a known end ends when expected. Otherwise nothing is known from
+        the moment on when it could have ended.
 
         Args:
-            arrivals: all who arrive, by time; the first `seen` of them have entered before.
+            arrivals: all jobs that arrive, by time; the first `seen` of them have entered already.
         """
         cdef int64_t certain_us = self._foresee(0, now_us, FAR, guesses), at_us
         cdef Py_ssize_t known, moments = 0
@@ -174,7 +175,7 @@ cdef class Course:
             moments += 1
             if moments % 16 == 0:
                 with nogil:
-                    pass  # who waits for the interpreter gets it now, not after months
+                    pass  # other threads get the interpreter now, not after all months
         if guesses:
             self.at_us = max(self.at_us, now_us)
             if self.waiting:
@@ -182,10 +183,10 @@ cdef class Course:
 
     cdef int64_t _foresee(self, Py_ssize_t first, int64_t now_us, int64_t certain_us,
                           bint guesses) noexcept:
-        """Work out who ends when, and return until when that is certain.
+        """Compute when jobs end, and return until when that is certain.
 
         Args:
-            first: those before it are known.
+            first: the first job that is not computed yet.
         """
         cdef Py_ssize_t place
         cdef int64_t least_us
@@ -208,7 +209,7 @@ cdef class Course:
         return certain_us
 
     cdef int64_t _next_end(self) noexcept:
-        """Return when the next ends whose end is known."""
+        """Return the next known end."""
         cdef int64_t at_us = FAR
         cdef Py_ssize_t place
         for place in range(len(self._runners)):
@@ -217,7 +218,7 @@ cdef class Course:
         return at_us
 
     cdef int _end(self) except -1:
-        """Take back the CPUs of those who end at this moment."""
+        """Take back the CPUs of jobs that end at this moment."""
         cdef Py_ssize_t place, kept = 0
         cdef Twin twin
         for place in range(len(self._runners)):
@@ -233,7 +234,7 @@ cdef class Course:
         return 0
 
     cdef int _enter(self, list arrivals) except -1:
-        """Let those queue who arrive at this moment."""
+        """Queue the jobs that arrive at this moment."""
         cdef Twin twin
         while self.seen < len(arrivals):
             twin = <Twin?>arrivals[self.seen]
@@ -244,7 +245,7 @@ cdef class Course:
         return 0
 
     cdef Py_ssize_t _place_of(self, Twin twin) noexcept:
-        """Return where a job belongs in the queue."""
+        """Return a job's place in the queue."""
         cdef Py_ssize_t low = 0, high = len(self.waiting), middle
         cdef Twin other
         while low < high:
@@ -258,7 +259,7 @@ cdef class Course:
         return low
 
     cdef int _start(self) except -1:
-        """Start what fits in order, and behind the first that does not what does not delay it."""
+        """Start jobs that fit, in order; after that those that do not delay the first."""
         cdef list waiting = self.waiting, left
         cdef Py_ssize_t place = 0, count = len(waiting), end
         cdef int64_t until_us = 0, spare = 0
@@ -297,7 +298,7 @@ cdef class Course:
         return 0
 
     cdef int64_t _room_for(self, int64_t cpus, int64_t *spare) except -1:
-        """Return by when limits give back so many CPUs, and how many more are free then."""
+        """Return when limits have given back so many CPUs, and how many more are free then."""
         cdef Py_ssize_t place, count = len(self._runners)
         cdef int64_t until_us
         cdef Twin twin
@@ -306,7 +307,7 @@ cdef class Course:
             raise MemoryError
         for place in range(count):
             twin = <Twin>self._runners[place]
-            # Who is over its limit may end at any time.
+            # A job over its limit may end at any time.
             ends[place].at_us = max(self._begun[place].since_us + twin.limit_us, self.at_us + 1)
             ends[place].cpus = twin.cpus
         spare[0] = self._free
@@ -348,13 +349,13 @@ cdef struct Wanted:
 def starts_in_us(int64_t free_cpus, list running, list queue):
     """Return how long each of the first jobs of a queue would still wait, in microseconds.
 
-    As under EASY backfilling those behind the first that does not fit start before it if they do
-    not delay it. A partition is one number of CPUs, and jobs run as long as is foreseen.
+    As under EASY backfilling, jobs after the first that does not fit start before it if they do not
+    delay it. A partition is one number of CPUs, and jobs run as long as expected.
 
     Args:
         free_cpus: CPUs that are idle now.
         running: when each running job ends from now, in microseconds, and its CPUs.
-        queue: CPUs and run time in microseconds of the waiting ones, in order.
+        queue: CPUs and run time in microseconds of the waiting jobs, in order.
     """
     cdef Py_ssize_t place, count = min(len(queue), OUTLOOK_LONGEST), busy = len(running)
     cdef Wanted *jobs = <Wanted *>calloc(count + 1, sizeof(Wanted))
@@ -390,10 +391,10 @@ cdef int earlier_end(const void *one, const void *other) noexcept nogil:
 
 cdef void serve(int64_t free_cpus, End *ends, Py_ssize_t busy, Wanted **waiting,
                 Py_ssize_t count) noexcept nogil:
-    """Note when each job of a queue starts.
+    """Record when each job of a queue starts.
 
     Args:
-        ends: of those who run, in order, with room for all others.
+        ends: of the running jobs, in order, with room for all others.
     """
     cdef Py_ssize_t place, first = 0
     cdef int64_t most = free_cpus, at_us = 0
@@ -414,7 +415,7 @@ cdef void serve(int64_t free_cpus, End *ends, Py_ssize_t busy, Wanted **waiting,
 
 cdef Py_ssize_t start_now(int64_t at_us, int64_t *free_cpus, End *ends, Py_ssize_t *busy,
                           Wanted **waiting, Py_ssize_t count) noexcept nogil:
-    """Start whom there is room for, and return how many wait on."""
+    """Start the jobs that there is room for, and return how many still wait."""
     cdef Py_ssize_t place, fitting = 0, left = 1
     cdef int64_t until_us = 0, spare
     cdef bint is_in_time
@@ -449,7 +450,7 @@ cdef Py_ssize_t start_now(int64_t at_us, int64_t *free_cpus, End *ends, Py_ssize
 
 cdef void start_one(Wanted *job, int64_t at_us, int64_t *free_cpus, End *ends,
                     Py_ssize_t *busy) noexcept nogil:
-    """Start a job; its end is put where it belongs among the others."""
+    """Start a job, and put its end in its place among the others."""
     cdef Py_ssize_t place = busy[0]
     cdef End end
     job.start_us = at_us

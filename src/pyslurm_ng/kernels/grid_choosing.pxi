@@ -1,14 +1,14 @@
-# Which of the nodes that fit a job gets.
+# Which of the fitting nodes a job gets.
 
 cdef class GridChoice(GridTrials):
     """The choice among nodes that fit."""
 
     def fitting(self):
-        """Return the nodes that fit a job of an open kind found last: a bit each, first lowest."""
+        """Return the nodes that fit the last job of an open kind: a bit each, the first lowest."""
         return (<const unsigned char *>self._fits)[:self._words * 8]
 
     def choose(self, int kind, nodes):
-        """Settle for some of the nodes that fit the job found last."""
+        """Choose some of the nodes that fit the last job."""
         cdef int node
         if not 0 <= kind < self._jobs or len(nodes) != self._job[kind].nodes:
             raise ValueError("as many nodes as the job needs")
@@ -28,7 +28,7 @@ cdef class GridChoice(GridTrials):
         self._found_count += 1
 
     cdef bint _choose(self, Kind *job) noexcept nogil:
-        """Choose among `_fits`: required ones, then below few leaf switches, then in order."""
+        """Choose among `_fits`: required nodes, nodes below few leaf switches, then in order."""
         cdef int place, leaf, best, left, node
         cdef uint64_t fits, bit
         self._found_count = 0
@@ -46,7 +46,7 @@ cdef class GridChoice(GridTrials):
             if self._below != NULL and not self._keep_one_switch(left):
                 return False
             while left > 0:
-                # The tightest leaf that holds the rest, else the one with most nodes.
+                # The smallest leaf that holds the rest, else the leaf with most nodes.
                 best = -1
                 for leaf in range(self._leaves):
                     if not self._leaf_count[leaf]:

@@ -1,12 +1,12 @@
-# What jobs hold once room was found for them, and what is left.
+# Taking the room that was found for jobs, and what is left.
 
 cdef class Grid(GridSpread):
     """Free resources of single nodes over time slots, and where requests first fit."""
 
     def place(self, int kind):
-        """Find room for a job and hold it, unless it can start at once.
+        """Find room for a job and hold it, unless it can start now.
 
-        Returns (start, number of the placing): the number is -1 when nothing was held.
+        Returns (start, number of the placing); the number is -1 if nothing was held.
         """
         cdef int slot
         if not 0 <= kind < self._jobs or self._job[kind].is_open:
@@ -20,20 +20,20 @@ cdef class Grid(GridSpread):
         return self._instants[slot], self._record(self._job + kind)
 
     def place_next(self, list entries, Py_ssize_t first, bytes keeps=None, dict apart=None):
-        """Place the jobs of entries, one after the other, as long as that is all there is to it.
+        """Place the jobs of entries, one after the other, as far as they are simple.
 
-        A few thousand at most: to note so many is one stretch in which no other thread runs.
+        It stops after a few thousand, because no other thread runs in the meantime.
 
-        It is not for who has several entries, is an array or a component, whose demand has no
-        kind yet, who can start at once and who cannot start ever.
+        It also stops before a job that has several entries, is an array or a component, has a
+        demand without a kind, can start now or can never start.
 
         Returns (starts, numbers of the placings, 64 bits each).
 
         Args:
             entries: tuples whose second item is a job and whose third its demand.
-            keeps: a byte for each entry, 0 where the start is found and no room is kept, of more
-                than 1 where the stretch ends; None: room is kept for all.
-            apart: has the ids of jobs before which the stretch ends.
+            keeps: a byte for each entry: 0 if only the start is found and no room is kept, more
+                than 1 where the stretch ends. None: room is kept for all.
+            apart: ids of jobs before which the stretch ends.
         """
         cdef const unsigned char *marks = NULL
         cdef int[BATCH] kinds
@@ -66,7 +66,7 @@ cdef class Grid(GridSpread):
 
     cdef int _plain_kinds(self, list entries, Py_ssize_t first, Py_ssize_t last,
                           const unsigned char *marks, dict apart, int *kinds) except -1:
-        """Note the kinds of the next jobs as far as these are plain; return how many it are."""
+        """Record the kinds of the next jobs as far as they are simple; return how many."""
         cdef Py_ssize_t index
         cdef tuple entry
         cdef int kind, count = 0
@@ -85,10 +85,10 @@ cdef class Grid(GridSpread):
 
     cdef int _place_batch(self, const int *kinds, const unsigned char *marks, int count,
                           int *slots, int64_t *placings, int *held) except -1 nogil:
-        """Place jobs of these kinds as long as all must wait; return how many it were.
+        """Place jobs of these kinds as long as all must wait; return how many.
 
         Args:
-            marks: 0 for those whose room is not held; NULL: all are. `held` counts them.
+            marks: 0 for jobs whose room is not held; NULL: all are held. `held` counts them.
         """
         cdef int at, slot
         cdef Kind *job
@@ -101,7 +101,7 @@ cdef class Grid(GridSpread):
             slots[at] = slot
             if marks != NULL and not marks[at]:
                 continue
-            # What the next searches read comes while the rows do that this job takes of.
+            # Prefetch what the next searches read together with the rows that this job changes.
             self._fetch_rows()
             self._fetch_ahead(kinds + at, count - at)
             self._found_slot = slot
@@ -110,13 +110,13 @@ cdef class Grid(GridSpread):
         return count
 
     cdef void _fetch_rows(self) noexcept nogil:
-        """Let come into the cache where the rows of the first nodes found are."""
+        """Prefetch the addresses of the rows of the first nodes found."""
         cdef int index
         for index in range(min(self._found_count, 8)):
             grid_fetch(self._row_at(0, self._found[index]))
 
     cdef void _fetch_ahead(self, const int *kinds, int count) noexcept nogil:
-        """Let come into the cache what the searches after the first of some will read."""
+        """Prefetch what the searches after the first one will read."""
         cdef Kind *job
         cdef int at
         if count > 3:
@@ -132,10 +132,10 @@ cdef class Grid(GridSpread):
                 self._fetch(job, job.best)
 
     def take_nodes(self, int kind, nodes, int64_t start_us):
-        """Hold nodes for a job of a kind from a start that was found; return the placing's number.
+        """Hold nodes for a job of a kind from a start found before; return the placing's number.
 
         Raises:
-            ValueError: no slot begins then, or it is not as many nodes as the job needs.
+            ValueError: no slot begins then, or the job needs another number of nodes.
         """
         cdef int slot = self._slot_at(start_us), node
         if not 0 <= kind < self._jobs or len(nodes) != self._job[kind].nodes:
@@ -165,7 +165,7 @@ cdef class Grid(GridSpread):
         return number
 
     cdef int _make_room(self, Py_ssize_t nodes) except -1 nogil:
-        """Have room for one more placing of so many nodes."""
+        """Make room for one more placing of so many nodes."""
         cdef int32_t *placed
         if self._placed_count + nodes + 1 > self._placed_room:
             self._placed_room = max(1024, 2 * (self._placed_room + nodes))
@@ -177,7 +177,7 @@ cdef class Grid(GridSpread):
         return 0
 
     cdef int _hold_found(self, Kind *job) except -1 nogil:
-        """Take what the job found last gets: of some nodes at a time, so that memory keeps up."""
+        """Take the room of the last job, some nodes at a time so that memory keeps up."""
         cdef int index, place, node, kind, cuts, first = 0, last, start = self._found_slot
         cdef int end = job.ends[start]
         cdef Shape *shape = self._shape + job.shape
@@ -212,7 +212,7 @@ cdef class Grid(GridSpread):
         return 0
 
     cdef void _fetch_cut(self, const Cut *cut, int start, int end) noexcept nogil:
-        """Let the planes come into the cache that follow a row."""
+        """Prefetch the planes that depend on a row."""
         cdef int index, plane, block
         cdef size_t word = cut.node >> 6
         cdef int32_t threshold
@@ -228,7 +228,7 @@ cdef class Grid(GridSpread):
                     block += BLOCKS_FETCHED
 
     cdef void _fetch_words(self, const Cut *cut, int start, int end) noexcept nogil:
-        """Let the words of slots come into the cache once the blocks of planes have."""
+        """Prefetch the words of slots after the blocks of planes."""
         cdef int index
         cdef int32_t threshold
         cdef int32_t *thresholds = (
@@ -240,7 +240,7 @@ cdef class Grid(GridSpread):
                 grid_clear_ahead(self._plane[self._planes_of[cut.resource][index]] + at, start, end)
 
     cdef int _clear(self, const Cut *cut, int start, int end) except -1 nogil:
-        """Clear a node's bits in planes whose threshold it has fallen below."""
+        """Clear a node's bits in planes with a threshold that it no longer reaches."""
         cdef int index, plane
         cdef size_t word = cut.node >> 6
         cdef int32_t threshold
@@ -302,7 +302,7 @@ cdef class Grid(GridSpread):
         return free
 
     def least(self, int node, int resource, int64_t start_us, int64_t end_us):
-        """Return what is free all the time."""
+        """Return the amount that is free all the time."""
         cdef grid_row *row = self._row(resource, node)
         cdef int start = max(0, self._slot_at(start_us + 1) - 1)
         return 0 if row == NULL else grid_row_least(row, start, max(self._slot_at(end_us), start + 1))

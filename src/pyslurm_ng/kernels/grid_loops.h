@@ -1,7 +1,7 @@
 /* The innermost loops of the scheduler's grid, and the memory it lies in.
  *
- * The loops are written so that compilers make vector code of them; the memory comes in huge pages
- * where the system has them, for the grid of a large cluster is read all over.
+ * Compilers can vectorize the loops. The memory is in huge pages if the system has them, because
+ * searches read all parts of a large cluster's grid.
  */
 #ifndef PYSLURM_GRID_H
 #define PYSLURM_GRID_H
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* Memory that is given back all at once; what is not touched costs nothing. */
+/* Memory that is freed as a whole; untouched parts cost nothing. */
 struct grid_memory {
     struct grid_memory *before;
     size_t size, used;
@@ -25,7 +25,7 @@ enum {
     GRID_LANES = 8,
 };
 
-/* Return zeroed memory that begins on a cache line of its own, NULL if there is none. */
+/* Return zeroed memory that begins at a cache line, NULL if there is none. */
 static void *grid_take_memory(struct grid_memory **memory, size_t bytes)
 {
     size_t wanted = (bytes + 63) & ~(size_t)63, size;
@@ -60,13 +60,13 @@ static void grid_give_back_memory(struct grid_memory *memory)
     }
 }
 
-/* Let some memory come into the cache, to be read or written soon. */
+/* Prefetch some memory that will soon be read or written. */
 static inline void grid_fetch(const void *memory)
 {
     __builtin_prefetch(memory, 1);
 }
 
-/* Numbers that are compared at once; compilers make of it what the machine has. */
+/* Numbers that are compared together; compilers use the vectors of the machine. */
 typedef int16_t grid_lanes __attribute__((vector_size(2 * GRID_LANES)));
 
 /* Return how long a list of numbers for grid_first_least is: whole vectors, the last filled up. */
@@ -75,9 +75,9 @@ static inline int grid_whole(int count)
     return (count + GRID_LANES - 1) / GRID_LANES * GRID_LANES;
 }
 
-/* Return where the least of some numbers stands first; count is whole.
+/* Return the first position of the least of some numbers; count is whole.
  *
- * Each lane keeps the first of its least, so that one look at each number will do.
+ * Each lane keeps the first of its least numbers, so each number is read once.
  */
 static inline int grid_first_least(const int16_t *numbers, int count)
 {

@@ -1,20 +1,21 @@
-# What nodes have over time, who holds it, and what kinds of jobs ask for.
+# What nodes have over time, what jobs hold of it, and what kinds of jobs ask for.
 
 cdef class GridNodes:
     """Free resources of single nodes over time slots, and where requests first fit.
 
     Per node and resource a row has the amounts of the slots. Per threshold that requests ask for a
     plane has a bit per node and slot, 64 nodes to a word, the slots of a word side by side in blocks:
-    a set of nodes free over a window is an AND over consecutive words. Amounts only shrink once
-    planes have been built, so each kind of job goes on looking where its predecessor found room.
+    a set of nodes free over a window is an AND over consecutive words. Once planes have been built,
+    amounts only shrink. So each kind of job continues its search where the previous job of the kind
+    found room.
     """
 
     cdef int _slots, _nodes, _words, _resources, _kinds, _planes, _shapes, _jobs
     cdef int _room_planes, _room_shapes, _room_jobs, _leaves
     cdef int64_t *_time
-    cdef list _instants  # the same as Python's numbers: a hundred thousand starts share them
+    cdef list _instants  # the same as Python integers, which a hundred thousand starts share
     cdef int32_t *_node_kind
-    cdef grid_row *_free  # [node * resources + resource]: a job takes of all that a node has
+    cdef grid_row *_free  # [node * resources + resource]: a job takes several of a node
     cdef grid_memory *_memory_taken  # rows and planes
     cdef grid_spare _spare
     cdef grid_words _words_taken
@@ -23,10 +24,10 @@ cdef class GridNodes:
     cdef int _plane_count[MOST_RESOURCES]
     cdef grid_block **_plane  # [plane][word * blocks + block]
     cdef int _blocks  # of a word
-    cdef int _whole_words  # as long as lists of words are whose least is looked for
+    cdef int _whole_words  # length of the lists of words in which the least is searched
     cdef uint64_t **_mask
     cdef int _masks, _room_masks
-    cdef int32_t *_placed  # nodes of jobs placed, one after another
+    cdef int32_t *_placed  # nodes of placed jobs, one after another
     cdef Py_ssize_t _placed_count, _placed_room
     cdef int64_t *_durations  # of kinds, each once
     cdef int16_t **_ends  # of each duration
@@ -47,7 +48,7 @@ cdef class GridNodes:
     cdef uint8_t *_below  # [switch * leaves + leaf]
     cdef int _most_climbs
     cdef list _trial  # what has been held in it: node, resource, amount, first slot, last slot + 1
-    cdef dict _memory  # of the kinds searched for in the trial, as it was before
+    cdef dict _memory  # of the kinds that the trial searched for, as it was before
     cdef Py_ssize_t _trial_placed
     cdef public long long scans
 
@@ -120,17 +121,17 @@ cdef class GridNodes:
         return memory
 
     cdef inline grid_row *_row_at(self, int resource, int node) noexcept nogil:
-        """Return where a row is, if a node has one."""
+        """Return the address of a row; NULL if the node has none."""
         return self._free + <size_t>node * self._resources + resource
 
     cdef inline grid_row *_row(self, int resource, int node) noexcept nogil:
-        """Return what is free of a resource on a node; NULL where it has none."""
+        """Return the row of a node's resource; NULL if it has none."""
         cdef grid_row *row = self._row_at(resource, node)
         return row if row.count else NULL
 
     cdef int _add(self, grid_row *row, int start, int end, int32_t amount, int32_t *least,
                   int32_t *most) except -1 nogil:
-        """Add an amount in some slots; say what the emptiest and the fullest of them has then."""
+        """Add an amount in some slots; return the least and the most of these slots then."""
         if grid_row_add(row, start, end, self._slots, amount, &self._memory_taken, &self._spare,
                         least, most):
             with gil:
@@ -138,7 +139,7 @@ cdef class GridNodes:
         return 0
 
     cdef int _slot_at(self, int64_t time_us) noexcept nogil:
-        """Return the first slot that begins not before a time, or the number of slots."""
+        """Return the first slot that does not begin before a time, or the number of slots."""
         cdef int low = 0, high = self._slots, middle
         while low < high:
             middle = (low + high) >> 1
@@ -156,7 +157,7 @@ cdef class GridNodes:
         return end if end > slot else slot + 1
 
     def set_leaves(self, leaves):
-        """Say below which leaf switch each node is, so that wide jobs use few of them."""
+        """Set each node's leaf switch, so that wide jobs use few switches."""
         cdef int index
         if len(leaves) != self._nodes:
             raise ValueError("a leaf per node is needed")
@@ -175,7 +176,7 @@ cdef class GridNodes:
             raise MemoryError
 
     def set_switches(self, switches):
-        """Say which leaves are below each higher switch: (level, leaves), lowest level first.
+        """Set the leaves below each higher switch: (level, leaves), lowest level first.
 
         From then on no job is spread over leaves without a common switch.
         """
@@ -195,7 +196,7 @@ cdef class GridNodes:
                 self._below[<size_t>switch * self._leaves + leaf] = 1
 
     def set_amounts(self, int resource, amounts):
-        """Set what each node has of a resource when no job runs; 0 makes no row."""
+        """Set how much of a resource each node has when no job runs; 0 makes no row."""
         cdef int node, rows = 0
         cdef int32_t amount
         cdef char *blocks
@@ -211,12 +212,12 @@ cdef class GridNodes:
                 blocks += FIRST_BLOCK
 
     def hold(self, const int64_t[::1] held, const int32_t[::1] begins, const int64_t[::1] until_us):
-        """Take what running jobs hold until they end.
+        """Take the holdings of running jobs until they end.
 
         Args:
-            held: what one job after the other holds, each as `holding` has it.
-            begins: where each job's begin, and where the last one's end.
-            until_us: when each ends; what is below 0 holds nothing.
+            held: holdings, one job after the other, each as `holding` returns it.
+            begins: the first holding of each job, and the end of the last job's.
+            until_us: when each job ends; below 0 it holds nothing.
         """
         cdef Py_ssize_t job, index, jobs = until_us.shape[0]
         cdef int end
@@ -247,7 +248,7 @@ cdef class GridNodes:
     def add_plane(self, int resource, thresholds):
         """Return a new plane: a bit where a node has at least the threshold of its kind.
 
-        What has been held until now must end sometime and not begin later: amounts grow with time.
+        Holdings so far must have begun and must end: then amounts grow with time.
         """
         cdef int plane = self._planes, number, kind
         if len(thresholds) != self._kinds or not 0 <= resource < self._resources:
@@ -276,7 +277,7 @@ cdef class GridNodes:
         return plane
 
     cdef int _fill_plane(self, int plane, int resource, int32_t *thresholds) except -1 nogil:
-        """Set a bit from the slot on in which a node has enough."""
+        """Set a bit from the first slot in which a node has enough."""
         cdef int word, node, slot, bit, block
         cdef int32_t threshold
         cdef grid_row *row
@@ -313,10 +314,10 @@ cdef class GridNodes:
         """Return a new shape: what one node must give.
 
         Args:
-            resources: which, those whose amount no plane tells exactly first.
+            resources: their numbers; those that no plane has exactly come first.
             planes: planes that must have a node's bit.
             amounts: per node kind a sequence with the amount of each of the resources.
-            inexact: how many of the resources have to be looked up in the rows.
+            inexact: how many of the resources must be looked up in the rows.
         """
         cdef int shape = self._shapes, place, kind, number = len(resources)
         cdef Shape *made
@@ -402,7 +403,7 @@ cdef class GridNodes:
         return kind
 
     cdef int16_t *_ends_of(self, int64_t duration_us) except NULL:
-        """Return the first slot after a job of such a duration, for each slot to start in."""
+        """Return the first slot after a job of such a duration, for each first slot."""
         cdef int number = self._duration_count, index, slot
         cdef int16_t *ends
         for index in range(number):

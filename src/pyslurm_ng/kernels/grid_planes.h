@@ -1,8 +1,8 @@
 /* Which of 64 nodes are free over a window of slots: a bit per node, a word per slot.
  *
- * Nodes are looked up in one plane per resource. Slots lie in blocks; in most of them the same nodes
- * are free all the time, so that one word says it. Windows are read from their end: where the last
- * node drops out, the next window to try begins behind.
+ * Nodes are looked up in one plane per resource. Slots are grouped in blocks. In most blocks the
+ * same nodes are free in all slots, so one word is enough. Windows are read from their end: the
+ * next window to try begins after the slot in which the last node drops out.
  */
 #ifndef PYSLURM_GRID_PLANES_H
 #define PYSLURM_GRID_PLANES_H
@@ -13,16 +13,16 @@ enum { GRID_VIEW_PLANES = 3 }; /* most requests have as many or fewer */
 
 /* The slots of a block. */
 struct grid_block {
-    uint64_t in_all; /* which nodes are free in all of them */
-    uint64_t *each;  /* which are in each; NULL where these are the same */
+    uint64_t in_all; /* nodes that are free in all slots */
+    uint64_t *each;  /* nodes that are free in each slot; NULL if these are the same */
 };
 
-/* What blocks are made of: words of slots that lie together. */
+/* The memory of blocks: words of slots side by side. */
 struct grid_words {
-    uint64_t *spare; /* given back, each with the address of the next */
+    uint64_t *spare; /* freed words, each with the address of the next */
 };
 
-/* Have words of its own for each slot of a block; return 0, or -1 if there is no memory. */
+/* Give each slot of a block its own word; return 0, or -1 if there is no memory. */
 static inline int grid_block_open(struct grid_block *block, struct grid_memory **memory,
                                   struct grid_words *words)
 {
@@ -39,7 +39,7 @@ static inline int grid_block_open(struct grid_block *block, struct grid_memory *
     return 0;
 }
 
-/* Give the words of a block back if they have become the same. */
+/* Free the words of a block if all have become the same. */
 static inline void grid_block_close(struct grid_block *block, struct grid_words *words)
 {
     uint64_t *each = block->each, differ = 0;
@@ -71,8 +71,8 @@ static inline int grid_block_fill(struct grid_block *block, const uint64_t *each
     return 0;
 }
 
-/* Return the end of a stretch for grid_clear and grid_set: what lies behind the last slot goes along,
- * so that a block of fewer slots is like others.
+/* Return the end of a stretch for grid_clear and grid_set: after the last slot it includes the rest
+ * of the block, so that a block of fewer slots is like others.
  */
 static inline int grid_block_end(int end, int slots)
 {
@@ -129,20 +129,20 @@ static inline int grid_set(struct grid_block *blocks, int start, int end, uint64
     return 0;
 }
 
-/* Let come into the cache what grid_clear will change, of blocks that are there. */
+/* Prefetch what grid_clear will change in existing blocks. */
 static inline void grid_clear_ahead(const struct grid_block *blocks, int start, int end)
 {
     for (int number = start / GRID_BLOCK; number <= (end - 1) / GRID_BLOCK; number++)
         __builtin_prefetch(blocks[number].each, 1);
 }
 
-/* What the planes of a request say of one word of nodes. */
+/* The planes of a request for one word of nodes. */
 struct grid_view {
-    const struct grid_block *plane[GRID_VIEW_PLANES]; /* where there are fewer, one stands twice */
+    const struct grid_block *plane[GRID_VIEW_PLANES]; /* if there are fewer, one is entered twice */
     struct grid_block *const *planes;                 /* of all words */
     const int *more;                                  /* numbers of further planes */
     int more_count;
-    size_t at; /* where the word's blocks begin */
+    size_t at; /* the beginning of the word's blocks */
 };
 
 static inline void grid_look(struct grid_view *view, struct grid_block *const *planes,
@@ -169,7 +169,7 @@ static inline uint64_t grid_free_block(const struct grid_view *view, int block)
 /* The words of a block in each plane, to be read slot by slot. */
 struct grid_reading {
     const uint64_t *word[GRID_VIEW_PLANES];
-    int last[GRID_VIEW_PLANES]; /* 0 where one word stands for all slots */
+    int last[GRID_VIEW_PLANES]; /* 0 if one word is valid for all slots */
 };
 
 static inline struct grid_reading grid_read(const struct grid_view *view, int block)
@@ -183,7 +183,7 @@ static inline struct grid_reading grid_read(const struct grid_view *view, int bl
     return slots;
 }
 
-/* Let the words of a block come into the cache, whose planes' own are there. */
+/* Prefetch the words of a block; those of its planes are in the cache. */
 static inline void grid_read_ahead(const struct grid_view *view, int block)
 {
     for (int place = 0; place < GRID_VIEW_PLANES; place++)
@@ -217,17 +217,17 @@ static inline uint64_t grid_free_in(const struct grid_view *view, uint64_t fits,
     return fits;
 }
 
-/* What a look at a window found beside the nodes that are free. */
+/* What the check of a window found beside the free nodes. */
 struct grid_edge {
-    int last;           /* the slot nearest to the window's start that one of the others drops out in */
-    int block;          /* instead of a slot the block in which that is, or -1 */
-    uint64_t before;    /* which were free behind that block */
-    uint64_t left_over; /* where none is free: which were behind the slot that left none */
+    int last;           /* the slot nearest to the window's start in which another node drops out */
+    int block;          /* the block of that slot instead of the slot, or -1 */
+    uint64_t before;    /* nodes that are free after that block */
+    uint64_t left_over; /* if none is free: nodes that are free after the slot that left none */
 };
 
 /* Return which of some nodes are free over a window.
  *
- * `last` of the edge stays as it is where all are.
+ * `last` of the edge stays unchanged if all are.
  */
 static inline uint64_t grid_sweep(const struct grid_view *view, uint64_t fits, int start, int end,
                                   struct grid_edge *edge)
@@ -245,7 +245,7 @@ static inline uint64_t grid_sweep(const struct grid_view *view, uint64_t fits, i
         uint64_t now = fits & grid_free_block(view, block);
         if (bottom > start)
             grid_read_ahead(view, block - 1);
-        /* The block may reach beyond the window, where less may be free. */
+        /* The block may reach beyond the window, and less may be free there. */
         if (now == fits) {
             slot = bottom - 1;
             continue;
@@ -274,7 +274,7 @@ static inline uint64_t grid_sweep(const struct grid_view *view, uint64_t fits, i
     return fits;
 }
 
-/* Return the first slot of a window just looked at in which not all are free that are after it. */
+/* Return the first slot of the last window in which some node is not free that is free after it. */
 static inline int grid_edge_slot(const struct grid_view *view, const struct grid_edge *edge)
 {
     uint64_t before = edge->before;
@@ -306,7 +306,7 @@ static inline uint64_t grid_climb(const struct grid_view *view, uint64_t nodes, 
         end = ends[at];
         fits = grid_sweep(view, nodes, at, end, &edge);
         while (!fits) {
-            /* Nothing is free across the slot that left none; behind it something is, until end. */
+            /* No node is free across the slot that left none; after it some are, until end. */
             at = edge.last + 1;
             if (at >= slots || at >= end)
                 break;
@@ -321,7 +321,7 @@ static inline uint64_t grid_climb(const struct grid_view *view, uint64_t nodes, 
     return fits;
 }
 
-/* Let come into the cache what is read first of a window. */
+/* Prefetch what is read first of a window. */
 static inline void grid_view_fetch(const struct grid_view *view, int start, int end)
 {
     for (int place = 0; place < GRID_VIEW_PLANES; place++) {

@@ -1,17 +1,17 @@
 /* What is free of one resource on one node over time: amounts, each from a slot on to the next.
  *
- * Most slots are as the one before them. A row of steps takes a twentieth of the memory that an
- * amount per slot would, and what is read of it is mostly in the cache.
+ * Most slots equal the slot before. A row of steps takes a twentieth of the memory of an amount per
+ * slot, and reads of it are mostly in the cache.
  */
 #ifndef PYSLURM_GRID_ROWS_H
 #define PYSLURM_GRID_ROWS_H
 
 #include "grid_planes.h"
 
-/* Amounts and the slots from which on there is so much lie in one block, amounts first.
+/* Amounts and their first slots are in one block, amounts first.
  *
- * Slots ascend from slot 0, and no two neighbours are equal in amount. Nobody who has no row of a
- * resource has steps: count is 0 then.
+ * Slots ascend from slot 0, and no two neighbours are equal in amount. If a node has no row of a
+ * resource, count is 0 and there are no steps.
  */
 struct grid_row {
     int32_t *amounts;
@@ -23,7 +23,7 @@ enum {
     GRID_SIZES = 12, /* the largest has room for more steps than there can be slots */
 };
 
-/* Blocks that rows have outgrown, by their size, for others to grow into. */
+/* Blocks that were too small for their rows, by size, for other rows to use. */
 struct grid_spare {
     void *first[GRID_SIZES];
 };
@@ -49,14 +49,14 @@ static inline void grid_row_begin(struct grid_row *row, void *block, int32_t amo
     grid_slots(row)[0] = 0;
 }
 
-/* Let what a row's block has come into the cache. */
+/* Prefetch a row's block. */
 static inline void grid_row_fetch(const struct grid_row *row)
 {
     __builtin_prefetch(row->amounts, 1);
     __builtin_prefetch(grid_slots(row) + row->count / 2, 1);
 }
 
-/* Have a block of twice the size; return 0, or -1 if there is no memory. */
+/* Move a row to a block of twice the size; return 0, or -1 if there is no memory. */
 static int grid_row_grow(struct grid_row *row, struct grid_memory **memory,
                          struct grid_spare *spare)
 {
@@ -90,7 +90,7 @@ static inline int grid_row_at(const struct grid_row *row, int slot)
     return low;
 }
 
-/* Move the steps from one on to where there is room for it. */
+/* Move the steps from one on, to make room. */
 static inline void grid_row_move(struct grid_row *row, int at, int to)
 {
     if (at == to || at == row->count)
@@ -101,7 +101,7 @@ static inline void grid_row_move(struct grid_row *row, int at, int to)
 
 /* Add an amount other than 0, which may be below it, in some slots of a row.
  *
- * Says the least and the most there are in these then. Returns 0, or -1 if there is no memory; the
+ * Tells the least and the most in these slots then. Returns 0, or -1 if there is no memory; the
  * row is as it was then.
  */
 static int grid_row_add(struct grid_row *row, int start, int end, int slots, int32_t amount,
@@ -156,7 +156,7 @@ static int grid_row_add(struct grid_row *row, int start, int end, int slots, int
     return 0;
 }
 
-/* Return the least there is in some slots. */
+/* Return the least amount in some slots. */
 static inline int32_t grid_row_least(const struct grid_row *row, int start, int end)
 {
     const int16_t *from = grid_slots(row);
@@ -185,7 +185,7 @@ static inline int grid_clear_below(const struct grid_row *row, struct grid_block
                                    struct grid_words *words)
 {
     const int16_t *begins = grid_slots(row);
-    int from = -1; /* of the stretch below it that goes on */
+    int from = -1; /* of the current stretch below it */
     for (int at = grid_row_at(row, start); at < row->count && begins[at] < end; at++) {
         int is_below = (uint32_t)(threshold - 1 - row->amounts[at]) < (uint32_t)amount;
         int begin = begins[at] < start ? start : begins[at];

@@ -1,7 +1,7 @@
 # The first slot at which a job fits.
 
 cdef class GridSearch(GridChoice):
-    """The search for room; each kind of job goes on where its predecessor found some."""
+    """The search for room; it continues where the last job of the same kind found some."""
 
     def find(self, int kind):
         """Return when a job of a kind can start first, or NEVER; `found` has its nodes."""
@@ -15,7 +15,7 @@ cdef class GridSearch(GridChoice):
         return self._instants[slot] if slot >= 0 else NEVER
 
     def find_from(self, int kind, int64_t time_us):
-        """Return the first start not before a time; what the kind remembers stays as it is."""
+        """Return the first start not before a time, without a change to what the kind remembers."""
         cdef int slot = self._slot_at(time_us), word
         cdef Kind *job
         if not 0 <= kind < self._jobs:
@@ -84,12 +84,12 @@ cdef class GridSearch(GridChoice):
         job.best = -1
 
     cdef inline void _look(self, const Kind *job, int word, grid_view *view) noexcept nogil:
-        """See what the planes of a kind say of a word."""
+        """Read the planes of a kind for a word."""
         cdef Shape *shape = self._shape + job.shape
         grid_look(view, self._plane, shape.plane, shape.planes, word, self._blocks)
 
     cdef uint64_t _scan(self, Kind *job, int word, int start, int end) noexcept nogil:
-        """Return which nodes of a word are free over a window; note when more may be."""
+        """Return the nodes of a word that are free over a window; record when more may be free."""
         cdef uint64_t fits = job.mask[word]
         cdef grid_view view
         cdef grid_edge edge
@@ -102,7 +102,7 @@ cdef class GridSearch(GridChoice):
         return fits
 
     cdef void _fetch(self, Kind *job, int word) noexcept nogil:
-        """Let come into the cache what a look at a word will read first."""
+        """Prefetch what the check of a word will read first."""
         cdef grid_view view
         cdef int slot = job.gain[word]
         if slot < self._slots:
@@ -110,7 +110,7 @@ cdef class GridSearch(GridChoice):
             grid_view_fetch(&view, slot, job.ends[slot])
 
     cdef bint _has(self, Shape *shape, int node, int start, int end) noexcept nogil:
-        """Return whether a node's rows have what no plane tells exactly."""
+        """Return whether a node's rows have enough of what no plane has exactly."""
         cdef int place, kind = self._node_kind[node]
         cdef int32_t amount
         cdef grid_row *row
@@ -125,7 +125,7 @@ cdef class GridSearch(GridChoice):
 
     cdef uint64_t _exact(self, Kind *job, int place, uint64_t fits, int start, int end,
                          bint is_first_enough) noexcept nogil:
-        """Return which of the nodes that seem to fit do; only one of them if that is enough."""
+        """Return which of the nodes that seem to fit do; only one if one is enough."""
         cdef Shape *shape = self._shape + job.shape
         cdef uint64_t left = fits, bit
         cdef int node
@@ -146,7 +146,7 @@ cdef class GridSearch(GridChoice):
         return fits
 
     cdef uint64_t _climb(self, Kind *job, int word) noexcept nogil:
-        """Go to the first slot at which a node of a word fits; return those that do.
+        """Go to the first slot at which a node of a word fits; return the fitting nodes.
 
         `gain` is that slot, or the number of slots if there is none.
         """
@@ -169,9 +169,9 @@ cdef class GridSearch(GridChoice):
     cdef int _find_one(self, Kind *job) noexcept nogil:
         """Return the first slot at which any node fits; `gain` is where each word may first.
 
-        In a long queue others have taken what was free in most words since the last job of this
-        kind. Whether a node fits now is always found out; beyond that, after some words have been
-        brought up to date the earliest place among them is taken: on thousands of nodes it is as
+        In a long queue other jobs have taken what was free in most words since the last job of this
+        kind. Whether a node fits now is always computed exactly. For later slots only some words
+        are updated, and the earliest place among them is taken. On thousands of nodes that is as
         good as the earliest of all, for a fraction of the work.
         """
         cdef int best, slot, climbs = 0, found_word = -1, found_slot = self._slots
@@ -186,8 +186,8 @@ cdef class GridSearch(GridChoice):
                 return -1
             if found_word >= 0 and (slot >= found_slot or (climbs >= self._most_climbs and slot > 0)):
                 break
-            # A word is brought to where it fits for sure while it is in the cache, and meanwhile
-            # the one that will probably be the next comes there.
+            # A word is brought to the slot where it really fits while it is in the cache. The word
+            # that is probably next is prefetched in the meantime.
             climbs += 1
             self._fetch(job, job.second)
             fits = self._climb(job, best)
@@ -204,7 +204,7 @@ cdef class GridSearch(GridChoice):
         return found_slot
 
     cdef int _least_but(self, Kind *job, int word) noexcept nogil:
-        """Return which word but one may be the first in which a node fits."""
+        """Return the word, other than one, that may be the first in which a node fits."""
         cdef int16_t gain = job.gain[word]
         cdef int least
         job.gain[word] = MOST_GAIN
@@ -215,13 +215,14 @@ cdef class GridSearch(GridChoice):
     cdef int _find_many(self, Kind *job) noexcept nogil:
         """Return the first slot at which enough nodes fit, and choose among them.
 
-        Now is looked for among all nodes, later among those of the kind's region; if there is no
-        room in it at all, among all again.
+        For now all nodes are searched, for later only the kind's region. If that has no room at
+        all, all nodes are searched again.
         """
         cdef int slot = job.cursor, next_slot, end, word, most, seen, low, high
         cdef bint has_required
         cdef grid_view view
-        # Without a topology the first nodes in order do; else all that fit are to be known.
+        # Without a topology the first nodes in order are enough; otherwise all that fit must be
+        # known.
         cdef bint may_stop = (
             self._leaf == NULL and job.required == NULL and not job.is_open)
         while True:
@@ -255,7 +256,7 @@ cdef class GridSearch(GridChoice):
             if most < job.nodes:
                 slot = next_slot if next_slot > slot else slot + 1
                 continue
-            # Others may have taken nodes since these were counted.
+            # Other jobs may have taken nodes since these were counted.
             seen = 0
             has_required = True
             memset(self._fits, 0, low * sizeof(uint64_t))
@@ -287,7 +288,7 @@ cdef class GridSearch(GridChoice):
                     job.cursor = slot
                     return slot
             if next_slot == slot:
-                # Look at the words that were left out; those known by now have their counts.
+                # Read the words that were left out; the others have their counts.
                 most = 0
                 for word in range(low, high):
                     most += job.gain[word] <= slot

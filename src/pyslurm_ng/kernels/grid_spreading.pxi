@@ -1,16 +1,16 @@
-# How many tasks each node can hold, for jobs whose tasks need not be dealt out evenly.
+# How many tasks each node can hold, for jobs with uneven shares.
 
 cdef struct Task:
-    # What the first task on a node takes of a resource, and each further one.
+    # The amount of a resource for the first task on a node, and for each further one.
     int32_t first, more
 
 
 cdef class GridSpread(GridSearch):
     """Tasks of one job counted node by node.
 
-    What follows takes a kind for one task on a node, and per node kind what the first and each
-    further task needs of each resource of the kind's shape; `most` is how many tasks a node may
-    get.
+    The functions take a kind for one task on a node and, for each node kind, what the first and
+    each further task needs of each resource of the kind's shape. `most` is how many tasks a node
+    may get.
     """
 
     cdef Task *_tasks(self, Shape *shape, tasks_amounts) except NULL:
@@ -31,7 +31,7 @@ cdef class GridSpread(GridSearch):
 
     cdef int _tasks_on(self, Shape *shape, int node, const Task *tasks, int most, int start,
                        int end) noexcept nogil:
-        """Return how many tasks fit on a node that fits one, over a window."""
+        """Return how many tasks fit over a window on a node that fits one task."""
         cdef int at, fit, found = most
         cdef const Task *task
         cdef grid_row *row
@@ -138,8 +138,8 @@ cdef class GridSpread(GridSearch):
                      int16_t *line) noexcept nogil:
         """Lower the tasks of each slot to what a node can hold from then on.
 
-        Windows begin and end ever later: `line` has the steps of one that are lower than all later
-        ones of it, the lowest first.
+        Windows begin and end later and later. `line` has those steps of a window that are lower
+        than all later ones, the lowest first.
         """
         cdef Shape *shape = self._shape + job.shape
         cdef int at, slot, head, tail, seen, fit, kind = self._node_kind[node]

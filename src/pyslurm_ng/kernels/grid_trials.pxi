@@ -1,21 +1,21 @@
-# Giving back all that was held since a moment.
+# Giving back everything that was held since a moment.
 
 cdef class GridTrials(GridNodes):
     """Nodes whose holdings can be taken back."""
 
     def begin_trial(self):
-        """From here on all that is held can be given back at once."""
+        """Begin a trial: everything held from now on can be given back together."""
         if self._trial is not None:
             raise ValueError("a trial is on already")
         self._trial, self._memory = [], {}
         self._trial_placed = self._placed_count
 
     def keep(self):
-        """End the trial; what it has held stays held."""
+        """End the trial and keep what it holds."""
         self._trial, self._memory = None, None
 
     def roll_back(self):
-        """End the trial as if it had never been."""
+        """End the trial and give back everything that it holds."""
         if self._trial is None:
             raise ValueError("no trial is on")
         for node, resource, amount, start, end in reversed(self._trial):

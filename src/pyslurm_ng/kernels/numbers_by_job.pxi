@@ -5,10 +5,10 @@ cdef enum:
 
 
 cdef class NumbersKept:
-    """What a mapping of 64-bit numbers keeps: 16 bytes an entry and as much again to spare.
+    """A mapping of 64-bit numbers: 16 bytes for each entry, and as much again in reserve.
 
-    A dict with a hundred thousand entries takes 50 bytes of each, and its numbers 32 more. An entry
-    lies where its key belongs or in the first free place behind; there is always one.
+    A dict with a hundred thousand entries takes 50 bytes for each, and 32 more for its number. An
+    entry is in its key's place or in the first free place after it; there is always one.
     """
 
     cdef int64_t *_keys
@@ -25,7 +25,7 @@ cdef class NumbersKept:
         free(self._is_taken)
 
     cdef int _make_room(self, Py_ssize_t room) except -1:
-        """Have so many places, none of them taken."""
+        """Make so many places, all free."""
         cdef int64_t *keys = <int64_t *>malloc(room * sizeof(int64_t))
         cdef int64_t *values = <int64_t *>malloc(room * sizeof(int64_t))
         cdef uint8_t *is_taken = <uint8_t *>calloc(room, 1)
@@ -39,7 +39,7 @@ cdef class NumbersKept:
         return 0
 
     cdef int _grow(self) except -1:
-        """Have twice as many places."""
+        """Double the number of places."""
         cdef int64_t *keys = self._keys
         cdef int64_t *values = self._values
         cdef uint8_t *is_taken = self._is_taken
@@ -54,19 +54,19 @@ cdef class NumbersKept:
         return 0
 
     cdef inline Py_ssize_t _home(self, int64_t key) noexcept:
-        """Return where a key belongs: neighbours far from one another."""
+        """Return the place of a key; neighbouring keys are far from one another."""
         cdef uint64_t mixed = <uint64_t>key * <uint64_t>0x9E3779B97F4A7C15
         return <Py_ssize_t>((mixed >> 32) & <uint64_t>(self._room - 1))
 
     cdef inline Py_ssize_t _place(self, int64_t key) noexcept:
-        """Return where a key is, or the free place where it would be."""
+        """Return the place where a key is, or the free place for it."""
         cdef Py_ssize_t place = self._home(key)
         while self._is_taken[place] and self._keys[place] != key:
             place = (place + 1) & (self._room - 1)
         return place
 
     cdef int put(self, int64_t key, int64_t value) except -1:
-        """Enter a number, in place of what there was."""
+        """Enter a number, and replace an earlier one."""
         cdef Py_ssize_t place = self._place(key)
         if not self._is_taken[place]:
             if 5 * (self._count + 1) > 4 * self._room:
@@ -83,7 +83,7 @@ cdef class NumbersKept:
         return self._is_taken[self._place(key)]
 
     def put_all(self, list keys, list values):
-        """Enter many numbers, in place of what there was."""
+        """Enter many numbers, and replace earlier ones."""
         cdef Py_ssize_t index
         if len(keys) != len(values):
             raise ValueError("a number for each key is needed")
@@ -100,12 +100,12 @@ cdef class NumbersKept:
         self._make_room(LEAST_ROOM)
 
     def get(self, int64_t key, default=None):
-        """Return the number of a key, or what is said instead."""
+        """Return the number of a key, or a default."""
         cdef Py_ssize_t place = self._place(key)
         return self._values[place] if self._is_taken[place] else default
 
     def setdefault(self, int64_t key, int64_t default):
-        """Enter a number if there is none yet; return what is there then."""
+        """Enter a number if there is none yet; return the entry's number."""
         if not self.has(key):
             self.put(key, default)
         return self._values[self._place(key)]
@@ -123,7 +123,7 @@ cdef class NumbersKept:
         cdef Py_ssize_t place = self._place(key), home, other
         if not self._is_taken[place]:
             raise KeyError(key)
-        # Who was pushed past this place moves up, so that nobody is looked for in vain.
+        # Entries that were moved past this place move up, so that every search finds its entry.
         other = place
         while True:
             other = (other + 1) & (self._room - 1)

@@ -35,23 +35,22 @@ def spawn(
     env: Sequence[bytes],
     **how: Unpack[_HowAtOnce],
 ) -> int:
-    """Start a program in a session of its own and return its process id.
+    """Start a program in a new session and return its process id.
 
-    The first of `paths` that can be executed is. `uid` -1 keeps the caller's identity; otherwise
-    groups, gid and uid are set for good and verified. `rlimits` holds (resource, soft, hard) with
-    -1 for no limit; they are set after the identity, and never raise a hard limit of ours. `cpus`
-    is a mask, little endian. `cgroup_fds` are open `cgroup.procs` files to join. With `terminal`
-    descriptor 0 becomes the controlling terminal. A `nice` above 19 keeps the caller's. `pid_name`
-    is a variable that the program finds its own process id in. `memory_mode` is a memory policy of
-    the kernel (MPOL_*), -1 for none, and `memory_nodes` the mask it holds for, little endian.
-    `report` is written to its standard error just before it begins; in it `\\1` stands for its
-    process id.
+    The program is the first of `paths` that can be executed. `uid` -1 keeps the caller's identity;
+    otherwise groups, gid and uid are set for good and verified. `rlimits` holds (resource, soft,
+    hard) with -1 for no limit; they are set after the identity, and never raise a hard limit of
+    ours. `cpus` is a mask, little endian. `cgroup_fds` are open `cgroup.procs` files to join. With
+    `terminal` descriptor 0 becomes the controlling terminal. A `nice` above 19 keeps the caller's.
+    `pid_name` is a variable that the program finds its own process id in. `memory_mode` is a memory
+    policy of the kernel (MPOL_*), -1 for none, and `memory_nodes` the mask it holds for, little
+    endian. `report` is written to its standard error just before it begins; in it `\\1` stands for
+    its process id.
 
-    The caller stands still until the program begins, which a file system of the user's may put off
-    for ever. With `is_sibling` the program becomes a child of our parent instead of ours, which
-    also has to reap one that did not begin. With `in_place` no process is made: the caller itself
-    becomes the program, and only a failure returns; what is open beyond the streams has to be
-    O_CLOEXEC then.
+    The caller is stopped until the program begins; a user's file system may delay that for ever.
+    With `is_sibling` the program becomes a child of our parent, which must also reap a program that
+    did not begin. With `in_place` no process is made: the caller itself becomes the program, and
+    only a failure returns. Files other than the streams must be O_CLOEXEC then.
 
     Raises:
         OSError: with `filename` saying which step failed: cgroup, affinity, memory policy, limits,
@@ -61,16 +60,15 @@ def spawn(
 class Background:
     """Starts programs, one after another, without a wait for any.
 
-    A thread of its own, which knows nothing of Python, waits until a program begins; it lives as
-    long as the process.
+    A separate thread without Python waits until a program begins; it lives as long as the process.
     """
 
     def fileno(self) -> int:
-        """Return what is ready to read when `take` has something."""
+        """Return a descriptor that is readable when `take` has something."""
 
     @property
     def pid(self) -> int:
-        """The process that is to become a program, and may be it by now; 0 if there is none."""
+        """The process that becomes or has become the program; 0 if there is none."""
 
     def begin(
         self,
@@ -79,7 +77,7 @@ class Background:
         env: Sequence[bytes],
         **how: Unpack[_HowInBackground],
     ) -> None:
-        """Begin a program as `spawn` does; `take` returns what becomes of it.
+        """Begin a program as `spawn` does; `take` returns the result.
 
         Its process first closes all that it does not need. With the user's rights and umask it
         then enters `cwd` and opens files: `opens` are (path, flags of open(2), whether we get the
@@ -95,19 +93,19 @@ class Background:
 
         Descriptors of `opens`; after them, and for the last time, the process id of the program
         that has begun (or was cancelled), or why it has not: an error as of `spawn`, with the path
-        in bytes as `filename` if that could not be opened. Who waits for children sees that
+        in bytes as `filename` if that could not be opened. A wait for children returns that
         process, too.
         """
 
     def cancel(self) -> None:
-        """Begin no program; only before the caller waits for its process.
+        """Cancel the start; only before the caller waits for the process.
 
-        It is killed while it opens files. Later it may be the program already; signals that it gets
-        between are the program's.
+        The process is killed while it opens files. Later it may already be the program; signals in
+        between reach the program.
         """
 
     def close(self) -> None:
-        """Let go of it; nothing can be begun any more."""
+        """End the thread's work; no program can be started after this."""
 
 def become_subreaper() -> None:
     """Let processes whose parents died become our children."""

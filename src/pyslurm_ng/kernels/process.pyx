@@ -1,10 +1,10 @@
 # cython: language_level=3
-"""Start processes natively: the supervisor's one need that Python is too slow and too big for.
+"""Start processes natively, because Python is too slow and too big for a supervisor.
 
 Everything between clone and exec runs in C and touches no Python object, so a task starts in some
 0.1 ms whatever the supervisor's size, and no interpreter state leaks into user code. The caller of
-`spawn` stands still until then, as after vfork. Whoever must never wait for a file system of a
-user's takes `Background`: there a thread stands still that does nothing else. The C is in
+`spawn` is stopped until then, as after vfork. A caller that must never wait for a user's file
+system uses `Background`: there a thread that does nothing else waits. The C is in
 `process_start.h`.
 """
 
@@ -70,7 +70,7 @@ _STAGES = (
 
 
 cdef class _Start:
-    """What a child needs to know, in C, and the bytes that it borrows."""
+    """The settings of a child in C, and the bytes that they point to."""
 
     cdef psng_start c
     cdef list opens
@@ -156,7 +156,7 @@ cdef class _Start:
 
 
 cdef char **_strings(list texts) except NULL:
-    """Return a NULL-terminated array that borrows the bytes of `texts`."""
+    """Return a NULL-terminated array of pointers into `texts`."""
     cdef char **array = <char **>_room(len(texts) * sizeof(char *))
     cdef Py_ssize_t index
     for index in range(len(texts)):
@@ -173,7 +173,7 @@ cdef void *_room(size_t size) except NULL:
 
 
 def spawn(paths, argv, env, **how):
-    """Start a program in a session of its own and return its process id; see the stub."""
+    """Start a program in a new session and return its process id; see the stub."""
     cdef _Start start = _Start(paths, argv, env, **how)
     cdef int status
     if not start.c.paths[0]:
@@ -234,7 +234,7 @@ cdef class Background:
 
     def close(self):
         if self.start is not None:
-            # It is still read by a process that nothing can end.
+            # A process that cannot be ended still reads it.
             Py_INCREF(self.start)
             self.start = None
         if self.ours >= 0:

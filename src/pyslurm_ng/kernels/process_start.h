@@ -1,4 +1,4 @@
-/* Processes from clone to exec, for `kernels/process.pyx`, and the thread that stands still for them.
+/* Processes from clone to exec, for `kernels/process.pyx`, and the thread that waits for them.
 
    A child shares its parent's memory until exec, so it takes no lock, allocates nothing, and uses the
    errno of a thread that is waiting for it. */
@@ -45,8 +45,8 @@ struct psng_start {
     int open_count, which;       /* `which` could not be opened */
     const char *opens[PSNG_MOST_OPENS];
     int open_flags[PSNG_MOST_OPENS], passes[PSNG_MOST_OPENS];
-    int channel;                 /* takes descriptors that are passed; -1: not in background */
-    int is_cancelled, is_open;   /* it will begin nothing; the user's files are open */
+    int channel;                 /* receives passed descriptors; -1: not in background */
+    int is_cancelled, is_open;   /* it begins no program; the user's files are open */
     pid_t pid;
     const char *cwd;
     long uid, gid;
@@ -72,7 +72,7 @@ struct psng_start {
     volatile int stage, error;
 };
 
-/* Returns in place only, so every caller returns at once after it. */
+/* It returns only if in place, so every caller returns directly after it. */
 static int psng_fail(struct psng_start *s, int stage)
 {
     s->stage = stage;
@@ -82,7 +82,7 @@ static int psng_fail(struct psng_start *s, int stage)
     return -1;
 }
 
-/* After the identity: the user may lower what the node has, and nobody may raise it. */
+/* After the identity: the user may lower the node's limits, but no one may raise them. */
 static int psng_limits(struct psng_start *s)
 {
     for (int i = 0; i < s->limit_count; i++) {
@@ -123,7 +123,9 @@ static int psng_identity(struct psng_start *s)
         errno = EPERM;
         return psng_fail(s, PSNG_UID);
     }
-    /* Our parent's memory is ours until exec: whatever fs.suid_dumpable says, not his. */
+    /* Until exec we share our parent's memory: the user must not read it, with any
+     * fs.suid_dumpable.
+     */
     prctl(PR_SET_DUMPABLE, 0);
     return 0;
 }
@@ -155,7 +157,7 @@ static void psng_report(const char *text)
         while (count)
             line[used++] = digits[--count];
     }
-    /* Whether anybody reads it must not decide whether the task runs. */
+    /* The task must run even if no one reads it. */
     if (used && write(2, line, used) < 0)
         return;
 }
@@ -168,8 +170,9 @@ static void psng_close(unsigned first, unsigned last)
         close(fd);
 }
 
-/* While it waits for a user's file it must hold nothing else: who waits for the end of a
-   connection would wait for that, too. */
+/* While it waits for a user's file it must hold no other file: otherwise a process that waits for
+ * the end of a connection would wait for that, too.
+ */
 static void psng_close_others(struct psng_start *s)
 {
     unsigned after = 3;
@@ -188,8 +191,9 @@ static void psng_close_others(struct psng_start *s)
     psng_close(after, ~0U);
 }
 
-/* The user's rights for some system calls. Signals of his do not reach us: the real id decides
-   about those. */
+/* The user's rights for some system calls. The user's signals do not reach us, because the real id
+ * decides about those.
+ */
 static int psng_borrow(struct psng_start *s, int is_on)
 {
     long uid = is_on ? s->uid : 0, gid = is_on ? s->gid : 0;
@@ -246,8 +250,9 @@ static int psng_open(const char *path, int flags)
     return fd;
 }
 
-/* All that a child in background says but for the end of its channel, by which it has begun or
-   failed. */
+/* All that a child in background reports, except the end of its channel, which says that it has
+ * begun or failed.
+ */
 static int psng_pass(struct psng_start *s, const int *fds, int count)
 {
     char room[CMSG_SPACE(PSNG_MOST_OPENS * sizeof(int))] = {0};
@@ -265,7 +270,7 @@ static int psng_pass(struct psng_start *s, const int *fds, int count)
     return sendmsg(s->channel, &message, MSG_NOSIGNAL);
 }
 
-/* Only in background: whatever of the user's is touched here may take for ever. */
+/* Only in background: any access to the user's files here may take for ever. */
 static int psng_prepare(struct psng_start *s)
 {
     int fds[PSNG_MOST_OPENS], passed[PSNG_MOST_OPENS], count = 0;
@@ -318,7 +323,7 @@ static int psng_child(struct psng_start *s)
     if (s->nice <= 19)
         setpriority(PRIO_PROCESS, 0, s->nice);
     setsid();
-    /* Above all others first, so that no dup2 closes what another still needs. */
+    /* First above all others, so that no dup2 closes a descriptor that is still needed. */
     int high[3];
     for (int i = 0; i < 3; i++)
         if ((high[i] = fcntl(s->stdio[i], F_DUPFD_CLOEXEC, 64)) < 0)
@@ -326,7 +331,7 @@ static int psng_child(struct psng_start *s)
     for (int i = 0; i < 3; i++)
         if (dup2(high[i], i) < 0)
             return psng_fail(s, PSNG_FILES);
-    /* In place the caller still has to say how it failed, and all it opened is O_CLOEXEC. */
+    /* In place the caller must still report a failure, and everything it opened is O_CLOEXEC. */
     if (s->channel >= 0) {
         psng_close(3, s->channel - 1);
         psng_close(s->channel + 1, ~0U);
@@ -411,8 +416,9 @@ static pid_t psng_spawn(struct psng_start *s)
     return pid;
 }
 
-/* The thread that stands still instead of the caller. There is one in a process, and it lives as
-   long: the parent whose death is to be the tasks' is the thread that made them. */
+/* The thread that waits instead of the caller. A process has one, which lives as long as the
+ * process: tasks die with the thread that made them.
+ */
 static struct {
     pid_t process;
     sem_t asked;
@@ -427,7 +433,7 @@ static void *psng_serve(void *nothing)
             ;
         struct psng_start *s = psng_background.start;
         psng_clone(s, psng_background.stack);
-        /* With that the caller sees the end, and may do away with `s`. */
+        /* Then the caller sees the end and may free `s`. */
         close(s->channel);
     }
     return nothing;
@@ -452,7 +458,7 @@ static int psng_thread(void)
     return error;
 }
 
-/* Returns a descriptor that has nothing to read, or makes `ours` one. */
+/* Returns a descriptor without anything to read, or makes `ours` one. */
 static int psng_rest(int ours)
 {
     int quiet = eventfd(0, EFD_CLOEXEC);
@@ -468,7 +474,7 @@ static int psng_begin(struct psng_start *s, int ours)
 {
     int fds[2];
     s->stage = PSNG_FORK;
-    /* A fork of ours has no such thread. */
+    /* A forked child of ours does not have this thread. */
     if (psng_background.process != getpid() && (s->error = psng_thread()))
         return -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds)) {
@@ -510,7 +516,7 @@ static int psng_take(int channel, int *fds, int *count)
     return said;
 }
 
-/* A child that has its files may be the program by now, and is left alone. */
+/* A child that has its files may already be the program, so it is not killed. */
 static void psng_cancel(struct psng_start *s)
 {
     __atomic_store_n(&s->is_cancelled, 1, __ATOMIC_SEQ_CST);

@@ -4,7 +4,7 @@ cdef class Profile:
     """Free amounts of a few kinds of things over time, exact to the microsecond.
 
     A slot lasts from its boundary to the next one, the last for ever. With `most` boundaries in
-    use, the end of a holding is rounded up to the next boundary there is: what is planned then is
+    use, the end of a holding is rounded up to the next boundary there is: such plans are
     pessimistic, never impossible.
     """
 
@@ -84,7 +84,7 @@ cdef class Profile:
         return index
 
     cpdef release(self, int64_t time_us, Py_ssize_t kind, int64_t amount):
-        """Let `amount` of a kind be free from a time on."""
+        """Add a free `amount` of a kind from a time on."""
         if not 0 <= kind < self._kinds:
             raise IndexError(kind)
         cdef Py_ssize_t index = self._boundary(time_us)
@@ -94,7 +94,7 @@ cdef class Profile:
             index += 1
 
     def release_all(self, list ends):
-        """Let amounts be free, for each (time, kind, amount) in order of time."""
+        """Add free amounts, for each (time, kind, amount) in order of time."""
         cdef tuple end
         for end in ends:
             self.release(end[0], end[1], end[2])
@@ -123,19 +123,20 @@ cdef class Profile:
 
     def place_next(self, list entries, Py_ssize_t first, dict behind, int64_t end_us,
                    bytes keeps=None):
-        """Keep room for the jobs of entries, one after the other, as long as that is all there is.
+        """Keep room for the jobs of entries, one after the other, as far as they are simple.
 
-        A few thousand at most: to note so many is one stretch in which no other thread runs.
+        It stops after a few thousand, because no other thread runs in the meantime.
 
-        It is not for who has several entries, is an array or a component, asks for more than room,
-        can start at once, or not before the window ends; nor for partitions none waits in so far.
+        It also stops before a job that has several entries, is an array or a component, asks for
+        more than room, can start now or only after the window, or is the first to wait in its
+        partition.
 
         Returns their starts.
 
         Args:
             entries: tuples whose second item is a job and whose third its demand.
-            behind: has the names of partitions in which somebody waits.
-            keeps: a byte for each entry, 0 where the start is found and no room is kept; None:
+            behind: names of the partitions in which a job waits.
+            keeps: a byte for each entry, 0 if only the start is found and no room is kept; None:
                 room is kept for all.
         """
         cdef Py_ssize_t index, place

@@ -4,7 +4,7 @@ from typing import Any
 RIGHT: int
 """Column flag: align to the right."""
 MARK: int
-"""Column flag: end what was cut with a plus sign, as sacct does."""
+"""Column flag: end a cut cell with a plus sign, as sacct does."""
 
 def pack(value: object) -> bytes:
     """Return `value` as msgpack bytes."""

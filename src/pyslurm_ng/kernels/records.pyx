@@ -4,7 +4,7 @@
 
 A daemon keeps each job's packed fields and joins them into one blob; a command takes the few fields
 it shows out of that blob and prints them. Input is never trusted: each length is compared with the
-bytes that are really there before anything is allocated, and whatever is malformed raises ValueError.
+bytes that exist before anything is allocated, and malformed input raises ValueError.
 
 No typed memoryviews here: Cython's support for them imports `collections.abc` and builds classes,
 which took 2 ms of every command's start (measured, CPython 3.11).
@@ -94,7 +94,7 @@ cdef object _bytes(Reader *r, uint64_t size):
 cdef object _array(Reader *r, uint64_t count, int depth):
     if depth >= DEPTH:
         raise ValueError("record is nested too deeply")
-    # Each element takes at least one byte, so a lying count is found before it allocates.
+    # Each element takes at least one byte, so a wrong count is found before it allocates.
     if <uint64_t>_left(r) < count:
         _short()
     cdef list items = []
@@ -348,10 +348,10 @@ cdef int _check(Reader *r, int depth) except -1:
 
 
 def check_body(data):
-    """Refuse what a typed decoder lets pass and no request needs: a key twice in one map, NUL in
+    """Refuse what a typed decoder accepts but no request needs: a key twice in one map, NUL in
     text, integers beyond a signed 64-bit one, floats, extension types.
 
-    Run it after the typed decoder: that one has bounded depth and lengths by then.
+    Run it after the typed decoder, which has checked depth and lengths.
 
     Errors: ValueError, also when `data` is not exactly one well-formed value.
     """
@@ -385,8 +385,8 @@ cdef bint _skip_within(Reader *r, Py_ssize_t most) except -1:
 def is_lean(data, Py_ssize_t most):
     """Return whether a map has at most `most` bytes besides the byte strings that are its values.
 
-    It looks at no more than these bytes, so it costs little whatever the body is. False, too, for
-    what is no well-formed map.
+    It reads no more than these bytes, so it costs little for any body. It also returns False if the
+    body is no well-formed map.
     """
     cdef Py_buffer view
     cdef Reader r
@@ -435,7 +435,7 @@ def project(bytes blob not None, wanted):
     `blob` is concatenated msgpack arrays, one per record. A record shorter than a wanted position
     yields None there, since fields are only ever appended and a daemon may be older than us.
 
-    Errors: ValueError when the blob is malformed, at whatever byte it ends.
+    Errors: ValueError when the blob is malformed, at any byte.
     """
     cdef Py_ssize_t width = len(wanted)
     cdef Py_ssize_t limit = 0
