@@ -34,7 +34,6 @@ LARGE_CLASSES = {
     "ctld.followers.usage_index.UsageIndex": (300, 26),
     "ctld.controller_parts.ControllerParts": (360, 25),
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
-    "d.core.NodeCore": (485, 35),
     "d.stepd.supervisor.Step": (680, 50),
     "sched.backfill.walk.Walk": (440, 25),
     "sched.limits.quotas.Quotas": (310, 25),
@@ -46,7 +45,6 @@ LARGE_CLASSES = {
     "wire.endpoint.Endpoint": (455, 28),
 }
 LONG_FILES = {
-    "d/core.py": 660,
     "d/stepd/supervisor.py": 755,
     "model/events.py": 630,
     "sched/explain/explain.py": 605,

@@ -15,7 +15,7 @@ import pytest
 
 from pyslurm_ng.base.numbers import REQ_OPEN_TRUNCATE
 from pyslurm_ng.d.__main__ import _open_log
-from pyslurm_ng.d.core import RunEpilog, RunProlog, TellUnkillable
+from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, TellUnkillable
 from pyslurm_ng.d.daemon import write_pid_file
 from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.host.cgroup import TreeV1

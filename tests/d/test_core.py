@@ -13,16 +13,24 @@ from pyslurm_ng.base.numbers import (
     SIGNAL_STEPS_ONLY,
     SIGNAL_TIME_LIMIT,
 )
-from pyslurm_ng.d.core import (
+from pyslurm_ng.d.core.actions import (
     Command,
-    NodeCore,
     RefuseStep,
     RunEpilog,
     RunProlog,
     StartBatch,
     StartStep,
-    StepEnd,
     TellUnkillable,
+)
+from pyslurm_ng.d.core.node_core import NodeCore, StepEnd
+from pyslurm_ng.d.core.orders import obey
+from pyslurm_ng.d.core.runs import epilog_ended, prolog_ended
+from pyslurm_ng.d.core.steps import (
+    launch_step,
+    step_ended,
+    step_failed,
+    step_started,
+    step_unkillable,
 )
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
@@ -43,18 +51,18 @@ def launch(duty_id: int = 5) -> nm.LaunchBatch:
 
 def started(node: NodeCore, job_id: int = 1, duty_id: int = 5) -> None:
     """Bring a script to run and forget the report of it."""
-    node.obey(launch(duty_id), credential(job_id))
-    node.step_started(job_id, 0, STEP_BATCH)
+    obey(node, launch(duty_id), credential(job_id))
+    step_started(node, job_id, 0, STEP_BATCH)
     node.reports.clear()
 
 
 def test_a_short_script_is_one_report() -> None:
     """The end stands for the launch, and nothing is left to be terminated."""
     node = core()
-    assert isinstance(node.obey(launch(), credential())[0], StartBatch)
-    node.step_started(1, 0, STEP_BATCH)
+    assert isinstance(obey(node, launch(), credential())[0], StartBatch)
+    step_started(node, 1, 0, STEP_BATCH)
     assert node.reports == [nm.DutyDone(1, 0, 5)]
-    assert node.step_ended(1, 0, STEP_BATCH, OK) == []
+    assert step_ended(node, 1, 0, STEP_BATCH, OK) == []
     assert node.reports == [nm.BatchEnded(1, 0, 5, 0, 1, 2, END_CLEAN)]
     assert node.jobs == {}
 
@@ -62,7 +70,7 @@ def test_a_short_script_is_one_report() -> None:
 def test_an_order_heard_again_starts_nothing_twice() -> None:
     node = core()
     started(node)
-    assert node.obey(launch(), credential()) == []
+    assert obey(node, launch(), credential()) == []
     assert node.reports == [nm.DutyDone(1, 0, 5)]
 
 
@@ -70,9 +78,9 @@ def test_a_late_order_of_an_ended_script_is_answered_again() -> None:
     """The controller did not get the report, or a copy of the order was late."""
     node = core()
     started(node)
-    node.step_ended(1, 0, STEP_BATCH, OK)
+    step_ended(node, 1, 0, STEP_BATCH, OK)
     first = list(node.reports)
-    assert node.obey(launch(), credential()) == []
+    assert obey(node, launch(), credential()) == []
     assert node.reports == first * 2
 
 
@@ -87,9 +95,9 @@ def test_the_newest_job_id_is_remembered_around_the_highest() -> None:
     """RELIABILITY 8: a controller that has lost its newest jobs is told of them."""
     node = core()
     for job_id in (5, 3, 30_000_000, 60_000_000, 2):
-        node.obey(launch(), credential(job_id))
+        obey(node, launch(), credential(job_id))
     assert node.newest_job_id == 2
-    node.obey(launch(), credential(60_000_001))
+    obey(node, launch(), credential(60_000_001))
     assert node.newest_job_id == 2
 
 
@@ -101,78 +109,79 @@ def test_a_new_attempt_waits_for_the_end_of_the_old_one() -> None:
     """
     node = core()
     started(node)
-    actions = node.obey(launch(9), credential(attempt=1))
+    actions = obey(node, launch(9), credential(attempt=1))
     assert actions == [Command(1, 0, STEP_BATCH, {"do": "terminate", "why": "", "wait_s": 0.0})]
-    assert node.obey(launch(9), credential(attempt=1)) == []
+    assert obey(node, launch(9), credential(attempt=1)) == []
     assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH], -1), nm.RunningJob(1, 1, [], -1)]
-    node.obey(nm.TerminateJob(8, 1, 0, force=True), None)
-    (begun,) = node.step_ended(1, 0, STEP_BATCH, OK)
+    obey(node, nm.TerminateJob(8, 1, 0, force=True), None)
+    (begun,) = step_ended(node, 1, 0, STEP_BATCH, OK)
     assert isinstance(begun, StartBatch)
     assert begun.credential.attempt == 1
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 0)
-    node.step_started(1, 1, STEP_BATCH)
+    step_started(node, 1, 1, STEP_BATCH)
     assert node.reports[-1] == nm.DutyDone(1, 1, 9)
 
 
 def test_a_new_attempt_waits_for_the_epilog_of_the_old_one() -> None:
     node = core(prolog=True, epilog=True)
-    node.obey(launch(), credential())
-    assert node.obey(launch(9), credential(attempt=1)) == []
-    assert [type(action) for action in node.prolog_ended(1, 0, "")] == [RunEpilog]
-    assert [type(action) for action in node.epilog_ended(1, 0, 0)] == [RunProlog]
-    assert [type(action) for action in node.prolog_ended(1, 1, "")] == [StartBatch]
+    obey(node, launch(), credential())
+    assert obey(node, launch(9), credential(attempt=1)) == []
+    assert [type(action) for action in prolog_ended(node, 1, 0, "")] == [RunEpilog]
+    assert [type(action) for action in epilog_ended(node, 1, 0, 0)] == [RunProlog]
+    assert [type(action) for action in prolog_ended(node, 1, 1, "")] == [StartBatch]
 
 
 def test_steps_of_a_new_attempt_wait_as_well() -> None:
     """Its script may run on another node already."""
     node = core()
     started(node)
-    assert [type(one) for one in node.launch_step(credential(attempt=1, step_id=0), 4)] == [Command]
-    (begun,) = node.step_ended(1, 0, STEP_BATCH, OK)
+    actions = launch_step(node, credential(attempt=1, step_id=0), 4)
+    assert [type(action) for action in actions] == [Command]
+    (begun,) = step_ended(node, 1, 0, STEP_BATCH, OK)
     assert begun == StartStep(credential(attempt=1, step_id=0), 4)
 
 
 def test_a_new_attempt_that_is_given_up_meanwhile_never_begins() -> None:
     node = core()
     started(node)
-    node.obey(launch(9), credential(attempt=1))
-    node.launch_step(credential(attempt=1, step_id=0), 4)
-    refused = node.obey(nm.TerminateJob(8, 1, 1), None)
+    obey(node, launch(9), credential(attempt=1))
+    launch_step(node, credential(attempt=1, step_id=0), 4)
+    refused = obey(node, nm.TerminateJob(8, 1, 1), None)
     assert [type(action) for action in refused] == [RefuseStep]
     assert node.reports == [nm.JobTerminated(1, 1, 8, 0)]
-    assert node.obey(launch(9), credential(attempt=1)) == []
-    assert node.step_ended(1, 0, STEP_BATCH, OK) == []
+    assert obey(node, launch(9), credential(attempt=1)) == []
+    assert step_ended(node, 1, 0, STEP_BATCH, OK) == []
     assert node.jobs == {}
 
 
 def test_only_the_latest_attempt_waits() -> None:
     node = core()
     started(node)
-    node.obey(launch(9), credential(attempt=1))
-    assert node.obey(launch(10), credential(attempt=2)) == []
-    assert node.obey(launch(9), credential(attempt=1)) == []
-    (begun,) = node.step_ended(1, 0, STEP_BATCH, OK)
+    obey(node, launch(9), credential(attempt=1))
+    assert obey(node, launch(10), credential(attempt=2)) == []
+    assert obey(node, launch(9), credential(attempt=1)) == []
+    (begun,) = step_ended(node, 1, 0, STEP_BATCH, OK)
     assert isinstance(begun, StartBatch)
     assert begun.credential.attempt == 2
 
 
 def test_an_order_for_an_older_attempt_is_old_mail() -> None:
     node = core()
-    node.obey(launch(), credential(attempt=1))
-    assert node.obey(launch(4), credential(attempt=0)) == []
+    obey(node, launch(), credential(attempt=1))
+    assert obey(node, launch(4), credential(attempt=0)) == []
     assert node.jobs[1].attempt == 1
 
 
 def test_terminate_ends_everything_then_reports() -> None:
     node = core()
     started(node)
-    node.launch_step(credential(step_id=0), 1)
-    actions = node.obey(nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
+    launch_step(node, credential(step_id=0), 1)
+    actions = obey(node, nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
     words = {"do": "terminate", "why": "DUE TO TIME LIMIT", "wait_s": 30.0}
     assert actions == [Command(1, 0, STEP_BATCH, words), Command(1, 0, 0, words)]
-    node.step_ended(1, 0, STEP_BATCH, StepEnd(15, 0, 1, 2))
+    step_ended(node, 1, 0, STEP_BATCH, StepEnd(15, 0, 1, 2))
     assert not any(isinstance(report, nm.JobTerminated) for report in node.reports)
-    node.step_ended(1, 0, 0, StepEnd(15, 0, 1, 2))
+    step_ended(node, 1, 0, 0, StepEnd(15, 0, 1, 2))
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 0)
     assert node.jobs == {}
 
@@ -180,10 +189,10 @@ def test_terminate_ends_everything_then_reports() -> None:
 def test_the_end_of_its_reservation_is_said_too() -> None:
     """In a second line."""
     node = core()
-    node.obey(launch(), msgspec.structs.replace(credential(), reservation="r"))
-    node.step_started(1, 0, STEP_BATCH)
+    obey(node, launch(), msgspec.structs.replace(credential(), reservation="r"))
+    step_started(node, 1, 0, STEP_BATCH)
     flags = SIGNAL_TIME_LIMIT | SIGNAL_RESERVATION
-    (action,) = node.obey(nm.TerminateJob(8, 1, 0, flags), None)
+    (action,) = obey(node, nm.TerminateJob(8, 1, 0, flags), None)
     assert isinstance(action, Command)
     more = "REASON: Reservation r, which this job was running under, has ended"
     assert action.words["why"] == f"DUE TO TIME LIMIT\n{more}"
@@ -193,11 +202,11 @@ def test_an_end_that_is_ordered_again_is_told_again() -> None:
     """A supervisor may not have heard of it; by force it waits no longer."""
     node = core()
     started(node)
-    node.obey(nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
+    obey(node, nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
     for force, wait_s in ((False, 30.0), (True, 0.0)):
         words = {"do": "terminate", "why": "", "wait_s": wait_s}
         order = nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT, force=force)
-        assert node.obey(order, None) == [Command(1, 0, STEP_BATCH, words)]
+        assert obey(node, order, None) == [Command(1, 0, STEP_BATCH, words)]
     assert not any(isinstance(report, nm.JobTerminated) for report in node.reports)
 
 
@@ -205,10 +214,10 @@ def test_nothing_starts_in_a_job_that_is_over() -> None:
     """A slow srun's credential must not bring a terminated job back to life."""
     node = core()
     started(node)
-    node.obey(nm.TerminateJob(8, 1, 0), None)
-    node.step_ended(1, 0, STEP_BATCH, OK)
-    assert isinstance(node.launch_step(credential(step_id=0), 4)[0], RefuseStep)
-    assert node.obey(launch(), credential()) == []
+    obey(node, nm.TerminateJob(8, 1, 0), None)
+    step_ended(node, 1, 0, STEP_BATCH, OK)
+    assert isinstance(launch_step(node, credential(step_id=0), 4)[0], RefuseStep)
+    assert obey(node, launch(), credential()) == []
 
 
 def test_a_job_that_ends_or_has_ended_is_over() -> None:
@@ -217,36 +226,36 @@ def test_a_job_that_ends_or_has_ended_is_over() -> None:
     assert not node.is_over(credential())
     started(node)
     assert not node.is_over(credential())
-    node.obey(nm.TerminateJob(9, 1, 0, 0), None)
+    obey(node, nm.TerminateJob(9, 1, 0, 0), None)
     assert node.is_over(credential())
-    node.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
+    step_ended(node, 1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert node.is_over(credential())
     assert not node.is_over(credential(attempt=1))
     started(node, 2, 6)
-    node.step_ended(2, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
+    step_ended(node, 2, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert node.is_over(credential(2))
 
 
 def test_unknown_job_is_terminated_at_once() -> None:
     node = core()
-    assert node.obey(nm.TerminateJob(8, 7, 0), None) == []
+    assert obey(node, nm.TerminateJob(8, 7, 0), None) == []
     assert node.reports == [nm.JobTerminated(7, 0, 8, 0)]
 
 
 def test_prolog_comes_before_the_script() -> None:
     node = core(prolog=True)
-    assert [type(action) for action in node.obey(launch(), credential())] == [RunProlog]
-    assert isinstance(node.launch_step(credential(step_id=0), 1), list)
-    actions = node.prolog_ended(1, 0, "")
+    assert [type(action) for action in obey(node, launch(), credential())] == [RunProlog]
+    assert isinstance(launch_step(node, credential(step_id=0), 1), list)
+    actions = prolog_ended(node, 1, 0, "")
     assert [type(action) for action in actions] == [StartBatch, StartStep]
-    assert node.prolog_ended(1, 0, "") == []
+    assert prolog_ended(node, 1, 0, "") == []
 
 
 def test_a_failed_prolog_drains_and_starts_nothing() -> None:
     node = core(prolog=True)
-    node.obey(launch(), credential())
-    node.launch_step(credential(step_id=0), 1)
-    actions = node.prolog_ended(1, 0, "/p: exit code 1")
+    obey(node, launch(), credential())
+    launch_step(node, credential(step_id=0), 1)
+    actions = prolog_ended(node, 1, 0, "/p: exit code 1")
     assert [type(action) for action in actions] == [RefuseStep]
     (report,) = node.reports
     assert isinstance(report, nm.LaunchFailed)
@@ -256,9 +265,9 @@ def test_a_failed_prolog_drains_and_starts_nothing() -> None:
 def test_refusals_carry_slurms_numbers() -> None:
     """The number is what srun and accounting find a text by; 4001 would say `Kill task failed`."""
     node = core(prolog=True)
-    node.obey(launch(), credential())
-    node.launch_step(credential(step_id=0), 1)
-    (refused,) = node.prolog_ended(1, 0, "/p: exit code 1")
+    obey(node, launch(), credential())
+    launch_step(node, credential(step_id=0), 1)
+    (refused,) = prolog_ended(node, 1, 0, "/p: exit code 1")
     assert isinstance(refused, RefuseStep)
     assert refused.code == Errno.ESLURMD_PROLOG_FAILED == 4022
     (report,) = node.reports
@@ -267,14 +276,14 @@ def test_refusals_carry_slurms_numbers() -> None:
 
     node = core()
     started(node)
-    node.obey(nm.TerminateJob(8, 1, 0), None)
-    (refused,) = node.launch_step(credential(step_id=0), 4)
+    obey(node, nm.TerminateJob(8, 1, 0), None)
+    (refused,) = launch_step(node, credential(step_id=0), 4)
     assert isinstance(refused, RefuseStep)
     assert refused.code == Errno.ESLURMD_CREDENTIAL_REVOKED == 4008
 
     node = core()
-    node.obey(launch(), credential())
-    node.step_failed(1, 0, STEP_BATCH, "no such program")
+    obey(node, launch(), credential())
+    step_failed(node, 1, 0, STEP_BATCH, "no such program")
     (report,) = node.reports
     assert isinstance(report, nm.LaunchFailed)
     assert report.code == Errno.ESLURMD_JOB_NOTRUNNING == 4027
@@ -283,14 +292,14 @@ def test_refusals_carry_slurms_numbers() -> None:
 def test_a_full_spool_refuses_and_drains_once() -> None:
     """RELIABILITY 32: jobs would fail there one after the other."""
     node = core()
-    node.obey(launch(), credential())
-    node.step_failed(1, 0, STEP_BATCH, "no room", drain="SlurmdSpoolDir is full")
+    obey(node, launch(), credential())
+    step_failed(node, 1, 0, STEP_BATCH, "no room", drain="SlurmdSpoolDir is full")
     (report,) = node.reports
     assert isinstance(report, nm.LaunchFailed)
     assert (report.duty_id, report.code, report.drain) == (5, 4010, "SlurmdSpoolDir is full")
     for ticket in (1, 2):
-        node.launch_step(credential(2, step_id=ticket), ticket)
-        node.step_failed(2, 0, ticket, "no room", drain="SlurmdSpoolDir is full")
+        launch_step(node, credential(2, step_id=ticket), ticket)
+        step_failed(node, 2, 0, ticket, "no room", drain="SlurmdSpoolDir is full")
     assert node.reports[1:] == [nm.NodeTrouble(0, 0, "SlurmdSpoolDir is full")]
 
 
@@ -298,21 +307,21 @@ def test_epilog_runs_when_nothing_is_left() -> None:
     """With an epilog the end of the script alone does not free the node."""
     node = core(epilog=True)
     started(node)
-    assert node.step_ended(1, 0, STEP_BATCH, OK) == []
+    assert step_ended(node, 1, 0, STEP_BATCH, OK) == []
     (report,) = node.reports
     assert isinstance(report, nm.BatchEnded) and not report.flags & END_CLEAN
-    assert [type(a) for a in node.obey(nm.TerminateJob(8, 1, 0), None)] == [RunEpilog]
-    assert node.epilog_ended(1, 0, 256) == []
+    assert [type(a) for a in obey(node, nm.TerminateJob(8, 1, 0), None)] == [RunEpilog]
+    assert epilog_ended(node, 1, 0, 256) == []
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 256)
 
 
 def test_signals_reach_whom_they_are_for() -> None:
     node = core()
     started(node)
-    node.launch_step(credential(step_id=3), 1)
+    launch_step(node, credential(step_id=3), 1)
 
     def reached(order: nm.SignalJob) -> list[int]:
-        return [a.step_id for a in node.obey(order, None) if isinstance(a, Command)]
+        return [a.step_id for a in obey(node, order, None) if isinstance(a, Command)]
 
     assert reached(nm.SignalJob(1, 1, 0, -1, 10, SIGNAL_BATCH_ONLY)) == [STEP_BATCH]
     assert reached(nm.SignalJob(1, 1, 0, -1, 10, SIGNAL_STEPS_ONLY)) == [3]
@@ -324,10 +333,10 @@ def test_signals_reach_whom_they_are_for() -> None:
 def test_what_cannot_be_killed_drains_the_node() -> None:
     node = core()
     started(node)
-    assert node.step_unkillable(1, 0, STEP_BATCH) == [TellUnkillable(1, STEP_BATCH)]
+    assert step_unkillable(node, 1, 0, STEP_BATCH) == [TellUnkillable(1, STEP_BATCH)]
     assert node.reports == [nm.NodeTrouble(0, 0, "Kill task failed")]
     # The job is not over, and what it holds is not free; and nobody is told twice.
-    assert node.step_unkillable(1, 0, STEP_BATCH) == []
+    assert step_unkillable(node, 1, 0, STEP_BATCH) == []
     assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH])]
 
 
@@ -335,7 +344,7 @@ def test_registration_names_scripts_whose_end_is_not_acknowledged() -> None:
     node = core()
     started(node)
     assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH])]
-    node.step_ended(1, 0, STEP_BATCH, OK)
+    step_ended(node, 1, 0, STEP_BATCH, OK)
     assert node.running() == [nm.RunningJob(1, 0, [STEP_BATCH])]
     node.reports.clear()
     assert node.running() == []
@@ -353,7 +362,7 @@ def test_registration_says_how_long_jobs_have_been_here() -> None:
         nm.RunningJob(1, 0, [STEP_BATCH], 60),
         nm.RunningJob(2, 0, [STEP_BATCH], -1),
     ]
-    node.step_ended(2, 0, STEP_BATCH, ended)
+    step_ended(node, 2, 0, STEP_BATCH, ended)
     assert node.running(100, wall_us)[1] == nm.RunningJob(2, 0, [STEP_BATCH], 70)
     assert node.running(10, 0)[0].run_us == -1
 
@@ -375,11 +384,11 @@ def test_no_attempt_is_ever_started_twice(orders: list[tuple[str, int, int]]) ->
     for what, job, attempt in orders:
         key = (job, attempt)
         if what == "launch":
-            actions = node.obey(launch(10 * job + attempt + 1), credential(job, attempt))
+            actions = obey(node, launch(10 * job + attempt + 1), credential(job, attempt))
         elif what == "kill":
-            actions = node.obey(nm.TerminateJob(100 + job, job, attempt), None)
+            actions = obey(node, nm.TerminateJob(100 + job, job, attempt), None)
         else:
-            actions = node.step_ended(job, attempt, STEP_BATCH, OK) if key in running else []
+            actions = step_ended(node, job, attempt, STEP_BATCH, OK) if key in running else []
             running.discard(key)
         for action in actions:
             if isinstance(action, StartBatch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pyslurm_ng.d.core import NodeCore
+from pyslurm_ng.d.core.node_core import NodeCore
 from pyslurm_ng.d.spool import Spool
 
 

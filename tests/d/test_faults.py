@@ -14,10 +14,13 @@ import pytest
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import END_CLEAN
-from pyslurm_ng.d import core as co, job_programs, launches as module
+from pyslurm_ng.d import controller_orders, job_programs, launches as module
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.controller_orders import ControllerOrders
-from pyslurm_ng.d.core import StepEnd
+from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, StartBatch
+from pyslurm_ng.d.core.node_core import StepEnd
+from pyslurm_ng.d.core.orders import obey
+from pyslurm_ng.d.core.steps import step_ended
 from pyslurm_ng.d.job_spec import Account
 from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.d.node_actions import NodeActions
@@ -169,16 +172,18 @@ def test_a_launch_that_raises_is_reported_and_the_others_run(
     assert slurmd.faults.counts == {"start": 1}
 
 
-def test_an_order_that_the_core_cannot_take_is_refused(slurmd: Slurmd) -> None:
+def test_an_order_that_the_core_cannot_take_is_refused(
+    slurmd: Slurmd, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One message has orders for many jobs; the node goes on with the next."""
-    usual = slurmd.core.obey
+    usual = controller_orders.obey
 
-    def raising(order: nm.Order, known: nm.JobCredential | None) -> object:
+    def raising(core: Any, order: nm.Order, known: nm.JobCredential | None) -> object:
         if known is not None and known.job_id == 1:
             raise KeyError(1)
-        return usual(order, known)
+        return usual(core, order, known)
 
-    slurmd.core.obey = raising
+    monkeypatch.setattr(controller_orders, "obey", raising)
     orders(slurmd, 1, 2)
     assert started(slurmd) == [2]
     assert failed(slurmd) == [1]
@@ -205,9 +210,9 @@ def test_a_prolog_that_cannot_be_run_counts_as_failed(
 ) -> None:
     """Nothing runs without its prolog, and nothing waits for it for ever."""
     slurmd.core.has_prolog = True
-    slurmd.core.obey(nm.LaunchBatch(5, b"1", b"#!/bin/sh\n"), credential(1))
+    obey(slurmd.core, nm.LaunchBatch(5, b"1", b"#!/bin/sh\n"), credential(1))
     monkeypatch.setattr(job_programs, "place_of", lambda *words: 1 // 0)
-    loop.run_until_complete(slurmd.actions.programs.prolog(co.RunProlog(1, 0, credential(1))))
+    loop.run_until_complete(slurmd.actions.programs.prolog(RunProlog(1, 0, credential(1))))
     assert failed(slurmd) == [1]
     assert started(slurmd) == []
     assert slurmd.faults.counts == {"prolog": 1}
@@ -219,10 +224,10 @@ def test_an_epilog_that_cannot_be_run_ends_the_job(
     """The job is over; the node is drained as after an epilog that fails."""
     orders(slurmd, 1)
     slurmd.core.has_epilog = True
-    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
-    slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
+    step_ended(slurmd.core, 1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
+    obey(slurmd.core, nm.TerminateJob(9, 1, 0, 0), None)
     monkeypatch.setattr(job_programs, "place_of", lambda *words: 1 // 0)
-    loop.run_until_complete(slurmd.actions.programs.epilog(co.RunEpilog(1, 0, credential(1))))
+    loop.run_until_complete(slurmd.actions.programs.epilog(RunEpilog(1, 0, credential(1))))
     assert any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
     assert slurmd.faults.counts == {"epilog": 1}
 
@@ -254,7 +259,7 @@ def started_before(*words: object) -> None:
 
 def is_clean(slurmd: Slurmd) -> bool:
     """End the job and return whether the node says that nothing of it is left."""
-    slurmd.core.obey(nm.TerminateJob(9, 1, 0, 0), None)
+    obey(slurmd.core, nm.TerminateJob(9, 1, 0, 0), None)
     return any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
 
 
@@ -265,13 +270,13 @@ def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Slurmd
     known, call = credential(1, step_id=0), Call()
     answers: Any = call
     slurmd.actions.launches.ask(known, request, answers)
-    slurmd.core.step_ended(1, 0, 0, StepEnd(0, END_CLEAN, 1, 2))
+    step_ended(slurmd.core, 1, 0, 0, StepEnd(0, END_CLEAN, 1, 2))
     slurmd.runner.started.clear()
     slurmd.runner.start = started_before
     slurmd.actions.launches.ask(known, request, answers)
     revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
     assert call.errors == [(revoked, "it was started before on this node")]
-    slurmd.core.step_ended(1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
+    step_ended(slurmd.core, 1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     assert is_clean(slurmd)
 
 
@@ -287,7 +292,7 @@ def test_a_launch_again_of_what_runs_leaves_it_running(slurmd: Slurmd) -> None:
     orders(slurmd, 1)
     slurmd.runner.start = started_before
     order = nm.LaunchBatch(5, b"1", b"#!/bin/sh\n")
-    slurmd.actions.launches.begin(co.StartBatch(credential(1), order))
+    slurmd.actions.launches.begin(StartBatch(credential(1), order))
     assert STEP_BATCH in slurmd.core.jobs[1].steps
     assert failed(slurmd) == []
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.d.core import NodeCore
+from pyslurm_ng.d.core.node_core import NodeCore
+from pyslurm_ng.d.core.orders import obey
 from pyslurm_ng.d.lease import Lease, word
 from pyslurm_ng.wire import node_messages as nm
 
@@ -43,6 +44,6 @@ def test_its_word_names_what_is_over() -> None:
     """Only what nothing is left of; asked about an unknown run it says so, too."""
     core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
     for order in (nm.TerminateJob(0, *RUN), nm.TerminateJob(0, *RUN)):
-        assert core.obey(order, None) == []
+        assert obey(core, order, None) == []
     assert core.reports == [nm.JobTerminated(*RUN, 0)]
     assert word([*core.reports, nm.DutyDone(8, 0, 3)]).over == [RUN]

@@ -10,6 +10,7 @@ import msgspec
 from pyslurm_ng import __version__
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.administration import Administration
+from pyslurm_ng.d.core.orders import obey, refuse
 from pyslurm_ng.d.credential_checks import CredentialChecks
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode, boot_clock_us
 from pyslurm_ng.d.node_actions import NodeActions
@@ -99,7 +100,7 @@ class ControllerOrders:
                 self._refuse(order, credential, error.text)
                 return
         try:
-            actions = self._node.core.obey(order, credential)
+            actions = obey(self._node.core, order, credential)
         except Exception:
             self._refuse(order, credential, INTERNAL)
             raise
@@ -110,4 +111,4 @@ class ControllerOrders:
     def _refuse(self, order: nm.Order, credential: nm.JobCredential | None, text: str) -> None:
         """Report that a job does not start, if it is known which."""
         if credential is not None and isinstance(order, (nm.LaunchBatch, nm.PrepareJob)):
-            self._node.core.refuse(order, (credential.job_id, credential.attempt), text)
+            refuse(self._node.core, order, (credential.job_id, credential.attempt), text)

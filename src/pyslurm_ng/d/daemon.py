@@ -23,7 +23,8 @@ from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.administration import Administration
 from pyslurm_ng.d.controller_orders import ControllerOrders
 from pyslurm_ng.d.controllers import Controllers
-from pyslurm_ng.d.core import Action
+from pyslurm_ng.d.core.actions import Action
+from pyslurm_ng.d.core.orders import obey
 from pyslurm_ng.d.credential_checks import CredentialChecks
 from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.host.own_cores import own_cpus
@@ -141,7 +142,7 @@ class Daemon:
         reports = ReportTimes(node, self._controllers)
         self._actions = NodeActions(node, self._runner, self._accounts, reports)
         self._neighbours = Neighbours(
-            identity, node, lease, obey=lambda order: self._act(node.core.obey(order, None))
+            identity, node, lease, obey=lambda order: self._act(obey(node.core, order, None))
         )
         self._administration = Administration(
             options, node, lease, self._accounts, self._controllers, terminate=self._ended.set

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyslurm_ng.d import core as co, environment
+from pyslurm_ng.d import environment
+from pyslurm_ng.d.core.actions import Action, RunEpilog, RunProlog, TellUnkillable
+from pyslurm_ng.d.core.runs import epilog_ended, prolog_ended
 from pyslurm_ng.d.job_spec import gpu_view, place_of
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode
 from pyslurm_ng.daemon.hooks import run_hook
@@ -18,11 +20,11 @@ class JobPrograms:
         act: carries out what the core wants then.
     """
 
-    def __init__(self, node: LocalNode, act: Callable[[list[co.Action]], None]) -> None:
+    def __init__(self, node: LocalNode, act: Callable[[list[Action]], None]) -> None:
         self._node = node
         self._act = act
 
-    async def prolog(self, action: co.RunProlog) -> None:
+    async def prolog(self, action: RunProlog) -> None:
         """Run Prolog, unless it has run for this attempt before slurmd was started."""
         node, problem = self._node, ""
         if not node.spool.had_prolog(action.job_id, action.attempt):
@@ -37,7 +39,7 @@ class JobPrograms:
                 node.log.error(f"prolog failed: {problem}")
             else:
                 self._mark_prolog(action.job_id, action.attempt)
-        self._act(node.core.prolog_ended(action.job_id, action.attempt, problem))
+        self._act(prolog_ended(node.core, action.job_id, action.attempt, problem))
 
     def _mark_prolog(self, job_id: int, attempt: int) -> None:
         spool = self._node.spool
@@ -50,7 +52,7 @@ class JobPrograms:
                 f"{spool.directory}: {error.strerror}; a restarted slurmd would run it again",
             )
 
-    async def epilog(self, action: co.RunEpilog) -> None:
+    async def epilog(self, action: RunEpilog) -> None:
         """Run Epilog for a job that has left nothing else."""
         node, status = self._node, 0
         if action.credential is not None:
@@ -64,9 +66,9 @@ class JobPrograms:
                 node.faults.note("epilog", f"epilog of job {action.job_id}", error)
                 status = 1 << 8
         node.spool.forget_prolog(action.job_id, action.attempt)
-        self._act(node.core.epilog_ended(action.job_id, action.attempt, status))
+        self._act(epilog_ended(node.core, action.job_id, action.attempt, status))
 
-    async def unkillable(self, action: co.TellUnkillable) -> None:
+    async def unkillable(self, action: TellUnkillable) -> None:
         """Run UnkillableStepProgram."""
         conf = self._node.conf
         variables = {"SLURM_JOB_ID": str(action.job_id), "SLURM_STEP_ID": str(action.step_id)}

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from functools import partial
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.d import core as co
 from pyslurm_ng.d.accounts import Accounts
+from pyslurm_ng.d.core.actions import Action, StartBatch, StartStep
+from pyslurm_ng.d.core.steps import launch_step, step_failed
 from pyslurm_ng.d.job_spec import Account, SpecError, batch_spec, step_spec
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode, boot_clock_us
 from pyslurm_ng.d.spool import SPOOL_FULL, SpoolFull
@@ -31,7 +32,7 @@ class Launches:
         node: LocalNode,
         runner: StepRunner,
         accounts: Accounts,
-        act: Callable[[list[co.Action]], None],
+        act: Callable[[list[Action]], None],
     ) -> None:
         self._node = node
         self._runner = runner
@@ -44,7 +45,7 @@ class Launches:
         """Take srun's request, whose sender has been checked."""
         self._last_ticket += 1
         self._requests[self._last_ticket] = (request, call)
-        actions = self._node.core.launch_step(credential, self._last_ticket)
+        actions = launch_step(self._node.core, credential, self._last_ticket)
         self._node.core.arrived(credential.job_id, boot_clock_us())
         self._act(actions)
 
@@ -54,33 +55,33 @@ class Launches:
         if waiting is not None:
             waiting[1].error(code, text)
 
-    def begin(self, action: co.StartBatch | co.StartStep) -> None:
+    def begin(self, action: StartBatch | StartStep) -> None:
         """Start a script or a step, now or when its user's account has been looked up."""
         self._runner.expect(_key_of(action))
         self._accounts.call(
             action.credential, partial(self._start, action), partial(self._fault, action)
         )
 
-    def _start(self, action: co.StartBatch | co.StartStep, account: Account) -> None:
+    def _start(self, action: StartBatch | StartStep, account: Account) -> None:
         """Have a supervisor started; an unexpected error costs this step only."""
         try:
-            if isinstance(action, co.StartBatch):
+            if isinstance(action, StartBatch):
                 self._start_batch(action, account)
             else:
                 self._start_step(action, account)
         except Exception as error:  # noqa: BLE001 - the controller is told that it does not run
             self._fault(action, error)
 
-    def _fault(self, action: co.StartBatch | co.StartStep, error: BaseException) -> None:
+    def _fault(self, action: StartBatch | StartStep, error: BaseException) -> None:
         """Report a step that could not be started for a fault of this daemon."""
         job_id, step_id, attempt = key = _key_of(action)
         self._node.faults.note("start", f"{step_name(key)} could not be started", error)
-        if isinstance(action, co.StartStep):
+        if isinstance(action, StartStep):
             self.refuse(action.ticket, Errno.ESLURMD_JOB_NOTRUNNING, INTERNAL)
         self._runner.release(key)
-        self._act(self._node.core.step_failed(job_id, attempt, step_id, INTERNAL))
+        self._act(step_failed(self._node.core, job_id, attempt, step_id, INTERNAL))
 
-    def _start_batch(self, action: co.StartBatch, account: Account) -> None:
+    def _start_batch(self, action: StartBatch, account: Account) -> None:
         node, credential, order = self._node, action.credential, action.order
         job_id, step_id, attempt = key = _key_of(action)
         node.log.info(f"Launching batch job {job_id} for UID {credential.uid}")
@@ -94,7 +95,7 @@ class Launches:
         except (OSError, SpecError, SpoolFull) as error:
             self._not_started(action, f"batch job {job_id}", error)
 
-    def _start_step(self, action: co.StartStep, account: Account) -> None:
+    def _start_step(self, action: StartStep, account: Account) -> None:
         node, credential = self._node, action.credential
         job_id, step_id, attempt = key = _key_of(action)
         request, call = self._requests[action.ticket]
@@ -113,7 +114,7 @@ class Launches:
 
     def _not_started(
         self,
-        action: co.StartBatch | co.StartStep,
+        action: StartBatch | StartStep,
         name: str,
         error: OSError | SpecError | SpoolFull,
     ) -> tuple[int, str]:
@@ -127,14 +128,14 @@ class Launches:
         self._node.log.error(f"{name}: {text}")
         self._runner.release(key)
         if not self._runner.has(key):
-            failed = self._node.core.step_failed(job_id, attempt, step_id, text, drain=drain)
+            failed = step_failed(self._node.core, job_id, attempt, step_id, text, drain=drain)
             self._act(failed)
         return code, text
 
 
-def _key_of(action: co.StartBatch | co.StartStep) -> StepKey:
+def _key_of(action: StartBatch | StartStep) -> StepKey:
     credential = action.credential
-    step_id = STEP_BATCH if isinstance(action, co.StartBatch) else credential.step_id
+    step_id = STEP_BATCH if isinstance(action, StartBatch) else credential.step_id
     return credential.job_id, step_id, credential.attempt
 
 

@@ -6,7 +6,7 @@ import time
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.d.core import NodeCore
+from pyslurm_ng.d.core.node_core import NodeCore
 from pyslurm_ng.d.job_spec import NodeSetup
 from pyslurm_ng.d.setup import Setup
 from pyslurm_ng.d.spool import Spool

@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
-from pyslurm_ng.d import core as co
 from pyslurm_ng.d.accounts import Accounts
+from pyslurm_ng.d.core.actions import (
+    Action,
+    Command,
+    RefuseStep,
+    RunEpilog,
+    RunProlog,
+    StartBatch,
+    StartStep,
+    TellUnkillable,
+)
+from pyslurm_ng.d.core.steps import step_unkillable
 from pyslurm_ng.d.end_watch import EndWatch
 from pyslurm_ng.d.job_programs import JobPrograms
 from pyslurm_ng.d.launches import Launches
@@ -36,11 +46,11 @@ class NodeActions:
         self._ends = EndWatch(
             runner,
             lambda: float(node.conf.unkillable_step_timeout),
-            lambda key: self.act(node.core.step_unkillable(key[0], key[2], key[1])),
+            lambda key: self.act(step_unkillable(node.core, key[0], key[2], key[1])),
             lambda key: node.log.error(f"{step_name(key)}: slurmstepd does not answer, killing it"),
         )
 
-    def act(self, actions: list[co.Action]) -> None:
+    def act(self, actions: list[Action]) -> None:
         """Carry out what the core wants; reports go out soon."""
         for action in actions:
             try:
@@ -49,23 +59,23 @@ class NodeActions:
                 self._node.faults.note("action", f"{action!r:.200}", error)
         self._reports.send_soon()
 
-    def _carry_out(self, action: co.Action) -> None:
-        if isinstance(action, (co.StartBatch, co.StartStep)):
+    def _carry_out(self, action: Action) -> None:
+        if isinstance(action, (StartBatch, StartStep)):
             self.launches.begin(action)
-        elif isinstance(action, co.RefuseStep):
+        elif isinstance(action, RefuseStep):
             self.launches.refuse(action.ticket, action.code, action.text)
-        elif isinstance(action, co.Command):
+        elif isinstance(action, Command):
             self._tell(action)
-        elif isinstance(action, co.RunProlog):
+        elif isinstance(action, RunProlog):
             self._loop.create_task(self.programs.prolog(action))
-        elif isinstance(action, co.RunEpilog):
+        elif isinstance(action, RunEpilog):
             self._loop.create_task(self.programs.epilog(action))
-        elif isinstance(action, co.TellUnkillable):
+        elif isinstance(action, TellUnkillable):
             self._loop.create_task(self.programs.unkillable(action))
         else:
             self._loop.create_task(self.programs.reboot())
 
-    def _tell(self, action: co.Command) -> None:
+    def _tell(self, action: Command) -> None:
         key = (action.job_id, action.step_id, action.attempt)
         if action.words["do"] == "terminate":
             self._ends.expect(key, action.words["wait_s"])

@@ -12,9 +12,10 @@ import msgspec
 from pyslurm_ng import __version__
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import INFINITE, SIGKILL
-from pyslurm_ng.d import core as co
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.administration import Administration
+from pyslurm_ng.d.core.actions import Command
+from pyslurm_ng.d.core.node_core import JobHere
 from pyslurm_ng.d.credential_checks import CredentialChecks
 from pyslurm_ng.d.file_transfers import FileTransfers
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode
@@ -184,7 +185,7 @@ class NodeStreams:
             failed,
         )
 
-    def _may_act(self, call: Call, job_id: int) -> co.JobHere | None:
+    def _may_act(self, call: Call, job_id: int) -> JobHere | None:
         """Return a job here that the caller may act on; refuse the call and return None if not."""
         job = self._node.core.jobs.get(job_id)
         if job is None or job.credential is None:
@@ -205,7 +206,7 @@ class NodeStreams:
         words: Order = {"do": "signal", "number": request.signal, "scope": "all"}
         if request.signal == SIGKILL:
             words = {"do": "terminate", "why": "DUE to SIGNAL Killed", "wait_s": 0.0}
-        self._actions.act([co.Command(job.job_id, job.attempt, request.step_id, words)])
+        self._actions.act([Command(job.job_id, job.attempt, request.step_id, words)])
         call.reply(Done())
 
     def _sees(self, call: Call, job_id: int) -> bool:

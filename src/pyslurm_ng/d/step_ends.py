@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyslurm_ng.base.numbers import END_LOST
-from pyslurm_ng.d.core import Action, StepEnd
+from pyslurm_ng.d.core.actions import Action
+from pyslurm_ng.d.core.node_core import StepEnd
+from pyslurm_ng.d.core.steps import step_ended, step_started, step_unkillable
 from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.d.orphaned_steps import OrphanedStep
 from pyslurm_ng.d.step_runner import StepKey, step_name
@@ -32,14 +34,14 @@ class StepEnds:
     def started(self, key: StepKey, pids: Mapping[int, int]) -> None:
         """Take it that a step's tasks run."""
         job_id, step_id, attempt = key
-        self._node.core.step_started(job_id, attempt, step_id)
+        step_started(self._node.core, job_id, attempt, step_id)
         self._act([])
 
     def told(self, key: StepKey, words: Mapping[str, Any]) -> None:
         """Take what a supervisor says without being asked."""
         job_id, step_id, attempt = key
         if words["did"] == "unkillable":
-            self._act(self._node.core.step_unkillable(job_id, attempt, step_id))
+            self._act(step_unkillable(self._node.core, job_id, attempt, step_id))
             return
         text = f"{step_name(key)}: {words['text']}"
         if words["did"] == "slow":
@@ -63,7 +65,7 @@ class StepEnds:
             self._node.faults.note("end", text, error)
             self._begin_lost(key, records)
             return
-        self._act(self._node.core.step_ended(job_id, attempt, step_id, known))
+        self._act(step_ended(self._node.core, job_id, attempt, step_id, known))
 
     def end_of(self, end: Mapping[str, Any]) -> StepEnd:
         """Return what the record of an end says; what went wrong is logged."""
@@ -93,10 +95,10 @@ class StepEnds:
         orphaned = OrphanedStep(job_id, step_id, path, records)
         try:
             await orphaned.end(
-                limit_s, lambda: self._act(node.core.step_unkillable(job_id, attempt, step_id))
+                limit_s, lambda: self._act(step_unkillable(node.core, job_id, attempt, step_id))
             )
         except Exception as error:  # noqa: BLE001 - the job's end is reported all the same
             node.faults.note("leftovers", f"{step_name(key)} may have left processes", error)
         end = {"status": _LOST_STATUS, "flags": END_LOST, "error": "slurmstepd was lost",
                "start_us": 0, "end_us": time.time_ns() // 1000}  # fmt: skip
-        self._act(node.core.step_ended(job_id, attempt, step_id, self.end_of(end)))
+        self._act(step_ended(node.core, job_id, attempt, step_id, self.end_of(end)))

@@ -8,7 +8,9 @@ from msgspec import Struct
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.open_calls.notices import Notices, find_recipient
 from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.d.core import Command, NodeCore
+from pyslurm_ng.d.core.actions import Command
+from pyslurm_ng.d.core.node_core import NodeCore
+from pyslurm_ng.d.core.orders import obey
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire.node_messages import NodeOrders, TellJob
 from pyslurm_ng.wire.query_messages import NotifyJob
@@ -108,10 +110,10 @@ def test_the_node_passes_it_to_the_scripts_supervisor_only() -> None:
     core = NodeCore(has_prolog=False, has_epilog=False, kill_wait_s=30)
     cluster = queue().cluster
     job = cluster.jobs[21]
-    from pyslurm_ng.d.core import JobHere
+    from pyslurm_ng.d.core.node_core import JobHere
 
     core.jobs[21] = JobHere(21, job.attempt, None, steps={STEP_BATCH: 0, 0: 0})
-    told = core.obey(TellJob(0, 21, job.attempt, "look here"), None)
+    told = obey(core, TellJob(0, 21, job.attempt, "look here"), None)
     assert told == [Command(21, job.attempt, STEP_BATCH, {"do": "say", "text": "look here"})]
     assert not core.reports
-    assert core.obey(TellJob(0, 21, job.attempt + 1, "late"), None) == []
+    assert obey(core, TellJob(0, 21, job.attempt + 1, "late"), None) == []
