@@ -107,7 +107,7 @@ def test_cited_records_and_sections_are_there() -> None:
 # a newcomer would not guess is explained in the glossary of docs/architecture.md instead.
 PLAIN = frozenset(
     """
-    accepted account accounting accounts actions admin administration adoption allocation
+    accepted account accounting accounts actions admin administration admissions adoption allocation
     allocations appliers apply array assoc associations auth backfill background base batches bind
     binding bodies broadcast by calendar calls cancel cgroup change channel chaos check checkpointer
     checks choosing clear cli client clients clock clocks cluster clusters columns command common
@@ -122,19 +122,19 @@ PLAIN = frozenset(
     list listening listing lists local lock log long lookups loop loss lost mail mailer main memory
     messages mgr migrations model modes msgpack multi munge named names neighbour neighbours net
     network node nodes notes notices now number numbers nvml of on open option options order orders
-    orphaned other output overlap overlapping owner page partition parts patterns permission plain
-    plugins poll ports preempt preemption preparation priority problem problems process prog program
-    programs promised purposes qos queries query queue quick ranges rate readers reason reasons
-    receiver recorded records recover recovery registration registry relative replay replayed
-    replies reports request requeue reservation reservations reserved reset resize resized resources
-    result room routes run runner running runs sacct sacctmgr salloc sbatch sbcast scancel sched
-    scheduler scheduling schema scontrol scripts sdiag search searching select selection sender
-    sensors server service session settings setup shared sharing show signal signals silence sim
-    sinfo size sizes slurm slurmd slurmdbd spank spec spreading sprio squeue srun sstat start
-    started starting starts state states step stepd steps store stream streams strict submission
-    submit sums table tables task tasks terminal text texts timekeeper timers times toml topology
-    trace transfers tree tres turns up update updates usage user users values verbs view views wait
-    walk watch whole will words workload world write yaml
+    orphaned other outbox output overlap overlapping owner pace page partition parts patterns
+    permission plain plugins poll ports preempt preemption preparation priority problem problems
+    process prog program programs promised purposes qos queries query queue quick ranges rate
+    readers reason reasons receiver recorded records recover recovery registration registry relative
+    replay replayed replies reports request requeue reservation reservations reserved reset resize
+    resized resources result roles room routes run runner running runs sacct sacctmgr salloc sbatch
+    sbcast scancel sched scheduler scheduling schema scontrol scripts sdiag search searching select
+    selection sender sensors server service session settings setup shared sharing show signal
+    signals silence sim sinfo size sizes slurm slurmd slurmdbd spank spec spreading sprio squeue
+    srun sstat start started starting starts state states step stepd steps store stream streams
+    strict submission submit sums table tables task tasks terminal text texts timekeeper timers
+    times toml topology trace transfers tree tres turns up update updates usage user users values
+    verbs view views wait walk watch whole will words workload world write yaml
     """.split()
 )
 

@@ -41,7 +41,6 @@ LARGE_CLASSES = {
     "sched.timeline.node_timeline.Timeline": (355, 28),
     "sched.timeline.uneven.Uneven": (305, 25),
     "sim.chaos.Chaos": (480, 37),
-    "wire.connection.Connection": (400, 30),
     "wire.endpoint.Endpoint": (455, 28),
 }
 LONG_FILES = {

@@ -305,7 +305,7 @@ def test_a_bug_on_one_connection_ends_that_one(room: Room, monkeypatch: pytest.M
             raise ZeroDivisionError
         return True
 
-    monkeypatch.setattr(room.server, "may_send", broken)
+    monkeypatch.setattr(room.server.roles, "may_send", broken)
     bad.sendall(pack_frame("Shutdown", 1, b"\x80"))
     assert read_exactly(bad, 1) == b""
     good.sendall(pack_frame("Ping", 2, PING))
@@ -409,7 +409,7 @@ def test_a_limited_user_waits_and_loses_nothing(
     # The test's own uid is root's, which is not limited.
     for _ in range(10):
         assert room.client().call("Ping", {})
-    room.server.privileged = frozenset((600,))
+    room.server.roles.privileged = frozenset((600,))
     client = room.client()
     assert [client.call("Ping", {})["role"] for _ in range(10)] == ["unix"] * 10
     assert waits

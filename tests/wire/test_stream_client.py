@@ -70,7 +70,9 @@ def test_parts_refusals_and_losses(tmp_path: Path) -> None:
         root = await connect_link(identity("user", "ctl"), "slurmdbd", host="127.0.0.1", port=port)
         last = await root.request(Reconfigure(b"i" * 16), 10, parts.append)
         assert [*parts, last] == [Done(["a"]), Done(["b"]), Done(["c"])]
-        server.handler = lambda call: call._connection.cut()
+        server.handler = lambda call: next(
+            one for one in server.connections if one.awaits(call)
+        ).cut()
         with pytest.raises(LinkError, match="Message receive failure"):
             await link.request(Ping(), 10)
         with pytest.raises(LinkError, match="shutdown"):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from functools import partial
 
-from pyslurm_ng.wire.connection import Call
+from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.lanes import Lanes
 
 

@@ -93,6 +93,16 @@ class Holder:
             return "administrators"
         return "strangers" if self.lane == STRANGERS else f"uid {self.lane}"
 
+    def opened_call(self, body_bytes: int) -> None:
+        """Count a call that is answered when an allocation or step ends."""
+        self.open_calls += 1
+        self.open_bytes += body_bytes
+
+    def closed_call(self, body_bytes: int) -> None:
+        """Give back the room of a call that stayed open and has ended."""
+        self.open_calls -= 1
+        self.open_bytes -= body_bytes
+
     @property
     def is_empty(self) -> bool:
         """Whether the share is empty."""

@@ -28,12 +28,14 @@ from pyslurm_ng.base import open_files
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
-from pyslurm_ng.wire.connection import Call, Connection
+from pyslurm_ng.wire.call import Call
+from pyslurm_ng.wire.connection import Connection
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.listening import QUEUE, bind_tcp, bind_unix
 from pyslurm_ng.wire.long_bodies import LongBodies
 from pyslurm_ng.wire.messages import IssueToken, TokenIssued
 from pyslurm_ng.wire.rate_limit import RateLimit
+from pyslurm_ng.wire.roles import Roles
 from pyslurm_ng.wire.shares import PRIVILEGED, Shares
 from pyslurm_ng.wire.stream_limits import StreamLimits
 from pyslurm_ng.wire.table import MessageError, MessageRow
@@ -109,8 +111,7 @@ class StreamServer:
         self._faults = faults
         self._turn_due = False
         self._long = LongBodies(Lanes({PRIVILEGED: PRIVILEGED_WEIGHT}), self._was_read)
-        self.privileged = frozenset((0, service_uid))
-        self._roles_of = roles_of
+        self.roles = Roles(service_uid, roles_of)
         self._servers: list[asyncio.Server] = []
         self._listeners: list[socket.socket] = []
         self._paths: list[tuple[str, int]] = []
@@ -223,8 +224,7 @@ class StreamServer:
         """Give back the room of an answered call."""
         holder = call.holder
         if call.stays_open:
-            holder.open_calls -= 1
-            holder.open_bytes -= call.body_bytes
+            holder.closed_call(call.body_bytes)
         elif call.body_bytes:
             self.shares.charge(holder, 0, -call.body_bytes)
             if holder.held:
@@ -234,15 +234,13 @@ class StreamServer:
         # Later, because this may be called while a connection feeds its parser.
         asyncio.get_running_loop().call_soon(function)
 
-    def lane_of(self, peer: Peer) -> int:
-        """Return the queue in which this peer's requests wait for their turn."""
-        if peer.role != "user" or peer.uid in self.privileged:
-            return PRIVILEGED
-        is_operator = self._roles_of is not None and bool(self._roles_of(peer))
-        return PRIVILEGED if is_operator else peer.uid
-
     def enqueue(self, call: Call, row: MessageRow) -> None:
-        """Let a request wait for its turn, or tell it to come back."""
+        """Let a request wait for its turn, refuse it or tell it to come back."""
+        if not self.roles.may_send(row, call.peer):
+            self.refusals["role"] += 1
+            call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
+            return
+        self.requests[call.kind] += 1
         holder, limit = call.holder, self.rate_limit
         lane = holder.lane
         is_limited = lane != PRIVILEGED and row.struct is not IssueToken
@@ -254,7 +252,10 @@ class StreamServer:
             if refusal:
                 self._send_back(call, "open_calls", refusal)
                 return
-            call.keep_open()
+            # Counted among its holder's open calls instead of what is soon answered.
+            call.stays_open = True
+            self.shares.charge(holder, 0, -call.body_bytes)
+            holder.opened_call(call.body_bytes)
         self.lanes.push(lane, call)
         if not self._turn_due:
             self._turn_due = True
@@ -331,18 +332,6 @@ class StreamServer:
     def counts(self) -> dict[str, int]:
         """Return what is held and what waits now, for `sdiag`."""
         return {**self.shares.counts(), "requests_waiting": len(self.lanes) + len(self._long)}
-
-    def may_send(self, row: MessageRow, peer: Peer) -> bool:
-        """Whether the peer has one of the roles that the message asks for."""
-        if peer.role != "user":
-            return peer.role in row.roles
-        if "user" in row.roles:
-            return True
-        if peer.uid in self.privileged:
-            return not row.roles.isdisjoint(("admin", "operator"))
-        if self._roles_of is None or row.roles.isdisjoint(("admin", "operator")):
-            return False
-        return not row.roles.isdisjoint(self._roles_of(peer))
 
     def issue_token(self, call: Call, request: IssueToken) -> None:
         """Vouch for the uid that the kernel names, on a Unix socket only."""

@@ -1,0 +1,64 @@
+"""Which frames of a connection are admitted, and whose they are."""
+
+from __future__ import annotations
+
+from pyslurm_ng.wire import table
+from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
+from pyslurm_ng.wire.frame import BadFrame
+
+
+class Admissions:
+    """Judges frames by their heads; a sender is whom the kernel or the credential names.
+
+    Attributes:
+        has_proof: some sender was admitted already.
+    """
+
+    __slots__ = ("_audience", "_authenticator", "_peer", "_waiting", "has_proof")
+
+    def __init__(
+        self, authenticator: Authenticator | None, audience: str, peer: Peer | None
+    ) -> None:
+        """Admit for `audience`; `peer` is the process at a Unix socket's other end, or None."""
+        self._authenticator = authenticator
+        self._audience = audience
+        self._peer = peer
+        self._waiting: Admission | None = None
+        self.has_proof = False
+
+    def judge(
+        self, kind: str, flags: int, sequence: int, credential: bytes, body_bytes: int
+    ) -> Admission:
+        """Return the sender of a frame; the same one again until `let_in`.
+
+        Raises:
+            BadFrame: no such request, too long, or no sender that is believed.
+        """
+        row = table.find_row(kind)
+        if flags or row is None or row.is_reply:
+            raise BadFrame("unknown_kind", f"unknown message type {kind}", sequence)
+        if body_bytes > row.max_bytes:
+            raise BadFrame(
+                "too_long",
+                f"{kind}: {body_bytes} bytes, at most {row.max_bytes} are allowed",
+                sequence,
+            )
+        if self._waiting is None:
+            # Kept until there is room for the frame: a credential is accepted once.
+            self._waiting = self._sender(kind, sequence, credential)
+            self.has_proof = True
+        return self._waiting
+
+    def let_in(self) -> None:
+        """Note that the frame is received now: the next one needs its own credential."""
+        self._waiting = None
+
+    def _sender(self, kind: str, sequence: int, credential: bytes) -> Admission:
+        if not credential and self._peer is not None:
+            return Admission(self._peer, None)
+        if self._authenticator is None:
+            raise BadFrame("missing", "credentials are not accepted here", sequence)
+        try:
+            return self._authenticator.admit(credential, kind, self._audience)
+        except AuthError as error:
+            raise BadFrame(error.cause, error.text, sequence) from error

@@ -1,0 +1,57 @@
+"""How long a stream's peer may take, by a clock that the test turns."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.wire.pace import Pace
+from pyslurm_ng.wire.stream_limits import StreamLimits
+
+LIMITS = StreamLimits(handshake_s=10, frame_s=120, idle_s=600, grace_s=10, least_rate=1000)
+
+
+@pytest.fixture
+def pace() -> Pace:
+    return Pace(LIMITS, 0.0)
+
+
+def test_the_first_request_has_a_time(pace: Pace) -> None:
+    assert not pace.is_late_to_speak(10.0)
+    assert pace.is_late_to_speak(10.5)
+
+
+def test_a_still_peer_is_idle_unless_it_waits_for_us(pace: Pace) -> None:
+    assert pace.fault_at_rest(600.0, 0, is_awaited=False) == ""
+    assert pace.fault_at_rest(601.0, 0, is_awaited=True) == ""
+    assert pace.fault_at_rest(1201.0, 0, is_awaited=False) == ""
+    assert pace.fault_at_rest(1202.0, 0, is_awaited=False) == "idle"
+
+
+def test_bytes_in_either_direction_end_idleness(pace: Pace) -> None:
+    pace.received(1)
+    assert pace.fault_at_rest(601.0, 0, is_awaited=False) == ""
+    assert pace.fault_at_rest(1202.0, 1, is_awaited=False) == ""
+    assert pace.fault_at_rest(1803.0, 1, is_awaited=False) == "idle"
+
+
+@pytest.mark.parametrize(
+    ("received", "drained", "fault"),
+    [(20_000, 20_000, ""), (20_000, 100, "too_slow"), (100, 20_000, "too_slow")],
+)
+def test_the_slower_direction_decides(pace: Pace, received: int, drained: int, fault: str) -> None:
+    pace.received(received)
+    assert pace.fault_in_motion(11.0, drained, is_sending=True, is_receiving=True) == fault
+
+
+def test_a_frame_has_a_time_without_that_for_which_it_was_held(pace: Pace) -> None:
+    def at(now: float) -> str:
+        pace.received(10**9)
+        return pace.fault_in_motion(now, 0, is_sending=False, is_receiving=True)
+
+    pace.frame_begun(1.0)
+    pace.held(50.0)
+    pace.let_go(100.0, 0)
+    assert at(171.0) == ""
+    assert at(171.5) == "frame_timeout"
+    pace.frame_ended()
+    assert at(172.0) == ""
