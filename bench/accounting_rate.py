@@ -20,7 +20,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.ingest.batches import ingest
 from pyslurm_ng.dbd.ingest.frames import decode_frame
-from pyslurm_ng.model.events import encode_batch
+from pyslurm_ng.model.batches import encode_batch
 from tests.dbd.accounting_room import (
     JOURNAL,
     at,

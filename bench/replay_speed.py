@@ -20,6 +20,7 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
@@ -76,10 +77,10 @@ def _record(directory: Path, conf: SlurmConf, options: object) -> int:
         random_jobs(wanted["seed"], wanted["jobs"], wanted["nodes"], span_s, wanted["load"])
     )
     trace = TraceRun(jobs, conf, Planner())
-    payloads = [ev.encode_batch(_beginning(conf, trace.world.now_us))]
+    payloads = [encode_batch(_beginning(conf, trace.world.now_us))]
 
     def keep(events: Sequence[ev.AnyEvent]) -> None:
-        payloads.append(ev.encode_batch(list(events)))
+        payloads.append(encode_batch(list(events)))
 
     trace.controller.writer.observe(keep)
     trace.run()

@@ -19,6 +19,7 @@ from pyslurm_ng.conf.quick import quick
 from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.wire.client import QUICK_KEYS
 from pyslurm_ng.wire.daemon_link import socket_path
 from submit_rate import Pipe, body
@@ -46,7 +47,7 @@ def events_of(state: Path) -> list[ev.AnyEvent]:
     for segment in list_segments(Layout(state).journal):
         with SegmentReader(segment.path) as reader:
             for frame in reader:
-                found += ev.decode_batch(frame.payload)
+                found += decode_batch(frame.payload)
     return found
 
 

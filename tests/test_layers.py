@@ -45,7 +45,6 @@ LARGE_CLASSES = {
 }
 LONG_FILES = {
     "d/stepd/supervisor.py": 755,
-    "model/events.py": 630,
     "sched/explain/explain.py": 605,
     "sched/preemption/preempt.py": 785,
 }

@@ -34,6 +34,7 @@ from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import JobRequest
@@ -89,7 +90,7 @@ class Life:
     def record(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply and journal one batch; every batch is a second after the last."""
         apply_all(self.cluster, events)
-        self.writer.append(ev.encode_batch(list(events)))
+        self.writer.append(encode_batch(list(events)))
         self.now_us += SECOND_US
 
     def ask(self, kind: str, request: Struct, uid: int = 1001) -> None:
@@ -222,7 +223,7 @@ def _events(directory: Path) -> list[ev.AnyEvent]:
         event
         for frames in Recovery(layout).frames()
         for frame in frames
-        for event in ev.decode_batch(frame.payload)
+        for event in decode_batch(frame.payload)
     ]
     shutil.rmtree(layout.checkpoints)
     return found

@@ -12,6 +12,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.appliers.control import MOST_IDS_SEEN
 from pyslurm_ng.model.apply import apply, apply_all
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.messages import Pong
@@ -82,7 +83,7 @@ class Room:
         """Begin again with what was durable."""
         cluster = Cluster.from_bytes(self.start_image)
         for payload in self.journal.payloads[: self.writer.durable]:
-            apply_all(cluster, ev.decode_batch(payload))
+            apply_all(cluster, decode_batch(payload))
         epoch = cluster.epoch + 1
         apply(cluster, ev.EpochStarted(START_US, epoch, "h", "b"))
         return Room(cluster)

@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.writer import RECORD_BYTES, Writer
 from pyslurm_ng.journal.segment import Frame
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.dbd_messages import MAX_BATCH_BYTES, JournalBatch
@@ -90,7 +91,7 @@ def test_a_change_of_many_jobs_is_several_records() -> None:
     writer.on_durable(journal.appended)
     assert len(said.replies) == 1
     assert max(map(len, journal.records)) < 2 * RECORD_BYTES
-    events = [event for record in journal.records for event in ev.decode_batch(record)]
+    events = [event for record in journal.records for event in decode_batch(record)]
     assert len(events) == 301
     assert isinstance(events[-1], ev.RequestAnswered)
     assert {scene.cluster.jobs[job].request.comment for job in jobs} == {"c" * 100}
@@ -127,10 +128,10 @@ def test_the_largest_submission_is_sent_to_slurmdbd_in_one_message() -> None:
     assert not isinstance(outcome, Reject)
     texts = (message.script, message.environment)
     stored = [ev.ScriptStored(scene.now_us, digest_of(text), text) for text in texts]
-    payload = ev.encode_batch([*stored, *outcome.events])
+    payload = encode_batch([*stored, *outcome.events])
     sent = as_sent(Frame(1, 1, 0, payload))
     assert len(sent.payload) <= MOST_BYTES
-    kept = ev.decode_batch(sent.payload)
+    kept = decode_batch(sent.payload)
     assert sum(isinstance(event, ev.JobSubmitted) for event in kept) == MOST_COMPONENTS
     batch = table.encode(JournalBatch("c", "j", 0, [sent]))
     assert len(batch) < MAX_BATCH_BYTES

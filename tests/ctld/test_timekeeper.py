@@ -23,6 +23,7 @@ from pyslurm_ng.ctld.timekeeper import Timekeeper, TimeMark
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -288,7 +289,7 @@ def test_moved_times_survive_journal_and_checkpoint(watch: Watch) -> None:
     image = Cluster.from_bytes(cluster.to_bytes())
     events = clocks.all_moved(cluster, START_US - HOUR_US, -HOUR_US)
     apply_all(cluster, events)
-    apply_all(image, ev.decode_batch(ev.encode_batch(events)))
+    apply_all(image, decode_batch(encode_batch(events)))
     assert image.digest() == cluster.digest()
     assert cluster.time_us == START_US - HOUR_US
     assert Cluster.from_bytes(cluster.to_bytes()).digest() == cluster.digest()

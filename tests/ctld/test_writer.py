@@ -14,6 +14,7 @@ from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, Pong, encode
 from tests.world.writer_ends import Heard, HeldJournal
@@ -86,7 +87,7 @@ def test_one_turn_is_one_batch(room: Room) -> None:
     room.turn()
     assert len(room.journal.payloads) == 1
     other = Cluster()
-    for event in ev.decode_batch(room.journal.payloads[0]):
+    for event in decode_batch(room.journal.payloads[0]):
         apply(other, event)
     assert other.digest() == room.writer.cluster.digest()
 
@@ -149,7 +150,7 @@ def test_the_first_answer_survives_a_restart(room: Room) -> None:
     room.ask("a")
     room.turn()
     restarted = Room()
-    for event in ev.decode_batch(room.journal.payloads[0]):
+    for event in decode_batch(room.journal.payloads[0]):
         apply(restarted.writer.cluster, event)
     heard = restarted.ask("a")
     assert heard.told == [encode(Done())]

@@ -14,6 +14,7 @@ from pyslurm_ng.dbd.ingest.batches import ingest, read_cursor, store_problems
 from pyslurm_ng.dbd.ingest.frames import Frame, NewerRecordError, Problem, decode_frame
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, Step
 from pyslurm_ng.wire.dbd_messages import ListEntities
@@ -144,7 +145,7 @@ def test_the_cursor_keeps_the_checksum_of_the_newest_record(store: Database) -> 
 
 def test_an_event_that_cannot_be_decoded_costs_only_itself(store: Database) -> None:
     """A value that a newer version's bounds refuse, in the middle of a record."""
-    good = [ev.encode_batch([submitted(T, job_id)])[1:] for job_id in (1, 2)]
+    good = [encode_batch([submitted(T, job_id)])[1:] for job_id in (1, 2)]
     bad = msgspec.msgpack.encode([2, T, 7, "not a map"])
     assert _kind(2) == "JobUpdated"
     frame = decode_frame(1, 2, b"\x93" + good[0] + bad + good[1])

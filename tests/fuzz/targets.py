@@ -33,6 +33,7 @@ from pyslurm_ng.ctld.rules.queue import dependency_text
 from pyslurm_ng.dbd.admin import words as admin_words
 from pyslurm_ng.journal import checkpoint, segment
 from pyslurm_ng.model import events
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sim import workload
@@ -166,7 +167,7 @@ def _journal_frames(data: bytes) -> None:
 
 def _batch(data: bytes) -> None:
     with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
-        events.decode_batch(data)
+        decode_batch(data)
 
 
 def _file(read: Callable[[Path], object], *errors: type[BaseException]) -> Callable[[bytes], None]:
@@ -226,7 +227,7 @@ TARGETS: tuple[Target, ...] = (
     Target("journal_header", _journal_header, (bytes(64),)),
     Target("journal_frames", _journal_frames, (bytes(64),)),
     Target("event_batch", _batch, (
-        events.encode_batch([events.EpochStarted(time_us=1, epoch=2, host="h")]),
+        encode_batch([events.EpochStarted(time_us=1, epoch=2, host="h")]),
     )),
     Target("checkpoint", _file(checkpoint.read_checkpoint, segment.JournalError), (bytes(80),)),
     Target("topology_yaml", _file(_yaml, lexer.ConfErrors), (

@@ -15,6 +15,7 @@ from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest, NodeAlloc, Usage
@@ -43,7 +44,7 @@ def test_a_batch_with_values_beyond_their_bounds_is_read_unchanged() -> None:
         ev.NodeRegistered(8, 0, NodeFacts(os="x" * 9000, gres=(NodeGres("g" * 300, "", 1),)), 2),
         ev.JobEnded(9, 1, 3),
     ]
-    found = ev.decode_batch(ev.encode_batch(batch))
+    found = decode_batch(encode_batch(batch))
     assert found == batch
     assert [type(event) for event in found] == [type(event) for event in batch]
     assert type(found[0].request) is JobRequest  # type: ignore[union-attr]
@@ -53,14 +54,14 @@ def test_a_batch_with_values_beyond_their_bounds_is_read_unchanged() -> None:
 def test_every_value_survives(number: int, name: str, text: str) -> None:
     request = JobRequest(time_limit_min=number, nice=number, wckey=name, node_list=text, name=text)
     batch: list[ev.AnyEvent] = [ev.JobUpdated(1, 1, {}, request)]
-    assert ev.decode_batch(ev.encode_batch(batch)) == batch
+    assert decode_batch(encode_batch(batch)) == batch
 
 
 @pytest.mark.parametrize("payload", [b"", b"\xc1", b"\x91\x93\x01\x02", b"\x91\x93\x02\x05\xa1x"])
 def test_what_is_malformed_is_still_refused(payload: bytes) -> None:
     """Only bounds are left out: a record of another shape is damage."""
     with pytest.raises(msgspec.DecodeError):
-        ev.decode_batch(payload)
+        decode_batch(payload)
 
 
 def test_a_journal_of_before_the_bounds_is_recovered(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_a_journal_of_before_the_bounds_is_recovered(tmp_path: Path) -> None:
         START_US, 1, ODD, 1, 1, "u", "g", "a", "q", 1, "main", -(2**63)
     )
     for batch in (configured, [odd]):
-        writer.append(ev.encode_batch(batch))
+        writer.append(encode_batch(batch))
     writer.close()
     cluster, _ = recover_cluster(Recovery(layout), ScriptStore(tmp_path / "scripts"))
     assert cluster.jobs[1].time_limit_min == -(2**63)

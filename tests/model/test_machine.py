@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.assoc import Association, Qos
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.duty import DutyKind
@@ -74,7 +75,7 @@ class ClusterMachine(RuleBasedStateMachine):
             self.views.forget(touched_jobs(event))
             self.count.forget(touched_jobs(event))
             self.limits.applied([event])
-        self.journal.append(ev.encode_batch(events))
+        self.journal.append(encode_batch(events))
 
     def held(self, job: Job) -> Ask:
         """Return what a job holds, however long."""
@@ -225,7 +226,7 @@ class ClusterMachine(RuleBasedStateMachine):
         """What the journal holds leads to the very same cluster."""
         replayed = Cluster.from_bytes(self.start_image)
         for payload in self.journal:
-            for event in ev.decode_batch(payload):
+            for event in decode_batch(payload):
                 apply(replayed, event)
         assert replayed.digest() == self.cluster.digest()
 

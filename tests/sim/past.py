@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
@@ -136,7 +137,7 @@ def record(
     for minute in sorted({one + more for one in begun for more in range(200)}):
         world.at(BEGIN_US + minute * MINUTE_US, controller.tick)
     world.run()
-    payloads = [ev.encode_batch(first), *controller.journal.payloads]
+    payloads = [encode_batch(first), *controller.journal.payloads]
     header = SegmentHeader(b"k" * 16, 1, 1, 0)
     pieces, _ = encode_frames(header.journal_id, header.position, 0, payloads)
     (directory / "journal").mkdir(parents=True)

@@ -25,6 +25,7 @@ from pyslurm_ng.journal.segment import (
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sim.comparison import compare
@@ -116,7 +117,7 @@ def test_bad_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_a_time_that_no_calendar_has_is_refused(tmp_path: Path) -> None:
     """A spoilt time would let the simulation wait for it for ever."""
-    late = ev.encode_batch([ev.LicensesUpdated(1 << 63, ())])
+    late = encode_batch([ev.LicensesUpdated(1 << 63, ())])
     header = SegmentHeader(b"k" * 16, 1, 1, 0)
     pieces, _ = encode_frames(header.journal_id, header.position, 0, [*PAYLOADS, late])
     segment_path(tmp_path, 1, 1).write_bytes(header.encode() + b"".join(pieces))
@@ -210,7 +211,7 @@ def begin_at(state: Path, cut: int) -> None:
         frames = list(reader)
     cluster = Cluster()
     for frame in frames[:cut]:
-        for event in ev.decode_batch(frame.payload):
+        for event in decode_batch(frame.payload):
             apply_all(cluster, [event])
     path.unlink()
     (state / "checkpoint").mkdir()

@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import Duty, DutyKind
@@ -74,7 +75,7 @@ class Site:
     def apply(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events as they come back from the journal, and check the cluster."""
         if events:
-            apply_all(self.cluster, ev.decode_batch(ev.encode_batch(list(events))))
+            apply_all(self.cluster, decode_batch(encode_batch(list(events))))
             self.check()
 
     def check(self) -> None:

@@ -10,6 +10,7 @@ from pyslurm_ng.journal.recovery import Recovery
 from pyslurm_ng.journal.segment import Frame, JournalError
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster
 
 
@@ -39,7 +40,7 @@ def apply_frame(cluster: Cluster, frame: Frame, scripts: ScriptStore | None = No
             not fit the state it should change.
     """
     try:
-        events = ev.decode_batch(frame.payload)
+        events = decode_batch(frame.payload)
     except msgspec.DecodeError as error:
         raise JournalError(f"record {frame.sequence} is of another version: {error}") from None
     for event in events:

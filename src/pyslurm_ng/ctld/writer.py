@@ -24,6 +24,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.batches import about_bytes, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, encode
 
@@ -92,7 +93,7 @@ class Writer:
         on_bug: Callable[[str, BaseException], None],
         spared: Spared = raise_it,
         call_later: CallLater | None = None,
-        encode: Callable[[list[ev.AnyEvent]], bytes] = ev.encode_batch,
+        encode: Callable[[list[ev.AnyEvent]], bytes] = encode_batch,
     ) -> None:
         """Begin behind the journal's newest record, which must be in `cluster` already.
 
@@ -230,7 +231,7 @@ class Writer:
                 self.flush()
             may_part = False
             self._batch.append(event)
-            self._batch_bytes += ev.about_bytes(event)
+            self._batch_bytes += about_bytes(event)
 
     def flush(self) -> None:
         """Close this turn's batch and hand it to the journal."""

@@ -6,14 +6,10 @@ reused; fields are added at the end with defaults.
 
 from __future__ import annotations
 
-from operator import attrgetter
-
-import msgspec
 from msgspec import Struct
 
 from pyslurm_ng.base.numbers import NO_VAL
 
-from .accepted import AcceptedDecoder
 from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
 from .license_server import ServerUse
@@ -579,48 +575,3 @@ AnyEvent = (
     | EpilogEnded
     | JobIdsSeen
 )
-
-_EVENT_BYTES = 200
-_TERM_BYTES = 20
-_LONG_FIELDS = attrgetter(
-    "comment", "extra", "admin_comment", "submit_line", "dependency", "array", "node_list",
-    "exclude", "burst_buffer", "cpu_bind", "mem_bind", "tres_bind", "gpu_bind",
-)  # fmt: skip
-
-
-def about_bytes(event: AnyEvent) -> int:
-    """Return about how many bytes an event takes in the journal; a cheap estimate."""
-    kind = type(event)
-    if kind is ScriptStored:
-        return _EVENT_BYTES + len(event.content)  # type: ignore[union-attr]
-    if kind is RequestAnswered:
-        return _EVENT_BYTES + len(event.reply)  # type: ignore[union-attr]
-    if kind is DependencyChanged:
-        return _EVENT_BYTES + _TERM_BYTES * len(event.dependencies)  # type: ignore[union-attr]
-    if kind is JobSubmitted or kind is JobUpdated:
-        request: JobRequest | None = event.request  # type: ignore[union-attr]
-        if request is not None:
-            words = sum(map(len, _LONG_FIELDS(request))) + sum(map(len, request.argv))
-            return 5 * _EVENT_BYTES + words + len(str(getattr(event, "fields", "")))
-    return _EVENT_BYTES
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder: AcceptedDecoder[list[AnyEvent]] = AcceptedDecoder(list[AnyEvent])
-
-
-def encode_batch(events: list[AnyEvent]) -> bytes:
-    """Return one journal payload holding `events`."""
-    return _encoder.encode(events)
-
-
-def decode_batch(payload: bytes) -> list[AnyEvent]:
-    """Return the events of one journal payload.
-
-    Raises:
-        msgspec.ValidationError: the payload is of another version or damaged.
-    """
-    try:
-        return _decoder.decode(payload)
-    except UnicodeDecodeError as error:
-        raise msgspec.ValidationError(str(error)) from None

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import is_completing
@@ -86,7 +86,7 @@ def replay(start_image: bytes, payloads: list[bytes]) -> Cluster:
     """Return the cluster that a journal leads to."""
     cluster = Cluster.from_bytes(start_image)
     for payload in payloads:
-        for event in ev.decode_batch(payload):
+        for event in decode_batch(payload):
             apply(cluster, event)
     return cluster
 

@@ -23,6 +23,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
@@ -108,7 +109,7 @@ class SimController:
             call_soon=world.call_soon,
             on_bug=self._bug,
             spared=partial(self.faults.note, "observer"),
-            encode=ev.encode_batch if keep_journal else _no_bytes,
+            encode=encode_batch if keep_journal else _no_bytes,
         )
         self.soft = Soft(started_us=world.now_us)
         self.usage = UsageIndex(self.cluster, conf)

@@ -25,6 +25,7 @@ from pyslurm_ng.journal.segment import (
 )
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.kept_request import whole_request
@@ -171,7 +172,7 @@ class _Reader:
 
     def frame(self, frame: Frame) -> None:
         try:
-            events = ev.decode_batch(frame.payload)
+            events = decode_batch(frame.payload)
         except msgspec.DecodeError as error:
             raise JournalError(f"record {frame.sequence} is of another version: {error}") from None
         found = self._found

@@ -18,6 +18,7 @@ from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
@@ -110,7 +111,7 @@ class SendingController:
         self.task = asyncio.get_running_loop().create_task(self.link.run())
 
     async def write(self, *events: ev.AnyEvent) -> int:
-        sequence = self.writer.append(ev.encode_batch(list(events)))
+        sequence = self.writer.append(encode_batch(list(events)))
         await until(lambda: self.writer.durable >= sequence)
         self.link.wake()
         return sequence

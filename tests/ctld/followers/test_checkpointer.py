@@ -13,6 +13,7 @@ from pyslurm_ng.journal.recovery import Layout, Recovery
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 
 
@@ -43,13 +44,13 @@ class State:
             segment_bytes=400,
         )
         writer.append(
-            ev.encode_batch([ev.EpochStarted(time_us=1, epoch=recovery.next_epoch, host="h")])
+            encode_batch([ev.EpochStarted(time_us=1, epoch=recovery.next_epoch, host="h")])
         )
         licenses = list(cluster.licenses.items())
         for name in names:
             licenses.append((name, 1))
             event = ev.LicensesUpdated(time_us=2, licenses=tuple(licenses))
-            sequence = writer.append(ev.encode_batch([event]))
+            sequence = writer.append(encode_batch([event]))
             while writer.durable < sequence:
                 pass
         writer.close()

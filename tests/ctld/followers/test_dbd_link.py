@@ -16,6 +16,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.dbd_messages import (
@@ -109,10 +110,10 @@ def test_a_record_that_slurmdbd_refuses_each_time_is_given_up(
     monkeypatch.setattr(Service, "_internal", told)
 
     async def story(accounting: Accounting, controller: SendingController) -> None:
-        sequences = [controller.writer.append(ev.encode_batch([configured(T)]))]
+        sequences = [controller.writer.append(encode_batch([configured(T)]))]
         for job_id in range(1, 9):
             event = submitted(T, job_id, comment="poison" if job_id in (3, 4) else "")
-            sequences.append(controller.writer.append(ev.encode_batch([event])))
+            sequences.append(controller.writer.append(encode_batch([event])))
         await until(lambda: controller.writer.durable >= sequences[-1])
         controller.link.wake()
         await until(lambda: controller.link.acknowledged == sequences[-1])

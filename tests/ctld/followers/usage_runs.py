@@ -7,6 +7,7 @@ from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
@@ -52,6 +53,6 @@ def ends(cluster: Cluster, index: UsageIndex, job_id: int, now_us: int) -> None:
 
 def told(cluster: Cluster, index: UsageIndex, *events: ev.AnyEvent) -> None:
     """Let all hear of what has happened, as it comes out of a journal."""
-    heard = ev.decode_batch(ev.encode_batch(list(events)))
+    heard = decode_batch(encode_batch(list(events)))
     apply_all(cluster, heard)
     index.applied(heard)

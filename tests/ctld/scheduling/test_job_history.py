@@ -14,6 +14,7 @@ from pyslurm_ng.journal.segment import ORIGIN
 from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
+from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Dependency, JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState
@@ -36,7 +37,7 @@ class _Room:
     def record(self, events: list[ev.AnyEvent]) -> None:
         for event in events:
             apply(self.cluster, event)
-        self.batches.append(ev.encode_batch(events))
+        self.batches.append(encode_batch(events))
 
     def run_pass(self, now_us: int) -> None:
         plan = Planner()(snapshot(self.cluster, now_us), policy(conf_of()))
@@ -127,7 +128,7 @@ def test_what_happened_is_told_in_words_of_users(tmp_path: Path) -> None:
     room = _Room()
     job_id = submit(room.cluster, JobRequest(nodes_min=4, nodes_max=4, node_list="n4"))
     request = JobRequest(nodes_min=1, nodes_max=1)
-    room.batches.append(ev.encode_batch([
+    room.batches.append(encode_batch([
         _submitted(job_id, JobRequest(nodes_min=4, nodes_max=4, node_list="n4")),
         ev.DependencyChanged(START_US, job_id, (Dependency("afterok", 9, state=2),),
                              never_satisfied=True),
@@ -162,7 +163,7 @@ def _submitted(job_id: int, request: JobRequest) -> ev.JobSubmitted:
 def test_changes_are_told_with_their_units(tmp_path: Path) -> None:
     room = _Room()
     job_id = submit(room.cluster, JobRequest(nodes_min=1))
-    room.batches.append(ev.encode_batch([
+    room.batches.append(encode_batch([
         _submitted(job_id, JobRequest(nodes_min=1)),
         ev.JobUpdated(START_US, job_id, {}, JobRequest(
             nodes_min=1, begin_us=START_US, switches=1, switches_wait_s=300,

@@ -6,6 +6,7 @@ import pytest
 
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from tests.model.events import job_cases, run_cases, site_cases
@@ -31,10 +32,10 @@ def test_an_event_changes_what_its_case_says_and_nothing_else(case: Case) -> Non
 def test_an_event_replays_from_the_journal_to_the_same_cluster(case: Case) -> None:
     """From an empty state, and from a checkpoint that was written just before it."""
     live = after(*case.before, case.event)
-    replayed = after(*ev.decode_batch(ev.encode_batch([*case.before, case.event])))
+    replayed = after(*decode_batch(encode_batch([*case.before, case.event])))
     assert replayed.digest() == live.digest()
     restored = Cluster.from_bytes(after(*case.before).to_bytes())
-    apply_all(restored, ev.decode_batch(ev.encode_batch([case.event])))
+    apply_all(restored, decode_batch(encode_batch([case.event])))
     assert restored.digest() == live.digest()
     assert check(restored) == []
 

@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.rules.nodes import reports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Qos
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import JobRequest
@@ -56,7 +57,7 @@ class PreemptionSite(Site):
     def apply(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events, and to the twin what the journal makes of them."""
         apply_all(self.cluster, events)
-        apply_all(self.twin, ev.decode_batch(ev.encode_batch(list(events))))
+        apply_all(self.twin, decode_batch(encode_batch(list(events))))
 
     def apply_one(self, event: ev.AnyEvent) -> None:
         """Apply one event."""

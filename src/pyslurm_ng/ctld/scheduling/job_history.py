@@ -31,6 +31,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.units import format_minutes_short, plural
 from pyslurm_ng.journal.segment import JournalError, SegmentReader, list_segments
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
@@ -85,7 +86,7 @@ def _events(journal: Path) -> Iterator[ev.AnyEvent]:
     for segment in segments:
         with SegmentReader(segment.path) as reader:
             for frame in reader:
-                yield from ev.decode_batch(frame.payload)
+                yield from decode_batch(frame.payload)
 
 
 class _Freed(NamedTuple):

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from pyslurm_ng.model.events import AnyEvent, decode_batch
+from pyslurm_ng.model.batches import decode_batch
+from pyslurm_ng.model.events import AnyEvent
 
 RECORD_CHARACTERS = 16_384
 """An event that could not be stored, as it is kept."""

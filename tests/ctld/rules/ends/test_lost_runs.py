@@ -21,6 +21,7 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
+from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
@@ -336,7 +337,7 @@ def test_what_is_known_survives_a_restart() -> None:
     assert again.jobs[loss.job.job_id].lost_runs == loss.job.lost_runs
     assert again.job_index.lost_on == {loss.name: {loss.job.job_id: None}}
     event = ev.LostRunsChanged(loss.now_us, loss.job.job_id, loss.job.lost_runs)
-    assert ev.decode_batch(ev.encode_batch([event])) == [event]
+    assert decode_batch(encode_batch([event])) == [event]
 
 
 def test_an_administrators_own_comment_stays() -> None:
