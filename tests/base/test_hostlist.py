@@ -21,7 +21,7 @@ from pyslurm_ng.base.hostlist import (
     fold,
     fold_sorted,
 )
-from tests.operations import lines_run
+from tests.world.operations import lines_run
 
 # text, names, folded, folded after sorting; recorded from Slurm 22.05
 RECORDED = [

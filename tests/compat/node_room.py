@@ -33,18 +33,6 @@ CPUS = len(os.sched_getaffinity(0))
 _job_ids = itertools.count(1)
 
 
-class Log:
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-    info = verbose = error
-
-
 class Node:
     """What slurmd reads out of slurm.conf and its neighbours, and does by it.
 

@@ -28,9 +28,10 @@ from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.up.ports import free_row
-from tests.compat.node_room import CONF, CPUS, Log, Node
+from tests.compat.node_room import CONF, CPUS, Node
 from tests.d.stepd.hung_files import HungFiles, hung_files
 from tests.d.stepd.supervised import Template
+from tests.world.logs import LineLog
 
 MIB = 1 << 20
 
@@ -158,7 +159,7 @@ def slurmd(tmp_path: Path) -> Iterator[Any]:
     loop = asyncio.new_event_loop()
 
     def made(text: str) -> Any:
-        node = Node(tmp_path, text).local(Log())
+        node = Node(tmp_path, text).local(LineLog())
         programs = JobPrograms(node, lambda actions: None)
         return SimpleNamespace(node=node, programs=programs, run=loop.run_until_complete)
 

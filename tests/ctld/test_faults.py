@@ -16,7 +16,6 @@ from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.sparing import sparing
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.users import identities, reservation_groups
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -25,9 +24,11 @@ from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire import node_messages as nm
 from tests.cli.reference_cluster import queue
 from tests.cli.run_command import run_command
-from tests.ctld.nodes.sender_room import LineLog, SenderRoom
+from tests.ctld.nodes.sender_room import SenderRoom
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.world.writer_ends import Heard, HeldJournal
+from tests.world.logs import LineLog
+from tests.world.writer_ends import Heard
+from tests.world.writer_room import WriterRoom
 
 MINUTE_US = 60_000_000
 
@@ -42,26 +43,12 @@ class Spared:
         self.told.append(text)
 
 
-class Room:
-    """A writer whose disk is done at once when the test says so."""
+class Room(WriterRoom):
+    """A writer that says whom its faults cost."""
 
     def __init__(self) -> None:
         self.spared = Spared()
-        self.journal = HeldJournal()
-        self.soon: list = []  # type: ignore[type-arg]
-        self.writer = Writer(
-            cluster_of(),
-            self.journal,
-            call_soon=self.soon.append,
-            on_bug=lambda text, error: pytest.fail(text),
-            spared=self.spared,
-        )
-
-    def sync(self) -> None:
-        """Let the disk catch up."""
-        while self.soon:
-            self.soon.pop(0)()
-        self.writer.on_durable(self.journal.appended)
+        super().__init__(spared=self.spared)
 
 
 def licenses(count: int) -> list[ev.AnyEvent]:

@@ -15,8 +15,8 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter
 from tests.cli.reference_cluster import NOW_US, queue
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
-from tests.operations import lines_run
 from tests.world.callers import ROOT
+from tests.world.operations import lines_run
 from tests.world.site import Site
 
 

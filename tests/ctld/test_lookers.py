@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from pyslurm_ng.ctld.lookers import STEP_S
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.appliers.control import MOST_IDS_SEEN
 from pyslurm_ng.model.apply import apply, apply_all
@@ -16,48 +15,26 @@ from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.messages import Pong
-from tests.model.clusters import START_US, cluster_of
-from tests.world.writer_ends import Heard, HeldJournal
+from tests.model.clusters import START_US
+from tests.world.writer_ends import Heard
+from tests.world.writer_room import WriterRoom
 
 
-class Room:
+class Room(WriterRoom):
     """A writer, a disk that is done when the test says so, and a clock of 50 ms steps."""
 
     def __init__(self, cluster: Cluster | None = None) -> None:
-        self.journal = HeldJournal()
-        self.soon: list[Callable[[], None]] = []
-        self.later: list[Callable[[], None]] = []
-        self.cluster = cluster or cluster_of()
+        super().__init__(cluster, queries_hurry=True)
         self.start_image = self.cluster.to_bytes()
-        self.writer = Writer(
-            self.cluster,
-            self.journal,
-            call_soon=self.soon.append,
-            on_bug=lambda text, error: pytest.fail(text),
-            call_later=self._call_later,
-        )
 
-    def _call_later(self, delay_s: float, function: Callable[[], None]) -> None:
+    def call_later(self, delay_s: float, function: Callable[[], None], /) -> None:
         assert delay_s == STEP_S
-        self.later.append(function)
-
-    def turn(self) -> None:
-        """End the loop's turn."""
-        while self.soon:
-            self.soon.pop(0)()
+        super().call_later(delay_s, function)
 
     def step(self) -> None:
         """Let 50 ms pass."""
-        self.turn()
-        due, self.later[:] = list(self.later), []
-        for function in due:
-            function()
-        self.turn()
-
-    def sync(self, upto: int | None = None) -> None:
-        """Let the disk be done."""
-        self.turn()
-        self.writer.on_durable(self.journal.appended if upto is None else upto)
+        self.settle()
+        self.sleep(STEP_S)
 
     def submit(self) -> int:
         """Record a submission and return its id."""
@@ -221,7 +198,7 @@ def test_ids_are_never_reused_whatever_is_seen_when(seed: int) -> None:
         elif action < 0.85:
             room.step()
         elif action < 0.98:
-            room.turn()
+            room.settle()
             room.sync(chance.randint(room.writer.durable, room.journal.appended))
         else:
             room = room.crash()

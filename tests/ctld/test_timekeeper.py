@@ -36,6 +36,7 @@ from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.logs import LineLog
 from tests.world.writer_ends import HeldJournal
 
 SECOND_US = 1_000_000
@@ -45,14 +46,6 @@ DAY_US = 24 * HOUR_US
 LIMIT_MIN = 60
 JUMPS = (0, 2 * HOUR_US, -2 * HOUR_US, -3 * DAY_US, 400 * DAY_US, -400 * DAY_US, 45 * SECOND_US)
 AWAY = (SECOND_US, 40 * MINUTE_US, 3 * HOUR_US)
-
-
-class Lines:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
 
 
 class Watch:
@@ -80,7 +73,7 @@ class Controller:
         for part in (self.soft, self.limits, self.usage):
             self.writer.observe(part.applied)
         self.run_times = RunTimes(cluster, self.clock.gap_us)
-        self.log = Lines()
+        self.log = LineLog()
         self.keeper = Timekeeper(self.clock, self.writer, self.run_times, mark, self.log)
         self.keeper.begin()
         self.writer.record([ev.EpochStarted(self.clock.now_us(), cluster.epoch + 1, "h")])

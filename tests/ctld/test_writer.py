@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -11,13 +10,13 @@ import pytest
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.batches import decode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.messages import Done, Pong, encode
-from tests.world.writer_ends import Heard, HeldJournal
+from tests.world.writer_ends import Heard
+from tests.world.writer_room import WriterRoom
 
 CONF = parse_slurm_conf("ClusterName=t\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n")
 CALLER = Caller(uid=1000, gid=1000, user_name="alice")
@@ -31,24 +30,15 @@ class Request(msgspec.Struct):
     request_id: bytes = bytes(range(16))
 
 
-class Room:
-    """A writer with edges of memory; `turn` ends one turn of the loop."""
+class Room(WriterRoom):
+    """A writer whose bugs are kept."""
 
     def __init__(self) -> None:
-        self.journal = HeldJournal()
-        self.soon: list[Callable[[], None]] = []
+        super().__init__(Cluster())
         self.bugs: list[str] = []
-        self.writer = Writer(
-            Cluster(),
-            self.journal,
-            call_soon=self.soon.append,
-            on_bug=lambda text, error: self.bugs.append(text),
-        )
 
-    def turn(self) -> None:
-        due, self.soon[:] = list(self.soon), []
-        for function in due:
-            function()
+    def on_bug(self, text: str, error: BaseException) -> None:
+        self.bugs.append(text)
 
     def ask(self, name: str, request_id: bytes = bytes(range(16))) -> Heard:
         heard = Heard()

@@ -29,18 +29,7 @@ from pyslurm_ng.d.step_runner import StepKey
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
 from tests.d.credentials import credential
-
-
-class Log:
-    """Keeps what is written."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-    info = error
+from tests.world.logs import LineLog
 
 
 class Runner:
@@ -88,7 +77,7 @@ class Slurmd:
     """The parts of slurmd that obey; sockets, processes and files are the test's."""
 
     def __init__(self, directory: Path, accounts: Accounts) -> None:
-        self.log: Any = Log()
+        self.log: Any = LineLog()
         self.runner: Any = Runner()
         self.faults = Faults(self.log)
         setup: Any = SimpleNamespace(node=SimpleNamespace(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -24,13 +25,38 @@ class HeldJournal:
 
 
 class Heard:
-    """A command that remembers what it was told."""
+    """A command's open request that remembers what it was told.
 
-    def __init__(self) -> None:
+    Attributes:
+        parts: the answers before the final one.
+        told: final answers; a refusal is (code, text).
+    """
+
+    def __init__(self, request: Any = None) -> None:
+        self.request = request
+        self.parts: list[Any] = []
         self.told: list[Any] = []
+        self._gone: Callable[[], None] = lambda: None
+
+    @property
+    def last(self) -> Any:
+        """The final answer; None while there is none."""
+        return self.told[-1] if self.told else None
+
+    def part(self, answer: Any) -> None:
+        assert not self.told, "an answer after the final one"
+        self.parts.append(answer)
 
     def reply(self, answer: Any) -> None:
+        assert not self.told, "a second final answer"
         self.told.append(answer)
 
     def error(self, code: int, text: str) -> None:
-        self.told.append((code, text))
+        self.reply((code, text))
+
+    def on_gone(self, callback: Callable[[], None]) -> None:
+        self._gone = callback
+
+    def leave(self) -> None:
+        """End the connection."""
+        self._gone()

@@ -20,8 +20,8 @@ from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import TERMINAL_STATES
 from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter, UpdateJob
-from tests.operations import lines_run
 from tests.world.callers import ROOT
+from tests.world.operations import lines_run
 from tests.world.site import Site
 
 

@@ -7,27 +7,14 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.states import JobState
 from tests.model.clusters import START_US, cluster_of, submit
-
-
-class Lines:
-    """A log in memory."""
-
-    def __init__(self, level: int = 3) -> None:
-        self.level = level
-        self.lines: list[str] = []
-
-    def info(self, text: str) -> None:
-        self.lines.append(text)
-
-    def error(self, text: str) -> None:
-        self.lines.append("error: " + text)
+from tests.world.logs import LineLog
 
 
 def lines_of(*events: ev.AnyEvent, level: int = 3) -> list[str]:
     cluster = cluster_of()
     submit(cluster, JobRequest())
-    lines = Lines(level)
-    EventLog(cluster, lines, Lines(0)).applied(events)
+    lines = LineLog(level, "error: ")
+    EventLog(cluster, lines, LineLog(0)).applied(events)
     return lines.lines
 
 
@@ -70,7 +57,7 @@ def test_the_schedulers_log_has_only_its_lines() -> None:
     """SlurmSchedLogFile; they are in slurmctld.log, too."""
     cluster = cluster_of()
     submit(cluster, JobRequest())
-    every, scheduling = Lines(), Lines()
+    every, scheduling = LineLog(), LineLog()
     started = ev.JobAllocated(START_US, 1, "main", (NodeAlloc(0, 1, b"\x01", 0),), 0, 1, 1)
     ended = ev.JobEnded(START_US, 1, JobState.CANCELLED)
     EventLog(cluster, every, scheduling).applied([started, ended])
@@ -83,9 +70,9 @@ def test_nodes_that_are_no_longer_configured_are_counted() -> None:
     cluster = cluster_of()
     gone = cluster.node_index.by_name.pop("n2")
     cluster.nodes[gone] = None
-    lines = Lines()
+    lines = LineLog(mark="error: ")
     down = [ev.NodesDown(START_US, ids, "Node removed") for ids in ((gone,), (0, gone))]
-    EventLog(cluster, lines, Lines(0)).applied(down)
+    EventLog(cluster, lines, LineLog(0)).applied(down)
     assert lines.lines == [
         "error: Nodes (1 removed) set DOWN: Node removed",
         "error: Nodes n1,(1 removed) set DOWN: Node removed",

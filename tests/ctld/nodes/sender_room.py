@@ -16,7 +16,6 @@ from pyslurm_ng.ctld.nodes.sender import Sender
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -25,9 +24,10 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.model.clusters import START_US, conf_of, submit
 from tests.wire.wire_room import identity
-from tests.world.writer_ends import HeldJournal
+from tests.world.logs import LineLog
+from tests.world.writer_room import WriterRoom
 
 SCRIPT = b"#!/bin/sh\ntrue\n"
 
@@ -57,37 +57,17 @@ class SteppedClock(Clock):
         return self.at_us
 
 
-class LineLog:
-    """Keeps lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-    verbose = error
-
-
-class SenderRoom:
+class SenderRoom(WriterRoom):
     """Controller parts around four idle nodes; the disk and the wire are the test's."""
 
     def __init__(self, directory: Path) -> None:
-        self.soon: list = []  # type: ignore[type-arg]
-        self.journal = HeldJournal()
-        self.cluster = cluster_of()
+        super().__init__()
         self.wire = FakeWire()
         self.clock = SteppedClock()
         self.scripts = ScriptStore(directory / "scripts")
         self.log = LineLog()
         self.faults = Faults(self.log)
         self.soft = Soft(started_us=START_US)
-        self.writer = Writer(
-            self.cluster,
-            self.journal,
-            call_soon=self.soon.append,
-            on_bug=lambda text, error: None,
-        )
         self.sender = Sender(
             self.writer,
             self.wire,
@@ -111,19 +91,6 @@ class SenderRoom:
             faults=self.faults,
             history=History(self.writer, self.clock.now_us, "ctl", self.log, self.faults),
         )
-
-    def turn(self) -> None:
-        """End turns of the loop until nothing is due."""
-        while self.soon:
-            due, self.soon[:] = list(self.soon), []
-            for function in due:
-                function()
-
-    def sync(self) -> None:
-        """Let the disk catch up."""
-        self.turn()
-        self.writer.on_durable(self.journal.appended)
-        self.turn()
 
     def say(self, name: str, message: msgspec.Struct) -> list[msgspec.Struct]:
         """Let a node speak; return where its answers will be."""

@@ -41,7 +41,7 @@ def room(tmp_path: Path) -> SenderRoom:
 def test_a_launch_leaves_only_when_its_allocation_is_durable(room: SenderRoom) -> None:
     """Nothing runs that a crash could make unknown."""
     job_id = room.start_job()
-    room.turn()
+    room.settle()
     assert room.orders() == []
     room.sync()
     ((name, order),) = room.orders()
@@ -100,7 +100,7 @@ def test_a_report_is_confirmed_when_durable(room: SenderRoom) -> None:
     ((name, order),) = room.orders()
     report = nm.BatchEnded(job_id, 0, order.duty_id, 0, START_US, START_US, END_CLEAN)
     answers = room.say(name, nm.NodeReports([report]))
-    room.turn()
+    room.settle()
     assert answers == []
     room.sync()
     assert len(answers) == 1

@@ -7,7 +7,6 @@ from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.open_calls.notices import Notices, find_recipient
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.d.core.actions import Command
 from pyslurm_ng.d.core.node_core import NodeCore
 from pyslurm_ng.d.core.orders import obey
@@ -15,37 +14,8 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire.node_messages import NodeOrders, TellJob
 from pyslurm_ng.wire.query_messages import NotifyJob
 from tests.cli.reference_cluster import caller, queue
-
-
-class Journal:
-    """Everything is durable at once."""
-
-    appended = 0
-    space_low = is_stalled = is_busy = False
-
-    def append(self, body: bytes) -> int:
-        """Keep nothing."""
-        return self.appended
-
-
-class Call:
-    """Collects what a command would hear."""
-
-    def __init__(self, request: Struct) -> None:
-        self.request = request
-        self.said: list[object] = []
-
-    def part(self, answer: Struct) -> None:
-        self.said.append(answer)
-
-    def reply(self, answer: Struct | bytes) -> None:
-        self.said.append(answer)
-
-    def error(self, code: int, text: str) -> None:
-        self.said.append(code)
-
-    def on_gone(self, callback: object) -> None:
-        """Connections do not end here."""
+from tests.world.writer_ends import Heard
+from tests.world.writer_room import WriterRoom
 
 
 class Edge:
@@ -64,13 +34,12 @@ class Edge:
         self.told.append((name, message))
 
 
-def notify(job: str, user: str, waiting: set[int]) -> tuple[Call, Edge]:
+def notify(job: str, user: str, waiting: set[int]) -> tuple[Heard, Edge]:
     """Let a user send a line to a job of the reference cluster."""
-    cluster = queue().cluster
-    bug = pytest.fail
-    writer = Writer(cluster, Journal(), call_soon=lambda done: done(), on_bug=lambda *_: bug("bug"))
-    call, edge = Call(NotifyJob(job, "look here")), Edge(waiting)
-    Notices(writer, edge, edge).handle(call, caller(user))
+    room = WriterRoom(queue().cluster)
+    call, edge = Heard(NotifyJob(job, "look here")), Edge(waiting)
+    Notices(room.writer, edge, edge).handle(call, caller(user))
+    room.sync()
     return call, edge
 
 
@@ -80,14 +49,14 @@ def test_a_scripts_line_goes_to_its_first_node() -> None:
     ((name, message),) = edge.told
     assert isinstance(message, NodeOrders)
     assert message.orders == [TellJob(0, 21, 0, "look here")]
-    assert name == "n3" and len(call.said) == 1
+    assert name == "n3" and len(call.told) == 1
 
 
 def test_a_waiting_command_is_told_directly() -> None:
     """salloc and srun hold a connection; no node hears of it."""
     call, edge = notify("21", "root", {21})
     assert edge.shown == [(21, "look here")] and not edge.told
-    assert len(call.said) == 1
+    assert len(call.told) == 1
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,6 @@ from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
@@ -34,53 +32,19 @@ from pyslurm_ng.wire.step_messages import (
     StepOver,
     StepWaiting,
 )
-from tests.model.clusters import START_US, cluster_of, conf_of, submit
-from tests.world.writer_ends import HeldJournal
+from tests.model.clusters import START_US, conf_of, submit
+from tests.world.writer_ends import Heard
+from tests.world.writer_room import WriterRoom
 
 SIGNER = KeyCredentialSigner(Key.from_secret(b"k" * 32))
 ALICE = Caller(1001, 1001, "user1001", "user1001")
 
 
-class PlayedCall:
-    """A command's open request; keeps what it is told."""
-
-    def __init__(self, request: Any) -> None:
-        self.request = request
-        self.parts: list[Any] = []
-        self.last: Any = None
-        self._gone: Callable[[], None] = lambda: None
-
-    def part(self, answer: Any) -> None:
-        assert self.last is None
-        self.parts.append(answer)
-
-    def reply(self, answer: Any) -> None:
-        assert self.last is None
-        self.last = answer
-
-    def error(self, code: int, text: str) -> None:
-        assert self.last is None
-        self.last = (code, text)
-
-    def on_gone(self, callback: Callable[[], None]) -> None:
-        self._gone = callback
-
-    def leave(self) -> None:
-        self._gone()
-
-
-class Room:
+class Room(WriterRoom):
     """A controller's core with a clock and a disk that the test moves."""
 
     def __init__(self) -> None:
-        self.at_us = START_US
-        self.soon: list[Callable[[], None]] = []
-        self.later: list[tuple[int, Callable[[], None]]] = []
-        self.cluster = cluster_of()
-        self.journal = HeldJournal()
-        self.writer = Writer(
-            self.cluster, self.journal, call_soon=self.soon.append, on_bug=self._bug
-        )
+        super().__init__()
         self.steps = StepCalls(
             self.writer, Credentials(SIGNER, lambda: START_US), self, self.context
         )
@@ -89,18 +53,6 @@ class Room:
         self.writer.observe(watch.applied)
         self.writer.observe(self.steps.applied)
         self.requests = 0
-
-    def _bug(self, text: str, error: BaseException) -> None:
-        raise AssertionError(text) from error
-
-    def now_us(self) -> int:
-        return self.at_us
-
-    def call_soon(self, function: Callable[[], None], /) -> None:
-        self.soon.append(function)
-
-    def call_later(self, delay_s: float, function: Callable[[], None], /) -> None:
-        self.later.append((self.at_us + int(delay_s * 1e6), function))
 
     def context(self, caller: Caller) -> Context:
         return Context(conf_of(), self.at_us, caller)
@@ -111,19 +63,8 @@ class Room:
     def settle(self) -> None:
         """Run the loop until nothing is due and everything is durable."""
         while self.soon:
-            due, self.soon[:] = list(self.soon), []
-            for function in due:
-                function()
+            self.turn()
             self.writer.on_durable(self.journal.appended)
-
-    def sleep(self, seconds: float) -> None:
-        """Let time pass."""
-        self.at_us += int(seconds * 1e6)
-        due = [function for at, function in self.later if at <= self.at_us]
-        self.later = [item for item in self.later if item[0] > self.at_us]
-        for function in due:
-            function()
-        self.settle()
 
     def schedule(self) -> None:
         """One pass."""
@@ -141,23 +82,23 @@ class Room:
         self.requests += 1
         return self.requests.to_bytes(16, "big")
 
-    def step(self, job: Job, **fields: Any) -> PlayedCall:
+    def step(self, job: Job, **fields: Any) -> Heard:
         """Ask for a step."""
         request = {"request_id": self.next_id(), **fields}
-        call = PlayedCall(CreateStep(job_id=job.job_id, **request))
+        call = Heard(CreateStep(job_id=job.job_id, **request))
         self.steps.handle(call, ALICE)
         self.settle()
         return call
 
-    def allocate(self, *, is_kept: bool = False, **request: Any) -> PlayedCall:
+    def allocate(self, *, is_kept: bool = False, **request: Any) -> Heard:
         """Ask for an allocation."""
         message = AllocateJob(self.next_id(), JobRequest(**request), b"", is_kept)
-        call = PlayedCall(message)
+        call = Heard(message)
         self.allocations.handle(call, ALICE)
         self.settle()
         return call
 
-    def end_step(self, call: PlayedCall, status: int = 0) -> None:
+    def end_step(self, call: Heard, status: int = 0) -> None:
         granted = call.parts[-1]
         state = JobState.FAILED if status else JobState.COMPLETED
         self.writer.record(
@@ -186,7 +127,7 @@ def test_grant_is_signed_for_the_step(room: Room) -> None:
 def test_nothing_is_granted_before_it_is_durable(room: Room) -> None:
     """The one law."""
     job = room.job(ntasks=1)
-    call = PlayedCall(CreateStep(request_id=room.next_id(), job_id=job.job_id))
+    call = Heard(CreateStep(request_id=room.next_id(), job_id=job.job_id))
     room.steps.handle(call, ALICE)
     room.writer.flush()
     assert call.parts == []
@@ -345,7 +286,7 @@ def test_command_that_comes_back_keeps_its_job(room: Room) -> None:
     call = room.allocate(ntasks=1)
     room.schedule()
     call.leave()
-    back = PlayedCall(call.request)
+    back = Heard(call.request)
     room.allocations.handle(back, ALICE)
     room.settle()
     room.sleep(30.0)

@@ -2,80 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-
 from pyslurm_ng.ctld.programs.fences import Fences
-from pyslurm_ng.ctld.programs.job_programs import Done
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.ends.requeue import Again
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.sim.disk import MemoryJournal
-from pyslurm_ng.sim.world import World
 from tests.ctld.rules.started_jobs import running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
+from tests.world.logs import LineLog
+from tests.world.programs import HeldPrograms, Run
+from tests.world.writer_room import WriterRoom
 
 SECOND_US = 1_000_000
 WORDS = "node_loss=confirmed,fence_program=/sbin/fence,fence_timeout=7"
 
 
-@dataclass
-class Run:
-    """A program that runs until the test ends it."""
-
-    program: str
-    environment: Mapping[str, str]
-    limit_s: int
-    done: Done
-
-
-class Scene:
+class Scene(WriterRoom):
     """A silent node and a job that waits for it."""
 
     def __init__(self, words: str = WORDS, policy: str = "confirmed") -> None:
-        self.world = World(start_us=START_US)
         self.conf = conf_of(FOUR_NODES + f"SlurmdTimeout=60\nSlurmctldParameters={words}\n")
-        self.cluster = cluster_of(self.conf)
-        journal = MemoryJournal(self.world, lambda sequence: None)
-        self.writer = Writer(
-            self.cluster, journal, call_soon=self.world.call_soon, on_bug=lambda text, error: None
-        )
+        super().__init__(cluster_of(self.conf))
         self.soft = Soft(started_us=START_US)
-        self.runs: list[Run] = []
-        self.lines: list[str] = []
+        self.programs = HeldPrograms()
+        self.runs = self.programs.runs
+        self.log = LineLog()
         self.job: Job = running(self.cluster, node_list="n1")
         self.fences = Fences(
-            self.writer, self.soft, self.conf, self, now_us=lambda: self.world.now_us, log=self
+            self.writer, self.soft, self.conf, self.programs, now_us=self.now_us, log=self.log
         )
         self.soft.expect(self.cluster, START_US)
         self.policy = policy
 
     def lose(self) -> None:
         self.writer.record(
-            nodes_down(self.cluster, (0,), "Not responding", self.world.now_us, policy=self.policy,
+            nodes_down(self.cluster, (0,), "Not responding", self.at_us, policy=self.policy,
                        rules=Again(delay_s=1))
         )  # fmt: skip
 
     def at(self, seconds: int) -> list[Run]:
         """Let the daemon look at this time; return what runs then and did not before."""
         before = len(self.runs)
-        self.world.now_us = START_US + seconds * SECOND_US
+        self.at_us = START_US + seconds * SECOND_US
         self.fences.tick()
         return self.runs[before:]
-
-    def run(
-        self, patterns: Sequence[str], environment: Mapping[str, str], limit_s: int, done: Done, /
-    ) -> Callable[[], object]:
-        self.runs.append(Run(patterns[0], environment, limit_s, done))
-        return lambda: None
-
-    def info(self, text: str) -> None:
-        self.lines.append(text)
-
-    error = info
 
 
 def test_it_is_told_the_node_and_its_jobs() -> None:
@@ -108,7 +79,7 @@ def test_a_failure_is_said_and_tried_again_after_a_longer_pause_each_time() -> N
     assert moments == [61, 71, 91, 131]
     assert scene.job.waits_for_proof
     assert "fence_program for node n1: exit code 1; again in 10 s, its jobs wait until then" in (
-        scene.lines
+        scene.log.lines
     )
 
 
@@ -136,9 +107,7 @@ def test_what_was_lost_after_it_began_needs_another_run() -> None:
     scene.lose()
     (run,) = scene.at(61)
     other = running(scene.cluster, node_list="n2")
-    scene.writer.record(
-        nodes_down(scene.cluster, (1,), "x", scene.world.now_us, policy="confirmed")
-    )
+    scene.writer.record(nodes_down(scene.cluster, (1,), "x", scene.at_us, policy="confirmed"))
     run.done(HookResult(0, ""))
     assert other.waits_for_proof
     (second,) = scene.at(62)

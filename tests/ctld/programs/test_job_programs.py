@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import pytest
 
 from pyslurm_ng.base.numbers import END_CLEAN
-from pyslurm_ng.ctld.programs.job_programs import Done, JobPrograms
+from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.nodes import reports
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch, dispatch_het
 from pyslurm_ng.ctld.rules.starts.preparation import preparation
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.check import check
@@ -24,10 +22,11 @@ from pyslurm_ng.model.states import JobFlag, JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from pyslurm_ng.sim.disk import MemoryJournal
-from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire import node_messages as nm
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.world.logs import LineLog
+from tests.world.programs import HeldPrograms
+from tests.world.writer_room import WriterRoom
 
 PROLOG = "PrologSlurmctld=/etc/prolog\nPrologTimeout=30\n"
 EPILOG = "EpilogSlurmctld=/etc/epilog\nEpilogTimeout=40\n"
@@ -35,33 +34,15 @@ SUCCESS = HookResult(0, "")
 FAILURE = HookResult(3 << 8, "/etc/prolog: exit code 3")
 
 
-@dataclass
-class Run:
-    """A program that runs until the test ends it."""
-
-    program: str
-    environment: Mapping[str, str]
-    limit_s: int
-    done: Done
-    is_killed: bool = False
-
-    def kill(self) -> None:
-        self.is_killed = True
-
-
-class Scene:
+class Scene(WriterRoom):
     """A cluster whose controller runs programs that end when told to."""
 
     def __init__(self, more: str) -> None:
         self.conf = conf_of(FOUR_NODES + more)
-        self.cluster = cluster_of(self.conf)
-        self.world = World(start_us=START_US)
-        self.journal = MemoryJournal(self.world, self._durable, latency_us=100)
-        self.writer = Writer(
-            self.cluster, self.journal, call_soon=self.world.call_soon, on_bug=self._bug
-        )
-        self.runs: list[Run] = []
-        self.log: list[str] = []
+        super().__init__(cluster_of(self.conf))
+        self.hooks = HeldPrograms()
+        self.runs = self.hooks.runs
+        self.log = LineLog(mark="error: ")
         self.notices: list[tuple[int, str]] = []
         self.restart()
 
@@ -70,44 +51,25 @@ class Scene:
         self.programs = JobPrograms(
             self.writer,
             self.conf,
-            self,
-            now_us=lambda: self.world.now_us,
-            log=self,
+            self.hooks,
+            now_us=self.now_us,
+            log=self.log,
             notify=lambda job_id, text: self.notices.append((job_id, text)),
         )
         self.writer._observers.clear()
         self.writer.observe(self.programs.applied)
         self.programs.begin()
 
-    def _durable(self, sequence: int) -> None:
-        self.writer.on_durable(sequence)
-
-    def _bug(self, text: str, error: BaseException) -> None:
-        raise AssertionError(text) from error
-
-    def run(
-        self, patterns: Sequence[str], environment: Mapping[str, str], limit_s: int, done: Done, /
-    ) -> Callable[[], object]:
-        found = Run(patterns[0], environment, limit_s, done)
-        self.runs.append(found)
-        return found.kill
-
-    def info(self, text: str) -> None:
-        self.log.append(text)
-
-    def error(self, text: str) -> None:
-        self.log.append("error: " + text)
-
     def record(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events, and let the disk have them."""
         self.writer.record(events)
         assert check(self.cluster) == []
-        self.world.run()
+        self.sync()
 
     def end(self, result: HookResult = SUCCESS) -> None:
         """Let the program end that has run longest."""
         self.runs.pop(0).done(result)
-        self.world.run()
+        self.sync()
         assert check(self.cluster) == []
 
     def start(self, *, script: bool = True, requeue: bool = True, **request: object) -> Job:
@@ -121,7 +83,7 @@ class Scene:
 
     def run_pass(self) -> None:
         prepare = preparation(self.conf)
-        now_us = self.world.now_us
+        now_us = self.at_us
         starts = Planner()(snapshot(self.cluster, now_us), policy(self.conf)).starts
         together = [start for start in starts if start.het_job_id]
         if together:
@@ -137,12 +99,8 @@ class Scene:
 
     def script_ends(self, job: Job, status: int = 0) -> None:
         """Have the batch node say that the script is over and the node clean."""
-        report = nm.BatchEnded(
-            job.job_id, job.attempt, 0, status, START_US, self.world.now_us, END_CLEAN
-        )
-        self.record(
-            reports.judge(self.cluster, job.batch_node_id, report, self.conf, self.world.now_us)
-        )
+        report = nm.BatchEnded(job.job_id, job.attempt, 0, status, START_US, self.at_us, END_CLEAN)
+        self.record(reports.judge(self.cluster, job.batch_node_id, report, self.conf, self.at_us))
 
 
 def test_nodes_begin_when_the_prolog_has_succeeded() -> None:
@@ -159,7 +117,7 @@ def test_nodes_begin_when_the_prolog_has_succeeded() -> None:
     assert job.reason == Reason.NONE
     assert scene.duties(job) == [DutyKind.LAUNCH]
     assert list(job.steps) == [STEP_BATCH]
-    assert scene.log == [f"Configuration for JobId={job.job_id} is complete"]
+    assert scene.log.lines == [f"Configuration for JobId={job.job_id} is complete"]
 
 
 def test_nothing_runs_before_the_allocation_is_durable() -> None:
@@ -169,7 +127,7 @@ def test_nothing_runs_before_the_allocation_is_durable() -> None:
     (start,) = Planner()(snapshot(scene.cluster, START_US), policy(scene.conf)).starts
     scene.writer.record(dispatch(scene.cluster, start, START_US))
     assert scene.runs == []
-    scene.world.run()
+    scene.sync()
     assert [run.environment["SLURM_JOB_ID"] for run in scene.runs] == [str(job_id)]
 
 
@@ -222,7 +180,7 @@ def prepared(scene: Scene, job: Job) -> None:
         for duty in list(scene.cluster.duties.get(alloc.node_id, {}).values()):
             report = nm.DutyDone(job.job_id, job.attempt, duty.duty_id)
             scene.record(
-                reports.judge(scene.cluster, alloc.node_id, report, scene.conf, scene.world.now_us)
+                reports.judge(scene.cluster, alloc.node_id, report, scene.conf, scene.at_us)
             )
 
 
@@ -233,8 +191,8 @@ def test_a_batch_job_whose_prolog_fails_is_requeued() -> None:
     scene.end(FAILURE)
     assert job.flags & JobFlag.COMPLETING
     assert job.flags & JobFlag.REQUEUED
-    assert scene.log == [f"error: prolog_slurmctld JobId={job.job_id}: {FAILURE.text}"]
-    ended_us = scene.world.now_us
+    assert scene.log.lines == [f"error: prolog_slurmctld JobId={job.job_id}: {FAILURE.text}"]
+    ended_us = scene.at_us
     clean(scene, job)
     assert (job.state, job.reason) == (JobState.PENDING, Reason.BeginTime)
     assert (job.attempt, job.launch_failures) == (1, 1)
@@ -243,7 +201,7 @@ def test_a_batch_job_whose_prolog_fails_is_requeued() -> None:
 
 def clean(scene: Scene, job: Job) -> None:
     """Let the nodes of a completing job report that they are clean."""
-    now_us = scene.world.now_us
+    now_us = scene.at_us
     for node_id in job.nodes_pending:
         duty_id = next(
             duty.duty_id
@@ -267,7 +225,7 @@ def test_one_that_cannot_be_requeued_is_cancelled(script: bool, why: str) -> Non
     job = scene.start(script=script, requeue=False, origin="salloc")
     scene.end(FAILURE)
     assert (job.state, job.cancelled_by) == (JobState.CANCELLED, 0)
-    assert scene.log[-1] == f"unable to requeue JobId={job.job_id}: {why}"
+    assert scene.log.lines[-1] == f"unable to requeue JobId={job.job_id}: {why}"
     assert scene.notices == [(job.job_id, "salloc: PrologSlurmctld failed, job killed")]
 
 
@@ -285,9 +243,7 @@ def test_a_cancelled_job_takes_its_prolog_along() -> None:
     scene = Scene(PROLOG)
     job = scene.start()
     (run,) = scene.runs
-    scene.record(
-        job_end.complete(scene.cluster, job, job_end.End(JobState.CANCELLED), scene.world.now_us)
-    )
+    scene.record(job_end.complete(scene.cluster, job, job_end.End(JobState.CANCELLED), scene.at_us))
     assert run.is_killed
     assert scene.cluster.prologs == {}
     scene.end()
@@ -298,7 +254,7 @@ def test_a_signal_answered_by_a_node_starts_nothing() -> None:
     """A node that knows nothing of the job settles such a duty at once."""
     scene = Scene(PROLOG)
     job = scene.start()
-    now_us = scene.world.now_us
+    now_us = scene.at_us
     duty_id = scene.cluster.next_duty_id
     scene.record([ev.JobSignalled(now_us, job.job_id, 10, 0, -1, duty_id)])
     report = nm.DutyDone(job.job_id, job.attempt, duty_id)
@@ -310,7 +266,7 @@ def test_a_suspended_job_begins_when_it_is_resumed() -> None:
     """Others may have its cores when its prolog ends."""
     scene = Scene(PROLOG)
     job = scene.start()
-    now_us = scene.world.now_us
+    now_us = scene.at_us
     scene.record([ev.JobSuspended(now_us, job.job_id, scene.cluster.next_duty_id)])
     scene.end()
     assert DutyKind.LAUNCH not in scene.duties(job)
@@ -347,7 +303,9 @@ def test_the_epilog_holds_the_job_and_not_its_nodes() -> None:
     assert run.environment["SLURM_JOB_EXIT_CODE2"] == "4:0"
     scene.end(HookResult(5 << 8, "/etc/epilog: exit code 5"))
     assert (job.state, job.flags & JobFlag.COMPLETING) == (JobState.FAILED, 0)
-    assert scene.log == [f"error: epilog_slurmctld JobId={job.job_id}: /etc/epilog: exit code 5"]
+    assert scene.log.lines == [
+        f"error: epilog_slurmctld JobId={job.job_id}: /etc/epilog: exit code 5"
+    ]
 
 
 def test_the_nodes_may_be_last() -> None:

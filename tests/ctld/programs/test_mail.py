@@ -25,6 +25,7 @@ from pyslurm_ng.ctld.programs.runner import Programs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
 from tests.cli.reference_cluster import ReferenceCluster, at
+from tests.world.logs import LineLog
 
 ALL = MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE
 SECOND_US = 1_000_000
@@ -239,16 +240,6 @@ def test_plain_names_get_the_mail_domain() -> None:
     ]
 
 
-class Log:
-    """Keeps lines."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-
 def _program(path: Path, text: str) -> str:
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -264,7 +255,7 @@ def test_programs_get_their_words_and_nothing_of_ours(
     program = _program(
         tmp_path / "mail", f'echo "$@" >{out}.new; env >>{out}.new; mv {out}.new {out}'
     )
-    log = Log()
+    log = LineLog()
 
     async def run() -> None:
         programs = Programs(log)
@@ -279,7 +270,7 @@ def test_programs_get_their_words_and_nothing_of_ours(
 
 def test_failing_programs_are_logged_once(tmp_path: Path) -> None:
     """A missing mail program must not fill the log with a line for each job."""
-    log = Log()
+    log = LineLog()
 
     async def run() -> None:
         programs = Programs(log, limit_s=0.2)

@@ -29,9 +29,10 @@ from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.timeline import room_now
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
 from pyslurm_ng.sched.timeline.pools import Pools
-from pyslurm_ng.sim.controller import SimController
 from pyslurm_ng.sim.world import World
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.logs import LineLog
+from tests.world.sim_room import SimRoom
 
 LEAST, MOST = -(1 << 63), (1 << 63) - 1
 EXTREMES = (LEAST, -1, INFINITE, NO_VAL, 1 << 40, MOST)
@@ -47,29 +48,15 @@ RECORD_FIELDS = (
 ODD_TEXTS = ("\x00\n%s", "&|()[*]", "1-0", "gpu:99999999999999999999", "n[1-4", ",,,", "\u202e" * 9)
 
 
-class Written:
-    """What a daemon would write into its log."""
-
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-
-class Room:
-    """A controller on four nodes, its loop and its time in the test's hands."""
+class Room(SimRoom):
+    """A controller on four nodes that counts faults, its loop and its time in the test's hands."""
 
     def __init__(self, text: str = "", cluster: Cluster | None = None) -> None:
-        self.conf = conf_of(text) if text else conf_of()
-        self.world = World(start_us=START_US)
-        self.log = Written()
-        self.faults = Faults(self.log, lambda: self.world.now_us / 1e6)
-        self.controller = SimController(
-            self.world, self.conf, Planner(), cluster=cluster or cluster_of(self.conf),
-            faults=self.faults,
-        )  # fmt: skip
-        self.cluster = self.controller.cluster
+        conf = conf_of(text) if text else conf_of()
+        world = World(start_us=START_US)
+        self.log = LineLog()
+        self.faults = Faults(self.log, lambda: world.now_us / 1e6)
+        super().__init__(conf, cluster=cluster or cluster_of(conf), world=world, faults=self.faults)
 
     def submit(self, uid: int = 1001, **wants: Any) -> Job:
         """Put a job into the state as an older version has accepted it."""
@@ -80,10 +67,8 @@ class Room:
 
     def run(self, seconds: float = 20) -> None:
         """Let passes run."""
-        until_us = self.world.now_us + int(seconds * 1e6)
         self.controller.scheduler.due()
-        self.world.run(until_us)
-        self.world.now_us = until_us
+        super().run(seconds)
 
 
 def is_set_aside(job: Job) -> bool:

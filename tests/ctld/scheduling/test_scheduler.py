@@ -15,7 +15,6 @@ from pyslurm_ng.ctld.rules.starts.preparation import NONE
 from pyslurm_ng.ctld.scheduling import scheduler
 from pyslurm_ng.ctld.scheduling.scheduler import Outcome, Scheduler
 from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job, JobRequest
@@ -24,23 +23,20 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sim.controller import StrictFaults
-from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_het
-from tests.world.writer_ends import HeldJournal
+from tests.model.clusters import START_US, conf_of, submit, submit_het
+from tests.world.writer_room import WriterRoom
 
 
-class Room:
+class Room(WriterRoom):
     """A scheduler whose thread works at once and answers when the test says so."""
 
     def __init__(self, *, is_early: bool = True, faults: Faults | None = None) -> None:
-        self.at_us = START_US
-        self.soon: list[Callable[[], None]] = []
+        super().__init__()
         self.answers: list[Callable[[], None]] = []
         self.passes = 0
-        self.cluster = cluster_of()
-        writer = Writer(self.cluster, HeldJournal(), call_soon=self.soon.append, on_bug=self._bug)
         self.soft = Soft(started_us=START_US)
         self.scheduler = Scheduler(
-            writer,
+            self.writer,
             self.soft,
             self,
             plan=Planner(),
@@ -49,22 +45,10 @@ class Room:
             faults=faults or StrictFaults(),
             from_thread=self.soon.append if is_early else None,
         )
-        writer.observe(self.scheduler.applied)
-        writer.observe(self.soft.applied)
-        self.record = writer.record
-        self.observe = writer.observe
-
-    def _bug(self, text: str, error: BaseException) -> None:
-        raise AssertionError(text) from error
-
-    def now_us(self) -> int:
-        return self.at_us
-
-    def monotonic_us(self) -> int:
-        return self.at_us
-
-    def call_soon(self, function: Callable[[], None], /) -> None:
-        self.soon.append(function)
+        self.writer.observe(self.scheduler.applied)
+        self.writer.observe(self.soft.applied)
+        self.record = self.writer.record
+        self.observe = self.writer.observe
 
     def call_later(self, delay_s: float, function: Callable[[], None], /) -> None:
         raise AssertionError("nothing in these tests waits")
@@ -73,11 +57,6 @@ class Room:
         self.passes += 1
         outcome = work()
         self.answers.append(lambda: done(outcome))
-
-    def settle(self) -> None:
-        """Run the loop; no pass ends meanwhile."""
-        while self.soon:
-            self.soon.pop(0)()
 
     def end_pass(self) -> None:
         """Let the pass under way end."""

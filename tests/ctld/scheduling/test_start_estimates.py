@@ -11,46 +11,30 @@ from msgspec import structs
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.routes import RULES
-from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates, Work
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.probe import Probe
-from pyslurm_ng.sim.controller import SimController
-from pyslurm_ng.sim.world import World
 from pyslurm_ng.wire.job_messages import SubmitJob, TestJob, WillRun
 from pyslurm_ng.wire.query_messages import UpdateReservation
 from pyslurm_ng.wire.stream import Call
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
 from tests.world.callers import ALICE, BOB, ROOT
+from tests.world.sim_room import SimRoom
+from tests.world.writer_ends import Heard
 
 MINUTE_US = 60_000_000
 
 
-class Asked:
-    """A question and what was answered."""
-
-    def __init__(self, request: object = None) -> None:
-        self.request = request
-        self.answer: object = None
-
-    def reply(self, answer: object) -> None:
-        self.answer = answer
-
-    def error(self, code: int, text: str) -> None:
-        self.answer = (code, text)
-
-
-class Site:
+class Site(SimRoom):
     """A controller whose passes run, and its estimates."""
 
     def __init__(self, more: str = "") -> None:
-        self.world = World(1, START_US)
-        self.conf = conf_of(f"{FOUR_NODES}\nPriorityType=priority/basic\n{more}")
-        self.controller = SimController(self.world, self.conf, Planner())
+        super().__init__(conf_of(f"{FOUR_NODES}\nPriorityType=priority/basic\n{more}"))
         self.estimates = StartEstimates(
-            self.controller.writer,
+            self.writer,
             self.controller.soft,
             self.controller.scheduler,
             self.context,
@@ -59,26 +43,23 @@ class Site:
             Planner(),
         )
 
-    def context(self, caller: Caller) -> Context:
-        return Context(self.conf, self.world.now_us, caller)
-
     def estimate(self, request: JobRequest, caller: Caller = BOB) -> WillRun:
-        asked = Asked(TestJob(request=request))
+        asked = Heard(TestJob(request=request))
         self.estimates.handle(cast(Call, asked), caller)
         self.pass_by()
-        assert isinstance(asked.answer, WillRun), asked.answer
-        return asked.answer
+        assert isinstance(asked.last, WillRun), asked.last
+        return asked.last
 
     def submit(self, request: JobRequest, caller: Caller = BOB) -> int:
         """Submit a job and let a pass look at it; return its id."""
         number = self.world.random.randbytes(16)
         message = SubmitJob(number, request, b"#!/bin/sh\n")
-        self.controller.writer.change(RULES["SubmitJob"], message, self.context(caller), Asked())
+        self.controller.writer.change(RULES["SubmitJob"], message, self.context(caller), Heard())
         self.pass_by()
         return max(self.controller.cluster.jobs)
 
     def pass_by(self) -> None:
-        self.world.run(until_us=self.world.now_us + 1_000_000)
+        self.run(1)
 
 
 def _at_once(
@@ -157,7 +138,7 @@ def test_who_may_overlap_a_reservation_is_told_so() -> None:
         "maxstartdelay": "10",
     }  # fmt: skip
     message = UpdateReservation(bytes(16), "r", settings, True)
-    site.controller.writer.change(RULES["UpdateReservation"], message, site.context(ROOT), Asked())
+    site.controller.writer.change(RULES["UpdateReservation"], message, site.context(ROOT), Heard())
     whole = JobRequest(ntasks=64, nodes_min=4, time_limit_min=90)
     polite = structs.replace(whole, flags=REQ_SIGNAL_RESV, signal=10, signal_before_s=300)
     late_us = begin_us + 120 * MINUTE_US

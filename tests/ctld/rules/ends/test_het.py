@@ -12,54 +12,40 @@ from pyslurm_ng.ctld.rules.ends import het, job_end
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs
-from pyslurm_ng.ctld.rules.starts.dispatch import dispatch_het
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.check import check
 from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
-from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.frame.policy import policy
-from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
-from tests.world.callers import ALICE, ROOT
+from tests.model.clusters import START_US
+from tests.world.callers import ROOT
+from tests.world.site import Site
 
 MINUTE_US = 60_000_000
 
 
-class Room:
-    """A cluster with one heterogeneous job of alice: two nodes of one task each, and a GPU."""
+class Room(Site):
+    """A site with one heterogeneous job of alice: two nodes of one task each, and a GPU."""
 
     def __init__(self, *requests: JobRequest, more: str = "") -> None:
-        self.conf = conf_of(f"{FOUR_NODES}\n{more}\n")
-        self.cluster = cluster_of(self.conf)
-        self.now_us = START_US
+        super().__init__(more)
         wanted = requests or (JobRequest(), JobRequest(nodes_min=2), JobRequest(partition="gpu"))
-        outcome = self.submit(*wanted)
+        outcome = self.submit_parts(*wanted)
         assert isinstance(outcome, Decision), outcome
-        self.leader: int = outcome.reply.job_id
+        self.leader: int = outcome.reply.job_id  # type: ignore[union-attr]
 
-    def submit(self, *requests: JobRequest) -> Decision | Reject:
+    def submit_parts(self, *requests: JobRequest) -> Decision | Reject:
         """Submit components; apply what comes of it."""
         message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
-        outcome = submit_job(self.cluster, message, Context(self.conf, self.now_us, ALICE))
+        outcome = submit_job(self.cluster, message, self.context())
         if isinstance(outcome, Decision):
             self.apply(outcome.events)
         return outcome
 
-    def apply(self, events: list[ev.AnyEvent]) -> None:
-        """Apply events; the cluster must be sound afterwards."""
-        assert events
-        apply_all(self.cluster, events)
-        assert check(self.cluster) == []
-
     def start(self) -> None:
         """Plan and start the job."""
-        plan = Planner()(snapshot(self.cluster, self.now_us), policy(self.conf))
-        self.apply(dispatch_het(self.cluster, plan.starts, self.now_us))
+        self.run_pass()
 
     def follow(self, *, whole: bool = False) -> list[ev.AnyEvent]:
         """Let the ends of components do their work; nothing is left to do after that."""
@@ -77,7 +63,7 @@ class Room:
     def cancel(self, name: str) -> None:
         """Run scancel as root."""
         request = CancelJobs(request_id=bytes(16), filter=JobFilter(jobs=[name]))
-        outcome = cancel_jobs(self.cluster, request, Context(self.conf, self.now_us, ROOT))
+        outcome = cancel_jobs(self.cluster, request, self.context(ROOT))
         assert isinstance(outcome, Decision) and not outcome.reply.errors
         self.apply(list(outcome.events))
 
@@ -112,7 +98,7 @@ def test_ids_follow_one_another_and_the_answer_names_the_leader() -> None:
 def test_one_component_refused_refuses_all() -> None:
     room = Room()
     before = len(room.cluster.jobs)
-    outcome = room.submit(JobRequest(), JobRequest(partition="nowhere"))
+    outcome = room.submit_parts(JobRequest(), JobRequest(partition="nowhere"))
     assert isinstance(outcome, Reject)
     assert outcome.code == Errno.ESLURM_INVALID_PARTITION_NAME
     assert len(room.cluster.jobs) == before
@@ -126,16 +112,16 @@ def test_one_component_refused_refuses_all() -> None:
     ],
 )
 def test_arrays_and_different_reservations_are_refused(other: JobRequest, code: int) -> None:
-    outcome = Room().submit(JobRequest(), other)
+    outcome = Room().submit_parts(JobRequest(), other)
     assert isinstance(outcome, Reject) and outcome.code == code
 
 
 def test_submission_counts_all_components_against_limits() -> None:
     """MaxJobCount leaves room for two: a job of three waits outside."""
     room = Room(more="MaxJobCount=5")
-    refused = room.submit(JobRequest(), JobRequest(), JobRequest())
+    refused = room.submit_parts(JobRequest(), JobRequest(), JobRequest())
     assert isinstance(refused, Reject) and refused.code == 11
-    assert isinstance(room.submit(JobRequest(), JobRequest()), Decision)
+    assert isinstance(room.submit_parts(JobRequest(), JobRequest()), Decision)
 
 
 def test_hold_and_begin_of_one_component_are_the_jobs() -> None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.context import Caller, Decision
 from pyslurm_ng.ctld.rules.orders.top import top_jobs
-from pyslurm_ng.model.apply import apply_all
-from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.query_messages import JobsChanged, TopJobs
-from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.model.clusters import START_US, submit
+from tests.world.site import Site
 
 OWNER = Caller(uid=1001, gid=1001, user_name="user1001")
 OTHER = Caller(uid=1002, gid=1002, user_name="user1002")
@@ -21,12 +20,11 @@ OPEN = "SchedulerParameters=enable_user_top\n"
 WEIGHTS = "PriorityType=priority/multifactor\nPriorityWeightAge=1000\nPriorityWeightJobSize=5000\n"
 
 
-class Queue:
+class Queue(Site):
     """Five waiting jobs of one user, the first and widest of highest priority, and one other's."""
 
     def __init__(self, more: str = OPEN) -> None:
-        self.conf = conf_of(FOUR_NODES + WEIGHTS + more)
-        self.cluster: Cluster = cluster_of(self.conf)
+        super().__init__(WEIGHTS + more)
         for nodes in (4, 3, 2, 2, 1):
             submit(self.cluster, JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=nodes))
         submit(self.cluster, JobRequest(nodes_min=4, nodes_max=4, ntasks=4), uid=1002)
@@ -34,10 +32,10 @@ class Queue:
     def top(self, *job_ids: int, who: Caller = OWNER) -> list[tuple[str, int, str]]:
         """Ask for these to be first; return what was refused."""
         request = TopJobs(bytes(16), [str(job_id) for job_id in job_ids])
-        outcome = top_jobs(self.cluster, request, Context(self.conf, START_US, who))
+        outcome = top_jobs(self.cluster, request, self.context(who))
         assert isinstance(outcome, Decision)
         assert isinstance(outcome.reply, JobsChanged)
-        apply_all(self.cluster, list(outcome.events))
+        self.apply(outcome.events)
         return outcome.reply.errors
 
     def priorities(self) -> dict[int, int]:

@@ -14,8 +14,8 @@ from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.table import bounds
-from tests.operations import lines_run
 from tests.world.callers import ALICE
+from tests.world.operations import lines_run
 from tests.world.site import Site
 
 PIECES = [
