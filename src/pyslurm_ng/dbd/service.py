@@ -150,7 +150,7 @@ class Service:
             finally:
                 self._counts.count(call, begun)
 
-        self._writer.put(call, timed)
+        self._writer.put(call, self._lane(call), timed)
 
     def _post(self, function: Callable[..., Any], *arguments: Any) -> None:
         if not self._loop.is_closed():
@@ -265,14 +265,18 @@ class Service:
         self._submit(call, steps, begun)
 
     def _submit(self, call: Call, steps: Callable[[Query], Iterator[bool]], begun: int) -> None:
-        uid = call.peer.uid
-        is_first = call.peer.role != "user" or self._is_service(uid) or uid in self._operators
         self._readers.submit(
             call,
-            PRIVILEGED if is_first else uid,
+            self._lane(call),
             lambda asked: self._answering(call, steps(asked)),
             lambda: self._counts.count(call, begun),
         )
+
+    def _lane(self, call: Call) -> int:
+        """Return whose turn a call takes: its user's, or that of administrators and daemons."""
+        uid = call.peer.uid
+        is_first = call.peer.role != "user" or self._is_service(uid) or uid in self._operators
+        return PRIVILEGED if is_first else uid
 
     def _answering(self, call: Call, steps: Iterator[bool]) -> Iterator[bool]:
         """Take the steps of a query; if an error stops it, answer with the error."""

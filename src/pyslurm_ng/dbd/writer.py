@@ -1,9 +1,14 @@
-"""The one thread that writes to the database, request by request."""
+"""The one thread that writes to the database, request by request, in fair turns.
+
+One lane is one uid, and each has one request in its turn, so a user whose changes are refused one
+after another delays the changes of others by one. Administrators and daemons share a lane that goes
+first: the journals of controllers come with it.
+"""
 
 from __future__ import annotations
 
-import queue
 import threading
+from collections import deque
 from collections.abc import Callable
 
 import msgspec
@@ -15,9 +20,11 @@ from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import error_text
 from pyslurm_ng.dbd.ingest.batches import GapError
 from pyslurm_ng.dbd.ingest.frames import NewerRecordError
+from pyslurm_ng.wire.lanes import Lanes
+from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
-WRITE_QUEUE = 1024
+WAITING_PER_LANE = 256
 
 Work = Callable[[], msgspec.Struct]
 
@@ -41,33 +48,48 @@ class Writer:
         self._post = post
         self._bug = bug
         self._faults = faults
-        self._writes: queue.Queue[tuple[Call, Work] | None] = queue.Queue(WRITE_QUEUE)
+        self._changed = threading.Condition()
+        self._first: deque[tuple[Call, Work]] = deque()
+        self._others: Lanes[tuple[Call, Work]] = Lanes()
+        self._is_stopping = False
         self._thread = threading.Thread(target=self._write_all, name="writer", daemon=True)
         self._thread.start()
 
-    def put(self, call: Call, work: Work) -> None:
-        """Let a call wait for its turn; a full queue refuses it."""
-        try:
-            self._writes.put_nowait((call, work))
-        except queue.Full:
-            call.error(int(Errno.ESLURM_DB_CONNECTION), "slurmdbd is busy, try again")
+    def put(self, call: Call, lane: int, work: Work) -> None:
+        """Let a call wait for its turn; a lane with too many is told to come back."""
+        with self._changed:
+            waiting = len(self._first) if lane == PRIVILEGED else self._others.waiting(lane)
+            if waiting >= WAITING_PER_LANE:
+                text = f"{waiting} changes of this user wait; ask again later"
+                call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
+                return
+            if lane == PRIVILEGED:
+                self._first.append((call, work))
+            else:
+                self._others.push(lane, (call, work))
+            self._changed.notify()
 
     def close(self) -> None:
         """Finish the current write and drop the rest."""
-        while True:
-            try:
-                self._writes.get_nowait()
-            except queue.Empty:
-                break
-        self._writes.put(None)
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
         self._thread.join(15)
+
+    def _next(self) -> tuple[Call, Work] | None:
+        """Wait for the next call in turn; None to stop."""
+        with self._changed:
+            while not self._is_stopping:
+                if self._first:
+                    return self._first.popleft()
+                if self._others:
+                    return self._others.pop()[1]
+                self._changed.wait()
+        return None
 
     def _write_all(self) -> None:
         """Work until told to stop; in the thread."""
-        while True:
-            item = self._writes.get()
-            if item is None:
-                return
+        while (item := self._next()) is not None:
             call, work = item
             try:
                 answer = work()
