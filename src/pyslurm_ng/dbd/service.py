@@ -12,7 +12,7 @@ import pwd
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,7 +150,7 @@ class Service:
             finally:
                 self._counts.count(call, begun)
 
-        self._writer.put(call, self._lane(call), timed)
+        self._writer.put(call, _lane(call, self._operators), timed)
 
     def _post(self, function: Callable[..., Any], *arguments: Any) -> None:
         if not self._loop.is_closed():
@@ -267,16 +267,10 @@ class Service:
     def _submit(self, call: Call, steps: Callable[[Query], Iterator[bool]], begun: int) -> None:
         self._readers.submit(
             call,
-            self._lane(call),
+            _lane(call, self._operators),
             lambda asked: self._answering(call, steps(asked)),
             lambda: self._counts.count(call, begun),
         )
-
-    def _lane(self, call: Call) -> int:
-        """Return whose turn a call takes: its user's, or that of administrators and daemons."""
-        uid = call.peer.uid
-        is_first = call.peer.role != "user" or self._is_service(uid) or uid in self._operators
-        return PRIVILEGED if is_first else uid
 
     def _answering(self, call: Call, steps: Iterator[bool]) -> Iterator[bool]:
         """Take the steps of a query; if an error stops it, answer with the error."""
@@ -360,6 +354,12 @@ class Service:
             counts.clear()
             self.faults.reset()
         return answer
+
+
+def _lane(call: Call, operators: Container[int]) -> int:
+    """Return whose turn a call takes: its user's, or that of administrators and daemons."""
+    peer = call.peer
+    return PRIVILEGED if peer.role != "user" or peer.uid in operators else peer.uid
 
 
 _names: dict[int, tuple[float, str]] = {}
