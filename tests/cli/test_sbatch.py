@@ -324,6 +324,10 @@ def test_export_decides_which_variables_travel(shell: Shell) -> None:
     none = entries(shell, "--export=NONE", **have)
     assert "A" not in none and none["SLURM_EXPORT_ENV"] == "NONE"
     assert none["SLURM_GET_USER_ENV"] == "1" and none["SLURM_TIME_FORMAT"] == "x"
+    nil = entries(shell, "--export=NIL", SPANK_X="3", **have)
+    assert "A" not in nil and nil["SLURM_EXPORT_ENV"] == "NIL"
+    assert (nil["SPANK_X"], nil["SLURM_TIME_FORMAT"]) == ("3", "x")
+    assert "SLURM_GET_USER_ENV" not in nil, "NIL does not load the login environment"
     some = entries(shell, "--export=A,C=x'1,2'", **have)
     assert (some["A"], some["C"]) == ("1", "x1,2") and "B" not in some
     both = entries(shell, "--export=ALL,B=9", **have)

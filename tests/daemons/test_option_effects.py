@@ -38,6 +38,12 @@ TASKS = {
         "A=1 B=2 srun -n1 --export=ALL,B=3 sh -c 'echo $A$B'",
         ["1", ".", "13"],
     ),
+    "export NIL": (
+        "A=1 SPANK_A=2 sbatch -W -Q -o nil.out --export=NIL "
+        "--wrap \"/usr/bin/env; $(command -v srun) -n1 /usr/bin/env\"; "
+        "grep -cE '^(SPANK_A=2|SLURM_EXPORT_ENV=NIL)' nil.out; grep -cE '^(A|HOME|LANG)=' nil.out",
+        ["4", "0"],
+    ),
     "wait-for-children": (
         "srun -n1 sh -c '(sleep 1; echo late) & echo early'; "
         "srun -n1 --wait-for-children sh -c '(sleep 1; echo late) & echo early'",

@@ -45,7 +45,7 @@ def task_environment(
     found = {
         name: value
         for name, value in variables.items()
-        if mode == "ALL" or name in named or (mode != "NIL" and name.startswith(b"SLURM"))
+        if mode == "ALL" or name in named or name.startswith((b"SLURM", b"SPANK_"))
     }
     found.update(assigned)
     found.update(_own_variables(options, granted))

@@ -144,13 +144,11 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
             continue
         if name.startswith(b"SLURM") and is_of_outer_job(name.decode("utf-8", "replace")):
             continue
-        if mode == "NIL" and is_ours:
-            continue
         found[name] = value
     found.update(assigned)
     if export is not None:
         found[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
-        if export.upper() != "ALL":
+        if export.upper() not in ("ALL", "NIL"):
             options.flag(REQ_GET_USER_ENV)
         if mode in ("NONE", "NIL"):
             options.flag(REQ_EXPORT_NONE)
