@@ -163,6 +163,19 @@ def _is_daemon(entry: Path, cluster: LiveCluster, node: str) -> bool:
     return is_here and node.encode() in words and any(word.endswith(b"slurmd") for word in words)
 
 
+# Where -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", ["srun -l", "srun -l -m arbitrary", "salloc -Q srun -l"])
+def test_a_host_file_places_tasks(live_cluster: LiveCluster, work: Path, words: str) -> None:
+    """SLURM_HOSTFILE outside a job: the nodes are the file's, and each task runs where it says."""
+    names = live_cluster.out("sinfo", "-h", "-N", "-o", "%N").split()[:2]
+    (work / "hosts").write_text(f"{names[1]}\n{names[0]}\n{names[1]}\n")
+    show = f"SLURM_HOSTFILE=hosts {words} sh -c 'echo $SLURMD_NODENAME' | sort"
+    ran = live_cluster.run("bash", "-c", show, cwd=work)
+    assert ran.stdout.split("\n")[:3] == [f"0: {names[1]}", f"1: {names[0]}", f"2: {names[1]}"]
+
+
 # Asking ------------------------------------------------------------------------------------------
 
 

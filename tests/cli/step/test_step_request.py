@@ -137,12 +137,14 @@ def test_cpus_of_the_job_do_not_make_a_step_exact() -> None:
 
 
 def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SLURM_HOSTFILE with -m arbitrary."""
+    """SLURM_HOSTFILE, with -m arbitrary and without."""
     (tmp_path / "hosts").write_text("n2\nn1\nn2\n")
     monkeypatch.setenv("SLURM_HOSTFILE", str(tmp_path / "hosts"))
-    fields = fields_of("-m", "arbitrary", "-n", "3")
-    assert fields["task_nodes"] == ["n2", "n1", "n2"]
-    assert "nodes_min" not in fields
+    for words in (["-m", "arbitrary"], ["-m", "block"], []):
+        fields = fields_of(*words, "-n", "3")
+        assert fields["task_nodes"] == ["n2", "n1", "n2"]
+        assert "nodes_min" not in fields
+    assert "task_nodes" not in fields_of("-n", "3", "-w", "n1")
     with pytest.raises(OptionError):
         fields_of("-m", "arbitrary", "-n", "4")
 

@@ -219,16 +219,9 @@ def _check_enough(options: "Options", wanted: int) -> None:
 
 
 def _arbitrary(fields: "dict[str, Any]") -> None:
-    """Read the node of each task from SLURM_HOSTFILE or -w."""
-    path = os.environ.get("SLURM_HOSTFILE", "")
+    """Read the node of each task from -w, where the file of SLURM_HOSTFILE is by now."""
     names: list[str] = []
-    if path:
-        try:
-            with open(path) as stream:
-                names = stream.read().split()
-        except OSError as problem:
-            raise OptionError(f"SLURM_HOSTFILE {path}: {problem.strerror}", 1) from None
-    elif fields.get("node_list"):
+    if fields.get("node_list"):
         from pyslurm_ng.base.hostlist import expand
 
         names = expand(fields["node_list"])

@@ -18,6 +18,10 @@ def settle(said: OptionState) -> "list[str]":
     if said.command == "srun" and "parsable" in said.given:
         raise OptionError("--parsable requires --async", 1)
     _check_hint(said)
+    if "SLURM_HOSTFILE" in os.environ:
+        from pyslurm_ng.cli.submit.host_file import settle_host_file
+
+        settle_host_file(said)
     odd = _settle_nodes(said)
     _settle_gpus(said)
     _settle_tasks(said)
@@ -101,7 +105,7 @@ def _check_hosts(said: OptionState) -> None:
     layout = said.request.get("distribution", "").lower()
     if not layout.startswith("arbitrary") or _is_step(said):
         return
-    if not said.request.get("node_list") and not os.environ.get("SLURM_HOSTFILE"):
+    if not said.request.get("node_list"):
         raise OptionError(ov.NO_HOSTS, 1)
 
 

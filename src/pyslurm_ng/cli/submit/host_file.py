@@ -1,0 +1,94 @@
+"""SLURM_HOSTFILE: the node of each task, for --distribution=arbitrary."""
+
+import os
+
+from pyslurm_ng.base.numbers import REQ_NTASKS_SET
+from pyslurm_ng.cli.option_words import OptionError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.submit.option_state import OptionState
+
+_NO_NAMES = "Failure getting NodeNames from hostfile"
+_MOST_BYTES = 1 << 24
+
+
+def settle_host_file(said: "OptionState") -> None:
+    """Take nodes and tasks from the file that SLURM_HOSTFILE names; --nodelist goes before it.
+
+    The file counts whatever --distribution says, in jobs and in steps.
+
+    Raises:
+        OptionError: the file cannot be read, or names too few nodes for the tasks.
+    """
+    path = os.environ.get("SLURM_HOSTFILE", "")
+    request = said.request
+    if not path or "nodelist" in said.given or "nodefile" in said.given:
+        return
+    names = _within(read_names(path), request.get("nodes_max", 0))
+    tasks = request.get("ntasks", 0) or len(names)
+    if tasks > len(names):
+        raise OptionError(f"Too few NodeNames in Slurm Hostfile\n{_NO_NAMES}", 1)
+    request["distribution"] = "arbitrary"
+    request["node_list"] = ",".join(names[:tasks])
+    request["ntasks"] = tasks
+    said.flag(REQ_NTASKS_SET)
+
+
+def read_names(path: str) -> "list[str]":
+    """Return the names in a file: a list on each line, `n1*3` for n1 three times, `#` a comment.
+
+    Raises:
+        OptionError: it cannot be read, names nothing, or a line is no list of nodes.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as stream:
+            lines = stream.read(_MOST_BYTES).split("\n")
+    except OSError as problem:
+        text = f"slurm_allocate_resources error opening file {path}, {problem.strerror}"
+        raise OptionError(f"{text}\n{_NO_NAMES}", 1) from None
+    names: list[str] = []
+    for number, line in enumerate(lines, 1):
+        words = line.partition("#")[0].strip()
+        found = _names(words)
+        if found is None or len(names) + len(found) > _most_names():
+            raise OptionError(f"Invalid hostfile {path} contents on line {number}\n{_NO_NAMES}", 1)
+        names += found
+    if not names:
+        raise OptionError(f"Hostlist is empty!\n{_NO_NAMES}", 1)
+    return names
+
+
+def _most_names() -> int:
+    from pyslurm_ng.base.hostlist import MAX_HOSTS
+
+    return MAX_HOSTS
+
+
+def _names(line: str) -> "list[str] | None":
+    """Return the names of a line, None for what is no list of nodes."""
+    from pyslurm_ng.base.hostlist import HostlistError, count, expand
+    from pyslurm_ng.base.units import whole_number
+
+    words, star, times_text = line.partition("*")
+    times = whole_number(times_text.strip()) if star else 1
+    if not line:
+        return []
+    if not times or len(words.split()) != 1 or not line.isascii():
+        return None
+    try:
+        if count(words) * times > _most_names():
+            return None
+        return expand(words.strip()) * times
+    except HostlistError:
+        return None
+
+
+def _within(names: "list[str]", most_nodes: int) -> "list[str]":
+    """Return the names up to the first of a node beyond so many; 0 is no limit."""
+    seen: set[str] = set()
+    for place, name in enumerate(names):
+        seen.add(name)
+        if 0 < most_nodes < len(seen):
+            return names[:place]
+    return names
