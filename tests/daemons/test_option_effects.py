@@ -40,7 +40,7 @@ TASKS = {
     ),
     "export NIL": (
         "A=1 SPANK_A=2 sbatch -W -Q -o nil.out --export=NIL "
-        "--wrap \"/usr/bin/env; $(command -v srun) -n1 /usr/bin/env\"; "
+        '--wrap "/usr/bin/env; $(command -v srun) -n1 /usr/bin/env"; '
         "grep -cE '^(SPANK_A=2|SLURM_EXPORT_ENV=NIL)' nil.out; grep -cE '^(A|HOME|LANG)=' nil.out",
         ["4", "0"],
     ),
