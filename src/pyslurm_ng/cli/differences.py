@@ -23,7 +23,7 @@ OPTIONS: dict[str, str] = {
     "mcs-label": "refused: MCSPlugin is none",
     "mpi": "none and list; others are refused",
     "no-trunc": "nothing is cut without it either",
-    "qos": "one QOS; a list is refused",
+    "qos": "of a list the one of highest priority that takes the job, chosen once",
     "requeue": "expedite is refused",
     "sib": _FEDERATION,
     "sibling": _FEDERATION,

@@ -450,6 +450,24 @@ def test_qos_has_to_exist_and_to_be_allowed() -> None:
     assert with_accounts().job(BOB, qos="high").qos == "high"
 
 
+def test_of_several_qos_the_highest_that_takes_the_job_counts() -> None:
+    """`-q normal,high`: by priority, not by place; those that refuse the job are passed over."""
+    room = with_accounts()
+    records = (
+        Qos(1, "normal", priority=5),
+        Qos(2, "high", priority=50, flags=("DenyOnLimit",), limits=Limits(max_wall_min=10)),
+        Qos(3, "urgent", priority=90),
+    )
+    apply_all(room.cluster, [ev.QosChanged(START_US, records)])
+    job = room.job(BOB, qos="normal,high", time_limit_min=10)
+    assert (job.qos, job.request.qos) == ("high", "high")
+    assert room.job(BOB, qos="high,normal", time_limit_min=11).qos == "normal"
+    assert room.job(BOB, qos="urgent,high,normal", time_limit_min=5).qos == "high"
+    assert room.refused(BOB, qos="urgent,urgent") == Errno.ESLURM_INVALID_QOS
+    for text in ("high,", ",high", "high,none", ","):
+        assert room.refused(BOB, qos=text) == Errno.ESLURM_INVALID_QOS
+
+
 @pytest.mark.parametrize(
     ("limits", "array", "most"),
     [

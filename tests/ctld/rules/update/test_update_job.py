@@ -26,6 +26,9 @@ def test_account_and_qos_go_back_to_the_users_own() -> None:
     job = scene.job(begin_us=scene.now_us + 10**9)
     update(scene, job, qos="late")
     assert (job.account, job.qos) == ("physics", "late")
+    assert refusals(scene, job, qos="late,none") == [Errno.ESLURM_INVALID_QOS]
+    update(scene, job, qos="normal,late")
+    assert job.qos in ("normal", "late"), "the one of highest priority"
     update(scene, job, qos="", account="")
     assert (job.account, job.assoc_id, job.qos) == ("physics", 3, "normal")
 

@@ -84,8 +84,6 @@ def _with_qos(
     enforce: frozenset[str],
 ) -> Standing | Reject:
     name = request.qos or default_qos(cluster, assoc)
-    if "," in name:
-        return Reject(Errno.ESLURM_INVALID_QOS, f"--qos={name}: a list is not supported yet")
     record = cluster.qos.get(name)
     if record is None and name and (cluster.qos or "qos" in enforce):
         return Reject(Errno.ESLURM_INVALID_QOS)
@@ -96,6 +94,15 @@ def _with_qos(
     if record is not None and "RequiresReservation" in record.flags and not request.reservation:
         return Reject(Errno.ESLURM_INVALID_QOS)
     return Standing(account, name, assoc, record)
+
+
+def qos_choices(cluster: Cluster, text: str) -> list[str] | Reject:
+    """Return the names of a list of QOS, the one of highest priority first; refuse unknown ones."""
+    names = list(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in cluster.qos:
+            return Reject(Errno.ESLURM_INVALID_QOS)
+    return sorted(names, key=lambda name: -cluster.qos[name].priority)
 
 
 def default_qos(cluster: Cluster, assoc: Association | None) -> str:

@@ -32,7 +32,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission import limits, plugins
-from pyslurm_ng.ctld.rules.submission.account import Standing, standing_of
+from pyslurm_ng.ctld.rules.submission.account import Standing, qos_choices, standing_of
 from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.submission.license_names import full_names
@@ -197,7 +197,28 @@ def check(
 
     Args:
         components: how many the heterogeneous job has that this is one of: limits count them all.
+
+    Of several QOS the one of highest priority counts that takes the job as it is.
     """
+    if "," not in request.qos:
+        return _check(cluster, request, context, components)
+    choices = qos_choices(cluster, request.qos)
+    if isinstance(choices, Reject):
+        return choices
+    first: Reject | None = None
+    for qos in choices:
+        of_one = msgspec.structs.replace(request, qos=qos)
+        found = _check(cluster, of_one, context, components)
+        if isinstance(found, Accepted):
+            return found
+        first = first or found
+    return first or Reject(Errno.ESLURM_INVALID_QOS)
+
+
+def _check(
+    cluster: Cluster, request: JobRequest, context: Context, components: int
+) -> Accepted | Reject:
+    """Check a request that names one QOS or none."""
     caller, conf = context.caller, context.conf
     if not caller.user_name:
         return Reject(Errno.ESLURM_USER_ID_MISSING)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pyslurm_ng.base import hostlist, units
-from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
-from pyslurm_ng.ctld.rules.submission.account import default_qos
+from pyslurm_ng.ctld.rules.submission.account import default_qos, qos_choices
 from pyslurm_ng.ctld.rules.submission.license_names import full_names
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
@@ -46,6 +46,12 @@ def qos(change: Change, value: str) -> int:
     assert isinstance(assoc_id, int)
     assoc = change.cluster.assocs.get(assoc_id)
     name = value or default_qos(change.cluster, assoc)
+    if "," in name:
+        choices = qos_choices(change.cluster, name)
+        if isinstance(choices, Reject):
+            return choices.code
+        allowed = assoc.qos if assoc is not None else ()
+        name = next((one for one in choices if not allowed or one in allowed), choices[0])
     if name not in change.cluster.qos and (name or change.cluster.qos):
         return Errno.ESLURM_INVALID_QOS
     if assoc is not None and assoc.qos and name not in assoc.qos:
