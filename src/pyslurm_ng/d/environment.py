@@ -12,7 +12,15 @@ from dataclasses import dataclass
 import msgspec
 
 from pyslurm_ng.base.hostlist import fold, fold_numbers
-from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NTASKS_SET, REQ_OVERCOMMIT, SECOND_US
+from pyslurm_ng.base.numbers import (
+    NO_VAL,
+    REQ_EXPORT_NONE,
+    REQ_GET_USER_ENV,
+    REQ_MEM_SET,
+    REQ_NTASKS_SET,
+    REQ_OVERCOMMIT,
+    SECOND_US,
+)
 from pyslurm_ng.base.plain_text import program_variables
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
@@ -554,6 +562,16 @@ def hook_environment(
     variables |= _array(credential)
     variables |= gpu_variables(gpus, is_step=False)
     return program_variables(variables)
+
+
+def wants_login(flags: int, sent: dict[str, str]) -> bool:
+    """Return whether a job is to have the variables of a login.
+
+    With --export=NIL, which is REQ_EXPORT_NONE alone, its variables are Slurm's and no others.
+    """
+    if flags & REQ_GET_USER_ENV:
+        return True
+    return "HOME" not in sent and not flags & REQ_EXPORT_NONE
 
 
 def login_variables(user_name: str, home: str, shell: str) -> dict[str, str]:

@@ -15,13 +15,7 @@ from typing import TYPE_CHECKING, get_args
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
-from pyslurm_ng.base.numbers import (
-    NO_VAL,
-    REQ_EXPORT_NONE,
-    REQ_GET_USER_ENV,
-    REQ_OPEN_APPEND,
-    REQ_OPEN_TRUNCATE,
-)
+from pyslurm_ng.base.numbers import NO_VAL, REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d import environment, task_binding
@@ -296,9 +290,7 @@ def batch_spec(
     request = credential.request
     sent = environment.parse_environment(order.environment)
     login: dict[str, str] = {}
-    # With --export=NIL the script's variables are Slurm's alone: it sets what it needs itself.
-    is_bare = request.flags & REQ_EXPORT_NONE and not request.flags & REQ_GET_USER_ENV
-    if request.flags & REQ_GET_USER_ENV or ("HOME" not in sent and not is_bare):
+    if environment.wants_login(request.flags, sent):
         login = environment.login_variables(credential.user_name, account.home, account.shell)
     place = place_of(setup, credential)
     variables = environment.batch_environment(
