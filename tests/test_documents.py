@@ -109,32 +109,33 @@ PLAIN = frozenset(
     """
     accepted account accounting accounts actions admin administration admissions adoption allocation
     allocations appliers apply array assoc associations auth backfill background base batches bind
-    binding bodies broadcast by calendar calls cancel cgroup change channel chaos check checkpointer
-    checks choosing clear cli client clients clock clocks cluster clusters columns command common
-    comparison complete completion conf configuration configure connection context contract control
-    controller controllers core cores count counts creation credentials ctld daemon daemons database
-    dates dbd dependency depth device devices diag diagnostics differences directives disk dump
-    duties early easy edges elastic end endpoint ends environment error errors estimates events
-    exact explain explained explainer extra failed failures faulty features field fields file files
-    filter first follow free freed gpu gpus gres groups health held help history holding host
-    hostlist identities identity ids index ingest init initial input inside io job jobs json kept
-    kernel key keys launch launcher launches layout lengths license licenses limit limits lines link
-    list listening listing lists local lock log long lookups loop loss lost mail mailer main memory
-    messages mgr migrations model modes msgpack multi munge named names neighbour neighbours net
-    network node nodes notes notices now number numbers nvml of on open option options order orders
-    orphaned other outbox output overlap overlapping owner pace page partition parts patterns
-    permission plain plugins poll ports preempt preemption preparation priority problem problems
-    process prog program programs promised purposes qos queries query queue quick ranges rate
-    readers reason reasons receiver recorded records recover recovery registration registry relative
-    replay replayed replies reports request requeue reservation reservations reserved reset resize
-    resized resources result roles room routes run runner running runs sacct sacctmgr salloc sbatch
-    sbcast scancel sched scheduler scheduling schema scontrol scripts sdiag search searching select
-    selection sender sensors server service session settings setup shared sharing show signal
-    signals silence sim sinfo size sizes slurm slurmd slurmdbd spank spec spreading sprio squeue
-    srun sstat start started starting starts state states step stepd steps store stream streams
-    strict submission submit sums table tables task tasks terminal text texts timekeeper timers
-    times toml topology trace transfers tree tres turns up update updates usage user users values
-    verbs view views wait walk watch whole will words workload world write yaml
+    binding bodies broadcast broken by calendar calls cancel cgroup change changes channel chaos
+    check checkpointer checks choosing clear cli client clients clock clocks cluster clusters
+    columns command common comparison complete completion conf configuration configure connection
+    context contract control controller controllers core cores count counts creation credentials
+    ctld daemon daemons database dates dbd dependency depth device devices diag diagnostics
+    differences directives disk dump duties early easy edges elastic end endpoint ends environment
+    error errors estimates events exact explain explained explainer extra failed failures faulty
+    features field fields file files filter first follow free freed gpu gpus gres groups health held
+    help history holders holding host hostlist identities identity ids index ingest init initial
+    input inside io job jobs json kept kernel key keys kinds launch launcher launches layout lengths
+    license licenses limit limits lines link list listening listing lists local lock log long
+    lookups loop loss lost mail mailer main memory messages mgr migrations model modes msgpack multi
+    munge named names neighbour neighbours net network node nodes notes notices now number numbers
+    nvml of on open option options order orders orphaned other outbox output overlap overlapping
+    owner pace page partition parts patterns permission plain plugins poll ports preempt preemption
+    preparation priority problem problems process prog program programs promised purposes qos
+    queries query queue quick ranges rate readers reason reasons receiver recorded records recover
+    recovery registration registry relative replay replayed replies reports request requeue
+    reservation reservations reserved reset resize resized resources result roles room routes run
+    runner running runs sacct sacctmgr salloc sbatch sbcast scancel sched scheduler scheduling
+    schema scontrol scripts sdiag search searching select selection sender sensors server service
+    session settings setup shared sharing show signal signals silence sim sinfo size sizes slurm
+    slurmd slurmdbd spank spec spreading sprio squeue srun sstat standing start started starting
+    starts state states step stepd steps store stream streams strict submission submit sums table
+    tables task tasks terminal text texts timekeeper timers times toml topology trace transfers tree
+    tres turns up update updates usage user users values verbs view views wait walk watch whole will
+    words workload world write yaml
     """.split()
 )
 

@@ -36,16 +36,12 @@ LARGE_CLASSES = {
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
     "d.stepd.supervisor.Step": (680, 50),
     "sched.backfill.walk.Walk": (440, 25),
-    "sched.limits.quotas.Quotas": (310, 25),
     "sched.preemption.preempt.Preempting": (605, 35),
-    "sched.timeline.node_timeline.Timeline": (355, 28),
-    "sched.timeline.uneven.Uneven": (305, 25),
     "sim.chaos.Chaos": (480, 37),
     "wire.endpoint.Endpoint": (455, 28),
 }
 LONG_FILES = {
     "d/stepd/supervisor.py": 755,
-    "sched/explain/explain.py": 605,
     "sched/preemption/preempt.py": 785,
 }
 

@@ -18,7 +18,8 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeFlag, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.explain.explain import Outlook, changes, outlook
+from pyslurm_ng.sched.explain.changes import changes
+from pyslurm_ng.sched.explain.explain import Outlook, outlook
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.measures import given
 from pyslurm_ng.sched.frame.plan import Wait

@@ -19,7 +19,8 @@ from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Dependency, Job, is_completi
 from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.demand.reason import minutes
-from pyslurm_ng.sched.explain.explain import Holder, Outlook
+from pyslurm_ng.sched.explain.explain import Outlook
+from pyslurm_ng.sched.explain.holders import Holder
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown
 

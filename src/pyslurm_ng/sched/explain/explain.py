@@ -11,27 +11,18 @@ from dataclasses import dataclass, field, replace
 
 from pyslurm_ng.base.numbers import (
     MINUTE_US,
-    NO_VAL,
-    REQ_CONTIGUOUS,
-    REQ_EXCLUSIVE,
-    REQ_EXCLUSIVE_MCS,
-    REQ_EXCLUSIVE_TOPO,
-    REQ_EXCLUSIVE_USER,
 )
-from pyslurm_ng.base.units import format_minutes_short, whole_number
-from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.kept_request import changed_request
-from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.obstacle import never_together, unplaceable
-from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.demand.reason import ARRAY_LIMIT, minutes
+from pyslurm_ng.sched.explain.changes import Change, changes
+from pyslurm_ng.sched.explain.holders import Holder, holder_of, holders, license_holders
 from pyslurm_ng.sched.explain.probe import OutOfTimeError, Probe, never_late, probe
-from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Running, Waiting
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Waiting
 from pyslurm_ng.sched.frame.plan import Places, Wait
 from pyslurm_ng.sched.frame.policy import Policy
-from pyslurm_ng.sched.frame.reserved import END, OUTSIDE, REST, closed_times, places
+from pyslurm_ng.sched.frame.reserved import places
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import least_ask
 from pyslurm_ng.sched.preemption import claims
@@ -42,27 +33,11 @@ from pyslurm_ng.sched.reservation.place_view import (
     too_late,
 )
 
-# Time limits to try, in minutes, besides parts of the job's own.
-_LIMITS_MIN = (10080, 4320, 2880, 1440, 720, 480, 240, 120, 60, 40, 30, 20, 15, 10, 5, 1)
-_MOST_LIMITS = 18
-_MOST_SINGLE = 16  # counts up to this many are tried one less at a time
 # A start that is nearer by less is not worth a word: the timeline's slots are a minute wide.
 _WORTH_US = MINUTE_US
 
 # A job that waits for one of these, and for nothing out of service, has its turn some time.
 _IN_TURN = (Reason.Priority, Reason.Resources)
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One thing changed about a job: what the user would type, and the job as it would be.
-
-    Changes of one `kind` go from mild to severe.
-    """
-
-    kind: str
-    text: str
-    job: Waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,25 +47,6 @@ class Sooner:
     text: str
     start_us: int
     victims: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Holder:
-    """What keeps nodes, or licences, that the job is to get.
-
-    `kind`: "job" runs there, "cleaning" is one that is over and whose nodes clean up, "planned" a
-    waiting job that goes first, "reservation" an advance reservation, "end" that of the job's own
-    one. `until_us` is NO_END_US for no end, 0 where nodes clean up.
-    """
-
-    kind: str
-    job_id: int
-    name: str
-    node_ids: tuple[int, ...]
-    cpus: int
-    from_us: int
-    until_us: int
-    licenses: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +190,7 @@ def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
     """Return what is known of a job for which others are leaving: it starts when they have left."""
     wanted = frozenset(alloc.node_id for alloc in claim.nodes)
     held = [
-        _of_running(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
+        holder_of(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
         for job in claims.leaving(snapshot, claim)
     ]
     return Outlook(
@@ -379,225 +335,9 @@ def _without_reservation(
     return [Sooner(text, max(found.start_us, snapshot.now_us))]
 
 
-# Who stands in the way ------------------------------------------------------------------------
-
-
-def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
-    """Return who keeps the nodes a job is to get, those that leave last first.
-
-    A job that finds no room at all is kept from any node that suits it.
-    """
-    wanted = frozenset(found.nodes) or _suitable(found.demand)
-    until_us = found.start_us
-    held = [*_running(snapshot, wanted, until_us), *_planned(snapshot, found, wanted)]
-    end_us = found.demand.end_us(max(found.start_us, snapshot.now_us))
-    for closed in closed_times(snapshot.reservations, OUTSIDE):
-        nodes = tuple(node_id for node_id in closed.node_ids if node_id in wanted)
-        is_end = closed.name.startswith(END)
-        if closed.name == REST or (is_end and closed.begin_us <= snapshot.now_us):
-            continue
-        if nodes and closed.begin_us < end_us and closed.end_us > snapshot.now_us:
-            kind = "end" if is_end else "reservation"
-            name = closed.name.removeprefix(END)
-            held.append(Holder(kind, 0, name, nodes, 0, closed.begin_us, closed.end_us))
-    place = snapshot.place
-    if place is not None and found.start_us >= NO_END_US > snapshot.until_us:
-        nodes = tuple(node_id for node_id in place.node_ids if node_id in wanted)
-        held.append(Holder("end", 0, place.name, nodes, 0, snapshot.until_us, NO_END_US))
-    if found.start_us >= NO_END_US:
-        # What ends makes no room for it, so that is not what holds it.
-        held = [item for item in held if item.until_us >= NO_END_US]
-    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
-
-
 def _lacking_licenses(tried: Sequence[Change], found: Probe, now_us: int) -> frozenset[str]:
     """Return the licences that a job waits for, if without them it would start now."""
     for change, start_us in zip(tried, found.others_us, strict=True):
         if change.kind == "licenses" and start_us is not None and start_us <= now_us:
             return frozenset(name for name, _ in found.demand.licenses)
     return frozenset()
-
-
-def license_holders(snapshot: Snapshot, found: Probe, names: frozenset[str]) -> list[Holder]:
-    """Return the jobs that have these licences before the job is to get them, those that end last
-    first."""
-
-    def of_these(counts: Iterable[tuple[str, int]]) -> str:
-        return ",".join(f"{name}:{count}" for name, count in counts if name in names)
-
-    until_us, now_us, held = found.start_us, snapshot.now_us, []
-    for job in snapshot.running:
-        licences = of_these(license_counts(job.licenses)) if job.licenses else ""
-        if licences and job.end_us <= until_us:
-            nodes = tuple(alloc.node_id for alloc in job.nodes)
-            held.append(replace(_of_running(job, nodes), licenses=licences))
-    starting = {start.job_id for start in found.plan.starts}
-    for job_id, demand in dict(reversed(found.before)).items():
-        licences = of_these(demand.licenses) if demand.licenses else ""
-        known_us = found.plan.expected_start_us.get(job_id, NO_END_US)
-        start_us = now_us if job_id in starting else known_us
-        if licences and now_us <= start_us < until_us:
-            end_us = demand.end_us(start_us)
-            held.append(Holder("planned", job_id, "", (), 0, start_us, end_us, licences))
-    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
-
-
-def _suitable(demand: Demand) -> frozenset[int]:
-    return frozenset(node_id for node_id, suits in enumerate(demand.mask) if suits)
-
-
-def _running(snapshot: Snapshot, wanted: frozenset[int], until_us: int) -> Iterator[Holder]:
-    for job in snapshot.running:
-        if job.end_us <= until_us or until_us >= NO_END_US:
-            nodes = tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted)
-            if nodes:
-                yield _of_running(job, nodes)
-
-
-def _of_running(job: Running, nodes: tuple[int, ...]) -> Holder:
-    kind = "job" if job.end_us else "cleaning"
-    cpus = sum(alloc.cpus for alloc in job.nodes if alloc.node_id in nodes)
-    return Holder(kind, job.job_id, "", nodes, cpus, 0, job.end_us)
-
-
-def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterator[Holder]:
-    """Yield the jobs ahead that are to use the same nodes before."""
-    plan, now_us = found.plan, snapshot.now_us
-    demands = dict(reversed(found.before))
-    for start in plan.starts:
-        nodes = tuple(alloc.node_id for alloc in start.nodes if alloc.node_id in wanted)
-        if nodes and start.job_id in demands:
-            end_us = demands[start.job_id].end_us(now_us)
-            cpus = sum(alloc.cpus for alloc in start.nodes if alloc.node_id in wanted)
-            yield Holder("planned", start.job_id, "", nodes, cpus, now_us, end_us)
-    for job_id, demand in demands.items():
-        start_us = plan.expected_start_us.get(job_id, NO_END_US)
-        if job_id not in plan.planned_nodes or not now_us <= start_us < found.start_us:
-            continue
-        nodes = tuple(node_id for node_id in plan.planned_nodes[job_id] if node_id in wanted)
-        if nodes:
-            end_us = demand.end_us(start_us)
-            yield Holder("planned", job_id, "", nodes, 0, start_us, end_us)
-
-
-# What could be changed ------------------------------------------------------------------------
-
-
-def changes(
-    job: Waiting, snapshot: Snapshot, partitions: Sequence[str], qos: Sequence[str] = ()
-) -> Iterator[Change]:
-    """Yield what a user could ask for instead, each kind from mild to severe."""
-    yield from _limits(job, snapshot)
-    yield from _sizes(job)
-    yield from _amounts(job)
-    yield from _conditions(job)
-    for name in partitions:
-        if name not in job.partitions and name in snapshot.partitions:
-            yield Change("partition", f"--partition={name}", replace(job, partitions=(name,)))
-    for name in qos:
-        if name != job.qos:
-            yield Change("qos", f"--qos={name}", replace(job, qos=name))
-
-
-def _limits(job: Waiting, snapshot: Snapshot) -> Iterator[Change]:
-    own_min = job.time_limit_min
-    if own_min == NO_VAL:
-        known = [
-            snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions
-        ]
-        own_min = min((item.default_time_min for item in known), default=NO_VAL)
-        if own_min >= NO_VAL:
-            own_min = min((item.max_time_min for item in known), default=NO_VAL)
-    parts = _less(own_min) if own_min < NO_VAL else []
-    shorter = {limit for limit in (*parts, *_LIMITS_MIN) if 0 < limit < own_min}
-    for limit in sorted(shorter, reverse=True)[:_MOST_LIMITS]:
-        yield Change(
-            "time", f"--time={format_minutes_short(limit)}", replace(job, time_limit_min=limit)
-        )
-
-
-def _sizes(job: Waiting) -> Iterator[Change]:
-    """Yield the same tasks on fewer nodes, and fewer tasks."""
-    request = job.request
-    nodes, tasks = request.nodes_min, request.ntasks
-    for fewer in _less(nodes):
-        if request.node_sizes or request.segment:
-            break
-        smaller = changed_request(request, nodes_min=fewer, nodes_max=fewer)
-        if tasks:
-            yield _changed("nodes", f"--nodes={fewer}", job, smaller)
-            part = max(1, tasks * fewer // nodes)
-            both = changed_request(smaller, ntasks=part)
-            yield _changed("size", f"--nodes={fewer} --ntasks={part}", job, both)
-        else:
-            yield _changed("size", f"--nodes={fewer}", job, smaller)
-    if nodes <= 1:
-        for fewer in _less(tasks):
-            text = f"--ntasks={fewer}"
-            yield _changed("size", text, job, changed_request(request, ntasks=fewer))
-    for fewer in _less(request.cpus_per_task):
-        text = f"--cpus-per-task={fewer}"
-        yield _changed("cpus", text, job, changed_request(request, cpus_per_task=fewer))
-
-
-def _amounts(job: Waiting) -> Iterator[Change]:
-    """Yield less memory and fewer GPUs."""
-    request = job.request
-    for name, option in (("mem_per_node_mib", "--mem"), ("mem_per_cpu_mib", "--mem-per-cpu")):
-        # Half or a quarter may do; a MiB is no advice.
-        for fewer in _less(getattr(request, name), parts=4)[:-1]:
-            yield _changed(
-                "memory", f"{option}={fewer}M", job, changed_request(request, **{name: fewer})
-            )
-    for name in ("gpus", "gpus_per_node", "gpus_per_task"):
-        asked = getattr(request, name)
-        kind, colon, count = asked.rpartition(":")
-        if not asked or "," in asked or whole_number(count) is None:
-            continue
-        for fewer in _less(int(count)):
-            value = f"{kind}{colon}{fewer}"
-            text = f"--{name.replace('_', '-')}={value}"
-            yield _changed("gpus", text, job, changed_request(request, **{name: value}))
-
-
-def _conditions(job: Waiting) -> Iterator[Change]:
-    """Yield the job without one of its conditions."""
-    request = job.request
-    for name, option in (
-        ("constraint", "--constraint"),
-        ("node_list", "--nodelist"),
-        ("exclude", "--exclude"),
-        ("licenses", "--licenses"),
-    ):
-        value = getattr(request, name)
-        if value:
-            text = f"without {option}={value}"
-            yield _changed(name, text, job, changed_request(request, **{name: ""}))
-    if job.switches:
-        text = f"without --switches={job.switches}"
-        yield Change("switches", text, replace(job, switches=0))
-    if request.segment:
-        text = f"without --segment={request.segment}"
-        yield _changed("segment", text, job, changed_request(request, segment=0))
-    for bits, option in (
-        (REQ_CONTIGUOUS, "--contiguous"),
-        (
-            REQ_EXCLUSIVE | REQ_EXCLUSIVE_USER | REQ_EXCLUSIVE_MCS | REQ_EXCLUSIVE_TOPO,
-            "--exclusive",
-        ),
-    ):
-        if request.flags & bits:
-            flags = request.flags & ~bits
-            yield _changed(option, f"without {option}", job, changed_request(request, flags=flags))
-
-
-def _less(count: int, parts: int = 8) -> list[int]:
-    """Return all but one, two ... of so many equal parts of a count, and one; all of a few."""
-    if count <= _MOST_SINGLE:
-        return list(range(count - 1, 0, -1))
-    found = {count * part // parts for part in range(1, parts)} | {1}
-    return sorted((fewer for fewer in found if 0 < fewer < count), reverse=True)
-
-
-def _changed(kind: str, text: str, job: Waiting, request: JobRequest) -> Change:
-    return Change(kind, text, replace(job, request=request))

@@ -1,0 +1,123 @@
+"""What keeps nodes and licences from a waiting job until it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from pyslurm_ng.model.license_server import license_counts
+from pyslurm_ng.sched.demand.demand import Demand
+from pyslurm_ng.sched.explain.probe import Probe
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Running
+from pyslurm_ng.sched.frame.reserved import END, OUTSIDE, REST, closed_times
+from pyslurm_ng.sched.frame.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """What keeps nodes, or licences, that the job is to get.
+
+    `kind`: "job" runs there, "cleaning" is one that is over and whose nodes clean up, "planned" a
+    waiting job that goes first, "reservation" an advance reservation, "end" that of the job's own
+    one. `until_us` is NO_END_US for no end, 0 where nodes clean up.
+    """
+
+    kind: str
+    job_id: int
+    name: str
+    node_ids: tuple[int, ...]
+    cpus: int
+    from_us: int
+    until_us: int
+    licenses: str = ""
+
+
+def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
+    """Return who keeps the nodes a job is to get, those that leave last first.
+
+    A job that finds no room at all is kept from any node that suits it.
+    """
+    wanted = frozenset(found.nodes) or _suitable(found.demand)
+    until_us = found.start_us
+    held = [*_running(snapshot, wanted, until_us), *_planned(snapshot, found, wanted)]
+    end_us = found.demand.end_us(max(found.start_us, snapshot.now_us))
+    for closed in closed_times(snapshot.reservations, OUTSIDE):
+        nodes = tuple(node_id for node_id in closed.node_ids if node_id in wanted)
+        is_end = closed.name.startswith(END)
+        if closed.name == REST or (is_end and closed.begin_us <= snapshot.now_us):
+            continue
+        if nodes and closed.begin_us < end_us and closed.end_us > snapshot.now_us:
+            kind = "end" if is_end else "reservation"
+            name = closed.name.removeprefix(END)
+            held.append(Holder(kind, 0, name, nodes, 0, closed.begin_us, closed.end_us))
+    place = snapshot.place
+    if place is not None and found.start_us >= NO_END_US > snapshot.until_us:
+        nodes = tuple(node_id for node_id in place.node_ids if node_id in wanted)
+        held.append(Holder("end", 0, place.name, nodes, 0, snapshot.until_us, NO_END_US))
+    if found.start_us >= NO_END_US:
+        # What ends makes no room for it, so that is not what holds it.
+        held = [item for item in held if item.until_us >= NO_END_US]
+    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
+
+
+def license_holders(snapshot: Snapshot, found: Probe, names: frozenset[str]) -> list[Holder]:
+    """Return the jobs that have these licences before the job is to get them, those that end last
+    first."""
+
+    def of_these(counts: Iterable[tuple[str, int]]) -> str:
+        return ",".join(f"{name}:{count}" for name, count in counts if name in names)
+
+    until_us, now_us, held = found.start_us, snapshot.now_us, []
+    for job in snapshot.running:
+        licences = of_these(license_counts(job.licenses)) if job.licenses else ""
+        if licences and job.end_us <= until_us:
+            nodes = tuple(alloc.node_id for alloc in job.nodes)
+            held.append(replace(holder_of(job, nodes), licenses=licences))
+    starting = {start.job_id for start in found.plan.starts}
+    for job_id, demand in dict(reversed(found.before)).items():
+        licences = of_these(demand.licenses) if demand.licenses else ""
+        known_us = found.plan.expected_start_us.get(job_id, NO_END_US)
+        start_us = now_us if job_id in starting else known_us
+        if licences and now_us <= start_us < until_us:
+            end_us = demand.end_us(start_us)
+            held.append(Holder("planned", job_id, "", (), 0, start_us, end_us, licences))
+    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
+
+
+def _suitable(demand: Demand) -> frozenset[int]:
+    return frozenset(node_id for node_id, suits in enumerate(demand.mask) if suits)
+
+
+def _running(snapshot: Snapshot, wanted: frozenset[int], until_us: int) -> Iterator[Holder]:
+    for job in snapshot.running:
+        if job.end_us <= until_us or until_us >= NO_END_US:
+            nodes = tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted)
+            if nodes:
+                yield holder_of(job, nodes)
+
+
+def holder_of(job: Running, nodes: tuple[int, ...]) -> Holder:
+    """Return what an active job keeps of some nodes."""
+    kind = "job" if job.end_us else "cleaning"
+    cpus = sum(alloc.cpus for alloc in job.nodes if alloc.node_id in nodes)
+    return Holder(kind, job.job_id, "", nodes, cpus, 0, job.end_us)
+
+
+def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterator[Holder]:
+    """Yield the jobs ahead that are to use the same nodes before."""
+    plan, now_us = found.plan, snapshot.now_us
+    demands = dict(reversed(found.before))
+    for start in plan.starts:
+        nodes = tuple(alloc.node_id for alloc in start.nodes if alloc.node_id in wanted)
+        if nodes and start.job_id in demands:
+            end_us = demands[start.job_id].end_us(now_us)
+            cpus = sum(alloc.cpus for alloc in start.nodes if alloc.node_id in wanted)
+            yield Holder("planned", start.job_id, "", nodes, cpus, now_us, end_us)
+    for job_id, demand in demands.items():
+        start_us = plan.expected_start_us.get(job_id, NO_END_US)
+        if job_id not in plan.planned_nodes or not now_us <= start_us < found.start_us:
+            continue
+        nodes = tuple(node_id for node_id in plan.planned_nodes[job_id] if node_id in wanted)
+        if nodes:
+            end_us = demand.end_us(start_us)
+            yield Holder("planned", job_id, "", nodes, 0, start_us, end_us)
