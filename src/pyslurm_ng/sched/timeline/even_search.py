@@ -32,7 +32,7 @@ class EvenSearch:
         """Return the earliest start of one more job."""
         best_us, best_at = NEVER, -1
         lies_badly = False
-        kinds = self._timeline.kinds(demand)
+        kinds = self._timeline.kinds.of(demand)
         for at, (kind, variant) in enumerate(kinds):
             start_us, is_far_now = self._find_kind(demand, kind, variant)
             lies_badly = lies_badly or is_far_now
@@ -51,7 +51,7 @@ class EvenSearch:
     def find_from(self, demand: Demand, at_us: int) -> Finding:
         """Return the earliest start not before a moment."""
         best_us, best_at = NEVER, -1
-        kinds = self._timeline.kinds(demand)
+        kinds = self._timeline.kinds.of(demand)
         for at, (kind, variant) in enumerate(kinds):
             start_us = self._find_kind_from(demand, kind, variant, at_us)
             if start_us != NEVER and (best_us == NEVER or start_us < best_us):
@@ -132,7 +132,7 @@ class EvenSearch:
             return places
         if start_us != self._now_us or self._nearness.is_picky(demand):
             return places
-        kind = self._timeline.open_kind(demand, variant)
+        kind = self._timeline.kinds.open(demand, variant)
         if grid.find(kind) == start_us and self._choose_near(demand, kind, variant, start_us):
             return grid.found()
         return places

@@ -164,7 +164,7 @@ class NodePlan:
         if self._nearness.looks_inside and not self.keeps_places:
             # For the rest of a long queue counts have to do.
             self._nearness.looks_inside = False
-            self._timeline.count_minding()
+            self._timeline.kinds.count_minding()
         if demand.need.sharing == TOPO:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
@@ -224,7 +224,7 @@ class NodePlan:
 
     def learn(self, demand: Demand) -> None:
         """Have the grid look for jobs of a demand that waits by itself, if that is all it takes."""
-        kinds = self._timeline.kinds(demand)
+        kinds = self._timeline.kinds.of(demand)
         if (
             self._timeline.is_deep
             and self._is_endless

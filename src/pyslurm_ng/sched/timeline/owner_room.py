@@ -172,7 +172,7 @@ class OwnerRoom:
         if variant is None:
             return []
         grid, order, need = self._timeline.grid, self._hardware.order, demand.need
-        kind = self._timeline.open_kind(demand, variant)
+        kind = self._timeline.kinds.open(demand, variant)
         is_now = start_us == self._now_us
         if (grid.find(kind) if is_now else grid.find_from(kind, start_us)) != start_us:
             return []

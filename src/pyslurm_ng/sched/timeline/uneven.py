@@ -10,7 +10,6 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import replace
-from operator import ge
 from typing import NamedTuple
 
 from pyslurm_ng._select import NEVER, Grid
@@ -21,22 +20,17 @@ from pyslurm_ng.sched.cons_tres.choosers import (
     node_counts,
 )
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
-from pyslurm_ng.sched.cons_tres.free_node import empty_node
 from pyslurm_ng.sched.cons_tres.select import place_of
 from pyslurm_ng.sched.cons_tres.topology import choose_shares
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.request.sharing import TOPO
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
-from pyslurm_ng.sched.timeline.shapes import CPUS, Shares, Variant
+from pyslurm_ng.sched.timeline.shapes import Shares, Variant
+from pyslurm_ng.sched.timeline.task_kinds import ALL, Single, TaskKinds
 
 _MOST_NODES = 4096  # to try in an uneven placement
-_NO_MORE = 1 << 30
-_ALL = 1 << 40  # tasks: look at every node
 _MOST_LOOKS = 10_000_000  # at a node in a slot, for spreads beyond now
-
-# Kind of one task on a node, what the first and each further task takes, most tasks by node kind.
-Single = tuple[int, list[list[tuple[int, int]]], list[int]]
 
 
 def _to_spread(need: Need) -> int:
@@ -86,7 +80,7 @@ class Uneven:
         self._budget = _MOST_LOOKS
         self._before: tuple[set[int], dict[int, Hopes]] | None = None  # the trial
         self._grid: Grid | None = None
-        self._singles: dict[int, Single | None] = {}
+        self._kinds = TaskKinds(tables)
 
     def goes_first(self, demand: Demand) -> bool:
         """Return whether to look first at what each node can hold now.
@@ -99,7 +93,7 @@ class Uneven:
             return True
         if need.nodes_max > need.nodes_min and len(self._nearness.plain.groups) > 1:
             return True
-        kinds = self._timeline.kinds(demand)
+        kinds = self._timeline.kinds.of(demand)
         return bool(kinds) and kinds[0][1].nodes > max(1, need.nodes_min)
 
     def is_hopeless(self, demand: Demand) -> bool:
@@ -179,7 +173,7 @@ class Uneven:
         is_counted = not (need.is_exclusive or need.sharing or need.is_choosy or need.is_ranged)
         is_counted = is_counted and not self._looks_inside(need, slot)
         stops_early = is_counted and layout is None and need.nodes_min == 1 and not named
-        fits = self._capacity(demand, need, single, slot, need.tasks if stops_early else _ALL)
+        fits = self._capacity(demand, need, single, slot, need.tasks if stops_early else ALL)
         if named - {place for place, _ in fits}:
             return []
         if need.is_choosy or need.is_ranged:
@@ -201,7 +195,7 @@ class Uneven:
         return shares if total >= need.tasks and len(shares) >= need.nodes_min else []
 
     def _capacity(
-        self, demand: Demand, need: Need, single: Single, slot: int, enough: int = _ALL
+        self, demand: Demand, need: Need, single: Single, slot: int, enough: int = ALL
     ) -> Shares:
         """Return the nodes that can hold some tasks, with how many; see `Grid.capacity`."""
         kind, amounts, most = single
@@ -241,106 +235,11 @@ class Uneven:
         place, groups = place_of(need, picker), groups_tried(need, self._nearness.plain.groups)
         return choose_counted(picker, fits, need.tasks, counts, place, groups=groups) or []
 
-    # One task or GPU, and more on the same node -------------------------------------------------
-
     def _single(self, demand: Demand) -> Single | None:
-        """Return the kind of one task on a node and what each further task takes there.
-
-        None for jobs whose tasks cannot be spread unevenly. One task with each GPU for a job that
-        asks for GPUs in all.
-        """
+        """Return what one task and each further one takes; see `TaskKinds`."""
         if self._grid is not self._timeline.grid:
-            self._grid, self._singles, self._hopes = self._timeline.grid, {}, {}
-        if id(demand) not in self._singles:
-            of_gpus = bool(demand.need.gres_total)
-            found = self._add_gpu(demand) if of_gpus else self._add_single(demand)
-            self._singles[id(demand)] = found
-        return self._singles[id(demand)]
-
-    def _add_single(self, demand: Demand) -> Single | None:
-        need, hardware = demand.need, self._hardware
-        if (
-            (need.tasks <= need.nodes_min and not need.is_ranged)
-            or need.fixed_tasks_per_node
-            or need.shares_cpus
-            or need.gres_total
-            or need.has_parts
-        ):
-            return None
-        # Whole nodes hold what they hold: only where those alike never do, or where some are
-        # named that are smaller than others, is there more to find.
-        is_whole = bool(need.is_exclusive or need.sharing) and not need.required_nodes
-        if is_whole and self._could_be_even(demand):
-            return None
-        # Those required are chosen first in the end; others may be needed beside them.
-        need = replace(need, required_nodes=frozenset())
-        single = hardware.variant(demand, need, 1, 1)
-        if single is None:
-            return None
-        amounts = [
-            self._task_amounts(need, single, number) for number in range(len(hardware.kinds))
-        ]
-        most = [tasks_that_fit(need, empty_node(0, spec)) for spec in hardware.kinds]
-        return self._timeline.add_exact_kind(demand, single), amounts, most
-
-    def _could_be_even(self, demand: Demand) -> bool:
-        """Return whether equal shares of idle nodes would do."""
-        return any(
-            not variant.required or all(map(ge, variant.mask, variant.required))
-            for _, variant in self._timeline.kinds(demand)
-        )
-
-    def _task_amounts(self, need: Need, single: Variant, number: int) -> list[tuple[int, int]]:
-        """Return what the first and each further task takes of a node of a kind."""
-        more = self._hardware.node_amounts(need, number, 2)
-        firsts = zip(single.resources, single.amounts[number], strict=True)
-        if more is None:  # a node that holds one task at most gets no second one
-            return [(first, _NO_MORE) for _, first in firsts]
-        counts_cpus = self._hardware.counts_cpus(need)
-        found = []
-        for resource, first in firsts:
-            each = more.get(resource, 0) - first
-            if need.is_exclusive or (resource == CPUS and need.sharing):
-                each = max(0, each)  # the first task takes the node from all others
-            elif need.overcommit:
-                each = max(0, each)
-            elif resource in counts_cpus and each < need.cpus_per_task:
-                # Tasks share cores of several threads, or what a node gives at least.
-                first = each = need.cpus_per_task
-            found.append((first, each))
-        return found
-
-    def _add_gpu(self, demand: Demand) -> Single | None:
-        need, hardware = demand.need, self._hardware
-        if (
-            need.tasks > need.nodes_min
-            or need.fixed_tasks_per_node
-            or need.is_exclusive
-            or need.is_ranged
-            or need.is_choosy
-            or need.sharing
-            or need.required_nodes
-            or len(need.gres_total) > 1
-        ):
-            return None
-        ((name, kind, _),) = need.gres_total
-
-        def with_some(count: int) -> Need:
-            wanted = (*need.gres_per_node, (name, kind, count))
-            return replace(need, gres_per_node=wanted, gres_total=())
-
-        single = hardware.variant(demand, with_some(1), 1, 1)
-        if single is None:
-            return None
-        amounts = []
-        for number, row in enumerate(single.amounts):
-            more = hardware.node_amounts(with_some(2), number, 1)
-            steps = [_NO_MORE] * len(row)
-            if more is not None:
-                pairs = zip(single.resources, row, strict=True)
-                steps = [more.get(resource, 0) - amount for resource, amount in pairs]
-            amounts.append(list(zip(row, steps, strict=True)))
-        return self._timeline.add_exact_kind(demand, single), amounts, [_ALL] * len(amounts)
+            self._grid, self._hopes = self._timeline.grid, {}
+        return self._kinds.of(demand)
 
     def filled(
         self, demand: Demand, variant: Variant, found: Sequence[int], start_us: int
