@@ -2,13 +2,20 @@
 """What one ordinary user can do to another's squeue and sbatch by attacking the daemons.
 
 A child process becomes the attacker and does one thing without pause, while another user's squeue
-and sbatch are timed from start to exit. The limit is for the 99th percentile of squeue. A command
-that fails ends the benchmark; so does a job of the other user's that does not start and end. Needs
-root and a cluster with slurmdbd and a slurmd on this host.
+and sbatch are timed from start to exit, and the jobs from sbatch's start to their first line. The
+limit is for the 99th percentile of squeue. A command that fails ends the benchmark; so does an
+attack that ends by itself, or a job of the other user's that does not start and end. Needs root and
+a cluster with slurmdbd and a slurmd on this host.
+
+One row for each attack, or with --loop one row for all of them, one after another and all at once
+at the end, again and again for --rounds:
+
+    bench/hostile_load.py --loop --rounds 3 --seconds 10
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import glob
 import os
@@ -17,12 +24,15 @@ import signal
 import socket
 import struct
 import sys
+import tempfile
 import time
+import traceback
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from figures import Cluster, clusters, parser, show, spawn_seconds, wait_for
-from pyslurm_ng.base.numbers import REQ_HOLD
+from pyslurm_ng.base.numbers import MOST_IDS, REQ_HOLD, SHOW_DETAIL
 from pyslurm_ng.conf.quick import quick
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import table
@@ -30,14 +40,22 @@ from pyslurm_ng.wire.client import QUICK_KEYS
 from pyslurm_ng.wire.daemon_link import run_directory
 from pyslurm_ng.wire.dbd_messages import ListJobRecords
 from pyslurm_ng.wire.frame import pack_frame, pack_head
-from pyslurm_ng.wire.job_messages import SubmitJob
+from pyslurm_ng.wire.job_messages import SubmitJob, TestJob
 from pyslurm_ng.wire.messages import Ping
 from pyslurm_ng.wire.query_messages import (
     CancelJobs,
     HoldJobs,
     JobFilter,
     RequeueJobs,
+    ShowAssociations,
     ShowJobs,
+    ShowNodes,
+    ShowPartitions,
+    ShowPriorities,
+    ShowReservations,
+    ShowSteps,
+    ShowTopology,
+    TopJobs,
     UpdateJob,
 )
 from pyslurm_ng.wire.step_messages import CreateStep
@@ -223,7 +241,7 @@ def long_texts(at: Attack) -> list[Coroutine[Any, Any, None]]:
     return many(
         at,
         [
-            jobs_of(nodelist=names[:131_000].rpartition(",")[0]),
+            jobs_of(node_list=names[:131_000].rpartition(",")[0]),
             jobs_of(exclude="n[" + ",".join(map(str, range(1, 40_000, 2)))[:131_000] + "]"),
             jobs_of(dependency="afterany:" + ":".join(map(str, range(9_000, 17_000)))),
             jobs_of(dependency="afterany:" + ":".join(f"7{n}_[1-9]" for n in range(900))),
@@ -241,8 +259,8 @@ def long_texts(at: Attack) -> list[Coroutine[Any, Any, None]]:
 
 def many_names(at: Attack) -> list[Coroutine[Any, Any, None]]:
     """Requests that name as many jobs as they may."""
-    ids = [f"{n}_[0-99:2]" for n in range(1, 16_385)]
-    plain = [str(n) for n in range(1, 16_385)]
+    ids = [f"{n}_[0-99:2]" for n in range(1, MOST_IDS + 1)]
+    plain = [str(n) for n in range(1, MOST_IDS + 1)]
     return many(
         at,
         [
@@ -271,12 +289,52 @@ def arrays(at: Attack) -> list[Coroutine[Any, Any, None]]:
     )
 
 
+def changes_of_all(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Short requests that change as many jobs as there are, in ways that take long."""
+    plain = [str(n) for n in range(1, MOST_IDS + 1)]
+    mine = JobFilter(uids=[os.getuid()])
+    return many(
+        at,
+        [
+            *[jobs_of(name="mine") for _ in range(4)],
+            HoldJobs(MARK, name="mine"),
+            UpdateJob(MARK, {"numnodes": "1"}, plain),
+            UpdateJob(MARK, {"dependency": "afterany:1:2:3"}, name="mine"),
+            UpdateJob(MARK, {"comment": "c" * 2_000}, plain),
+            UpdateJob(MARK, {"partition": "normal", "features": ""}, plain),
+            TopJobs(MARK, plain),
+            CancelJobs(MARK, mine, 10),
+        ],
+    )
+
+
+def listings(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """All that squeue, scontrol, sprio and sinfo can ask, of all jobs and of each."""
+    plain = [str(n) for n in range(1, MOST_IDS + 1)]
+    asked: list[Any] = [
+        ShowJobs(flags=SHOW_DETAIL),
+        ShowJobs(JobFilter(jobs=plain), SHOW_DETAIL),
+        ShowJobs(JobFilter(all_states=True)),
+        ShowPriorities(),
+        ShowPartitions(with_nodes=True),
+        ShowNodes(flags=SHOW_DETAIL),
+        ShowAssociations(),
+        ShowSteps(),
+        ShowReservations(),
+        ShowTopology(),
+        TestJob(JobRequest(nodes_min=1)),
+    ]
+    fill = many(at, [jobs_of(array="0-999"), jobs_of(name="mine")])
+    return fill + [at.flood("slurmctld", one) for one in asked]
+
+
 def mixed(at: Attack) -> list[Coroutine[Any, Any, None]]:
     """All of it at once."""
     return [
         one
         for make in (half_bodies, connection_flood, squeue_flood, unread_answers, step_flood,
-                     large_steps, sacct_flood, long_texts, many_names, arrays)
+                     large_steps, sacct_flood, long_texts, many_names, changes_of_all,
+                     listings, arrays)
         for one in make(at)
     ]  # fmt: skip
 
@@ -297,7 +355,9 @@ ATTACKS: dict[str, Callable[[Attack], list[Coroutine[Any, Any, None]]]] = {
     "steps of 50,000 names": large_steps,
     "sacct flood, 20 connections": sacct_flood,
     "long texts": long_texts,
-    "16,384 names": many_names,
+    "as many names as allowed": many_names,
+    "changes of all jobs": changes_of_all,
+    "listings": listings,
     "arrays": arrays,
     "mixed": mixed,
 }
@@ -319,27 +379,65 @@ def begin(name: str, user: str, sockets: dict[str, str]) -> int:
     try:
         asyncio.run(run())
         signal.pause()
+    except BaseException:  # noqa: BLE001 - the benchmark is told by the exit status
+        traceback.print_exc()
     finally:
         os._exit(1)
+
+
+def end(child: int, name: str) -> None:
+    """End an attack; leave with an error if it had ended by itself."""
+    if os.waitpid(child, os.WNOHANG)[0]:
+        sys.exit(f"bench: error: the attack {name!r} ended by itself")
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
 
 
 # --- the other user -----------------------------------------------------------------------
 
 
-def timed(cluster: Cluster, user: str, seconds: float) -> dict[str, list[float]]:
-    """Return the seconds of each squeue and sbatch of the other user, in turn for so long."""
+class Took:
+    """Seconds of squeue and sbatch, and from sbatch's start to the job's."""
+
+    def __init__(self) -> None:
+        self.squeue: list[float] = []
+        self.sbatch: list[float] = []
+        self.starts: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self.squeue) + len(self.sbatch)
+
+
+def timed(cluster: Cluster, user: str, seconds: float, room: str, took: Took) -> None:
+    """Run squeue and sbatch of the other user in turn for so long; the jobs write into `room`."""
     person = pwd.getpwnam(user)
     start = ("setpriv", f"--reuid={user}", f"--regid={person.pw_gid}", "--clear-groups", "--")
-    commands = {
-        "squeue": cluster.argv("squeue"),
-        "sbatch": cluster.argv("sbatch", "-D", "/tmp", "-o", "/dev/null", "--wrap", "true"),
-    }
-    took: dict[str, list[float]] = {name: [] for name in commands}
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        for name, argv in commands.items():
-            took[name].append(spawn_seconds([*start, *argv], cluster.environment))
-    return took
+        argv = cluster.argv("squeue")
+        took.squeue.append(spawn_seconds([*start, *argv], cluster.environment))
+        # The job's file has in its name when sbatch began.
+        wrap = f"date +%s.%N > {room}/{time.time():.6f}"
+        argv = cluster.argv("sbatch", "-D", "/tmp", "-o", "/dev/null", "--wrap", wrap)
+        took.sbatch.append(spawn_seconds([*start, *argv], cluster.environment))
+
+
+def count_starts(cluster: Cluster, user: str, room: str, took: Took, after: str) -> None:
+    """Wait until the user's jobs have ended, and add up how long each took to start."""
+    wait_for(
+        lambda: not cluster.run("squeue", "-h", "-u", user).strip(), 60,
+        f"the end of {user}'s jobs after {after}",
+    )  # fmt: skip
+    names = os.listdir(room)
+    for name in names:
+        path = os.path.join(room, name)
+        took.starts.append(float(Path(path).read_text()) - float(name))
+        os.unlink(path)
+    if len(took.starts) != len(took.sbatch):
+        sys.exit(
+            f"bench: error: after {after} {len(took.starts)} of {len(took.sbatch)} jobs "
+            f"of {user} have started"
+        )
 
 
 def resident_mib(pid: int) -> float:
@@ -362,47 +460,60 @@ def share(values: list[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1e3
 
 
+def row_of(name: str, took: Took, mib: float) -> dict[str, object]:
+    """Return a line of the table."""
+    p99_ms = share(took.squeue, 0.99)
+    return {
+        "attack": name,
+        "commands": len(took),
+        "squeue_p50_ms": share(took.squeue, 0.5),
+        "squeue_p99_ms": p99_ms,
+        "squeue_max_ms": max(took.squeue) * 1e3,
+        "sbatch_p50_ms": share(took.sbatch, 0.5),
+        "sbatch_max_ms": max(took.sbatch) * 1e3,
+        "starts": len(took.starts),
+        "start_p50_ms": share(took.starts, 0.5),
+        "start_p99_ms": share(took.starts, 0.99),
+        "start_max_ms": max(took.starts) * 1e3,
+        "slurmctld_mib": mib,
+        "limit_ms": LIMIT_S * 1e3,
+        "ok": p99_ms <= LIMIT_S * 1e3,
+    }
+
+
 def main() -> None:
     parse = parser(__doc__ or "")
+    parse.formatter_class = argparse.RawDescriptionHelpFormatter
     parse.add_argument("--attacker", default="nobody")
     parse.add_argument("--user", default="games")
     parse.add_argument("--seconds", type=float, default=10.0, help="of each attack")
-    parse.add_argument("--only", help="attacks whose names contain this")
+    parse.add_argument("--only", default="", help="attacks whose names contain this")
+    parse.add_argument("--loop", action="store_true", help="one row for all attacks together")
+    parse.add_argument("--rounds", type=int, default=1, help="how often each attack is run")
     options = parse.parse_args()
     cluster = clusters(options)[0]
     sockets = daemon_sockets(cluster)
     controller = pid_behind(sockets["slurmctld"])
-    rows: list[dict[str, object]] = []
-    for name in ATTACKS:
-        if options.only and options.only not in name:
-            continue
-        child = begin(name, options.attacker, sockets)
-        try:
-            time.sleep(min(2.0, options.seconds / 4))
-            took = timed(cluster, options.user, options.seconds)
-            mib = resident_mib(controller)
-        finally:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        wait_for(
-            lambda: not cluster.run("squeue", "-h", "-u", options.user).strip(), 60,
-            f"the end of {options.user}'s jobs after {name}",
-        )  # fmt: skip
-        p99_ms = share(took["squeue"], 0.99)
-        rows.append(
-            {
-                "attack": name,
-                "commands": sum(map(len, took.values())),
-                "squeue_p50_ms": share(took["squeue"], 0.5),
-                "squeue_p99_ms": p99_ms,
-                "squeue_max_ms": max(took["squeue"]) * 1e3,
-                "sbatch_p50_ms": share(took["sbatch"], 0.5),
-                "sbatch_max_ms": max(took["sbatch"]) * 1e3,
-                "slurmctld_mib": mib,
-                "limit_ms": LIMIT_S * 1e3,
-                "ok": p99_ms <= LIMIT_S * 1e3,
-            }
-        )
+    names = [name for name in ATTACKS if options.only in name]
+    found: dict[str, Took] = {}
+    mib: dict[str, float] = {}
+    with tempfile.TemporaryDirectory() as room:
+        os.chmod(room, 0o711)
+        files = os.path.join(room, "starts")
+        os.mkdir(files)
+        os.chown(files, pwd.getpwnam(options.user).pw_uid, -1)
+        for name in names * options.rounds:
+            row = "all in a loop" if options.loop else name
+            took = found.setdefault(row, Took())
+            child = begin(name, options.attacker, sockets)
+            try:
+                time.sleep(min(2.0, options.seconds / 4))
+                timed(cluster, options.user, options.seconds, files, took)
+                mib[row] = max(mib.get(row, 0.0), resident_mib(controller))
+            finally:
+                end(child, name)
+            count_starts(cluster, options.user, files, took, name)
+    rows = [row_of(name, took, mib[name]) for name, took in found.items()]
     show(options, f"another user beside the attacks of one, {options.seconds:.0f} s each", rows)
 
 

@@ -131,6 +131,8 @@ def test_many_waiting_jobs_are_packed_anew_between_other_work(
         ALL,
         ShowJobs(filter=JobFilter(all_states=True), flags=2),
         ShowJobs(filter=JobFilter(states=[0], uids=[1001, 1002])),
+        ShowJobs(filter=JobFilter(jobs=["21", "27", "29", "27_3"]), flags=2),
+        ShowJobs(filter=JobFilter(jobs=[str(number) for number in range(1, 40)])),
     ],
 )
 def test_what_is_packed_in_advance_changes_no_answer(

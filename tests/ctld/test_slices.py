@@ -54,3 +54,24 @@ def test_a_bug_in_one_work_does_not_stop_the_others() -> None:
     while soon:
         soon.pop()()
     assert done == ["work"]
+
+
+def test_a_user_with_many_works_delays_another_by_a_slice_each_time() -> None:
+    """RELIABILITY 46: a hundred listings of one user were packed before another's squeue."""
+    soon: list[Callable[[], None]] = []
+    done: list[int] = []
+
+    def work(uid: int) -> Iterator[None]:
+        for _ in range(2):
+            done.append(uid)
+            yield
+
+    slices = Slices(soon.append)
+    for _ in range(100):
+        slices.run(work(1), 1)
+    soon.pop()()
+    slices.run(work(2), 2)
+    while soon:
+        soon.pop()()
+    assert done[:6].count(2) == 2
+    assert done.count(1) == 200

@@ -50,6 +50,12 @@ ATTACKS = (
     "step flood",
     "steps of",
     "sacct",
+    "long texts",
+    "as many names",
+    "changes",
+    "listings",
+    "arrays",
+    "mixed",
 )
 
 
@@ -59,6 +65,7 @@ def test_another_user_is_served_beside_an_attack(cluster: LiveCluster, attack: s
     pid = pid_of(cluster, "slurmctld")
     (row,) = attacked(cluster, 2.0, attack)
     assert int(str(row["commands"])) >= 2
+    assert int(str(row["starts"])) >= 1
     assert float(str(row["slurmctld_mib"])) < MOST_MIB
     assert pid_of(cluster, "slurmctld") == pid
     said = cluster.out("sdiag")

@@ -158,6 +158,9 @@ STEP_NO_KILL = 1 << 2
 STEP_PTY = 1 << 4
 STEP_MEM_ZERO = 1 << 5  # shares the job's memory
 
+# The jobs or steps that one request may name: about 20 ms of slurmctld's time.
+MOST_IDS = 1 << 12
+
 # Bits of a query.
 SHOW_ALL = 1 << 0  # hidden partitions and their jobs and nodes too
 SHOW_DETAIL = 1 << 1  # every field, not only those of the daily formats

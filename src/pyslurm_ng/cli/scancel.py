@@ -9,6 +9,7 @@ from pyslurm_ng.base.state_names import parse_job_state
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, split_list, uid_of
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
 from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.request_parts import change_all, show_all
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.wire.client import Client
-
-MOST_IDS = 1 << 12
-"""The most of one message; slurmctld serves others between two of them."""
 
 OPTIONS = (
     ("account", "A", REQUIRED),
@@ -175,16 +173,13 @@ def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
 def _asked(
     client: "Client", job_filter: "dict[str, Any]", signal: int, flags: int
 ) -> "dict[str, Any]":
-    """Ask to cancel all jobs, in parts if the list is very long."""
-    jobs = job_filter.get("jobs") or []
-    reply: dict[str, Any] = {"count": 0, "errors": [], "done": []}
-    for first in range(0, max(1, len(jobs)), MOST_IDS):
-        part = {**job_filter, "jobs": jobs[first : first + MOST_IDS]}
-        request = {"filter": part, "signal": signal, "flags": flags}
-        answer = client.change("CancelJobs", request, timeout_s=60.0)
-        for name in reply:
-            reply[name] += answer[name]
-    return reply
+    """Ask for all that is to be cancelled."""
+
+    def ask(jobs: "list[str]", place: "dict[str, int]") -> "dict[str, Any]":
+        request = {"filter": {**job_filter, "jobs": jobs}, "signal": signal, "flags": flags}
+        return client.change("CancelJobs", {**request, **place}, timeout_s=60.0)
+
+    return change_all(job_filter.get("jobs") or [], ask)
 
 
 def _failed(error: SlurmError, job_filter: "dict[str, Any]") -> int:
@@ -272,7 +267,7 @@ def _unfinished(client: "Client", job_filter: "dict[str, Any]") -> "list[tuple[A
     from pyslurm_ng.base.error_numbers import Errno
 
     try:
-        reply = client.call("ShowJobs", {"filter": {"states": [0, 1, 2], **job_filter}})
+        reply = show_all(client, "ShowJobs", {"filter": {"states": [0, 1, 2], **job_filter}})
     except SlurmError as error:
         if error.code != Errno.ESLURM_INVALID_JOB_ID:
             raise

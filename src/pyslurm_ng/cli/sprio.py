@@ -16,6 +16,7 @@ from pyslurm_ng.cli.command import (
 from pyslurm_ng.cli.listing.fmt import parse_short
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.request_parts import show_all
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -108,7 +109,7 @@ def main(argv: "list[str]") -> int:
             f"({conf['PriorityType']}).\nOnly 'priority/multifactor' is supported."
         )
     try:
-        reply = connect(conf).call("ShowPriorities", {"filter": _filter(given)})
+        reply = show_all(connect(conf), "ShowPriorities", {"filter": _filter(given)})
     except SlurmError as error:
         fail(f"slurm_load_jobs error: {error.text}" if "jobs" in given else error.text)
     return _print(given, reply)

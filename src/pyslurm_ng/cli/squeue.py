@@ -345,6 +345,14 @@ _SORT_FIELDS = {
 }
 
 
+def _listed(client: "Client", request: "dict[str, Any]") -> "dict[str, Any]":
+    if not request["filter"].get("jobs"):
+        return client.call("ShowJobs", request)
+    from pyslurm_ng.cli.request_parts import show_all
+
+    return show_all(client, "ShowJobs", request)
+
+
 def show_jobs(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
     """Ask for jobs and print them."""
     chosen = format_of(given)
@@ -359,7 +367,7 @@ def show_jobs(given: "dict[str, str]", client: "Client", job_filter: "dict[str, 
     flags = SHOW_ALL if "all" in given else 0
     if not BRIEF_FIELDS.issuperset(wanted):
         flags |= SHOW_DETAIL
-    reply = client.call("ShowJobs", {"filter": job_filter, "flags": flags})
+    reply = _listed(client, {"filter": job_filter, "flags": flags})
     table = Table(reply["fields"], reply["records"], list(wanted))
     if "array" in given:
         _expand_arrays(table)

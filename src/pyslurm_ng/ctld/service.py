@@ -223,11 +223,14 @@ class Service:
         if work is None:
             self._look(call, caller)
         else:
-            self._slices.run(self._pack_first(work, call, caller))
+            self._slices.run(self._pack_first(work, call, caller), caller.uid)
 
     def _pack_first(self, work: Iterator[None], call: Call, caller: Caller) -> Iterator[None]:
         try:
-            yield from work
+            for _ in work:
+                yield
+                if call.is_gone:
+                    return
             self._look(call, caller)
         except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
             self._fault(call, caller, error)

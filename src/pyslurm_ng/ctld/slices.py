@@ -7,26 +7,42 @@ from collections.abc import Callable, Iterator
 
 
 class Slices:
-    """Runs pieces of work one after another; a piece yields wherever messages may go first."""
+    """Runs pieces of work; a piece yields wherever messages may go first.
+
+    Users take turns, slice by slice: a user's works are done one after another, and one that asks
+    for a hundred of them delays another's by a slice each time.
+    """
 
     def __init__(self, call_soon: Callable[[Callable[[], None]], object]) -> None:
         self._call_soon = call_soon
-        self._work: deque[Iterator[None]] = deque()
+        self._lanes: deque[deque[Iterator[None]]] = deque()
+        self._lane_of: dict[int, deque[Iterator[None]]] = {}
 
-    def run(self, work: Iterator[None]) -> None:
-        """Do `work` in the turns to come, after what is already there."""
-        self._work.append(work)
-        if len(self._work) == 1:
+    def run(self, work: Iterator[None], uid: int = 0) -> None:
+        """Do `work` for a user in the turns to come, after what is there for that user already."""
+        lane = self._lane_of.get(uid)
+        if lane is None:
+            lane = self._lane_of[uid] = deque()
+        if not lane:
+            self._lanes.append(lane)
+        lane.append(work)
+        if len(self._lanes) == 1 and len(lane) == 1:
             self._call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        work = self._work.popleft()
+        lane = self._lanes[0]
         try:
-            next(work)
+            next(lane[0])
         except StopIteration:
-            pass
-        else:
-            self._work.appendleft(work)
+            lane.popleft()
+        except BaseException:
+            lane.popleft()
+            raise
         finally:
-            if self._work:
+            self._lanes.popleft()
+            if lane:
+                self._lanes.append(lane)
+            if self._lanes:
                 self._call_soon(self._take_turn)
+            else:
+                self._lane_of.clear()

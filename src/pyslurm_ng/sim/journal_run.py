@@ -36,6 +36,7 @@ from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 from pyslurm_ng.wire.messages import decode_reply
 from pyslurm_ng.wire.query_messages import (
     CancelJobs,
+    Cancelled,
     JobFilter,
     JobsChanged,
     SuspendJobs,
@@ -270,7 +271,7 @@ class JournalRun:
             return
         name = f"{ours}_{action.tasks}" if action.tasks else str(ours)
         if isinstance(action, act.Cancelled):
-            self._ask(CancelJobs(request_id=_NO_ID, filter=JobFilter(jobs=[name])), _ROOT)
+            self._ask_all(CancelJobs(request_id=_NO_ID, filter=JobFilter(jobs=[name])))
             return
         if isinstance(action, act.Suspended):
             self._suspend(name, action)
@@ -279,7 +280,7 @@ class JournalRun:
         dependency = request.pop("dependency", None)
         if isinstance(dependency, str):
             settings = {"dependency": self._ids.dependency(dependency, cluster.jobs)}
-            self._ask(UpdateJob(request_id=_NO_ID, jobs=[name], settings=settings), _ROOT)
+            self._ask_all(UpdateJob(request_id=_NO_ID, jobs=[name], settings=settings))
         context = Context(self.conf, self.world.now_us, _ROOT)
         found = change_jobs(cluster, name, action.fields, request, context)
         if isinstance(found, str):
@@ -290,12 +291,25 @@ class JournalRun:
     def _suspend(self, name: str, action: act.Suspended) -> None:
         """Suspend or resume a job as in the past, if it is in a state for that."""
         message = SuspendJobs(request_id=_NO_ID, jobs=[name], resume=action.resume)
-        answer = self._ask(message, _ROOT)
-        reply = answer.reply_to
-        found = decode_reply("JobsChanged", reply) if isinstance(reply, bytes) else reply
-        for _, _, text in found.errors if isinstance(found, JobsChanged) else ():
-            verb = "resumed" if action.resume else "suspended"
+        verb = "resumed" if action.resume else "suspended"
+        for text in self._ask_all(message):
             self.refused[f"a job to be {verb}: {text}"] += 1
+
+    def _ask_all(self, message: CancelJobs | SuspendJobs | UpdateJob) -> list[str]:
+        """Change all that one id names, some records at a time; return what went wrong."""
+        kind = "Cancelled" if isinstance(message, CancelJobs) else "JobsChanged"
+        errors: list[str] = []
+        while True:
+            reply = self._ask(message, _ROOT).reply_to
+            found = decode_reply(kind, reply) if isinstance(reply, bytes) else reply
+            if not isinstance(found, Cancelled | JobsChanged):
+                return errors
+            errors += [text for _, _, text in found.errors]
+            if not found.is_partial or found.next_id:
+                return errors
+            message = msgspec.structs.replace(
+                message, from_job=found.next_job, below_job=found.below_job
+            )
 
     # What comes of it ---------------------------------------------------------------------------
 

@@ -210,11 +210,13 @@ class Connection(asyncio.Protocol):
         return False
 
     def pause_writing(self) -> None:
+        self._outbox.is_full = True
         if self._transport is not None and not self.is_closed:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
-        self._outbox.count_unread()
+        self._outbox.resume()
+        self._loop.call_soon(self._flush)
         if self._transport is not None and not self.is_closed and not self._is_held:
             self._transport.resume_reading()
 
@@ -335,7 +337,8 @@ class Connection(asyncio.Protocol):
         if outbox.is_read:
             # The time for reading begins with what is written now.
             self._pace.mark(self._loop.time(), outbox.written)
-        outbox.write()
+        if outbox.write():
+            self._loop.call_soon(self._flush)
         if outbox.unread > self._server.limits.write_buffer_bytes:
             self.cut("too_slow")
 
@@ -346,7 +349,7 @@ class Connection(asyncio.Protocol):
             return
         body = table.encode(ErrorReply(_code_of(error), error.text))
         flags = frame.FLAG_REPLY | frame.FLAG_ERROR
-        self._flush()
+        self._outbox.write_all()
         self._transport.write(frame.pack_frame("ErrorReply", error.sequence, body, flags))
         self._transport.close()
         # Nothing more is read; calls still open end through connection_lost.

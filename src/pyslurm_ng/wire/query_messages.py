@@ -11,12 +11,13 @@ from typing import Annotated
 
 import msgspec
 
+from pyslurm_ng.base.numbers import MOST_IDS
 from pyslurm_ng.model import bounds as b
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 Text = b.LongText
-Texts = Annotated[list[Text], msgspec.Meta(max_length=1 << 14)]
-"""Jobs or steps, as typed; each takes 20 us, or 50 us where it names tasks in brackets."""
+Texts = Annotated[list[Text], msgspec.Meta(max_length=MOST_IDS)]
+"""Jobs or steps, as typed; each takes 2 us, or 7 us where it names tasks in brackets."""
 Names = Annotated[list[b.JobNameText], msgspec.Meta(max_length=4096)]
 Numbers = Annotated[list[b.Number32], msgspec.Meta(max_length=4096)]
 Settings = Annotated[dict[b.NameText, Text], msgspec.Meta(max_length=256)]
@@ -351,13 +352,15 @@ class CancelJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Cancel or signal jobs and steps in one request.
 
     `filter.jobs` may name steps (`21.0`). `signal` 0 ends the jobs and steps (TERM, then KILL);
-    `flags` are CANCEL_* bits.
+    `flags` are CANCEL_* bits. `from_job` and `below_job` are of the reply that said to go on.
     """
 
     request_id: RequestId
     filter: JobFilter = JobFilter()
     signal: b.Signal = 0
     flags: b.FlagBits = 0
+    from_job: b.JobIdField = 0
+    below_job: b.JobIdField = 0
 
 
 @reply("Cancelled")
@@ -365,11 +368,16 @@ class Cancelled(msgspec.Struct, frozen=True):
     """What became of each id named: `errors` are (id as typed, number, text).
 
     `count` jobs or steps were reached; `done` names them when CANCEL_VERBOSE was asked for.
+    `is_partial` and what follows are those of `JobsChanged`.
     """
 
     count: int
     errors: list[tuple[str, int, str]]
     done: list[str] = []
+    is_partial: bool = False
+    next_id: int = 0
+    next_job: int = 0
+    below_job: int = 0
 
 
 @message(kind="UpdateJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
@@ -386,6 +394,8 @@ class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     jobs: Texts = []
     name: Text = ""
     uid: b.Number32OrNone = -1
+    from_job: b.JobIdField = 0
+    below_job: b.JobIdField = 0
 
 
 @message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 19,
@@ -409,6 +419,8 @@ class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     uid: b.Number32OrNone = -1
     as_user: bool = False
     release: bool = False
+    from_job: b.JobIdField = 0
+    below_job: b.JobIdField = 0
 
 
 @message(kind="RequeueJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
@@ -421,6 +433,8 @@ class RequeueJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     hold: bool = False
     special_exit: bool = False
     incomplete: bool = False
+    from_job: b.JobIdField = 0
+    below_job: b.JobIdField = 0
 
 
 @message(kind="SuspendJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
@@ -431,6 +445,8 @@ class SuspendJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     request_id: RequestId
     jobs: Texts
     resume: bool = False
+    from_job: b.JobIdField = 0
+    below_job: b.JobIdField = 0
 
 
 @message(kind="TopJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
@@ -444,10 +460,18 @@ class TopJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("JobsChanged")
 class JobsChanged(msgspec.Struct, frozen=True):
-    """Errors by id as (id as typed, number, text); ids without one were changed."""
+    """Errors by id as (id as typed, number, text); ids without one were changed.
+
+    With `is_partial` there is more to change: the same request is to be sent again with the ids
+    from index `next_id` on, `from_job` as `next_job` and `below_job` as here.
+    """
 
     count: int
     errors: list[tuple[str, int, str]]
+    is_partial: bool = False
+    next_id: int = 0
+    next_job: int = 0
+    below_job: int = 0
 
 
 @message(kind="UpdateNodes", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 20,

@@ -52,6 +52,9 @@ __all__ = [
 PRIVILEGED_WEIGHT = 8
 TURN_S = 0.005
 TURN_CALLS = 1_024
+LOOP_TURNS_APART = 6
+"""After a long request others have so many turns of the loop before the next one: a newcomer needs
+five from its connection to its first request, and would wait for one long request in each."""
 ACCEPTED_A_TURN = 16
 LONG_BODY_BYTES = 256 << 10
 """Longer bodies are decoded in a thread."""
@@ -64,6 +67,14 @@ def limits_here() -> StreamLimits:
     """Return the usual bounds, with fewer connections if the limit of open files requires it."""
     usual = StreamLimits()
     return replace(usual, connections=open_files.connections(usual.connections))
+
+
+def call_after(loop: asyncio.AbstractEventLoop, turns: int, function: Callable[[], None]) -> None:
+    """Call a function so many turns of the loop later."""
+    if turns == 1:
+        loop.call_soon(function)
+    else:
+        loop.call_soon(call_after, loop, turns - 1, function)
 
 
 class StreamServer:
@@ -267,7 +278,7 @@ class StreamServer:
         loop = asyncio.get_running_loop()
         until = loop.time() + TURN_S
         lanes, few = self.lanes, self.limits.waiting_per_uid // 2
-        for count in range(1, TURN_CALLS + 1):
+        for _ in range(TURN_CALLS):
             if not lanes:
                 break
             lane, call = lanes.pop()
@@ -276,11 +287,12 @@ class StreamServer:
             if lane in self.held_in_lane and lanes.waiting(lane) <= few:
                 for connection in self.held_in_lane.pop(lane):
                     loop.call_soon(connection.resume)
-            if count % 8 == 0 and loop.time() > until:
+            if loop.time() > until:
                 break
         if lanes and not self._turn_due:
             self._turn_due = True
-            loop.call_soon(self._take_turn)
+            is_long = loop.time() > until + TURN_S
+            call_after(loop, LOOP_TURNS_APART if is_long else 1, self._take_turn)
 
     def _begin(self, lane: int, call: Call) -> None:
         """Decode and hand over, a long body by way of a thread."""

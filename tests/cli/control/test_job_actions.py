@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.cli import scancel
+from pyslurm_ng.cli import request_parts
 from pyslurm_ng.cli.control.update import by_key
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, NodeState, Reason
 from tests.cli.reference_cluster import ReferenceCluster, cases, queue
@@ -47,7 +47,7 @@ def test_cancel_ends_pending_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 def test_a_long_list_is_cancelled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that slurmctld hears others between them; the command is one to its user."""
     reference = queue()
-    monkeypatch.setattr(scancel, "MOST_IDS", 2)
+    monkeypatch.setattr(request_parts, "MOST_IDS", 2)
     printed = run(monkeypatch, reference, "alice", "scancel -v 29 999999 27_2 27_3 21")
     assert printed.stderr.splitlines().count("scancel: Terminating job 29") == 1
     assert "999999: Invalid job id specified" in printed.stderr

@@ -32,6 +32,7 @@ from pyslurm_ng.cli.listing.fmt import (
     sluid_text,
     step_id_text,
 )
+from pyslurm_ng.cli.request_parts import show_all
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -64,7 +65,7 @@ def show_job(session: "Session", words: "list[str]") -> int:
     flags = SHOW_DETAIL | (SHOW_ALL if session.all or words else 0)
     request = {"filter": wanted, "flags": flags}
     try:
-        reply = session.client.call("ShowJobs", request)
+        reply = show_all(session.client, "ShowJobs", request)
     except SlurmError as error:
         session.complain(f"slurm_load_jobs error: {error.text}")
         return 1
@@ -394,7 +395,7 @@ def show_step(session: "Session", words: "list[str]") -> int:
     """Print running steps: all, of jobs, or single ones."""
     steps = split_job_ids(words[0]) if words else []
     try:
-        reply = session.client.call("ShowSteps", {"steps": steps, "flags": SHOW_ALL})
+        reply = show_all(session.client, "ShowSteps", {"steps": steps, "flags": SHOW_ALL}, "steps")
     except SlurmError as error:
         session.complain(f"slurm_get_job_steps error: {error.text}")
         return 1

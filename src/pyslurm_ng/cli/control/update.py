@@ -6,6 +6,7 @@ from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import fail, say, uid_of
 from pyslurm_ng.cli.control.keys import entity_of, find_key, words_to_settings
+from pyslurm_ng.cli.request_parts import change_all
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -251,8 +252,13 @@ def change_jobs(
     session: "Session", kind: str, request: "dict[str, Any]", second_line: str = ""
 ) -> int:
     """Send a change of jobs and print what failed; return the exit code."""
+
+    def ask(jobs: "list[str]", place: "dict[str, int]") -> "dict[str, Any]":
+        named = {"jobs": jobs} if jobs else {}
+        return session.client.change(kind, {**request, **named, **place})
+
     try:
-        reply = session.client.change(kind, request)
+        reply = change_all(request.get("jobs") or [], ask)
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
         if kind == "UpdateJob" and detail:

@@ -34,6 +34,7 @@ from pyslurm_ng.cli.listing.json_text import (
     seconds,
     tail,
 )
+from pyslurm_ng.cli.request_parts import show_all as ask_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -525,7 +526,7 @@ def print_jobs(
     if not argv:
         fail("no command")
     flags = SHOW_DETAIL | (SHOW_ALL if show_all else 0)
-    reply = client.call("ShowJobs", {"filter": job_filter, "flags": flags})
+    reply = ask_all(client, "ShowJobs", {"filter": job_filter, "flags": flags})
     cluster = reply["cluster_name"]
     more = {
         "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),

@@ -14,6 +14,7 @@ from pyslurm_ng.cli.listing.fmt import (
     step_id_text,
 )
 from pyslurm_ng.cli.listing.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
+from pyslurm_ng.cli.request_parts import show_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def show_steps(
     request: dict[str, Any] = {"filter": job_filter, "steps": split_job_ids(given["steps"])}
     if "all" in given:
         request["flags"] = 1
-    reply = client.call("ShowSteps", request)
+    reply = show_all(client, "ShowSteps", request, "steps")
     table = Table(reply["fields"], reply["records"], list(reply["fields"]))
     _sort(table, given.get("sort") or "P,i")
     if "json" in given:

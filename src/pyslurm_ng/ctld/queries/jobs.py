@@ -96,12 +96,15 @@ def packing(
     if _wants_live(request, audience):
         live = len(cache.stale) if cache.live_generation >= 0 else len(cluster.jobs)
         return _catch_up(cluster, soft) if live > _MANY_WAITING else None
-    if request.filter.jobs or len(cluster.jobs) <= _MANY_WAITING:
+    detailed = bool(request.flags & SHOW_DETAIL)
+    if len(cluster.jobs) <= (_DETAILED_SLICE if detailed else _MANY_WAITING):
         return None
+    if request.filter.jobs:
+        return _pack_named(cluster, soft, conf, request.filter.jobs, detailed=detailed)
     job_ids = [job.job_id for job in _candidates(cluster, request)]
-    if len(job_ids) <= _MANY_WAITING:
+    if len(job_ids) <= (_DETAILED_SLICE if detailed else _MANY_WAITING):
         return None
-    return _pack_all(cluster, soft, conf, job_ids, detailed=bool(request.flags & SHOW_DETAIL))
+    return _pack_all(cluster, soft, conf, job_ids, detailed=detailed)
 
 
 def _catch_up(cluster: Cluster, soft: Soft) -> Iterator[None]:
@@ -115,6 +118,26 @@ def _catch_up(cluster: Cluster, soft: Soft) -> Iterator[None]:
             del cache.stale[job_id]
         _pack_live(cluster, soft, some, tails)
         yield
+
+
+def _pack_named(
+    cluster: Cluster, soft: Soft, conf: SlurmConf, texts: Sequence[str], *, detailed: bool
+) -> Iterator[None] | None:
+    """Pack the records of the jobs that ids name, which may be all tasks of an array."""
+
+    def work() -> Iterator[None]:
+        named = job_filter.JobFinder(cluster).several(texts)
+        if isinstance(named, Reject):
+            return
+        job_ids = [job.job_id for job, _ in named[0]]
+        yield
+        yield from _pack_all(cluster, soft, conf, job_ids, detailed=detailed)
+
+    if len(texts) <= _FEW_IDS:
+        named = job_filter.JobFinder(cluster).several(texts)
+        if isinstance(named, Reject) or len(named[0]) <= _DETAILED_SLICE:
+            return None
+    return work()
 
 
 def _pack_all(
@@ -136,6 +159,7 @@ def _pack_all(
 _MANY_WAITING = 2000
 _SLICE = 1500  # brief records packed in one go: 10 ms, or a fifth of that after a pass
 _DETAILED_SLICE = 300
+_FEW_IDS = 16  # found twice in no time
 
 
 def live_records(cluster: Cluster, soft: Soft) -> dict[int, bytes]:

@@ -25,6 +25,7 @@ from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
+from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
@@ -44,16 +45,22 @@ def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Deci
     work = _Cancelling(cluster, request, context)
     if request.filter.jobs:
         finder = job_filter.JobFinder(cluster)
-        for text in request.filter.jobs:
-            work.named(text, finder, agrees)
+        for index, text in enumerate(request.filter.jobs):
+            if index and work.part.is_over(index - 1):
+                break
+            work.named(index, text, finder, agrees)
             if finder.is_over:
                 return job_filter.TOO_MANY
     else:
-        for job in _candidates(cluster, request):
-            if agrees(job) and may_change(cluster, job, context.caller):
-                work.job(job, ())
+        found: list[job_filter.Part] = [
+            (job, ())
+            for job in _candidates(cluster, request)
+            if agrees(job) and may_change(cluster, job, context.caller)
+        ]
+        for job, _ in work.part.records(0, found):
+            work.job(job, ())
     work.finish()
-    reply = Cancelled(count=work.count, errors=work.errors, done=work.done)
+    reply = Cancelled(work.count, work.errors, work.done, *work.part.stopped)
     return Decision(events=work.parts.events, reply=reply)
 
 
@@ -80,6 +87,7 @@ class _Cancelling:
         self.request = request
         self.context = context
         self.parts = JobParts(cluster, context.now_us)
+        self.part = RequestPart(cluster, request)
         self.errors: list[tuple[str, int, str]] = []
         self.done: list[str] = []
         self.count = 0
@@ -94,19 +102,20 @@ class _Cancelling:
         """Note why one id was not done."""
         self.errors.append((text, code, error_text(code)))
 
-    def named(self, text: str, finder: job_filter.JobFinder, agrees: job_filter.JobTest) -> None:
-        """Do one id as typed."""
+    def named(
+        self, index: int, text: str, finder: job_filter.JobFinder, agrees: job_filter.JobTest
+    ) -> None:
+        """Do one id as typed, or what of it is this request's part."""
         try:
             name = parse_job_id(text)
         except JobIdError:
             self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             return
         found = finder.find(name)
-        if not found:
+        if not found and not self.part.goes_on(index):
             self.error(text, Errno.ESLURM_INVALID_JOB_ID)
-        for job, tasks in found:
-            if not agrees(job):
-                continue
+        agreeing = [part for part in found if agrees(part[0])]
+        for job, tasks in self.part.records(index, agreeing):
             if not may_change(self.cluster, job, self.context.caller):
                 self.error(text, Errno.ESLURM_ACCESS_DENIED)
                 break

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import NO_VAL, SIGNAL_REQUEUED
-from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, job_id_text
+from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, job_id_text
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.ends.requeue import again, requeued
 from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
+from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart, Stopped
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster, het_components
@@ -33,9 +34,11 @@ SPECIAL_EXIT_FLAGS = JobFlag.SPECIAL_EXIT | JobFlag.REQUEUE_HOLD
 class Steering:
     """Applies one act to all jobs that a request names and collects the errors."""
 
-    def __init__(self, cluster: Cluster, context: Context) -> None:
+    def __init__(self, cluster: Cluster, context: Context, part: RequestPart | None = None) -> None:
+        """Begin; without `part` the request is done as a whole."""
         self.cluster = cluster
         self.context = context
+        self.part = part
         self.parts = JobParts(cluster, context.now_us)
         self.room: dict[int, int] = {}  # what more the jobs of a user may hold: `queue_room`
         self._seen: set[tuple[int, TaskRanges]] = set()
@@ -60,17 +63,20 @@ class Steering:
 
         With `live_only` an id whose job is over is no error.
         """
-        finder = JobFinder(self.cluster)
-        for text in texts:
+        finder, part = JobFinder(self.cluster), self.part
+        for index, text in enumerate(texts):
+            if index and part is not None and part.is_over(index - 1):
+                return
             found = finder.named(text)
             if finder.is_over:
                 self._refused = TOO_MANY
                 return
-            if not found:
+            goes_on = part is not None and part.goes_on(index)
+            if not found and not goes_on:
                 self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             # If there are several, those that are over do not matter, unless all are over.
-            several = any(job.state not in TERMINAL_STATES for job, _ in found)
-            for job, tasks in found:
+            several = goes_on or any(job.state not in TERMINAL_STATES for job, _ in found)
+            for job, tasks in found if part is None else part.records(index, found):
                 if (several or live_only) and job.state in TERMINAL_STATES:
                     continue
                 if (job.job_id, tasks) in self._seen:
@@ -83,19 +89,20 @@ class Steering:
 
         With PrivateData=jobs users cannot learn the names of others' jobs in this way.
         """
-        found = False
         is_private = "jobs" in map(str.lower, self.context.conf.private_data)
-        for job in list(self.cluster.jobs.values()):
-            if job.request.name != name or job.state in TERMINAL_STATES:
-                continue
-            if uid not in (-1, job.uid):
-                continue
-            if is_private and not may_change(self.cluster, job, self.context.caller):
-                continue
-            found = True
-            self._act(job_id_text(job), job, (), act)
-        if not found:
+        found: list[Part] = [
+            (job, ())
+            for job in self.cluster.jobs.values()
+            if job.request.name == name
+            and job.state not in TERMINAL_STATES
+            and uid in (-1, job.uid)
+            and not (is_private and not may_change(self.cluster, job, self.context.caller))
+        ]
+        part = self.part
+        if not found and not (part is not None and part.goes_on(0)):
             self.error(name, Errno.ESLURM_INVALID_JOB_ID)
+        for job, _ in found if part is None else part.records(0, found):
+            self._act(job_id_text(job), job, (), act)
 
     def _act(self, text: str, job: Job, tasks: TaskRanges, act: Act) -> None:
         code = act(job, tasks)
@@ -108,9 +115,8 @@ class Steering:
         """Return what came of it."""
         if self._refused is not None:
             return self._refused
-        return Decision(
-            events=self.parts.events, reply=JobsChanged(count=self.count, errors=self.errors)
-        )
+        stopped = Stopped() if self.part is None else self.part.stopped
+        return Decision(self.parts.events, JobsChanged(self.count, self.errors, *stopped))
 
     def update(
         self,
@@ -135,7 +141,7 @@ class Steering:
 
 def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision | Reject:
     """hold, uhold and release."""
-    steering = Steering(cluster, context)
+    steering = Steering(cluster, context, RequestPart(cluster, request))
     fields = release_fields if request.release else hold_fields
     seen: set[int] = set()
 
@@ -226,7 +232,7 @@ def waiting_reason(job: Job, now_us: int) -> Reason:
 
 def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> Decision | Reject:
     """requeue and requeuehold of running, suspended and finished batch jobs."""
-    steering = Steering(cluster, context)
+    steering = Steering(cluster, context, RequestPart(cluster, request))
     flags = 0
     if request.special_exit:
         flags = SPECIAL_EXIT_FLAGS
@@ -274,7 +280,7 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
 
 def suspend_jobs(cluster: Cluster, request: SuspendJobs, context: Context) -> Decision | Reject:
     """suspend and resume; for operators, since a suspended job's CPUs go to others."""
-    steering = Steering(cluster, context)
+    steering = Steering(cluster, context, RequestPart(cluster, request))
 
     def act(job: Job, tasks: TaskRanges) -> int:
         if not context.caller.is_operator:

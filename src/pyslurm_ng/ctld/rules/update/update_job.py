@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.rules.orders.job_orders import (
     Steering,
     comes_back,
 )
+from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import queue_room
 from pyslurm_ng.ctld.rules.submission.feasible import feasible, feasible_inside
@@ -116,10 +117,8 @@ SETTERS: dict[str, Setter] = {
 }
 _ORDER = {key: index for index, key in enumerate(SETTERS)}
 _SHORT = 128  # characters that the settings of any number of jobs may have in all
-_MOST_WORK = 512 << 10
-"""Characters of longer settings times jobs: each job's are read anew, 2 us a character at most."""
-_TERM_WORK = 16  # a dependency takes as long as so many characters
-_TOO_MUCH = "so long settings are for fewer jobs at once"
+_CHARACTERS = 16
+"""Of longer settings, which take as long as one more job: each job's are read anew, 2 us each."""
 
 
 # What a waiting job may not be given unless some partition of its could run it then.
@@ -178,21 +177,19 @@ def update_job(cluster: Cluster, request: UpdateJob, context: Context) -> Decisi
     unknown = [key for key in request.settings if key not in SETTERS]
     if unknown:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, unknown[0])
-    steering = Steering(cluster, context)
+    part = RequestPart(cluster, request)
+    steering = Steering(cluster, context, part)
     licenses_taken: dict[str, int] = {}
     length = sum(map(len, request.settings.values()))
-    work = 0
 
     def act(job: Job, tasks: TaskRanges) -> int:
-        nonlocal work
-        if work >= _MOST_WORK:
-            return steering.refuse(Errno.ESLURM_NOT_SUPPORTED, _TOO_MUCH)
         change = Change(cluster, job, context, licenses_taken)
         code = _update_one(steering, change, tasks, request.settings)
-        work += length if length > _SHORT else 0
+        if length > _SHORT:
+            part.spend(length // _CHARACTERS)
         terms = change.fields.get("dependencies")
         if isinstance(terms, list | tuple) and len(terms) > 1:
-            work += _TERM_WORK * len(terms)
+            part.spend(len(terms))
         return code
 
     if request.name:
