@@ -12,6 +12,7 @@ import hashlib
 import importlib.util
 import marshal
 import os
+import shlex
 import shutil
 import struct
 import subprocess
@@ -102,7 +103,7 @@ def compile_launcher(target: Path) -> None:
         f"-I{sysconfig.get_path('include')}",
         f"-I{sysconfig.get_path('platinclude')}",
     ]
-    compiler = os.environ.get("CC", "cc")
+    compiler = shlex.split(os.environ.get("CC") or "cc")  # such as "ccache gcc"
     stamp = target.with_suffix(".built-from")
     mark = hashlib.sha256(
         SOURCE.read_bytes() + Path(__file__).read_bytes() + repr((flags, sys.version)).encode()
@@ -114,7 +115,7 @@ def compile_launcher(target: Path) -> None:
     flags.append(f"-I{target.parent}")
     complaints = []
     for choice in link_choices():
-        command = [compiler, "-O2", "-Wall", "-s", *flags, str(SOURCE), "-o", str(target), *choice]
+        command = [*compiler, "-O2", "-Wall", "-s", *flags, str(SOURCE), "-o", str(target), *choice]
         built = subprocess.run(command, capture_output=True, text=True, check=False)
         if built.returncode == 0 and runs(target):
             stamp.write_text(mark)
