@@ -67,6 +67,7 @@ fuzz: build
 fuzz-live: build
 	$(PY) -m tests.fuzz.live --seconds $(FUZZ_SECONDS)
 
+# The manual pages: texts in man/, joined with the tables of options, keys and facts.
 man: build
 	$(PY) tools/generate_man.py build/man
 

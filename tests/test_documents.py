@@ -11,7 +11,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 SOURCE = REPOSITORY / "src" / "pyslurm_ng"
-PLACES = "src tests tools docs bench scripts etc demo changelog.d .ci".split()
+PLACES = "src tests tools docs man bench scripts etc demo debian changelog.d .ci".split()
 ENDS = frozenset(".py .pyx .pyi .pxi .h .md .toml .sh .example .txt .json".split())
 GENERATED_C = frozenset(("_select.c", "_records.c", "_process.c"))
 # Where files of this repository are named in prose.
@@ -69,6 +69,13 @@ def test_each_path_that_a_document_names_is_there(name: str) -> None:
     ours = {path for path in named if any((root / path.split("/")[0]).exists() for root in roots)}
     assert ours, "the document names no path: is the pattern right?"
     assert [path for path in ours if not any((root / path).exists() for root in roots)] == []
+
+
+def test_the_floor_plan_names_each_folder() -> None:
+    """README.md says what each folder at the top holds, and names none that has gone."""
+    named = set(re.findall(r"^\| `([\w.]+)` \|", texts()["README.md"], re.MULTILINE))
+    assert named == {place for place in PLACES if not place.startswith(".")}
+    assert [place for place in named if not (REPOSITORY / place).is_dir()] == []
 
 
 def test_links_between_documents_lead_somewhere() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from command_pages import CLI, FACTS
+from command_pages import FACTS
 from option_status import (
     difference,
     recorded_options,
@@ -30,7 +30,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PROOFS = Path(__file__).resolve().parent.parent / "tests" / "compat" / "proofs.toml"
+ROOT = Path(__file__).resolve().parents[1]
+CLI = ROOT / "src" / "pyslurm_ng" / "cli"
+PROOFS = ROOT / "tests" / "compat" / "proofs.toml"
 SECTIONS: dict[str, tuple[Key, ...]] = {
     "slurm.conf": keys.PARAMETERS,
     "NodeName": keys.NODE,

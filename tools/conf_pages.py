@@ -1,9 +1,10 @@
-"""The manual pages of the configuration files, from the tables that read them."""
+"""The manual pages of the configuration files, from man/ and the tables that read the files."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from man_sources import paragraphs, source
 from roff import Page
 
 from pyslurm_ng import __version__
@@ -33,20 +34,6 @@ KIND_TEXTS = {
     "purge": "a time with a unit: 30days, 12months",
 }
 NUMBERS = {"bool": False, "int": True, "seconds": True, "minutes": True, "percent": True}
-OVERVIEW = {
-    "slurm.conf": "configuration of the cluster",
-    "gres.conf": "generic resources of the nodes",
-    "topology.conf": "how the nodes are connected",
-    "topology.yaml": "several topologies, of which partitions choose",
-    "cgroup.conf": "control groups of jobs",
-    "slurmdbd.conf": "configuration of the accounting daemon",
-}
-SYNTAX = (
-    "One Key=Value, or one line of several, separated by blanks. Keys are found without regard to "
-    "case. # begins a comment, a backslash at the end of a line continues it, a value with blanks "
-    "stands in double quotes. Include FILE reads another file at that place. A key that is unknown "
-    "or a value not allowed keeps the daemons from starting, and is named with file and line."
-)
 
 
 def value_text(key: Key) -> str:
@@ -98,71 +85,55 @@ def list_keys(page: Page, table: Iterable[Key], section: str) -> None:
 
 
 def slurm_conf() -> Page:
-    page = begin("slurm.conf", "SLURM_CONF names another file.")
+    page = begin("slurm.conf")
     page.heading("CLUSTER")
     list_keys(page, keys.PARAMETERS, "slurm.conf")
-    for heading, section, what, table in (
-        ("NODES", "NodeName", "A line that begins with NodeName describes nodes; DEFAULT as the "
-         "name gives the values that later lines leave out.", keys.NODE),
-        ("PARTITIONS", "PartitionName", "A line that begins with PartitionName describes one.",
-         keys.PARTITION),
-        ("NODE SETS", "NodeSet", "A line that begins with NodeSet names a group of nodes.",
-         keys.NODESET),
-        ("DOWN NODES", "DownNodes", "A line that begins with DownNodes gives a state to start "
-         "with.", keys.DOWNNODES),
-    ):  # fmt: skip
+    texts = source("slurm.conf.5")["sections"]
+    for heading, section, table in (
+        ("NODES", "NodeName", keys.NODE),
+        ("PARTITIONS", "PartitionName", keys.PARTITION),
+        ("NODE SETS", "NodeSet", keys.NODESET),
+        ("DOWN NODES", "DownNodes", keys.DOWNNODES),
+    ):
         page.heading(heading)
-        page.paragraph(what)
+        for paragraph in paragraphs(texts[section]):
+            page.paragraph(paragraph)
         list_keys(page, table, section)
     return page
 
 
-def begin(name: str, more: str) -> Page:
-    page = Page(name, 5, __version__, OVERVIEW[name])
+def begin(name: str) -> Page:
+    """Return the beginning of a page: every file has the syntax of slurm.conf."""
+    text = source(f"{name}.5")
+    page = Page(name, 5, __version__, text["summary"])
     page.heading("DESCRIPTION")
-    page.paragraph(SYNTAX)
-    if more:
-        page.paragraph(more)
+    for paragraph in paragraphs(source("slurm.conf.5")["syntax"] + "\n" + text["description"]):
+        page.paragraph(paragraph)
     return page
 
 
-def plain(name: str, table: Iterable[Key], more: str = "") -> Page:
-    page = begin(name, more)
+def plain(name: str, table: Iterable[Key]) -> Page:
+    """Return the page of a file without repeated lines."""
+    page = begin(name)
     page.heading("KEYS")
     list_keys(page, table, name)
     return page
 
 
 def topology_yaml() -> Page:
-    """Return the page of topology.yaml; `conf.topology_yaml` reads these keys."""
-    page = Page("topology.yaml", 5, __version__, OVERVIEW["topology.yaml"])
+    """Return the page of topology.yaml; `conf.topology_yaml` reads its keys."""
+    text = source("topology.yaml.5")
+    page = Page("topology.yaml", 5, __version__, text["summary"])
     page.heading("DESCRIPTION")
-    page.paragraph(
-        "A list of topologies in YAML, beside slurm.conf; where it is there, TopologyPlugin and "
-        "topology.conf do not count. A partition has the topology that its Topology= names, else "
-        "the one with cluster_default. What is unknown or not allowed keeps slurmctld from "
-        "starting, and is named with file and line."
-    )
+    for paragraph in paragraphs(text["description"]):
+        page.paragraph(paragraph)
     page.heading("KEYS")
-    for tag, text in (
-        ("topology", "Its name."),
-        ("cluster_default", "true for at most one of them: that of partitions that name none."),
-        ("flat", "true: nodes are all alike."),
-        ("tree", "switches: a list of maps with switch (a name) and children (switches) or nodes."),
-        ("block", "block_sizes: node counts, the smallest first; blocks: a list of maps with "
-         "block (a name) and nodes."),
-    ):  # fmt: skip
-        page.item(tag, text)
+    for tag, about in text["keys"].items():
+        page.item(tag, about)
     page.heading("EXAMPLE")
-    page.example(
-        "- topology: fabric\n  cluster_default: true\n  tree:\n    switches:\n"
-        '      - {switch: leaf1, nodes: "n[1-32]"}\n      - {switch: leaf2, nodes: "n[33-64]"}\n'
-        '      - {switch: spine, children: "leaf[1-2]"}\n'
-        "- topology: nvlink\n  block:\n    block_sizes: [16, 32]\n    blocks:\n"
-        '      - {block: rack1, nodes: "n[1-16]"}\n      - {block: rack2, nodes: "n[17-32]"}'
-    )
+    page.example(text["example"])
     page.heading("SEE ALSO")
-    page.paragraph("topology.conf(5), slurm.conf(5), scontrol(1): scontrol show topoconf")
+    page.paragraph(text["see_also"])
     return page
 
 
@@ -170,14 +141,9 @@ def pages() -> dict[str, Page]:
     """Return the pages by file name."""
     return {
         "slurm.conf.5": slurm_conf(),
-        "gres.conf.5": plain("gres.conf", keys.GRES, "It lies beside slurm.conf."),
-        "topology.conf.5": plain("topology.conf", keys.TOPOLOGY, "It lies beside slurm.conf."),
+        "gres.conf.5": plain("gres.conf", keys.GRES),
+        "topology.conf.5": plain("topology.conf", keys.TOPOLOGY),
         "topology.yaml.5": topology_yaml(),
-        "cgroup.conf.5": plain("cgroup.conf", keys.CGROUP, "It lies beside slurm.conf."),
-        "slurmdbd.conf.5": plain(
-            "slurmdbd.conf",
-            keys.SLURMDBD,
-            "It lies beside slurm.conf and is readable by SlurmUser only. Without it the daemon "
-            "keeps its records in an SQLite file.",
-        ),
+        "cgroup.conf.5": plain("cgroup.conf", keys.CGROUP),
+        "slurmdbd.conf.5": plain("slurmdbd.conf", keys.SLURMDBD),
     }

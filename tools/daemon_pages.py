@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+from man_sources import paragraphs, source
 from roff import Page
 
 from pyslurm_ng import __version__
@@ -12,33 +13,6 @@ from pyslurm_ng.dbd import options as slurmdbd
 from pyslurm_ng.up.__main__ import commands
 
 USAGES = {"slurmctld": slurmctld.USAGE, "slurmd": slurmd.USAGE, "slurmdbd": slurmdbd.USAGE}
-# name -> summary, paragraphs
-DAEMONS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "slurmctld": (
-        "the controller",
-        (
-            "Keeps the cluster's state, schedules jobs, and answers commands. It goes to the "
-            "background and returns to the shell once it can be talked to; an error in the "
-            "configuration ends it with file, line and what is allowed.",
-            "Every change is in a journal in StateSaveLocation, synced, before anybody hears of "
-            "it. SIGTERM ends it in an orderly way, SIGHUP reads the configuration again.",
-        ),
-    ),
-    "slurmd": (
-        "the node daemon",
-        (
-            "Runs on each node: registers it, launches and ends jobs. Each job step has a "
-            "supervisor of its own that survives a restart of slurmd.",
-        ),
-    ),
-    "slurmdbd": (
-        "the accounting daemon",
-        (
-            "Turns the controller's journal into rows of a database, each batch with its place in "
-            "the journal in one transaction: stopped for hours, it goes on where it was.",
-        ),
-    ),
-}
 
 
 def options_of(usage: str) -> list[tuple[str, str]]:
@@ -52,12 +26,12 @@ def options_of(usage: str) -> list[tuple[str, str]]:
 
 def daemon_page(name: str) -> Page:
     """Return the page of a daemon."""
-    summary, paragraphs = DAEMONS[name]
-    page = Page(name, 8, __version__, summary)
+    text = source(f"{name}.8")
+    page = Page(name, 8, __version__, text["summary"])
     page.heading("SYNOPSIS")
-    page.synopsis(name, "[options]")
+    page.synopsis(name, text["synopsis"])
     page.heading("DESCRIPTION")
-    for paragraph in paragraphs:
+    for paragraph in paragraphs(text["description"]):
         page.paragraph(paragraph)
     page.heading("OPTIONS")
     for tag, text in options_of(USAGES[name]):
@@ -69,7 +43,7 @@ def daemon_page(name: str) -> Page:
 
 def management_page() -> Page:
     """Return the page of `pyslurm-ng`, from the help texts of its options."""
-    page = Page("pyslurm-ng", 1, __version__, "run whole clusters on this host")
+    page = Page("pyslurm-ng", 1, __version__, source("pyslurm-ng.1")["summary"])
     context = click.Context(commands)
     verbs = commands.list_commands(context)
     page.heading("SYNOPSIS")
@@ -104,5 +78,5 @@ def _about(option: click.Option) -> list[str]:
 
 def pages() -> dict[str, Page]:
     """Return the pages by file name."""
-    found = {f"{name}.8": daemon_page(name) for name in DAEMONS}
+    found = {f"{name}.8": daemon_page(name) for name in USAGES}
     return {**found, "pyslurm-ng.1": management_page()}

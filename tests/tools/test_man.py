@@ -59,6 +59,11 @@ def test_each_command_has_a_page(pages: dict[str, str]) -> None:
     assert wanted | {"pyslurm-ng.1", "slurmctld.8", "slurmd.8", "slurmdbd.8"} <= pages.keys()
 
 
+def test_each_source_has_a_page(pages: dict[str, str]) -> None:
+    """A text that no page shows would never be read."""
+    assert {path.stem for path in (ROOT / "man").glob("*.toml")} == pages.keys()
+
+
 @pytest.mark.parametrize("usage", [ctld.USAGE, d.USAGE, dbd.USAGE])
 def test_pages_of_daemons_have_all_their_options(pages: dict[str, str], usage: str) -> None:
     """What `slurmd -h` knows, the manual page knows."""
