@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from typing import Any
+
 import pytest
 
 from pyslurm_ng.base.numbers import NO_VAL
@@ -166,6 +170,26 @@ def test_hold_and_release(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(monkeypatch, reference, "alice", "scontrol release 29").code == 1
     assert run(monkeypatch, reference, "root", "scontrol release jobname=later").code == 0
     assert job.reason == Reason.BeginTime
+
+
+def test_a_job_hears_that_it_was_requeued(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The requeue sends SIGTERM to the job's processes; scontrol among them ends with 0."""
+    reference = queue()
+    client = reference.client("alice")
+    monkeypatch.setattr(reference, "client", lambda user: client)
+    send = client.call
+
+    def call(*words: Any, **more: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return send(*words, **more)
+
+    monkeypatch.setattr(client, "call", call)
+    monkeypatch.setenv("SLURM_JOB_ID", "21")
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        assert run(monkeypatch, reference, "alice", "scontrol requeue 21").code == 0
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_requeue_of_a_running_job_starts_a_new_attempt(monkeypatch: pytest.MonkeyPatch) -> None:

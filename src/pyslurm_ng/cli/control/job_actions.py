@@ -1,5 +1,7 @@
 """scontrol hold, release, requeue, suspend, resume, top, completing and wait_job."""
 
+import os
+import signal
 from time import sleep
 
 from pyslurm_ng.base.numbers import (
@@ -79,9 +81,21 @@ def _steer(kind: str, keyword: str, **more: bool) -> "Action":
                 break
             words.pop(0)
         need(words, keyword)
+        if kind == "RequeueJobs":
+            _outlive_own_requeue()
         return change_jobs(session, kind, {"jobs": job_ids(words), **extra})
 
     return act
+
+
+def _outlive_own_requeue() -> None:
+    """Ignore SIGTERM within a job: the requeue itself may send it before the answer is read.
+
+    Programs that save their work and requeue their own job (submitit, Lightning) take a command
+    that died of a signal for a requeue that failed.
+    """
+    if "SLURM_JOB_ID" in os.environ:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 def _completing(session: "Session", arguments: "list[str]") -> int:
