@@ -1,7 +1,6 @@
 """scontrol hold, release, requeue, suspend, resume, top, completing and wait_job."""
 
 import os
-import signal
 from time import sleep
 
 from pyslurm_ng.base.numbers import (
@@ -95,6 +94,8 @@ def _outlive_own_requeue() -> None:
     that died of a signal for a requeue that failed.
     """
     if "SLURM_JOB_ID" in os.environ:
+        import signal
+
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 

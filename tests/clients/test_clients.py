@@ -1,0 +1,108 @@
+"""Real programs that drive Slurm run unchanged on a live cluster, each as an ordinary user.
+
+`make soak` installs them from the package registries into an environment of their own, which goes
+again. PYSLURM_CLIENTS names an environment to keep and use again. `-k NAME` runs one client.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.daemons.faults import AS_OTHERS, open_directory, tracebacks
+from tests.daemons.live import LiveCluster, start
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+HERE = Path(__file__).resolve().parent
+CLIENTS: dict[str, dict[str, Any]] = tomllib.loads((HERE / "clients.toml").read_text())
+USER, ACCOUNT = "games", "science"
+RUNNERS = {".py": "python", ".sh": "bash", ".R": "Rscript"}
+SITE_CONF = Path("/etc/slurm/slurm.conf")
+LIMIT_S = 600
+
+pytestmark = [pytest.mark.soak, *AS_OTHERS]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A directory that every user may enter."""
+    with open_directory() as directory:
+        yield directory
+
+
+@pytest.fixture(scope="module")
+def cluster(place: Path) -> Iterator[LiveCluster]:
+    """Four nodes, one account, and slurm.conf where a site has it.
+
+    Snakemake takes SLURM_CONF out of the environment of what it starts.
+    """
+    made = start(place / "c", "--nodes", "4", "--cpus", "4", "--memory", "4000")
+    made.out("sacctmgr", "-Qi", "add", "account", ACCOUNT)
+    made.out("sacctmgr", "-Qi", "add", "user", USER, f"account={ACCOUNT}")
+    is_ours = not SITE_CONF.exists()
+    if is_ours:
+        SITE_CONF.parent.mkdir(exist_ok=True)
+        SITE_CONF.symlink_to(made.environment["SLURM_CONF"])
+    yield made
+    if is_ours:
+        SITE_CONF.unlink()
+    left = tracebacks(made)
+    made.down()
+    assert left == []
+
+
+@pytest.fixture(scope="module")
+def environment(place: Path) -> Path:
+    """The virtual environment of the clients, made by an interpreter that all users may start."""
+    kept = os.environ.get("PYSLURM_CLIENTS")
+    target = Path(kept) if kept else place / "clients"
+    if not target.exists():
+        subprocess.run(["/usr/bin/python3", "-m", "venv", target], check=True)
+    return target
+
+
+def install(environment: Path, client: dict[str, Any]) -> None:
+    """Install a client's packages; a registry that is not reached fails the test."""
+    if client.get("packages"):
+        pip = [environment / "bin" / "python", "-m", "pip", "install", "-q", *client["packages"]]
+        subprocess.run(pip, check=True, stdout=subprocess.DEVNULL)
+    if client.get("debian"):
+        words = ["apt-get", "install", "-y", "-qq", "--no-install-recommends", *client["debian"]]
+        subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+@pytest.mark.parametrize("name", CLIENTS)
+def test_client_runs_unchanged(
+    name: str, cluster: LiveCluster, environment: Path, place: Path
+) -> None:
+    """Its own program says ok, and no daemon says anything of it."""
+    client = CLIENTS[name]
+    install(environment, client)
+    work = place / name
+    work.mkdir()
+    program = work / client["program"]
+    shutil.copy(HERE / "programs" / client["program"], program)
+    shutil.chown(work, USER)
+    path = f"{environment / 'bin'}{os.pathsep}{cluster.environment['PATH']}"
+    variables = {"PATH": path, "HOME": str(work), "TMPDIR": "/tmp", "USER": USER, "LOGNAME": USER}
+    done = subprocess.run(
+        ["runuser", "-u", USER, "--", RUNNERS[program.suffix], program.name],
+        cwd=work,
+        env={**cluster.environment, **variables},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    assert done.returncode == 0 and done.stdout.rstrip().endswith("ok"), done.stdout + done.stderr
