@@ -18,6 +18,7 @@ GENERATED_C = frozenset(("_select.c", "_records.c", "_process.c"))
 PROSE = (
     "docs/architecture.md",
     "docs/algorithms.md",
+    "docs/reference/where-words-act.md",
     "tools/facts/reliability.md",
     "CONTRIBUTING.md",
 )
