@@ -25,7 +25,7 @@ sys.exit(not is_shared or sys.version_info < (3, 10))
 PY
 }
 for choice in "$python" /usr/bin/python3 /usr/local/bin/python3 ""; do
-    [ -n "$choice" ] || die "no Python 3.10 or newer that every user can start; install python3"
+    [ -n "$choice" ] || die "no Python 3.10 or newer that every user can start; as root: apt-get install python3"
     if usable "$choice"; then break; fi
 done
 [ "$choice" = "$python" ] || echo "setup: using $choice, since other users cannot start $python"
@@ -55,34 +55,41 @@ want 'ldconfig -p | grep -q libmunge || test -e /usr/lib/*/libmunge.so.2' libmun
 want 'command -v strace' strace
 want 'ls /usr/lib/*/faketime/libfaketime.so.1' libfaketime
 
+# How to become root: in front of a command. Without a way, nothing can be installed.
 root=()
+can_install() { command -v apt-get >/dev/null && [ "${root[*]}" != none ]; }
 if [ "$(id -u)" != 0 ]; then
-    if sudo -n true 2>/dev/null; then root=(sudo -n); else root=(false); fi
+    if sudo -n true 2>/dev/null; then root=(sudo -n); else root=(none); fi
 fi
 
-fetch() {
-    command -v apt-get >/dev/null || return 1
-    [ "${root[*]}" != false ] || return 1
-    "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-        apt-get install -y -q --no-install-recommends "$@" >"$log" 2>&1 && return
-    "${root[@]}" apt-get update -q >>"$log" 2>&1 || true
+install_packages() {
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
         apt-get install -y -q --no-install-recommends "$@" >>"$log" 2>&1
+}
+fetch() {
+    install_packages "$@" && return
+    "${root[@]}" apt-get update -q >>"$log" 2>&1 || true
+    install_packages "$@"
 }
 
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 if ((${#missing[@]})); then
+    can_install || die "these packages are missing; as root: apt-get install ${missing[*]}"
     echo "setup: installing ${missing[*]}"
     if ! fetch "${missing[@]}"; then
         tail -n 5 "$log" >&2
-        die "these packages are needed and could not be installed: ${missing[*]}
-setup: error: as root: apt-get install ${missing[*]}"
+        die "these packages are needed and could not be installed: ${missing[*]}"
     fi
 fi
 if ((${#optional[@]})) && [ -z "${PYSLURM_SETUP_MINIMAL:-}" ]; then
-    echo "setup: installing ${optional[*]} (for tests)"
-    fetch "${optional[@]}" || echo "setup: warning: without ${optional[*]} some tests are skipped" >&2
+    skipped="setup: warning: without ${optional[*]} some tests are skipped"
+    if can_install; then
+        echo "setup: installing ${optional[*]} (for tests)"
+        fetch "${optional[@]}" || echo "$skipped" >&2
+    else
+        echo "$skipped; as root: apt-get install ${optional[*]}" >&2
+    fi
 fi
 
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"

@@ -169,6 +169,23 @@ def test_bad_options_are_one_line(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert all(line.startswith("pyslurm-ng: error: ") for line in lines)
 
 
+@pytest.mark.parametrize("directory", ["/proc/cluster", "/dev/null/cluster"])
+def test_a_directory_that_cannot_be_written_is_one_line(
+    directory: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["up", "--dir", directory]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"pyslurm-ng: error: cannot write {directory}")
+    assert last.endswith("; --dir names another directory")
+
+
+def test_lines_for_slurm_conf_are_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(b"\x7fELF\xd0\x00")
+    assert main(["up", "--dir", str(tmp_path / "c"), "--conf", str(program)]) == 1
+    assert capsys.readouterr().err.endswith(f"error: --conf {program}: not a text file\n")
+
+
 def test_free_row_avoids_ports_in_use() -> None:
     first = ports.free_row(3)
     assert ports.LOWEST <= first <= ports.HIGHEST - 2

@@ -45,6 +45,14 @@ def layout_of(directory: Path) -> Layout:
     return Layout(path)
 
 
+def lines_of(path: Path) -> str:
+    """Return the lines to add to slurm.conf, or refuse a file that is not text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise BadRequest(f"--conf {path}: not a text file") from None
+
+
 class Commands(click.Group):
     """The verbs; the simulator is imported only when it is asked for."""
 
@@ -160,7 +168,7 @@ def up(
         gpus=gpus,
         shards=shards if gpus else 0,
         database=database,
-        extra_lines=extra.read_text() if extra else "",
+        extra_lines=lines_of(extra) if extra else "",
         cluster_name=cluster_name,
         sockets=sockets,
         slurm_user=slurm_user,
@@ -215,11 +223,12 @@ def main(argv: list[str]) -> int:
         BadRequest,
         ports.NoPorts,
         programs.StartFailed,
-        PermissionError,
-        FileExistsError,
-        NotADirectoryError,
     ) as problem:
         print(f"pyslurm-ng: error: {problem}", file=sys.stderr)
+        return 1
+    except OSError as problem:
+        text = f"{problem.filename}: {problem.strerror}" if problem.filename else str(problem)
+        print(f"pyslurm-ng: error: {text}", file=sys.stderr)
         return 1
     return 0
 

@@ -41,8 +41,14 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
     remove_abandoned_runs()
     first = ports.free_row(request.nodes + 2)
     host = socket.gethostname().split(".")[0]
-    files.write_all(request, layout, files.Ports(first, first + 1, first + 2), host)
-    files.write_env(layout, directories)
+    try:
+        files.write_all(request, layout, files.Ports(first, first + 1, first + 2), host)
+        files.write_env(layout, directories)
+    except OSError as problem:
+        raise NotPossible(
+            f"cannot write {problem.filename or layout.directory}: {problem.strerror}; "
+            "--dir names another directory"
+        ) from None
     for leftover in [*layout.pid_files().values(), *layout.log.glob("*.start")]:
         leftover.unlink(missing_ok=True)
     env = environment(layout, directories)
