@@ -9,9 +9,12 @@ command -v dpkg >/dev/null || die "dpkg is not here: packages are built on Debia
 
 missing=$(dpkg-checkbuilddeps 2>&1 | sed -n 's/.*unmet build dependencies: //p' || true)
 if ! command -v dpkg-buildpackage >/dev/null || ! command -v dh >/dev/null || [ -n "$missing" ]; then
-    needed="dpkg-dev debhelper gcc make python3 python3-dev python3-venv"
+    needed="build-essential debhelper python3 python3-dev python3-venv"
     root=()
-    [ "$(id -u)" = 0 ] || root=(sudo -n)
+    if [ "$(id -u)" != 0 ]; then
+        sudo -n true 2>/dev/null || die "packages are missing; as root: apt-get install $needed"
+        root=(sudo -n)
+    fi
     echo "deb: installing $needed"
     "${root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends \
         $needed >/dev/null || die "these packages are needed and could not be installed: $needed"
@@ -22,8 +25,12 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' pyproject.toml)
 build=$PWD/build/deb
 rm -rf "$build"
 mkdir -p "$build/pyslurm-ng"
-git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T - |
-    tar -xf - -C "$build/pyslurm-ng"
+if git rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    git ls-files -z --cached --others --exclude-standard | tar --null --ignore-failed-read -cf - -T -
+else  # an unpacked archive, or a host without git
+    tar --exclude=./build --exclude=./demo/run --exclude=./pyslurm-ng-cluster --exclude='./.*' \
+        --exclude='*.so' --exclude=__pycache__ -cf - .
+fi | tar -xf - -C "$build/pyslurm-ng"
 cd "$build/pyslurm-ng"
 cat >debian/changelog <<TEXT
 pyslurm-ng ($version) unstable; urgency=medium
