@@ -155,7 +155,7 @@ def play(place: Path, story: Callable[[Accounting, Path], Awaitable[None]]) -> A
 
 
 def states(accounting: Accounting) -> dict[int, str]:
-    with accounting.database.read() as connection:
+    with accounting.read() as connection:
         query = sa.select(schema.jobs.c.job_id, schema.jobs.c.state, schema.jobs.c.is_last)
         return {row[0]: row[1] for row in connection.execute(query) if row[2]}
 
@@ -265,7 +265,7 @@ def test_a_past_that_differs_is_noticed_late_by_the_checksum(tmp_path: Path) -> 
         assert any("restored from a backup, or its" in line for line in life.log.lines)
         await life.stored()
         await life.close()
-        with accounting.database.read() as connection:
+        with accounting.read() as connection:
             query = sa.select(schema.jobs.c.comment).where(schema.jobs.c.comment == "grows")
             assert connection.execute(query).scalars().all() == ["grows"]
 

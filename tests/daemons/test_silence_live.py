@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -171,8 +172,7 @@ def test_a_node_that_was_rebooted_gives_its_jobs_back_once(
     set_policy(cluster, f"node_loss={policy}")
     victim = Victim(cluster, f"reboot.{policy}")
     kill(cluster, f"slurmd-{victim.node}")
-    for pid in supervisors(victim.pid):
-        os.kill(pid, signal.SIGKILL)
+    reset(supervisors(victim.pid))
     cluster.wait_until("end of the run", lambda: not is_running(victim.pid))
     done = cluster.run("slurmd", "-b", "-N", victim.node)
     assert done.returncode == 0, done.stderr
@@ -185,8 +185,16 @@ def test_a_node_that_was_rebooted_gives_its_jobs_back_once(
     victim.end()
 
 
+def reset(pids: list[int]) -> None:
+    """End processes as a reset does: none of them has time to notice another's end."""
+    for one in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in reversed(pids):
+            with contextlib.suppress(ProcessLookupError):  # it may end with its parent
+                os.kill(pid, one)
+
+
 def supervisors(pid: int) -> list[int]:
-    """Return a script and all above it that belong to its job: as a reset does, they go at once."""
+    """Return a script and all above it that belong to its job, the script first."""
     found = [pid]
     while True:
         stat = Path(f"/proc/{found[-1]}/stat").read_text()

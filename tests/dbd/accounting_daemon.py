@@ -10,8 +10,18 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 from pyslurm_ng.up.ports import free_row
 from pyslurm_ng.wire.client import Client
+
+
+def is_alive(pid: int) -> bool:
+    """Return whether a process runs; one that nobody waits for, as in containers, does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class AccountingDaemon:
@@ -76,7 +86,7 @@ class AccountingDaemon:
 
     def wait_gone(self, pid: int) -> None:
         for _ in range(1000):
-            if not os.path.exists(f"/proc/{pid}"):
+            if not is_alive(pid):
                 return
             time.sleep(0.02)
         raise AssertionError(f"{pid} does not end")

@@ -233,3 +233,4 @@ def test_a_full_sqlite_file_loses_nothing(tmp_path: Path, impatient: None) -> No
     accounting = play(tmp_path, story, database=database)
     assert accounting.job_ids() == list(range(1, 40))
     assert rows(database, schema.problem_rows, "id") == []
+    database.close()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -51,10 +52,12 @@ class Accounting:
         self.path = str(place / "dbd.sock")
         self.database = database or Database(sqlite_url(f"{place}/acct.sqlite"))
         self.database.open()
+        self._is_running = False
         self._log = DaemonLog("slurmdbd")
         self._log.stderr_level = QUIET
 
     async def start(self) -> None:
+        self._is_running = True
         self._service = Service(
             self.database,
             Settings("ctl", 0, frozenset(), ()),
@@ -74,9 +77,21 @@ class Accounting:
     async def stop(self) -> None:
         await self._server.close()
         await asyncio.get_running_loop().run_in_executor(None, self._service.close)
+        self.database.close()
+        self._is_running = False
+
+    @contextmanager
+    def read(self) -> Iterator[sa.Connection]:
+        """Look at what is stored; also after the end, when no connection may stay open."""
+        try:
+            with self.database.read() as connection:
+                yield connection
+        finally:
+            if not self._is_running:
+                self.database.close()
 
     def job_ids(self) -> list[int]:
-        with self.database.read() as connection:
+        with self.read() as connection:
             query = sa.select(schema.jobs.c.job_id).order_by(schema.jobs.c.job_index)
             return list(connection.execute(query).scalars())
 

@@ -80,7 +80,7 @@ def test_a_record_larger_than_a_message_does_not_stop_the_link(tmp_path: Path) -
 
     accounting = play(tmp_path, story)
     assert accounting.job_ids() == [1, 2]
-    with accounting.database.read() as connection:
+    with accounting.read() as connection:
         ((error,),) = connection.execute(sa.select(schema.problem_rows.c.error))
         comment = connection.execute(sa.select(schema.jobs.c.comment)).scalars().first()
     assert "longest texts were cut" in error
@@ -121,7 +121,7 @@ def test_a_record_that_slurmdbd_refuses_each_time_is_given_up(
 
     accounting = play(tmp_path, story)
     assert accounting.job_ids() == [1, 2, 5, 6, 7, 8]
-    with accounting.database.read() as connection:
+    with accounting.read() as connection:
         kept = connection.execute(sa.select(schema.problem_rows.c.error)).scalars().all()
     assert len(kept) == 2
     assert all("refused it again and again" in error for error in kept)
@@ -212,7 +212,7 @@ def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
     from pyslurm_ng.dbd.updates import association_update
 
     def snapshot(version: int = 0, store: str = "") -> AssociationUpdate:
-        with accounting.database.read() as connection:
+        with accounting.read() as connection:
             found = association_update(connection, "demo", store, version)
         assert found is not None
         return found
