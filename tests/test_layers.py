@@ -34,14 +34,12 @@ LARGE_CLASSES = {
     "ctld.followers.usage_index.UsageIndex": (300, 26),
     "ctld.controller_parts.ControllerParts": (360, 25),
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
-    "d.stepd.supervisor.Step": (680, 50),
     "sched.backfill.walk.Walk": (440, 25),
     "sched.preemption.preempt.Preempting": (605, 35),
     "sim.chaos.Chaos": (480, 37),
     "wire.endpoint.Endpoint": (455, 28),
 }
 LONG_FILES = {
-    "d/stepd/supervisor.py": 755,
     "sched/preemption/preempt.py": 785,
 }
 

@@ -22,7 +22,7 @@ def usage_of_tasks(
     """Return usage of tasks as sums, averages and extremes.
 
     Args:
-        items: pairs of global task id and counts; see d.stepd.supervisor for their names.
+        items: pairs of global task id and counts; see d.stepd.step_usage for their names.
     """
     by_task = [(task, dict(counts)) for task, counts in items]
     count = max(1, ntasks, len(by_task))

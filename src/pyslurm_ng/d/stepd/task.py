@@ -1,8 +1,8 @@
-"""One task of a step, as its supervisor keeps it."""
+"""The tasks of a step, as its supervisor keeps them."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.d.step_contract import TaskSpec
+    from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
     from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet
 
 
@@ -21,3 +21,29 @@ class Task:
         self.stderr = -1  # a copy for its epilogs, if there are any
         self.inlet: Inlet | None = None
         self.outlets: list[Outlet] = []
+
+
+class Tasks:
+    """All tasks of the step on this node.
+
+    Attributes:
+        all: in the order of the step's file.
+        by_pid: those that have begun and were not reaped yet, by process id.
+    """
+
+    def __init__(self, spec: "StepSpec") -> None:
+        self.all = [Task(task) for task in spec["tasks"]]
+        self.by_pid: dict[int, Task] = {}
+
+    def pids(self) -> "dict[int, int]":
+        """Return the process ids of the tasks that have begun, by task."""
+        return {task.task: task.pid for task in self.all if task.pid}
+
+    def running_pids(self) -> "dict[int, int]":
+        """Return the process ids of the tasks that have not ended, by task."""
+        return {task.task: task.pid for task in self.all if not task.is_over}
+
+    @property
+    def are_running(self) -> bool:
+        """Whether a task, or the epilog of one, has not ended yet."""
+        return any((task.pid and not task.is_over) or task.epilog for task in self.all)

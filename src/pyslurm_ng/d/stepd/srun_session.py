@@ -1,0 +1,167 @@
+"""A supervisor's dealings with its srun: input of the tasks, signals, window size, ends."""
+
+import os
+import time
+from _signal import SIGKILL  # type: ignore[import-not-found]
+
+from pyslurm_ng.d.stepd.step_result import OOM_STATUS
+from pyslurm_ng.d.stepd.step_streams import SrunLink
+from pyslurm_ng.d.stepd.step_tasks import CannotStart
+from pyslurm_ng.wire import step_io
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.base.poll_loop import PollLoop
+    from pyslurm_ng.d.step_contract import Route, StepSpec
+    from pyslurm_ng.d.stepd.step_ending import StepEnding
+    from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_orders import StepOrders
+    from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.task import Task, Tasks
+
+_CONNECT_S = 30.0
+
+
+class SrunSession:
+    """The session with one srun, for a step that has one.
+
+    Attributes:
+        link: the connection; None before `connect`, and for a step without srun.
+    """
+
+    def __init__(
+        self,
+        loop: "PollLoop",
+        spec: "StepSpec",
+        tasks: "Tasks",
+        processes: "StepProcesses",
+        ending: "StepEnding",
+        orders: "StepOrders",
+        notices: "StepNotices",
+    ) -> None:
+        self.link: SrunLink | None = None
+        self._loop = loop
+        self._spec = spec
+        self._tasks = tasks
+        self._processes = processes
+        self._ending = ending
+        self._orders = orders
+        self._notices = notices
+        self._early_stdin: list[tuple[int, bytes]] | None = []  # None: all tasks are there
+        self._stdin_taken = 0
+
+    def connect(self, route: "Route") -> None:
+        """Connect, serving what else there is. Raises CannotStart."""
+        spec = self._spec
+        try:
+            self.link = link = SrunLink(
+                self._loop, route, self._on_frame, self._on_bad_frame, self._on_lost
+            )
+        except OSError as error:
+            raise CannotStart(SIGKILL, f"cannot connect to srun: {error}") from None
+        self._notices.link = link
+        link.hello({"node": spec["node"], "node_index": spec["node_index"], "pid": os.getpid()})
+        give_up = time.monotonic() + _CONNECT_S
+        while link.is_connecting and not self._ending.is_dying and time.monotonic() < give_up:
+            self._loop.turn(1.0)
+        if link.problem or link.is_connecting:
+            link.close()
+            problem = link.problem or "no answer"
+            raise CannotStart(SIGKILL, f"cannot connect to srun: {problem}")
+
+    # What srun is told --------------------------------------------------------------------------
+
+    def started(self) -> None:
+        """All tasks have begun: pass on input that came before, and tell srun."""
+        early, self._early_stdin = self._early_stdin, None
+        for task_id, body in early or ():
+            self._stdin(task_id, body)
+        if self.link is not None:
+            self.link.tell(step_io.STARTED, {"pids": self._tasks.pids()})
+
+    def failed(self, status: int, text: str) -> None:
+        """The step could not start."""
+        if self.link is not None:
+            self.link.tell(step_io.FAILED, {"code": status, "text": text})
+
+    def task_ended(self, task: "Task") -> None:
+        """A task has ended, and its epilogs too."""
+        if self.link is None:
+            return
+        flags = 0
+        if task.status == OOM_STATUS:
+            ends_step = step_io.EXIT_ENDS_STEP * self._spec["oom_kill_step"]
+            flags = step_io.EXIT_OUT_OF_MEMORY | ends_step
+        self.link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
+
+    # What srun says -----------------------------------------------------------------------------
+
+    def _on_frame(self, kind: int, task_id: int, body: bytes) -> None:
+        """Do what srun asks. Raises BadStepFrame."""
+        if kind == step_io.STDIN:
+            self._stdin(task_id, body)
+        elif kind == step_io.SIGNAL:
+            self._signal(task_id, step_io.numbers(body)[0])
+        elif kind == step_io.TERMINATE:
+            text = body.decode("utf-8", "replace")
+            why = "".join(char if char.isprintable() else "?" for char in text)
+            wait_s = float(self._spec["kill_wait"])
+            self._ending.terminate(f"DUE TO {why}" if why else "", wait_s)
+        elif kind == step_io.WINDOW:
+            self._resize(*step_io.window(body))
+        elif kind == step_io.PING and self.link is not None:
+            self.link.send(step_io.pack(step_io.PONG))
+
+    def _on_bad_frame(self, problem: str) -> None:
+        self._notices.say(f"malformed message of srun: {problem}")
+
+    def _on_lost(self) -> None:
+        is_running = self._tasks.by_pid or self._processes.launch is not None
+        if not self._spec["no_kill"] and is_running:
+            self._ending.terminate("", float(self._spec["kill_wait"]))
+
+    def _signal(self, task_id: int, number: int) -> None:
+        if task_id == step_io.ALL:
+            self._orders.signal(number, "all")
+        else:
+            self._orders.signal_task(task_id, number)
+
+    def _resize(self, rows: int, columns: int) -> None:
+        import fcntl
+        import struct
+        import termios
+
+        first = self._tasks.all[0]
+        if self._spec["pty"] and first.inlet is not None and not first.inlet.is_over:
+            size = struct.pack("HHHH", rows, columns, 0, 0)
+            fcntl.ioctl(first.inlet.descriptor, termios.TIOCSWINSZ, size)
+
+    # Input --------------------------------------------------------------------------------------
+
+    def _stdin(self, task_id: int, body: bytes) -> None:
+        """Pass on input; it must find all tasks started. Raises BadStepFrame."""
+        if self._early_stdin is not None:
+            self._early_stdin.append((task_id, body))
+            if sum(len(kept) + 64 for _, kept in self._early_stdin) > 4 * step_io.STDIN_WINDOW:
+                raise step_io.BadStepFrame("more standard input than there was credit for")
+            return
+        for task in self._tasks.all:
+            if task.inlet is not None and task_id in (step_io.ALL, task.task):
+                task.inlet.put(body)
+        self.give_credit()
+
+    def give_credit(self) -> None:
+        """Give srun credit for what the slowest task has taken of its input."""
+        inlets = [task.inlet for task in self._tasks.all if task.inlet is not None]
+        open_inlets = [inlet for inlet in inlets if not inlet.is_over]
+        if self.link is None:
+            return
+        if not open_inlets:
+            # The reader is gone: let srun empty its side, whatever it still has.
+            taken = self._stdin_taken + step_io.STDIN_WINDOW // 2
+        else:
+            taken = min(inlet.taken for inlet in open_inlets)
+        if taken - self._stdin_taken >= step_io.STDIN_WINDOW // 4:
+            credit = taken - self._stdin_taken
+            self._stdin_taken = taken
+            self.link.send(step_io.pack_number(step_io.CREDIT, step_io.ALL, credit))

@@ -1,0 +1,141 @@
+"""The end of a step's processes: by order, or because the tasks are over and left something."""
+
+import time
+from _signal import SIGCONT, SIGKILL, SIGTERM  # type: ignore[import-not-found]
+
+from pyslurm_ng.base.numbers import END_CLEAN, END_KILLED
+from pyslurm_ng.daemon.process_tree import stamp
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyslurm_ng.base.poll_loop import PollLoop
+    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.step_result import StepResult
+    from pyslurm_ng.d.stepd.task import Tasks
+
+_KILL_PAUSE_S = 0.02
+_LONGEST_PAUSE_S = 1.0
+_KILL_AGAIN_S = 0.5
+
+
+class StepEnding:
+    """Ends processes, with SIGTERM first where they have time, and sees to it that they are gone.
+
+    Attributes:
+        is_dying: whether the step was told to end, or cannot go on.
+        is_unkillable: whether something has outlived SIGKILL for UnkillableStepTimeout.
+    """
+
+    def __init__(
+        self,
+        loop: "PollLoop",
+        spec: "StepSpec",
+        tasks: "Tasks",
+        processes: "StepProcesses",
+        notices: "StepNotices",
+        result: "StepResult",
+    ) -> None:
+        self.is_dying = False
+        self.is_unkillable = False
+        self._loop = loop
+        self._spec = spec
+        self._tasks = tasks
+        self._processes = processes
+        self._notices = notices
+        self._result = result
+        self._kill_at = 0.0  # when processes that had SIGTERM get SIGKILL
+        self._kill_began = 0.0
+
+    def terminate(self, why: str, wait_s: float) -> None:
+        """End every process: TERM (after CONT) now, KILL after the wait.
+
+        Signals come first: what is written to the user may never arrive.
+
+        Args:
+            why: why in the job's stderr; a second line has more of it.
+        """
+        self._result.flags |= END_KILLED
+        if not self.is_dying:
+            self.is_dying = True
+            pids = self._processes.living()
+            self._processes.signal(pids, SIGCONT)
+            if wait_s > 0:
+                self._kill_at = time.monotonic() + wait_s
+                self._processes.signal(pids, SIGTERM)
+        if wait_s > 0:
+            self._loop.later(wait_s, self.kill)
+        else:
+            self._kill_at = 0.0
+            self.kill()
+        if why:
+            self._say_cancelled(why)
+
+    def _say_cancelled(self, why: str) -> None:
+        spec = self._spec
+        why, _, more = why.partition("\n")
+        what = f"JOB {spec['job']}" if spec["is_batch"] else f"STEP {spec['name']}"
+        when = stamp()[:19]
+        self._notices.say(f"*** {what} ON {spec['node']} CANCELLED AT {when} {why} ***")
+        if more:
+            self._notices.say(f"*** {more} ***")
+
+    def give_up(self) -> None:
+        """End the step for a fault of the supervisor's."""
+        self.is_dying = True
+        self._loop.later(0.0, self.kill)
+
+    def reach_new_tasks(self) -> None:
+        """End tasks too that were started just when the step was told to end."""
+        if self.is_dying:
+            self._processes.signal_all(SIGTERM)
+            if self._kill_at <= time.monotonic():
+                self.kill()
+
+    def kill(self) -> None:
+        """Send SIGKILL now, and again while something of the tasks lives."""
+        self._kill_began = self._kill_began or time.monotonic()
+        self._processes.kill()
+        if self._is_hopeless():
+            for task in self._tasks.all:
+                if not task.is_over:
+                    task.status, task.is_over = SIGKILL, True
+                task.epilog = 0
+        elif self._tasks.are_running:
+            self._loop.later(_KILL_AGAIN_S, self.kill)
+
+    def end_rest(self, reap: "Callable[[], None]", on_unkillable: "Callable[[], None]") -> None:
+        """End what the tasks left behind, with SIGKILL, until nothing is left.
+
+        After SIGTERM all have the same time to end by themselves: an srun whose script is gone at
+        once still has to hear how its tasks ended. While something outlives SIGKILL the step is
+        not over, and what it holds is not free; srun does not have to wait for that.
+
+        Args:
+            reap: collects dead children.
+            on_unkillable: is called once when something has outlived SIGKILL for too long.
+        """
+        while self._processes.living() and time.monotonic() < self._kill_at:
+            self._loop.turn(_KILL_PAUSE_S)
+            reap()
+        self._kill_began = self._kill_began or time.monotonic()
+        pause_s = _KILL_PAUSE_S
+        while True:
+            reap()
+            pids = self._processes.living()
+            if not pids:
+                break
+            if not self.is_unkillable and self._is_hopeless():
+                self.is_unkillable = True
+                on_unkillable()
+            self._processes.kill(pids)
+            self._loop.turn(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_PAUSE_S)
+        if not self.is_unkillable:
+            self._result.flags |= END_CLEAN
+
+    def _is_hopeless(self) -> bool:
+        return bool(time.monotonic() - self._kill_began > self._spec["unkillable_s"])

@@ -1,0 +1,58 @@
+"""Lines of the supervisor's own: to srun, or into the step's stderr."""
+
+from pyslurm_ng.d.stepd.step_tasks import notice
+from pyslurm_ng.wire import step_io
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pyslurm_ng.d.stepd.step_streams import SrunLink
+    from pyslurm_ng.d.stepd.step_writer import StepWriter
+
+
+class StepNotices:
+    """Tells the user what happens to the step.
+
+    Attributes:
+        link: the connection to srun, if there is one.
+    """
+
+    def __init__(self, writer: "StepWriter") -> None:
+        self.link: SrunLink | None = None
+        self._writer = writer
+        self._file = -1  # the writer's number of the step's stderr
+        self._early: list[bytes] | None = None  # for that, until it is there
+
+    def hold(self) -> None:
+        """Keep lines from now on until there is a file for them."""
+        self._early = []
+
+    def use_file(self, number: int) -> None:
+        """Write lines into a file of the writer's."""
+        self._file = number
+
+    def release(self) -> None:
+        """Write what was kept; no file comes any more."""
+        early, self._early = self._early, None
+        for line in early or ():
+            self._writer.say(self._file, line)
+
+    def say(self, text: str) -> None:
+        """Write a line as Slurm's supervisor does, where the step's stderr goes."""
+        line = notice(text)
+        if self.link is not None and self.link.is_open:
+            self.link.send(step_io.pack(step_io.NOTICE, step_io.ALL, line))
+        elif self._file < 0 and self._early is not None:
+            self._early.append(line)
+        else:
+            self._writer.say(self._file, line)
+
+    def say_all(self, texts: "Iterable[str]") -> None:
+        """Write several lines."""
+        for text in texts:
+            self.say(text)
+
+    def write(self, text: str) -> None:
+        """Write a line of somebody else's as it is, into the file only."""
+        self._writer.say(self._file, f"{text}\n".encode("utf-8", "surrogateescape"))

@@ -1,0 +1,84 @@
+"""Orders of slurmd to a supervisor, as `d.step_contract` has them, and signals that srun sends."""
+
+from _signal import SIGKILL  # type: ignore[import-not-found]
+
+from pyslurm_ng.daemon.process_tree import descendants
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pyslurm_ng.d.step_contract import Order, StepSpec
+    from pyslurm_ng.d.stepd.step_ending import StepEnding
+    from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.step_usage import StepUsage
+    from pyslurm_ng.d.stepd.task import Tasks
+
+
+class StepOrders:
+    """Obeys.
+
+    Args:
+        tell: sends an answer to slurmd: a map, by "did".
+    """
+
+    def __init__(
+        self,
+        spec: "StepSpec",
+        tasks: "Tasks",
+        processes: "StepProcesses",
+        ending: "StepEnding",
+        usage: "StepUsage",
+        notices: "StepNotices",
+        tell: "Callable[[dict[str, Any]], bool]",
+    ) -> None:
+        self._spec = spec
+        self._tasks = tasks
+        self._processes = processes
+        self._ending = ending
+        self._usage = usage
+        self._notices = notices
+        self._tell = tell
+
+    def obey(self, order: "Order") -> None:
+        """Do what slurmd says."""
+        if order["do"] == "signal":
+            self.signal(order["number"], order["scope"])
+        elif order["do"] == "terminate":
+            self._ending.terminate(order["why"], order["wait_s"])
+        elif order["do"] == "suspend":
+            self._processes.suspend()
+        elif order["do"] == "resume":
+            self._processes.resume()
+        elif order["do"] == "say":
+            self._notices.write(order["text"])
+        elif order["do"] == "ping":
+            self._tell({"did": "ping", "tag": order["tag"]})
+        elif order["do"] == "pids":
+            pids = {"tasks": self._tasks.running_pids(), "all": self._processes.living()}
+            self._tell({"did": "pids", "tag": order["tag"], **pids})
+        elif order["do"] == "usage":
+            self._usage.measure()
+            used = {"usage": self._usage.rows(), "pids": self._processes.living()}
+            self._tell({"did": "usage", "tag": order["tag"], **used})
+
+    def signal(self, number: int, scope: str) -> None:
+        """Send a signal to all processes, or to the tasks alone; SIGKILL to all ends the step."""
+        if number == SIGKILL and scope == "all":
+            self._ending.terminate("" if self._spec["is_batch"] else "DUE to SIGNAL Killed", 0.0)
+        elif scope == "script":
+            pids = [pid for pid in self._tasks.running_pids().values() if pid]
+            launch = self._processes.launch
+            if launch is not None and launch.next_task_pid:
+                pids.append(launch.next_task_pid)
+            self._processes.signal(pids, number)
+        else:
+            self._processes.signal_all(number)
+
+    def signal_task(self, task_id: int, number: int) -> None:
+        """Send a signal to one task and what it has started."""
+        pid = self._tasks.running_pids().get(task_id, 0)
+        if pid:
+            self._processes.signal([pid, *descendants(pid)], number)

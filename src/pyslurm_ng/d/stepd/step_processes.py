@@ -1,0 +1,74 @@
+"""The processes of a step: which there are, and signals to them."""
+
+import os
+from _signal import (  # type: ignore[import-not-found]
+    SIGCONT,
+    SIGKILL,
+    SIGSTOP,
+    SIGTSTP,
+)
+
+from pyslurm_ng.daemon.process_tree import is_zombie, own_descendants, signal_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.d.stepd.launcher import Launcher
+    from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
+    from pyslurm_ng.d.stepd.step_tasks import TaskStarter
+    from pyslurm_ng.d.stepd.step_writer import StepWriter
+
+
+class StepProcesses:
+    """All that descends from the supervisor or is in the step's control groups, but for its own.
+
+    Attributes:
+        launch: what starts the tasks, while it does.
+    """
+
+    def __init__(self, cgroup: "StepCgroup | None", writer: "StepWriter") -> None:
+        self.launch: Launcher | TaskStarter | None = None
+        self._cgroup = cgroup
+        self._writer = writer
+
+    def living(self) -> "list[int]":
+        """Return those that live."""
+        pids = own_descendants()
+        if self._cgroup is not None:
+            known = set(pids)
+            pids += [pid for pid in self._cgroup.pids() if pid not in known]
+        own = {self._writer.pid}
+        if self.launch is not None:
+            own.add(self.launch.pid)
+        return [pid for pid in pids if pid not in own and not is_zombie(pid)]
+
+    def _belongs(self, pid: int) -> bool:
+        """Return whether a process is of the step at this moment."""
+        return self._cgroup is not None and pid in self._cgroup.pids()
+
+    def signal(self, pids: "list[int]", number: int) -> None:
+        """Send a signal to some of them."""
+        signal_below(os.getpid(), pids, number, self._belongs)
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to all that live."""
+        self.signal(self.living(), number)
+
+    def kill(self, pids: "list[int] | None" = None) -> None:
+        """Send SIGKILL to all that live: `pids`, if that has just been asked."""
+        if self._cgroup is not None:
+            self._cgroup.kill()
+        self.signal(self.living() if pids is None else pids, SIGKILL)
+
+    def suspend(self) -> None:
+        """Stop all."""
+        pids = self.living()
+        self.signal(pids, SIGTSTP)
+        self.signal(pids, SIGSTOP)
+
+    def resume(self) -> None:
+        """Let all continue."""
+        self.signal_all(SIGCONT)
+
+    def oom_kills(self) -> int:
+        """Return how many the kernel has killed for the step's memory limit."""
+        return self._cgroup.oom_kills() if self._cgroup is not None else 0

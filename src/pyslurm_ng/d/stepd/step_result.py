@@ -1,0 +1,59 @@
+"""What becomes of a step on this node, as its `end` record says."""
+
+import time
+
+from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.d.stepd.task import Task
+
+OOM_STATUS = 125
+
+
+class StepResult:
+    """Gathered while the step runs.
+
+    Attributes:
+        status: the wait status of a step that could not start; 0 for others.
+        error: why it could not.
+        flags: END_* of the result.
+    """
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.error = ""
+        self.flags = 0
+        self._start_us = time.time_ns() // 1000
+        self._started_s = time.monotonic()
+        self._end_us = 0
+
+    def tasks_ended(self) -> None:
+        """Take the time of the step's end."""
+        # Not the wall clock once more: it may have been set meanwhile.
+        self._end_us = self._start_us + int((time.monotonic() - self._started_s) * 1e6)
+
+    def status_of(self, tasks: "list[Task]") -> int:
+        """Return the wait status of the whole step."""
+        status = self.status
+        for task in tasks:
+            # As in Slurm the highest counts, and any signal more than any exit code.
+            status = max(status, task.status, key=lambda number: (number & 0x7F, number))
+        if self.flags & END_OUT_OF_MEMORY:
+            status = OOM_STATUS
+        return status
+
+    def record(self, status: int, ntasks: int, usage: "list[Any] | None") -> "dict[str, Any]":
+        """Return the record of the step's end."""
+        return {
+            "kind": "end",
+            "status": status,
+            "flags": self.flags,
+            "error": self.error,
+            "start_us": self._start_us,
+            "end_us": self._end_us,
+            "usage": usage,
+            "ntasks": ntasks,
+        }

@@ -1,0 +1,209 @@
+"""The start of a step: control groups, script, srun, files and tasks."""
+
+import os
+import select
+import time
+from _signal import SIGKILL, SIGTERM  # type: ignore[import-not-found]
+
+from pyslurm_ng.d import step_record
+from pyslurm_ng.d.stepd.launcher import launch
+from pyslurm_ng.d.stepd.step_cgroup import CgroupError
+from pyslurm_ng.d.stepd.step_faults import leave_trace
+from pyslurm_ng.d.stepd.step_files import write_script
+from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet
+from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart
+from pyslurm_ng.d.stepd.task_streams import TERMINAL
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from pyslurm_ng.base.poll_loop import PollLoop
+    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.stepd.launcher import Launcher
+    from pyslurm_ng.d.stepd.srun_session import SrunSession
+    from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
+    from pyslurm_ng.d.stepd.step_ending import StepEnding
+    from pyslurm_ng.d.stepd.step_notices import StepNotices
+    from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.step_tasks import TaskStarter
+    from pyslurm_ng.d.stepd.step_writer import StepWriter
+    from pyslurm_ng.d.stepd.task import Task, Tasks
+    from pyslurm_ng.d.stepd.task_ends import TaskEnds
+
+_LAST_WORDS_S = 1.0
+_SLOW_LAUNCH_S = 30.0
+
+
+class StepStart:
+    """Starts one step.
+
+    Args:
+        path: of the step's file.
+        tell: sends a map to slurmd; returns whether it could.
+    """
+
+    def __init__(
+        self,
+        loop: "PollLoop",
+        path: str,
+        spec: "StepSpec",
+        cgroup: "StepCgroup | None",
+        tasks: "Tasks",
+        processes: "StepProcesses",
+        ending: "StepEnding",
+        notices: "StepNotices",
+        srun: "SrunSession",
+        ends: "TaskEnds",
+        writer: "StepWriter",
+        tell: "Callable[[dict[str, Any]], bool]",
+    ) -> None:
+        self._loop = loop
+        self._path = path
+        self._spec = spec
+        self._cgroup = cgroup
+        self._tasks = tasks
+        self._processes = processes
+        self._ending = ending
+        self._notices = notices
+        self._srun = srun
+        self._ends = ends
+        self._writer = writer
+        self._tell = tell
+        self._files: dict[int, int] = {}  # by the starter's number: the writer's
+
+    def run(self) -> None:
+        """Confine, connect, have files opened and tasks started. Raises CannotStart."""
+        spec = self._spec
+        joins = self._make_groups()
+        if spec["script"]:
+            self._write_script()
+        if spec["route"] is not None:
+            self._srun.connect(spec["route"])
+        if self._ending.is_dying:
+            raise CannotStart(SIGTERM, "")
+
+        def goes_on(limit_s: float) -> bool:
+            self._loop.turn(limit_s)
+            return not self._ending.is_dying
+
+        is_routed = self._srun.link is not None
+        self._processes.launch = begun = launch(spec, joins, goes_on, is_routed=is_routed)
+        self._notices.hold()
+        try:
+            self._wait_for(begun)
+        finally:
+            for descriptor in joins:
+                os.close(descriptor)
+            begun.close()
+            self._processes.launch = None
+            self._notices.release()
+            self._ends.watch()
+        self._tell_started()
+
+    def _make_groups(self) -> "list[int]":
+        """Return descriptors by which tasks join the control groups. Raises CannotStart."""
+        try:
+            return self._cgroup.make() if self._cgroup is not None else []
+        except CgroupError as error:
+            raise CannotStart(SIGKILL, str(error)) from None
+
+    def _write_script(self) -> None:
+        spec = self._spec
+        try:
+            path = write_script(spec["spool"], spec["script"], spec["uid"], spec["gid"])
+        except OSError as error:
+            raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
+        spec["programs"][0][0] = path
+
+    def _wait_for(self, begun: "Launcher | TaskStarter") -> None:
+        """Serve until all tasks have begun. Raises CannotStart."""
+        self._ends.wait()
+        self._loop.watch(begun.fileno(), select.POLLIN, lambda events: None)
+        slow_at = time.monotonic() + _SLOW_LAUNCH_S
+        give_up = 0.0
+        try:
+            while True:
+                message, passed = begun.take()
+                if message is None:
+                    if self._ending.is_dying and not give_up:
+                        # What it did before it was killed is still to be heard.
+                        begun.kill()
+                        give_up = time.monotonic() + _LAST_WORDS_S
+                    elif give_up and time.monotonic() > give_up:
+                        raise CannotStart(SIGTERM, "")
+                    self._loop.turn(_LAST_WORDS_S)
+                    if time.monotonic() > slow_at:
+                        slow_at += 3600.0
+                        text = "its files, its directory or a program of it keep its start waiting"
+                        self._tell({"did": "slow", "text": text})
+                elif "done" in message:
+                    self._notices.say_all(message["notes"])
+                    return
+                elif message and "failed" not in message:
+                    self._take(message, passed)
+                else:
+                    self._fail(message)
+        finally:
+            self._loop.drop(begun.fileno())
+
+    def _fail(self, message: "dict[str, Any]") -> None:
+        """Take it that the starter cannot go on, or is gone. Raises CannotStart."""
+        if not message:
+            if self._ending.is_dying:
+                raise CannotStart(SIGTERM, "")
+            raise CannotStart(FILES_STATUS, "the process that starts tasks was lost")
+        self._notices.say_all(message["notes"])
+        if "trace" in message and not self._tell(
+            {"did": "fault", "text": message["text"], "trace": message["trace"]}
+        ):
+            leave_trace(self._path, message["trace"])
+        raise CannotStart(message["failed"], message["text"])
+
+    def _take(self, message: "dict[str, Any]", passed: "list[int]") -> None:
+        """Take a task that was started, or a file that it needs."""
+        if "file" in message:
+            self._files[message["file"]] = self._writer.add(passed[0])
+            return
+        if "stderr" in message:
+            self._notices.use_file(self._writer.add(passed[0]))
+            return
+        task = self._tasks.all[message["task"]]
+        task.pid, task.status = message["pid"], message["status"]
+        task.is_over = message["is_over"]
+        if task.pid:
+            self._tasks.by_pid[task.pid] = task
+        if message["inlet"]:
+            is_terminal = message["inlet"] == TERMINAL
+            task.inlet = Inlet(
+                self._loop, passed.pop(0), self._srun.give_credit, is_terminal=is_terminal
+            )
+        for stream, file in message["outlets"]:
+            task.outlets.append(self._outlet(task, passed.pop(0), stream, file))
+        if message["has_stderr"]:
+            task.stderr = passed.pop(0)
+        self._notices.say_all(message["notes"])
+
+    def _outlet(self, task: "Task", descriptor: int, stream: int, file: int) -> Outlet:
+        if file < 0:
+            link = self._srun.link
+            return Outlet(self._loop, descriptor, task=task.task, kind=stream, link=link)
+        label = b"%*d: " % (self._spec["label_width"], task.task)
+        return Outlet(
+            self._loop, descriptor, task=task.task, kind=stream, link=None,
+            writer=self._writer, file=self._files[file], label=label,
+        )  # fmt: skip
+
+    def _tell_started(self) -> None:
+        pids = self._tasks.pids()
+        if not self._spec["is_batch"]:
+            try:
+                step_record.append(self._path, {"kind": "tasks", "pids": pids})
+            except OSError:
+                pass  # the leftovers of a lost supervisor are found without it, too
+        self._tell({"did": "start", "pids": pids})
+        self._srun.started()
+        for task in self._tasks.all:
+            if task.is_over:
+                self._ends.task_over(task)
