@@ -201,7 +201,7 @@ def test_output_that_cannot_be_opened(cluster: LiveCluster, work: Path) -> None:
     (work / "roots").write_text("root's own\n")
     (work / "link").symlink_to(work / "roots")
     (work / "dangling").symlink_to("/root/of/all/evil")
-    names = ["folder", "fifo", "roots", "link", "dangling", "/etc/passwd", "no/dir", "/proc/1/mem"]
+    names = ["folder", "fifo", "roots", "link", "dangling", "/etc/passwd", "/no/dir", "/proc/1/mem"]
     before = (work / "roots").stat()
     jobs = [submit_as(cluster, "nobody", "-o", n, "--wrap", "echo no", cwd=work) for n in names]
     cluster.wait_for_jobs(*jobs)
