@@ -34,13 +34,10 @@ LARGE_CLASSES = {
     "ctld.followers.usage_index.UsageIndex": (300, 26),
     "ctld.controller_parts.ControllerParts": (360, 25),
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
-    "sched.backfill.walk.Walk": (440, 25),
-    "sched.preemption.preempt.Preempting": (605, 35),
     "sim.chaos.Chaos": (480, 37),
     "wire.endpoint.Endpoint": (455, 28),
 }
 LONG_FILES = {
-    "sched/preemption/preempt.py": 785,
 }
 
 # From the ground up; a layer may import those below it, and itself.

@@ -18,7 +18,8 @@ from pyslurm_ng.sched.frame.plan import Plan, PlannedNodes, Wait
 from pyslurm_ng.sched.frame.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.gate import LimitGate
-from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated, VacatedTogether
+from pyslurm_ng.sched.preemption.preempt import Preempting, Vacated
+from pyslurm_ng.sched.preemption.preempt_together import VacatedTogether
 from pyslurm_ng.sched.timeline.finding import Finding, left_by_others
 from pyslurm_ng.sched.timeline.promises import Promises
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
@@ -140,7 +141,7 @@ class PromisedRoom:
         """Return the same of all components of a heterogeneous job."""
         if self.preempting is None:
             return None
-        return self.preempting.find_later_together(
+        return self.preempting.together.find_later(
             components,
             self._snapshot.until_us if before_us == NEVER else before_us,
             self.licenses,

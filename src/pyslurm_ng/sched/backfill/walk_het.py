@@ -11,7 +11,8 @@ from pyslurm_ng.sched.demand import het, reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.plan import Wait
-from pyslurm_ng.sched.preemption.preempt import Preempting, VacatedTogether
+from pyslurm_ng.sched.preemption.preempt import Preempting
+from pyslurm_ng.sched.preemption.preempt_together import VacatedTogether
 from pyslurm_ng.sched.timeline.common_start import common_start
 from pyslurm_ng.sched.timeline.finding import left_by_others
 
@@ -159,7 +160,7 @@ def _preempt(walk: WalkResult, preempting: Preempting, parts: list[het.Part]) ->
         placed = [het.Placed(part, part.hopeful[0], nodes[part.job.job_id]) for part in parts]
         return walk.gate.is_open or walk.gate.over_together(placed) is None
 
-    found = preempting.find_together(
+    found = preempting.together.find(
         components, walk.room.licenses, walk.room.promised_nodes, accepts
     )
     if found is None:
