@@ -3,34 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import compress
 
 from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.sched.backfill import walk_het
+from pyslurm_ng.sched.backfill import others_room, walk_het
 from pyslurm_ng.sched.backfill.array_turns import ArrayTurns
+from pyslurm_ng.sched.backfill.plain_jobs import PlainJobs
 from pyslurm_ng.sched.backfill.walk_result import WalkResult
-from pyslurm_ng.sched.cons_tres.rows import Sharing, own_part
 from pyslurm_ng.sched.demand import elastic, het, reason
 from pyslurm_ng.sched.demand.demand import Demand, Entry
-from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Waiting
+from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.plan import HandOver, JobFaults, Plan, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
-from pyslurm_ng.sched.preemption import claims
-from pyslurm_ng.sched.preemption.preempt import Preempting
-from pyslurm_ng.sched.timeline.finding import Finding, left_by_others
+from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
-
-_CLEAR_STRETCH = 64  # jobs
 
 
 class Walk(WalkResult):
-    """What a walk has given away so far; it may be taken in several stretches.
-
-    `sharing` is set where cores may be shared.
-    """
+    """What a walk has given away so far; it may be taken in several stretches."""
 
     def __init__(
         self,
@@ -49,17 +41,15 @@ class Walk(WalkResult):
         """
         super().__init__(snapshot, policy, budget, planner, outcome)
         self.parts = parts
-        self.sharing: Sharing | None = None
         self.turns = ArrayTurns(snapshot)
         self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
-        self._done: set[int] = set()  # jobs that need no look at their other partitions
         self._barred: set[int] = set()  # those that could never run in the partitions seen so far
-        self._over: Wait | None = None  # the limit that the last attempt to start would have broken
+        self._plain = PlainJobs(self)
 
     def run(self, queue: list[Entry]) -> None:
         """Look at all jobs of the queue, or of the next stretch of it."""
         self._lose_claims(queue)
-        planner, done, starts = self.planner, self._done, self.plan.starts
+        planner, done, starts = self.planner, self.done, self.plan.starts
         # Nothing but room decides: many jobs can be answered without a look at everything else.
         takes_others = self.preempting is not None or self.sharing is not None
         by_room = self._looks_at_all(queue) and not takes_others
@@ -69,7 +59,7 @@ class Walk(WalkResult):
         shown = len(starts)
         at = tested = 0
         while True:
-            while in_stretches and (placed := self._place_next(queue, at, keeps)):
+            while in_stretches and (placed := self._plain.place_next(queue, at, keeps)):
                 at += placed
             if at >= len(queue):
                 break
@@ -78,12 +68,12 @@ class Walk(WalkResult):
             if job.job_id in done:
                 continue
             try:
-                if by_room and self._is_answered_at_once(job, demand, keeps_all=keeps is None):
+                if by_room and self._plain.is_answered(job, demand, keeps_all=keeps is None):
                     tested += 1
                     continue
                 self._settle(job, demand, self._consider(job, demand))
                 if learns and demand.kind < 0:
-                    self._learn(demand)
+                    self._plain.learn(demand)
             except Exception as error:
                 # What it has booked may be half done, so this walk ends here.
                 raise JobFaults({job.job_id: error}) from error
@@ -102,40 +92,12 @@ class Walk(WalkResult):
             alive = {job.job_id for _, job, _ in queue}
             self.plan.lost_claims += [job_id for job_id in claimed if job_id not in alive]
 
-    def _is_answered_at_once(self, job: Waiting, demand: Demand, *, keeps_all: bool) -> bool:
-        """Answer a job of the sort that most of a long queue are of; return whether it was one.
-
-        Args:
-            keeps_all: every job of the queue has room kept for it.
-        """
-        if job.array_pending or job.het_job_id:
-            return False
-        job_id, expected = job.job_id, self.plan.expected_start_us
-        # Room only shrinks in a pass: where one job has none, none has that asks for the same.
-        known = None if self.snapshot.claims else self.room.hopeless.get(id(demand))
-        is_plain = keeps_all and demand.is_plain
-        wait = self.room.behind.get(demand.partition.name) if is_plain else None
-        if (known is None and wait is None) or not self.gate.is_clear(job, demand):
-            return False
-        if known is not None:
-            self.plan.waits.setdefault(job_id, known)
-            return True
-        if wait is None or job_id in expected:
-            return False
-        start_us = self.planner.place(demand, job_id)
-        if start_us <= self.snapshot.now_us:
-            return False
-        expected[job_id] = start_us
-        self.room.promises.append(job_id, demand, start_us)
-        self.plan.waits[job_id] = wait
-        return True
-
     def _settle(self, job: Waiting, demand: Demand, wait: Wait | None) -> None:
         """Note that a job needs no further look, or why it waits."""
         if wait is not None:
             self._note_wait(job.job_id, demand, wait)
             return
-        self._done.add(job.job_id)
+        self.done.add(job.job_id)
         self.plan.waits.pop(job.job_id, None)
         self.plan.expected_start_us.pop(job.job_id, None)
 
@@ -155,56 +117,6 @@ class Walk(WalkResult):
         elif job_id in self._barred and not is_barred:
             self.plan.waits[job_id] = wait
             self._barred.discard(job_id)
-
-    def _place_next(self, queue: list[Entry], first: int, keeps: bytes | None) -> int:
-        """Find room for the next jobs, if they are of the plainest sort; return how many.
-
-        Args:
-            keeps: see `PromisedRoom`.
-        """
-        planner, behind = self.planner, self.room.behind
-        if self.gate.is_open:
-            starts_us = planner.place_next(queue, first, self.room.settled, keeps)
-        else:
-            clear = self._clear(queue, first)
-            marks = None if keeps is None else keeps[first : first + len(clear)]
-            starts_us = planner.place_next(clear, 0, self.room.settled, marks)
-        placed = queue[first : first + len(starts_us)]
-        if placed:
-            job_ids = [job.job_id for _, job, _ in placed]
-            demands = [demand for _, _, demand in placed]
-            if keeps is None:
-                waits = [behind[demand.partition.name] for demand in demands]
-            else:
-                waits = self.room.waits(placed)
-            self.plan.expected_start_us.put_all(job_ids, starts_us)
-            self.plan.waits.update(zip(job_ids, waits, strict=True))
-            if keeps is not None:
-                kept = keeps[first : first + len(placed)]
-                job_ids, starts_us = [*compress(job_ids, kept)], [*compress(starts_us, kept)]
-                demands = [*compress(demands, kept)]
-            self.room.promises.extend(job_ids, demands, starts_us)
-            self.plan.tested += len(placed)
-        return len(placed)
-
-    def _learn(self, demand: Demand) -> None:
-        """Let stretches have jobs of a demand that has just been looked at, if they are plain."""
-        is_plain = demand.is_plain and demand.loose is None and not demand.need.sharing
-        if is_plain and self.room.is_settled(demand.partition.name):
-            self.planner.learn(demand)
-
-    def _clear(self, queue: list[Entry], first: int) -> list[Entry]:
-        """Return the next jobs as far as it is plain that no limit is in their way.
-
-        Only a few: a start among them changes what is left under the limits.
-        """
-        found = []
-        for entry in queue[first : first + _CLEAR_STRETCH]:
-            _, job, demand = entry
-            if demand.kind < 0 or not self.gate.is_clear(job, demand):
-                break
-            found.append(entry)
-        return found
 
     def look(self, job: Waiting, demand: Demand) -> Finding:
         """Return as what, when and where a job would start after those of the walk.
@@ -267,15 +179,15 @@ class Walk(WalkResult):
         is_now = found.start_us == self.snapshot.now_us and not demand.is_elastic
         if is_now and self._start(job, found, -1):
             return None
-        sharing = self.sharing if self._over is None else None
-        if sharing is not None and self._share(sharing, job, demand, -1):
+        sharing = self.sharing if self.over is None else None
+        if sharing is not None and others_room.share(self, sharing, job, demand, -1):
             return None
-        if self._over is not None:
-            return self.gate.stop(demand, self._over)
+        if self.over is not None:
+            return self.gate.stop(demand, self.over)
         if claim is not None:
-            return self._await_claim(job, demand, claim)
+            return others_room.await_claim(self, job, demand, claim)
         if self.preempting is not None:
-            wait = self._preempt(self.preempting, job, demand, -1)
+            wait = others_room.preempt(self, self.preempting, job, demand, -1)
             if wait is not None:
                 return wait
         return self.wait(job, found)
@@ -336,14 +248,14 @@ class Walk(WalkResult):
             is_now = found.start_us == self.snapshot.now_us and not demand.is_elastic
             if is_now and wait is None and self._start(job, found, task_id):
                 continue
-            may_share = wait is None and leaving is None and self._over is None
+            may_share = wait is None and leaving is None and self.over is None
             sharing = self.sharing if may_share else None
-            if sharing is not None and self._share(sharing, job, demand, task_id):
+            if sharing is not None and others_room.share(self, sharing, job, demand, task_id):
                 continue
-            if self._over is not None:
-                return self.gate.stop(demand, self._over)
+            if self.over is not None:
+                return self.gate.stop(demand, self.over)
             if self.preempting is not None and wait is None:
-                preempts = self._preempt(self.preempting, job, demand, task_id)
+                preempts = others_room.preempt(self, self.preempting, job, demand, task_id)
                 if preempts is not None:
                     leaving = preempts
                     continue
@@ -357,11 +269,9 @@ class Walk(WalkResult):
             return reason.ARRAY_LIMIT
         return wait
 
-    # Starts on what is free ---------------------------------------------------------------------
-
     def _begin_attempt(self) -> None:
         """No limit has been in the way of this job so far."""
-        self._over = None
+        self.over = None
 
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
@@ -389,7 +299,7 @@ class Walk(WalkResult):
         if is_behind and self._limits is not None and not self._limits.may_start():
             self.plan.cut_by = "bf_max_job_start"
             return False
-        self._over = None
+        self.over = None
         if self.gate.is_open:
             allocs = self.planner.start(found)
         else:
@@ -404,65 +314,9 @@ class Walk(WalkResult):
         self.planner.begin_trial()
         allocs = self.planner.start(found)
         if allocs is not None:
-            self._over = self.gate.over_given(job, found.demand, allocs)
-        if allocs is None or self._over is not None:
+            self.over = self.gate.over_given(job, found.demand, allocs)
+        if allocs is None or self.over is not None:
             self.planner.roll_back()
             return None
         self.planner.keep()
         return allocs
-
-    # Starts on what others have -----------------------------------------------------------------
-
-    def _share(self, sharing: Sharing, job: Waiting, demand: Demand, task_id: int) -> bool:
-        """Start a job on cores that it shares with others, if it may and there is room."""
-        in_time = elastic.in_time(demand, job.request, self.snapshot.now_us)
-        if in_time is None:
-            return False
-        demand = in_time
-        closed = self.room.promised_nodes(demand)
-        start = sharing.find(job, demand, task_id, self.room.licenses, closed)
-        if start is None:
-            return False
-        self._over = self.gate.over_given(job, demand, start.nodes)
-        if self._over is not None:
-            return False
-        own = own_part(start.nodes, sharing)
-        self.planner.start(left_by_others(demand, self.snapshot.now_us, own))
-        self.gate.took(job, demand, start.nodes)
-        self.room.take_licenses(demand)
-        self.plan.starts.append(start)
-        return True
-
-    def _await_claim(self, job: Waiting, demand: Demand, claim: Claim) -> Wait:
-        """Say which jobs a job still waits for; if none, it must look for room anew."""
-        if not claim.leaving:
-            self.give_up([claim])
-        else:
-            self.gate.took(job, demand, claim.nodes)
-        self.plan.expected_start_us.setdefault(job.job_id, claims.start_us(self.snapshot, claim))
-        return reason.preempting(claim.leaving)
-
-    def _preempt(
-        self, preempting: Preempting, job: Waiting, demand: Demand, task_id: int
-    ) -> Wait | None:
-        """Make others leave for a job, if that lets it start; return that it waits for them."""
-        in_time = elastic.in_time(demand, job.request, self.snapshot.now_us)
-        if in_time is None or not preempting.is_able(job, in_time):
-            return None
-        demand = in_time
-        found = preempting.find(
-            job,
-            demand,
-            task_id,
-            self.room.licenses,
-            self.room.promised_nodes(demand),
-            # No job leaves for one that a limit would keep from starting even then.
-            lambda nodes: self.gate.over_given(job, demand, nodes) is None,
-        )
-        if found is None:
-            return None
-        self.give(demand, job, found.start.nodes)
-        if task_id < 0:
-            self._done.add(job.job_id)
-            self.plan.expected_start_us.setdefault(job.job_id, self.snapshot.now_us)
-        return reason.preempting([job_id for job_id, _ in found.victims])

@@ -8,6 +8,7 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill.depth import BackfillLimits
 from pyslurm_ng.sched.backfill.promised_room import PromisedRoom
 from pyslurm_ng.sched.backfill.strict_order import StrictOrder
+from pyslurm_ng.sched.cons_tres.rows import Sharing
 from pyslurm_ng.sched.cons_tres.starting import start_of
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Claim, Waiting
@@ -24,7 +25,8 @@ from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 class WalkResult:
     """Starts and kept room: each is entered in the plan, the planner, the limits and licences.
 
-    `preempting` is set where jobs may be preempted, `strict` where no room is planned ahead.
+    `preempting` is set where jobs may be preempted, `sharing` where cores may be shared, `strict`
+    where no room is planned ahead.
     """
 
     def __init__(
@@ -42,7 +44,10 @@ class WalkResult:
         self.planner = planner
         self.plan = outcome
         self.preempting: Preempting | None = None
+        self.sharing: Sharing | None = None
         self.strict: StrictOrder | None = None
+        self.done: set[int] = set()  # jobs that need no look at their other partitions
+        self.over: Wait | None = None  # the limit that the last attempt to start would have broken
         self.gate = LimitGate(snapshot.limits, stops=policy.stops_at_limits)
         self._limits: BackfillLimits | None = None
         if policy.limits_backfill:
