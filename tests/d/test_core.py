@@ -283,10 +283,20 @@ def test_refusals_carry_slurms_numbers() -> None:
 
     node = core()
     obey(node, launch(), credential())
-    step_failed(node, 1, 0, STEP_BATCH, "no such program")
+    step_failed(node, 1, 0, STEP_BATCH, "no such program")  # what a user asked for
     (report,) = node.reports
     assert isinstance(report, nm.LaunchFailed)
     assert report.code == Errno.ESLURMD_JOB_NOTRUNNING == 4027
+
+
+def test_a_fault_of_the_node_is_told_from_one_of_the_request() -> None:
+    """The controller drains a node for several of the first kind, whoever submits there."""
+    node = core()
+    obey(node, launch(), credential())
+    step_failed(node, 1, 0, STEP_BATCH, "spool: Input/output error", is_nodes=True)
+    (report,) = node.reports
+    assert isinstance(report, nm.LaunchFailed)
+    assert (report.code, report.drain) == (4010, "")
 
 
 def test_a_full_spool_refuses_and_drains_once() -> None:

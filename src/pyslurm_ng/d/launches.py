@@ -128,9 +128,15 @@ class Launches:
         self._node.log.error(f"{name}: {text}")
         self._runner.release(key)
         if not self._runner.has(key):
-            failed = step_failed(self._node.core, job_id, attempt, step_id, text, drain=drain)
+            is_nodes = isinstance(error, OSError | SpoolFull) and code != _STARTED_BEFORE
+            failed = step_failed(
+                self._node.core, job_id, attempt, step_id, text, drain=drain, is_nodes=is_nodes
+            )
             self._act(failed)
         return code, text
+
+
+_STARTED_BEFORE = Errno.ESLURMD_CREDENTIAL_REVOKED
 
 
 def _key_of(action: StartBatch | StartStep) -> StepKey:
@@ -142,7 +148,7 @@ def _key_of(action: StartBatch | StartStep) -> StepKey:
 def _why_not_started(error: OSError | SpecError | SpoolFull) -> tuple[int, str, str]:
     """Return number and text of why a step does not run, and why the node drains, if it does."""
     if isinstance(error, FileExistsError):
-        return Errno.ESLURMD_CREDENTIAL_REVOKED, "it was started before on this node", ""
+        return _STARTED_BEFORE, "it was started before on this node", ""
     if isinstance(error, OSError):
         drain = SPOOL_FULL if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS) else ""
         return Errno.ESLURMD_JOB_NOTRUNNING, f"spool: {error.strerror}", drain

@@ -37,19 +37,29 @@ def step_started(core: NodeCore, job_id: int, attempt: int, step_id: int) -> Non
 
 
 def step_failed(
-    core: NodeCore, job_id: int, attempt: int, step_id: int, text: str, *, drain: str = ""
+    core: NodeCore,
+    job_id: int,
+    attempt: int,
+    step_id: int,
+    text: str,
+    *,
+    drain: str = "",
+    is_nodes: bool = False,
 ) -> list[Action]:
-    """A supervisor could not even be begun: a fault of this node.
+    """A supervisor could not even be begun.
 
     Args:
         drain: why the node should take no more jobs, where it should not.
+        is_nodes: nothing that a user asked for can be the cause, only this node.
     """
     job = core.attempt(job_id, attempt)
     if job is None or step_id not in job.steps:
         return []
     duty_id = job.steps.pop(step_id)
     if step_id == STEP_BATCH:
-        code = Errno.ESLURMD_CREATE_BATCH_DIR_ERROR if drain else Errno.ESLURMD_JOB_NOTRUNNING
+        code = Errno.ESLURMD_JOB_NOTRUNNING
+        if drain or is_nodes:
+            code = Errno.ESLURMD_CREATE_BATCH_DIR_ERROR
         core.reports.append(nm.LaunchFailed(job_id, attempt, duty_id, code, text, drain))
     elif drain:
         core.drain(drain)

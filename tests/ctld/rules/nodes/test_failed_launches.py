@@ -79,6 +79,19 @@ def test_one_user_drains_no_node() -> None:
     assert site.reason == REASON
 
 
+@pytest.mark.parametrize(
+    "code", [Errno.ESLURMD_CREATE_BATCH_DIR_ERROR, Errno.ESLURMD_CREDENTIAL_REVOKED]
+)
+def test_a_broken_node_is_drained_on_a_site_of_one_user(code: int) -> None:
+    """No request can break a spool or a key, and the node would eat the user's whole queue."""
+    site = failing(*[ALICE] * IN_A_ROW)
+    assert not site.reason
+    for count in range(IN_A_ROW):
+        assert not site.reason, count
+        site.launch(ALICE, fails=True, code=code)
+    assert site.reason == REASON
+
+
 def test_a_launch_between_begins_a_new_row() -> None:
     """Failures that come now and then say nothing about the node."""
     site = failing(ALICE, BOB, ALICE, BOB)

@@ -3,12 +3,15 @@
 Each launch that fails holds or delays its job, and leaves the node idle for the next one. So a
 node that failed to launch several jobs in a row, and launched none between them, gets no other
 jobs.
-They must be jobs of several users: one user's requests may be impossible on every node, and no user
-may drain nodes.
+Where only the node can be at fault (its spool, its key), jobs of one user suffice: a site may have
+no other. Otherwise they must be jobs of several users: one user's requests may be impossible on
+every node, and no user may drain nodes.
 """
 
 from __future__ import annotations
 
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import NO_UID
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
@@ -16,17 +19,25 @@ from pyslurm_ng.model.states import NodeFlag
 
 IN_A_ROW = 5
 REASON = f"{IN_A_ROW} failed launches in a row"
+_FAULTS_OF_NODES = frozenset(
+    (Errno.ESLURMD_CREATE_BATCH_DIR_ERROR, Errno.ESLURMD_CREDENTIAL_REVOKED)
+)
 
 
-def failed(cluster: Cluster, node_id: int, job: Job, now_us: int) -> list[ev.AnyEvent]:
-    """Return what follows for the node on which a job could not be launched."""
+def failed(cluster: Cluster, node_id: int, job: Job, code: int, now_us: int) -> list[ev.AnyEvent]:
+    """Return what follows for the node on which a job could not be launched.
+
+    `code` is what the node said; for a fault of its own it remembers no user.
+    """
     node = cluster.node(node_id)
     if node.flags & NodeFlag.DRAIN:
         return []  # the administrator that drained it looks at it
     others = [one for one in node.failed_launches if one[0] != job.job_id]
-    row = (*others, (job.job_id, job.uid))[-IN_A_ROW:]
+    uid = NO_UID if code in _FAULTS_OF_NODES else job.uid
+    row = (*others, (job.job_id, uid))[-IN_A_ROW:]
     fields: dict[str, object] = {"failed_launches": row}
-    if len(row) == IN_A_ROW and len({uid for _, uid in row}) > 1:
+    users = {uid for _, uid in row} - {NO_UID}
+    if len(row) == IN_A_ROW and len(users) != 1:
         fields = {
             "failed_launches": (),
             "flags": int(node.flags | NodeFlag.DRAIN),

@@ -301,7 +301,7 @@ def _launch_failed(
     if is_completing(job):
         return events + _settle(cluster, node_id, report.duty_id, now_us)
     if not report.drain:
-        events += failed_launches.failed(cluster, node_id, job, now_us)
+        events += failed_launches.failed(cluster, node_id, job, report.code, now_us)
     flags = 0
     if job.script_hash:
         flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
