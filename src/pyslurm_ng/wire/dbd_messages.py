@@ -33,9 +33,7 @@ Count = b.Amount
 # slurmctld -> slurmdbd --------------------------------------------------------------------
 
 
-@message(
-    kind="RegisterCluster", roles="slurmctld|admin", rate="daemon", max_bytes=65536, audit=True
-)
+@message(kind="RegisterCluster", roles="slurmctld|admin", rate="daemon", max_bytes=65536)
 class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A controller registers its cluster; unknown clusters are created.
 
@@ -143,9 +141,7 @@ class JobsCompared(msgspec.Struct, frozen=True):
     unknown: list[int]
 
 
-@message(
-    kind="RewindJournal", roles="slurmctld|admin", rate="daemon", max_bytes=16 << 20, audit=True
-)
+@message(kind="RewindJournal", roles="slurmctld|admin", rate="daemon", max_bytes=16 << 20)
 class RewindJournal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A controller has lost what slurmdbd stored after `sequence`: what follows is new again.
 
@@ -328,7 +324,7 @@ class EntityRows(msgspec.Struct, frozen=True):
     extras: dict[str, str]
 
 
-@message(kind="ChangeEntities", roles="user", rate="change", max_bytes=1 << 20, audit=True)
+@message(kind="ChangeEntities", roles="user", rate="change", max_bytes=1 << 20)
 class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sacctmgr add|modify|delete ENTITY`.
 

@@ -31,7 +31,7 @@ Components = Annotated[list[JobRequest], msgspec.Meta(max_length=MOST_COMPONENTS
 
 @message(kind="SubmitJob", roles="user", owner_rule="rule", rate="submit",
          max_bytes=MAX_SCRIPT_BYTES + MAX_ENVIRONMENT_BYTES + MAX_OPTION_BYTES,
-         max_lean_bytes=MAX_OPTION_BYTES, audit=True)  # fmt: skip
+         max_lean_bytes=MAX_OPTION_BYTES)  # fmt: skip
 class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """sbatch: queue a batch job."""
 
@@ -44,7 +44,7 @@ class SubmitJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @message(kind="AllocateJob", roles="user", owner_rule="rule", rate="submit",
          max_bytes=MAX_ENVIRONMENT_BYTES + MAX_OPTION_BYTES, max_lean_bytes=MAX_OPTION_BYTES,
-         audit=True, stays_open=True)  # fmt: skip
+         stays_open=True)  # fmt: skip
 class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """salloc and srun: queue a job without a script; the command starts what runs in it.
 

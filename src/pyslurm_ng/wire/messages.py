@@ -82,8 +82,7 @@ class Pong(msgspec.Struct, frozen=True):
     now_us: int
 
 
-@message(kind="Shutdown", roles="admin", owner_rule="admin", rate="change", max_bytes=1024,
-         audit=True)  # fmt: skip
+@message(kind="Shutdown", roles="admin", owner_rule="admin", rate="change", max_bytes=1024)
 class Shutdown(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol shutdown`: stop the daemon, and with it all slurmd unless `controller_only`."""
 
@@ -92,7 +91,7 @@ class Shutdown(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @message(kind="Reconfigure", roles="admin|operator", owner_rule="operator", rate="change",
-         max_bytes=1024, audit=True)  # fmt: skip
+         max_bytes=1024)  # fmt: skip
 class Reconfigure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol reconfigure`: read the configuration again; a bad one changes nothing."""
 

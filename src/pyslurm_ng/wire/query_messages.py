@@ -346,8 +346,7 @@ class BatchScript(msgspec.Struct, frozen=True):
 # Steering -------------------------------------------------------------------------------------
 
 
-@message(kind="CancelJobs", roles="user", owner_rule="rule", rate="change", max_bytes=4 << 20,
-         audit=True)  # fmt: skip
+@message(kind="CancelJobs", roles="user", owner_rule="rule", rate="change", max_bytes=4 << 20)
 class CancelJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Cancel or signal jobs and steps in one request.
 
@@ -380,8 +379,7 @@ class Cancelled(msgspec.Struct, frozen=True):
     below_job: int = 0
 
 
-@message(kind="UpdateJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
-         audit=True)  # fmt: skip
+@message(kind="UpdateJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20)
 class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol update job`: `settings` maps lower-case keys to values as typed.
 
@@ -398,8 +396,7 @@ class UpdateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     below_job: b.JobIdField = 0
 
 
-@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 19,
-         audit=True)  # fmt: skip
+@message(kind="UpdateStep", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 19)
 class UpdateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol update stepid=`: of a step, or of all steps of a job; the limit is as typed."""
 
@@ -408,8 +405,7 @@ class UpdateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     time_limit: Text
 
 
-@message(kind="HoldJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
-         audit=True)  # fmt: skip
+@message(kind="HoldJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20)
 class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """hold, uhold (`as_user`) and release (`release`)."""
 
@@ -423,8 +419,7 @@ class HoldJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     below_job: b.JobIdField = 0
 
 
-@message(kind="RequeueJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
-         audit=True)  # fmt: skip
+@message(kind="RequeueJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20)
 class RequeueJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """requeue and requeuehold; `incomplete` leaves out jobs that are over."""
 
@@ -437,8 +432,7 @@ class RequeueJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     below_job: b.JobIdField = 0
 
 
-@message(kind="SuspendJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
-         audit=True)  # fmt: skip
+@message(kind="SuspendJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20)
 class SuspendJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """suspend, or resume with `resume`."""
 
@@ -449,8 +443,7 @@ class SuspendJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     below_job: b.JobIdField = 0
 
 
-@message(kind="TopJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20,
-         audit=True)  # fmt: skip
+@message(kind="TopJobs", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 20)
 class TopJobs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol top`: put these first among the owner's pending jobs."""
 
@@ -474,8 +467,7 @@ class JobsChanged(msgspec.Struct, frozen=True):
     below_job: int = 0
 
 
-@message(kind="UpdateNodes", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 20,
-         audit=True)  # fmt: skip
+@message(kind="UpdateNodes", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 20)
 class UpdateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol update node`: a hostlist or ALL."""
 
@@ -485,7 +477,7 @@ class UpdateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @message(kind="UpdatePartition", roles="user", owner_rule="operator", rate="change",
-         max_bytes=1 << 20, audit=True)  # fmt: skip
+         max_bytes=1 << 20)  # fmt: skip
 class UpdatePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Create (`create`) or change a partition."""
 
@@ -496,7 +488,7 @@ class UpdatePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @message(kind="DeletePartition", roles="user", owner_rule="operator", rate="change",
-         max_bytes=1 << 16, audit=True)  # fmt: skip
+         max_bytes=1 << 16)  # fmt: skip
 class DeletePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Delete a partition that no job uses."""
 
@@ -505,7 +497,7 @@ class DeletePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 @message(kind="UpdateReservation", roles="user", owner_rule="operator", rate="change",
-         max_bytes=1 << 20, audit=True)  # fmt: skip
+         max_bytes=1 << 20)  # fmt: skip
 class UpdateReservation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Create (`create`) or change a reservation; without a name it is given one.
 
@@ -527,7 +519,7 @@ class ReservationNamed(msgspec.Struct, frozen=True):
 
 
 @message(kind="DeleteReservation", roles="user", owner_rule="rule", rate="change",
-         max_bytes=1 << 16, audit=True)  # fmt: skip
+         max_bytes=1 << 16)  # fmt: skip
 class DeleteReservation(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Delete a reservation that no running job uses."""
 
@@ -535,8 +527,7 @@ class DeleteReservation(msgspec.Struct, forbid_unknown_fields=True, frozen=True)
     name: Text
 
 
-@message(kind="NotifyJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16,
-         audit=True)  # fmt: skip
+@message(kind="NotifyJob", roles="user", owner_rule="rule", rate="change", max_bytes=1 << 16)
 class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol notify`: a line for the stderr of a batch script, srun or salloc."""
 
@@ -544,8 +535,7 @@ class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 
 
-@message(kind="SetDebugLevel", roles="user", owner_rule="operator", rate="change", max_bytes=1024,
-         audit=True)  # fmt: skip
+@message(kind="SetDebugLevel", roles="user", owner_rule="operator", rate="change", max_bytes=1024)
 class SetDebugLevel(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol setdebug`: how much slurmctld logs, 0 (quiet) to 9 (debug5), until reconfigured."""
 

@@ -1,4 +1,4 @@
-"""One table: message kind -> schema, limits, roles, owner rule, rate class, audit.
+"""One table: message kind -> schema, limits, roles, owner rule, rate class.
 
 A message without a row cannot be decoded, and a row cannot be made unless the schema bounds
 itself: no untyped or recursive fields, no floats, every number with a range, every text and
@@ -65,7 +65,6 @@ class MessageRow:
     owner_rule: OwnerRule
     rate: RateClass
     max_bytes: int
-    audit: bool
     is_changing: bool
     is_reply: bool
     stays_open: bool
@@ -86,7 +85,6 @@ def message(
     owner_rule: OwnerRule = "none",
     rate: RateClass | None = None,
     max_bytes: int = DEFAULT_MAX_BYTES,
-    audit: bool = False,
     stays_open: bool = False,
     max_lean_bytes: int | None = None,
 ) -> Callable[[StructType], StructType]:
@@ -99,7 +97,6 @@ def message(
         owner_rule: see `OwnerRule`.
         rate: fairness class; "daemon" if only daemons may send it, else "read" unless given.
         max_bytes: largest body.
-        audit: whether the daemon writes an audit record of it.
         stays_open: whether the last answer comes only when an allocation or step is over.
         max_lean_bytes: largest body without its byte strings; as large as all of it unless given.
 
@@ -120,7 +117,7 @@ def message(
         is_changing = "request_id" in struct.__struct_fields__
         _add(
             MessageRow(
-                kind, struct, role_set, owner_rule, rate, max_bytes, audit, is_changing,
+                kind, struct, role_set, owner_rule, rate, max_bytes, is_changing,
                 False, stays_open, max_lean_bytes or max_bytes, schema,
                 msgspec.msgpack.Decoder(struct),
             )
@@ -136,7 +133,7 @@ def reply(kind: str, *, max_bytes: int = 256 << 20) -> Callable[[StructType], St
     def register(struct: StructType) -> StructType:
         _add(
             MessageRow(
-                kind, struct, frozenset(), "none", "read", max_bytes, False, False,
+                kind, struct, frozenset(), "none", "read", max_bytes, False,
                 True, False, max_bytes, inspect.AnyType(), msgspec.msgpack.Decoder(struct),
             )
         )  # fmt: skip
