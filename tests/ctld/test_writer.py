@@ -70,6 +70,17 @@ def test_an_answer_waits_for_the_disk(room: Room) -> None:
     assert heard.told == [Done()]
 
 
+def test_what_a_request_adds_to_the_journal_is_counted_for_its_user(room: Room) -> None:
+    """Not what was refused, and not what is answered a second time."""
+    counted: list[tuple[Caller, int]] = []
+    room.writer.wrote = lambda caller, size: counted.append((caller, size))
+    room.ask("a")
+    room.ask("a")
+    room.ask("a", b"b" * 16)
+    assert [caller for caller, _ in counted] == [CALLER]
+    assert counted[0][1] > 0
+
+
 def test_one_turn_is_one_batch(room: Room) -> None:
     """Requests of one turn share a record, and replaying it gives the same state."""
     for number in range(5):

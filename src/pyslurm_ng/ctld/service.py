@@ -4,6 +4,7 @@ few."""
 from __future__ import annotations
 
 import pwd
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import cast
@@ -17,6 +18,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.ctld.clock import Clock, latency_us
 from pyslurm_ng.ctld.configuration import Configuration
+from pyslurm_ng.ctld.journal_shares import JournalShares
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.queries import jobs
 from pyslurm_ng.ctld.queries.configuration import config_lines
@@ -89,6 +91,8 @@ class Service:
         self._faults = faults
         self._host = host
         self._slices = slices
+        self._shares = JournalShares(time.monotonic)
+        writer.wrote = self._shares.wrote
         self.started_us = clock.now_us()
 
     def handle(self, call: Call) -> None:
@@ -114,6 +118,11 @@ class Service:
 
     def _route(self, call: Call, caller: Caller) -> None:
         kind, writer = call.kind, self._writer
+        wait = self._shares.refusal(kind, caller)
+        if wait:
+            self._soft.limited[caller.uid] = self._soft.limited.get(caller.uid, 0) + 1
+            call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, wait)
+            return
         special = self.more.get(kind)
         if special is not None:
             # Rules see to who may do what; these are not rules.

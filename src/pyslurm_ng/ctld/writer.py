@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.ctld.lookers import CallLater, Lookers
-from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
@@ -82,6 +82,7 @@ class Writer:
         cluster: the state; only this class changes it.
         durable: the newest sequence that is safe.
         spared: is told what was raised about one thing only; others of its kind go on.
+        wrote: is told which user's request has added about how many bytes to the journal.
     """
 
     def __init__(
@@ -113,6 +114,7 @@ class Writer:
         self._call_soon = call_soon
         self._on_bug = on_bug
         self.spared = spared
+        self.wrote: Callable[[Caller, int], None] = _uncounted
         self._encode = encode
         self._lookers = Lookers(self, call_later) if call_later is not None else None
         self._batch: list[ev.AnyEvent] = []
@@ -165,7 +167,7 @@ class Writer:
                         time_us=context.now_us, uid=uid, request_id=request_id, reply=body
                     )
                 )
-            self.record(events)
+            self.wrote(context.caller, self._record(events))
         self.when_durable(lambda: answer.reply(reply))
 
     def look(self, query: Query, answer: Answer) -> None:
@@ -197,8 +199,12 @@ class Writer:
 
     def record(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events at once and put them into this turn's batch."""
+        self._record(events)
+
+    def _record(self, events: Sequence[ev.AnyEvent]) -> int:
+        """Do so, and return about how many bytes they take in the journal."""
         if not events or self._is_closed:
-            return
+            return 0
         if not self._batch:
             self._call_soon(self.flush)
         try:
@@ -207,7 +213,7 @@ class Writer:
         except Exception as bug:
             self._on_bug(f"cannot apply {event!r:.500}", bug)
             raise
-        self._add(events)
+        size = self._add(events)
         whole = (events,)
         # What was answered to a request is nothing that a brittle observer makes anything of.
         single = [(event,) for event in events if type(event) is not ev.RequestAnswered]
@@ -217,21 +223,25 @@ class Writer:
                     applied(part)
                 except Exception as error:  # noqa: BLE001 - the state is sound, others go on
                     self.spared(f"{applied.__qualname__} of {_name(part[0])}", error)
+        return size
 
-    def _add(self, events: Sequence[ev.AnyEvent]) -> None:
+    def _add(self, events: Sequence[ev.AnyEvent]) -> int:
         """Put a decision's events into the batch; close it first where it is large already.
 
         So a record holds no more than `RECORD_BYTES` and one decision, which is bounded by its
         message. A change of many jobs may be parted between two of them: each is whole by itself,
         and its sender, not answered yet, asks again after a crash.
         """
-        may_part = True
+        may_part, size = True, 0
         for event in events:
             if self._batch_bytes > RECORD_BYTES and (may_part or type(event) is ev.JobUpdated):
                 self.flush()
             may_part = False
             self._batch.append(event)
-            self._batch_bytes += about_bytes(event)
+            own = about_bytes(event)
+            self._batch_bytes += own
+            size += own
+        return size
 
     def flush(self) -> None:
         """Close this turn's batch and hand it to the journal."""
@@ -306,6 +316,10 @@ class Writer:
     def waiting_count(self) -> int:
         """How many answers wait for the disk."""
         return len(self._waiting) + (len(self._lookers) if self._lookers is not None else 0)
+
+
+def _uncounted(caller: Caller, size: int) -> None:
+    """Count nothing: nobody's share is looked after."""
 
 
 def _name(event: ev.AnyEvent) -> str:

@@ -16,6 +16,9 @@ _LONG_FIELDS = attrgetter(
     "comment", "extra", "admin_comment", "submit_line", "dependency", "array", "node_list",
     "exclude", "burst_buffer", "cpu_bind", "mem_bind", "tres_bind", "gpu_bind",
 )  # fmt: skip
+_STEP_TEXTS = attrgetter(
+    "name", "submit_line", "cwd", "std_in", "std_out", "std_err", "network", "container", "nodes"
+)
 
 
 def about_bytes(event: ev.AnyEvent) -> int:
@@ -32,6 +35,9 @@ def about_bytes(event: ev.AnyEvent) -> int:
         if request is not None:
             words = sum(map(len, _LONG_FIELDS(request))) + sum(map(len, request.argv))
             return 5 * _EVENT_BYTES + words + len(str(getattr(event, "fields", "")))
+    if kind is ev.StepCreated:
+        step = event.step  # type: ignore[union-attr]
+        return 2 * _EVENT_BYTES + sum(map(len, _STEP_TEXTS(step)))
     return _EVENT_BYTES
 
 
