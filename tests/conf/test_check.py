@@ -13,6 +13,7 @@ from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.tables import keys as tables
 from pyslurm_ng.ctld.__main__ import main
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
+from pyslurm_ng.wire import munge
 
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).parent / "golden"
@@ -183,7 +184,33 @@ PLAIN = """ClusterName=c
 SlurmctldHost=h
 NodeName=n1 CPUs=1
 PartitionName=p Nodes=n1
+AuthType=auth/slurm
 """
+
+
+@pytest.fixture(autouse=True)
+def slurm_key(tmp_path: Path) -> Path:
+    """slurm.key beside slurm.conf."""
+    path = tmp_path / "slurm.key"
+    path.write_bytes(bytes(1024))
+    return path
+
+
+def test_a_host_that_lacks_key_or_munge_is_named(
+    tmp_path: Path, slurm_key: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without them no daemon starts here; other hosts may have them, so each is a warning."""
+    path = tmp_path / "slurm.conf"
+    path.write_text(PLAIN)
+    assert check_here(str(path)) == ([], [])
+    slurm_key.unlink()
+    assert check_here(str(path)) == ([], [f"AuthType=auth/slurm: {slurm_key}: not on this host"])
+    assert main(["--check", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path}: no errors, warnings: 1\n"
+    path.write_text(PLAIN.replace("AuthType=auth/slurm\n", ""))
+    lacks = "this host has no libmunge.so.2; install munge or set AuthType=auth/slurm"
+    found = [] if munge.is_installed() else [f"AuthType=auth/munge: {lacks}"]
+    assert check_here(str(path)) == ([], found)
 
 
 def test_a_user_that_is_not_there_is_an_error(
@@ -196,12 +223,12 @@ def test_a_user_that_is_not_there_is_an_error(
     dbd.write_text("StorageType=accounting_storage/sqlite\nSlurmUser=nobody-at-all\n")
     dbd.chmod(0o600)
     assert check_here(str(path))[0] == [
-        f"{path}:5: SlurmUser: this host has no user nosuch",
+        f"{path}:6: SlurmUser: this host has no user nosuch",
         f"{dbd}:2: SlurmUser: this host has no user nobody-at-all",
     ]
     assert main(["--check", str(path)]) == 1
-    assert f"{path}:5: SlurmUser: this host has no user nosuch\n" in capsys.readouterr().err
-    with pytest.raises(BadConfiguration, match=f"{path}:5: SlurmUser: this host has no user"):
+    assert f"{path}:6: SlurmUser: this host has no user nosuch\n" in capsys.readouterr().err
+    with pytest.raises(BadConfiguration, match=f"{path}:6: SlurmUser: this host has no user"):
         load_configuration(str(path))
     path.write_text(f"{PLAIN}SlurmUser=root\n")
     dbd.unlink()
@@ -231,7 +258,7 @@ def test_programs_that_cannot_be_run_are_named(tmp_path: Path, key: str) -> None
         (tmp_path / "none", "No such file or directory on this host"),
     ):
         path.write_text(f"{PLAIN}{key}={lead}{program}\n")
-        wanted = [f"{path}:5: {key}: {program}: {problem}"] if problem else []
+        wanted = [f"{path}:6: {key}: {program}: {problem}"] if problem else []
         assert check_here(str(path)) == ([], wanted)
 
 
@@ -242,12 +269,12 @@ def test_patterns_and_relative_programs_are_named(
     path = tmp_path / "slurm.conf"
     path.write_text(f"{PLAIN}Prolog={tmp_path}/*.sh\nMailProg=mail\nTaskProlog=none\n")
     assert check_here(str(path))[1] == [
-        f"{path}:5: Prolog: {tmp_path}/*.sh: nothing on this host matches",
-        f"{path}:6: MailProg: mail: is not an absolute path",
+        f"{path}:6: Prolog: {tmp_path}/*.sh: nothing on this host matches",
+        f"{path}:7: MailProg: mail: is not an absolute path",
     ]
     assert main(["--check", str(path)]) == 0
     assert capsys.readouterr().out == f"{path}: no errors, warnings: 2\n"
     path.write_text(f"{PLAIN}SlurmctldParameters=node_loss=confirmed,fence_program=fence\n")
     assert check_here(str(path))[0] == [
-        f"{path}:5: SlurmctldParameters: fence_program=fence is not an absolute path"
+        f"{path}:6: SlurmctldParameters: fence_program=fence is not an absolute path"
     ]

@@ -15,7 +15,7 @@ from pyslurm_ng.conf import (
 from pyslurm_ng.conf.effects.effect import refusals
 from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.lexer import ConfError, read_conf
-from pyslurm_ng.conf.on_host import missing_programs, missing_users
+from pyslurm_ng.conf.on_host import missing_authentication, missing_programs, missing_users
 from pyslurm_ng.conf.slurm_conf import (
     LINE_KINDS,
     PARAMETER_TABLE,
@@ -40,8 +40,8 @@ def check(path: str) -> list[str]:
 def check_here(path: str) -> tuple[list[str], list[str]]:
     """Return the problems of a file as `check` does, with users that are missing on this host.
 
-    If there are none, return warnings: keys and words without effect, and programs that this host
-    lacks or cannot run.
+    If there are none, return warnings: keys and words without effect, and what this host lacks:
+    programs that can be run, munge or slurm.key.
     """
     name = os.path.basename(path)
     is_slurm = not name.startswith(("cgroup", "gres", "slurmdbd", "topology"))
@@ -53,7 +53,12 @@ def check_here(path: str) -> tuple[list[str], list[str]]:
         problems += [str(error) for error in missing_users(beside)]
     if problems:
         return problems, []
-    return [], check_warnings(path) + (missing_programs(path) if is_slurm else [])
+    warnings = check_warnings(path)
+    conf = read_slurm_conf(path)[0] if is_slurm else None
+    if conf is not None:
+        warnings += missing_authentication(conf.auth_type, os.path.dirname(path) or ".")
+        warnings += missing_programs(path)
+    return [], warnings
 
 
 def check_warnings(path: str) -> list[str]:

@@ -1,11 +1,12 @@
-"""What configuration files name and this host lacks: users, and programs that can be run.
+"""What configuration files need and this host lacks: users, programs, munge, slurm.key.
 
-Other hosts may have them, so `slurmctld --check` only warns of programs; a missing SlurmUser keeps
+Other hosts may have them, so `slurmctld --check` only warns of them; a missing SlurmUser keeps
 every daemon from starting.
 """
 
 from __future__ import annotations
 
+import ctypes
 import glob
 import os
 import pwd
@@ -21,6 +22,8 @@ _PROGRAMS = frozenset((
     "ResvEpilog", "ResvProlog", "SrunEpilog", "SrunProlog", "TaskEpilog", "TaskProlog",
     "UnkillableStepProgram",
 ))  # fmt: skip
+
+_MUNGE = "libmunge.so.2"
 
 
 def missing_users(path: str) -> list[ConfError]:
@@ -44,6 +47,20 @@ def _is_known(user: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+def missing_authentication(auth_type: str, directory: str) -> list[str]:
+    """Return a line if daemons could not start here for want of munge, or of slurm.key in the
+    directory of slurm.conf."""
+    if auth_type == "auth/slurm":
+        key = os.path.join(directory, "slurm.key")
+        return [] if os.path.exists(key) else [f"AuthType=auth/slurm: {key}: not on this host"]
+    try:
+        ctypes.CDLL(_MUNGE)
+    except OSError:
+        lacks = f"this host has no {_MUNGE}; install munge or set AuthType=auth/slurm"
+        return [f"AuthType={auth_type}: {lacks}"]
+    return []
 
 
 def missing_programs(path: str) -> list[str]:
