@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.up import host_names
 from tests.daemons.live import BIN, LiveCluster
 
 DEMO = Path(__file__).resolve().parents[2] / "demo"
@@ -41,6 +42,16 @@ def test_training_script_runs_on_all_nodes(live_cluster: LiveCluster, work: Path
     assert ready == ["n1", "n2", "n3", "n4"]
     labels = [line.split(":")[0].strip() for line in lines if ": rank " in line]
     assert sorted(labels) == [str(rank) for rank in range(8)]
+
+
+@pytest.mark.skipif(bool(host_names.why_not()), reason="no namespaces here")
+def test_each_node_is_a_host(live_cluster: LiveCluster) -> None:
+    """`hostname` prints the node's name, and every node's name resolves inside a job."""
+    assert sorted(live_cluster.out("srun", "-N4", "hostname").split()) == ["n1", "n2", "n3", "n4"]
+    assert live_cluster.out("srun", "-N1", "-w", "n1", "getent", "hosts", "n4").split() == [
+        "127.64.0.4",
+        "n4",
+    ]
 
 
 def test_array_and_the_job_that_collects(live_cluster: LiveCluster, work: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pyslurm_ng import __version__
-from pyslurm_ng.up import cluster, files, ports, programs
+from pyslurm_ng.up import cluster, files, host_names, ports, programs
 from pyslurm_ng.up.layout import BadRequest, Layout
 from pyslurm_ng.up.slurm_user import choose_user
 
@@ -142,6 +142,12 @@ def commands() -> None:
     show_default="slurm where root starts the cluster and that user exists, else the caller",
     help="SlurmUser: slurmctld and slurmdbd run as this user.",
 )
+@click.option(
+    "--namespaces/--no-namespaces",
+    default=True,
+    show_default=True,
+    help="Give each node a host name of its own, where the kernel allows it.",
+)
 @DIRECTORY_OPTION
 def up(
     nodes: int,
@@ -154,6 +160,7 @@ def up(
     extra: Path | None,
     cluster_name: str,
     slurm_user: str,
+    namespaces: bool,
     directory: Path,
 ) -> None:
     """Start a cluster and return when all its nodes are idle."""
@@ -161,6 +168,9 @@ def up(
     slurm_user, remark = choose_user(slurm_user, layout)
     if remark:
         click.echo(f"pyslurm-ng: {remark}", err=True)
+    why_not = host_names.why_not() if namespaces else ""
+    if why_not:
+        click.echo(f"pyslurm-ng: nodes share the name of this host: {why_not}", err=True)
     request = files.Request(
         nodes=nodes,
         cpus=cpus,
@@ -172,6 +182,7 @@ def up(
         cluster_name=cluster_name,
         sockets=sockets,
         slurm_user=slurm_user,
+        host_names=namespaces and not why_not,
     )
     if cpus % sockets:
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")

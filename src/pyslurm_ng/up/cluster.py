@@ -5,10 +5,11 @@ from __future__ import annotations
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-from pyslurm_ng.up import files, ports, programs
+from pyslurm_ng.up import files, host_names, ports, programs
 from pyslurm_ng.up.layout import Layout, abandoned_runs, environment, pid_files_below
 
 START_LIMIT_S = 30.0
@@ -41,6 +42,7 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
     remove_abandoned_runs()
     first = ports.free_row(request.nodes + 2)
     host = socket.gethostname().split(".")[0]
+    names = files.node_names(request.nodes)
     try:
         files.write_all(request, layout, files.Ports(first, first + 1, first + 2), host)
         files.write_env(layout, directories)
@@ -53,12 +55,15 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
         leftover.unlink(missing_ok=True)
     env = environment(layout, directories)
     conf = str(layout.slurm_conf)
-    names = files.node_names(request.nodes)
     try:
         _start({"slurmdbd": [str(found["slurmdbd"])]}, layout, env, say)
         _start({"slurmctld": [str(found["slurmctld"]), "-f", conf]}, layout, env, say)
         slurmd = str(found["slurmd"])
-        _start({f"slurmd-{n}": [slurmd, "-f", conf, "-N", n] for n in names}, layout, env, say)
+        commands = {f"slurmd-{name}": [slurmd, "-f", conf, "-N", name] for name in names}
+        entries = {}
+        if request.host_names:
+            entries = {f"slurmd-{name}": host_names.entry(name, layout.hosts) for name in names}
+        _start(commands, layout, env, say, entries)
         _wait_for_idle(sinfo, len(names), layout, env, say)
     except BaseException:
         down(layout, say=lambda line: None)
@@ -73,9 +78,18 @@ def remove_abandoned_runs() -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
-def _start(commands: dict[str, list[str]], layout: Layout, env: dict[str, str], say: Say) -> None:
+def _start(
+    commands: dict[str, list[str]],
+    layout: Layout,
+    env: dict[str, str],
+    say: Say,
+    entries: Mapping[str, Callable[[], None]] = MappingProxyType({}),
+) -> None:
     """Start daemons side by side and wait until each is in the background."""
-    children = {name: programs.start(name, argv, layout, env) for name, argv in commands.items()}
+    children = {
+        name: programs.start(name, argv, layout, env, entries.get(name))
+        for name, argv in commands.items()
+    }
     try:
         for name, child in children.items():
             programs.finish_start(name, child, layout, START_LIMIT_S)

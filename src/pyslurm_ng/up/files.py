@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pyslurm_ng.up.host_names import hosts_text
 from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout
 from pyslurm_ng.up.slurm_user import account_of, give_to, make_log
 
@@ -28,6 +29,7 @@ class Request:
     sockets: int = 1
     shards: int = 0  # of each GPU
     slurm_user: str = ""  # runs slurmctld and slurmdbd; empty for the caller
+    host_names: bool = False  # each node has a host name of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,9 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
     if request.shards:
         gres += f",shard:{request.gpus * request.shards}"
     cores = request.cpus // request.sockets
+    host_name = "" if request.host_names else f" NodeHostname={host}"
     lines.append(
-        f"NodeName=n{numbers(1, request.nodes)} NodeHostname={host} NodeAddr=127.0.0.1"
+        f"NodeName=n{numbers(1, request.nodes)}{host_name} NodeAddr=127.0.0.1"
         f" Port={numbers(ports.slurmd, request.nodes)}"
         f" CPUs={request.cpus} Boards=1 SocketsPerBoard={request.sockets} CoresPerSocket={cores}"
         f" ThreadsPerCore=1 RealMemory={request.memory_mib}{gres} State=UNKNOWN"
@@ -246,6 +249,8 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
         link.unlink(missing_ok=True)
         link.symlink_to(layout.directory)
     layout.slurm_conf.write_text(slurm_conf(request, layout, ports, host))
+    if request.host_names:
+        layout.hosts.write_text(hosts_text(node_names(request.nodes)))
     dbd = slurmdbd_conf(request, layout, ports.slurmdbd)
     write_private(layout.etc / "slurmdbd.conf", dbd.encode(), account)
     key = layout.etc / "slurm.key"

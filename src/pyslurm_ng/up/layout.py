@@ -57,6 +57,11 @@ class Layout:
         return self.directory / "dev"
 
     @property
+    def hosts(self) -> Path:
+        """The hosts file of the nodes, where each has a host name of its own."""
+        return self.etc / "hosts"
+
+    @property
     def env_file(self) -> Path:
         """The file that a shell sources to use the cluster."""
         return self.directory / "env.sh"

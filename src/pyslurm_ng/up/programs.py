@@ -88,10 +88,17 @@ def tail(path: Path, lines: int = LOG_TAIL_LINES) -> str:
     return "\n".join(text.splitlines()[-lines:]) or "(empty)"
 
 
-def start(name: str, argv: list[str], layout: Layout, env: dict[str, str]) -> subprocess.Popen[str]:
+def start(
+    name: str,
+    argv: list[str],
+    layout: Layout,
+    env: dict[str, str],
+    entry: Callable[[], None] | None = None,
+) -> subprocess.Popen[str]:
     """Start a daemon that goes to the background when it can answer.
 
-    A file keeps its output until then, since a pipe would stay open in the daemon.
+    A file keeps its output until then, since a pipe would stay open in the daemon. `entry` is
+    called in the child before the daemon takes its place.
     """
     said = (layout.log / f"{name}.start").open("w+")
     try:
@@ -104,9 +111,10 @@ def start(name: str, argv: list[str], layout: Layout, env: dict[str, str]) -> su
             cwd=layout.directory,
             text=True,
             start_new_session=True,
+            preexec_fn=entry,
         )
-    except OSError as problem:
-        raise StartFailed(f"{argv[0]}: {problem.strerror}") from None
+    except (OSError, subprocess.SubprocessError) as problem:
+        raise StartFailed(f"{argv[0]}: {getattr(problem, 'strerror', problem)}") from None
     finally:
         said.close()
 
