@@ -108,7 +108,8 @@ def test_slurmctld_port(tmp_path: Path) -> None:
     controller = Controller(tmp_path, "SlurmctldAddr=192.0.2.1\n")
     try:
         controller.start()
-        socket.create_connection(("127.0.0.1", controller.port), 30).close()
+        with socket.create_connection(("127.0.0.1", controller.port), 30) as peer:
+            assert peer.getpeername()[1] == controller.port
     finally:
         controller.stop()
 

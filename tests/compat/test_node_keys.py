@@ -255,7 +255,8 @@ def test_slurmd_port(tmp_path: Path) -> None:
             node.local(), identity, runner, unused, unused, unused, status=unused, relay=unused
         )
         await streams.listen()
-        socket.create_connection(("127.0.0.1", port), 30).close()
+        with socket.create_connection(("127.0.0.1", port), 30) as peer:
+            assert peer.getpeername()[1] == port
         await streams.close()
 
     asyncio.run(listens())

@@ -218,6 +218,7 @@ def test_administrators_have_a_thread_of_their_own() -> None:
             await until(lambda: begun == [ALICE, ALICE, BOB, PRIVILEGED])
             gate.set()
             await until(lambda: found.waiting == 0 and len(begun) == 13)
+            assert (begun.count(ALICE), begun.count(BOB), begun.count(PRIVILEGED)) == (10, 2, 1)
 
     asyncio.run(asyncio.wait_for(story(), 60))
 

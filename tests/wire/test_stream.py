@@ -293,6 +293,7 @@ def test_who_does_not_read_is_cut(tmp_path: Path) -> None:
         lazy = room.raw_unix()
         lazy.sendall(pack_frame("Ping", 1, PING))
         wait_for(room, "too_slow")
+        assert room.server.refusals["too_slow"] == 1
 
 
 def test_one_address_cannot_take_every_place(tmp_path: Path) -> None:

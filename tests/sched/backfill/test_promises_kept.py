@@ -27,31 +27,31 @@ from tests.sched.backfill.promises import (
 ONE_BY_ONE = [kind for kind, (_, _, wants) in KINDS.items() if "array" not in wants]
 
 
-def run_seed(kind: str, seed: int) -> None:
-    """Run a queue of a kind that a seed stands for."""
+def run_seed(kind: str, seed: int) -> bool:
+    """Run a queue of a kind by its seed; return whether all its jobs have run."""
     conf, topology, wants = KINDS[kind]
-    run(PromisingSite(conf, topology), *queue_of(Random(seed), wants))
+    return run(PromisingSite(conf, topology), *queue_of(Random(seed), wants))
 
 
-def run_seed_of_early_ends(kind: str, seed: int) -> None:
-    """Run a queue many of whose jobs end early."""
+def run_seed_of_early_ends(kind: str, seed: int) -> bool:
+    """Run a queue with many jobs that end early; return whether all jobs have run."""
     conf, topology, wants = KINDS[kind]
     queue = queue_of(Random(seed), wants)
-    run(SiteOfEarlyEnds(conf, topology, Random(seed)), *queue)
+    return run(SiteOfEarlyEnds(conf, topology, Random(seed)), *queue)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_start_is_put_off(kind: str) -> None:
     """Whatever jobs ask for: those before them in the queue have been planned as they will run."""
     for seed in range(20):
-        run_seed(kind, seed)
+        assert run_seed(kind, seed)
 
 
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
 def test_when_jobs_end_early_nobody_is_put_off_but_for_who_goes_first(kind: str) -> None:
     """All start in order of submission; who comes later goes last."""
     for seed in range(10):
-        run_seed_of_early_ends(kind, seed)
+        assert run_seed_of_early_ends(kind, seed)
 
 
 @pytest.mark.soak
@@ -85,7 +85,7 @@ def test_hardly_any_start_is_put_off(kind: str) -> None:
 
 def test_what_is_left_of_nodes_counts_though_all_that_wait_would_take_whole_ones() -> None:
     """Two tasks fill a node, and fit as well beside others on two."""
-    run(
+    assert run(
         PromisingSite(PLAIN),
         [
             Asked(7, JobRequest(nodes_min=2, cpus_per_task=3, flags=REQ_EXCLUSIVE)),
@@ -100,7 +100,7 @@ def test_what_is_left_of_nodes_counts_though_all_that_wait_would_take_whole_ones
 def test_tasks_are_spread_unevenly_where_licences_are_wanted() -> None:
     """The third is to have three tasks on one node, and the others are put beside that."""
     wide = JobRequest(nodes_min=2, ntasks=4)
-    run(
+    assert run(
         PromisingSite(PLAIN),
         [
             Asked(1, JobRequest(nodes_min=2, licenses="matlab:2")),

@@ -45,4 +45,4 @@ def test_a_start_is_told_as_it_was_planned(kind: str, seeds: tuple[int, ...]) ->
     """With the nodes, though other choices would have been as good."""
     conf, topology, wants = KINDS[kind]
     for seed in seeds:
-        run(AskedSite(conf, topology, Random(seed)), *queue_of(Random(seed), wants))
+        assert run(AskedSite(conf, topology, Random(seed)), *queue_of(Random(seed), wants))

@@ -71,8 +71,9 @@ def test_overlapping_steps_share() -> None:
     """--overlap neither waits nor makes others wait."""
     cluster = cluster_of()
     job = running(cluster, ntasks=2)
-    granted(cluster, job, ntasks=2, flags=STEP_OVERLAP)
-    granted(cluster, job, ntasks=2, flags=STEP_OVERLAP)
+    replies = [granted(cluster, job, ntasks=2, flags=STEP_OVERLAP) for _ in range(2)]
+    assert [reply.step_id for reply in replies] == [0, 1]
+    assert replies[0].tasks == replies[1].tasks
     granted(cluster, job, ntasks=2)
 
 
