@@ -20,6 +20,7 @@ from pyslurm_ng.base.numbers import (
     MAIL_TIME_90,
     MAIL_TIME_LIMIT,
 )
+from pyslurm_ng.ctld.programs import runner
 from pyslurm_ng.ctld.programs.mailer import Mailer
 from pyslurm_ng.ctld.programs.runner import Programs
 from pyslurm_ng.model import events as ev
@@ -37,7 +38,7 @@ class Sent:
     def __init__(self) -> None:
         self.runs: list[tuple[Sequence[str], dict[str, str]]] = []
 
-    def run(self, argv: Sequence[str], environment: dict[str, str]) -> None:
+    def run(self, argv: Sequence[str], environment: dict[str, str], uid: int) -> None:
         self.runs.append((argv, environment))
 
     @property
@@ -266,6 +267,31 @@ def test_programs_get_their_words_and_nothing_of_ours(
     lines = out.read_text().splitlines()
     assert lines[0] == "-s a b alice" and "SLURM_JOB_ID=7" in lines
     assert not [line for line in lines if line.startswith("SECRET")] and not log.lines
+
+
+def test_a_users_mails_wait_for_no_other_users_mails(tmp_path: Path) -> None:
+    """An array may ask for a mail of each task. What does not fit into a user's share is lost."""
+    out = tmp_path / "out"
+    program = _program(tmp_path / "mail", f'echo "$1" >>{out}')
+    log = LineLog()
+
+    async def run() -> None:
+        programs = Programs(log)
+        for _ in range(runner.AT_ONCE + 50):
+            programs.run((program, "alice"), {}, 1001)
+        programs.run((program, "bob"), {}, 1002)
+        await asyncio.gather(*programs._tasks)
+        for _ in range(runner.WAITING + 1):
+            programs._queue.push(1001, ((program, "never"), {}))
+        programs.run((program, "alice"), {}, 1001)
+        assert programs.dropped == 1
+        programs.stop()
+
+    asyncio.run(run())
+    lines = out.read_text().splitlines()
+    assert len(lines) == runner.AT_ONCE + 51
+    assert lines.index("bob") < 2 * runner.AT_ONCE + 2
+    assert log.lines == [f"{program}: 1000 runs for uid 1001 wait; dropping further ones"]
 
 
 def test_failing_programs_are_logged_once(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ from pyslurm_ng.model.states import JobState
 class Runner(Protocol):
     """`Programs`."""
 
-    def run(self, argv: Sequence[str], environment: dict[str, str]) -> None:
-        """Run a program some time soon."""
+    def run(self, argv: Sequence[str], environment: dict[str, str], uid: int) -> None:
+        """Run a program some time soon, in the turn of a user."""
 
 
 class Mailer:
@@ -95,7 +95,7 @@ class Mailer:
         if found is None or not self.conf.mail_prog:
             return
         argv = (self.conf.mail_prog, "-s", found.subject, found.recipient)
-        self._when_durable(partial(self._runner.run, argv, found.environment))
+        self._when_durable(partial(self._runner.run, argv, found.environment, found.uid))
 
     # One event each -----------------------------------------------------------------------------
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from pyslurm_ng.daemon.hooks import HookResult, run_hook
+from pyslurm_ng.wire.lanes import Lanes
 
 AT_ONCE = 8
 HOOKS_AT_ONCE = 256
-WAITING = 10_000
+WAITING = 1_000
+"""Of one user: mails of an array that asks for one of each task."""
 LIMIT_S = 120.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -28,7 +29,8 @@ class Log(Protocol):
 class Programs:
     """Runs programs one after the other, a few at once; nothing waits for them.
 
-    Too many are dropped and counted rather than kept: a mail program that hangs must not fill the
+    Users have their turns, so the mails of one do not keep those of others waiting. Too many of a
+    user are dropped and counted rather than kept: a mail program that hangs must not fill the
     controller's memory.
 
     Attributes:
@@ -39,17 +41,17 @@ class Programs:
         self.dropped = 0
         self._log = log
         self._limit_s = limit_s
-        self._queue: deque[tuple[Sequence[str], Mapping[str, str]]] = deque()
+        self._queue: Lanes[tuple[Sequence[str], Mapping[str, str]]] = Lanes()
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_error = ""
 
-    def run(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Run a program some time soon, with these variables and PATH only."""
-        if len(self._queue) >= WAITING:
+    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0) -> None:
+        """Run a program some time soon, with these variables and PATH only; `uid`: for whom."""
+        if self._queue.waiting(uid) >= WAITING:
             self.dropped += 1
-            self._say(f"{argv[0]}: more than {WAITING} runs wait; dropping further ones")
+            self._say(f"{argv[0]}: {WAITING} runs for uid {uid} wait; dropping further ones")
             return
-        self._queue.append((argv, environment))
+        self._queue.push(uid, (argv, environment))
         if len(self._tasks) < AT_ONCE:
             task = asyncio.get_running_loop().create_task(self._work())
             self._tasks.add(task)
@@ -57,7 +59,7 @@ class Programs:
 
     async def _work(self) -> None:
         while self._queue:
-            argv, environment = self._queue.popleft()
+            _, (argv, environment) = self._queue.pop()
             await self._run(argv, environment)
 
     async def _run(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
@@ -96,7 +98,7 @@ class Programs:
 
     def stop(self) -> None:
         """Begin nothing more; what runs is left to end by itself."""
-        self._queue.clear()
+        self._queue = Lanes()
 
 
 class HookRunner:

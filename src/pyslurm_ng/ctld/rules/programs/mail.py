@@ -41,11 +41,12 @@ _NOT_FAILED = (JobState.COMPLETED, JobState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """One run of MailProg: `-s subject recipient`, with these variables."""
+    """One run of MailProg: `-s subject recipient`, with these variables; `uid` asked for it."""
 
     recipient: str
     subject: str
     environment: dict[str, str]
+    uid: int
 
 
 @dataclass(slots=True)
@@ -228,4 +229,4 @@ def _mail(cluster: Cluster, job: Job, kind: str, more: str, domain: str, **varia
         environment["SLURM_ARRAY_JOB_ID"] = str(job.array_job_id)
         if not is_summed_up(job):
             environment["SLURM_ARRAY_TASK_ID"] = str(job.array_task_id)
-    return Mail(printable(recipient), printable(subject), program_variables(environment))
+    return Mail(printable(recipient), printable(subject), program_variables(environment), job.uid)
