@@ -51,6 +51,12 @@ rm -rf "$old"
 for example in etc/*.example; do
     [ ! -e "$example" ] || install -m 644 "$example" "${DESTDIR:-}$sysconf/"
 done
+completions=$target/share/bash-completion/completions
+install -D -m 644 etc/bash-completion/pyslurm-ng "$completions/pyslurm-ng"
+# bash-completion loads the file that has the command's name.
+for command in $(sed -n '/^complete /,$p' etc/bash-completion/pyslurm-ng | tail -n +2); do
+    ln -sf pyslurm-ng "$completions/$command"
+done
 if [ -d build/man ]; then cp -R build/man/. "$target/share/man/"; fi
 for doc in LICENSE README.md; do install -D -m 644 "$doc" "$target/share/doc/pyslurm-ng/$doc"; done
 echo "installed in $prefix; configuration is read from $sysconf/slurm.conf unless SLURM_CONF says otherwise"
