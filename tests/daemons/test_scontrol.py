@@ -81,7 +81,7 @@ def test_nobody_there(live_cluster: LiveCluster) -> None:
     for words, line in (
         (("listpids", "9999", "n1"), "JobId=9999 does not exist on node n1.\n"),
         (("listpids", "9999.3", "n1"), "StepId=9999.3 does not exist on node n1.\n"),
-        (("pidinfo", "1"), "scontrol: error: process 1 belongs to no job on this host\n"),
+        (("pidinfo", "1"), "Failed to locate job for requested pid\n"),
         (("notify", "9999", "x"), "slurm_notify_job error: Invalid job id specified\n"),
         (("token",), "scontrol: error: token is not supported yet\n"),
         (("reboot", "n1"), "scontrol: error: reboot is not supported yet\n"),
@@ -149,3 +149,10 @@ def test_explanations(live_cluster: LiveCluster) -> None:
     done = live_cluster.run("scontrol", "explain", "job", "99999")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "slurm_explain_job error: Invalid job id specified: 99999\n"
+
+
+def test_ping_as_json(live_cluster: LiveCluster) -> None:
+    """The controller answers, and how long that took is in microseconds."""
+    (one,) = json.loads(live_cluster.out("scontrol", "--json", "ping"))["pings"]
+    assert one["responding"] and one["primary"] and one["status"] == "No error"
+    assert one["latency"] > 0

@@ -109,6 +109,9 @@ def run(session: Session, words: "list[str]") -> int:
     if name == "!!":
         return run(session, session.last) if session.last else 0
     session.last = words
+    if len(arguments) > _MOST_ARGUMENTS.get(name, len(arguments)):
+        session.complain(f"too many arguments for keyword:{words[0]}")
+        return 1
     if name in ("all", "hide", "details", "oneliner", "quiet", "verbose"):
         return _switch(session, name)
     if name in ("exit", "quit"):
@@ -191,8 +194,10 @@ def _help_text() -> str:
 
 
 def _version(session: Session, words: "list[str]") -> int:
+    if words:
+        say("too many arguments for version keyword")
     print(version_line())
-    return 0
+    return 1 if words else 0
 
 
 def _check(session: Session, arguments: "list[str]") -> int:
@@ -231,4 +236,8 @@ _OWN: "dict[str, Action]" = {
     "help": _help,
     "version": _version,
 }
+# As in Slurm, `all` and `hide` take no notice of words behind them.
+_MOST_ARGUMENTS = {"pidinfo": 1, "wait_job": 1} | dict.fromkeys(
+    ("completing", "details", "exit", "oneliner", "ping", "quiet", "quit", "verbose"), 0
+)
 _TO_DAEMONS = "listpids notify pidinfo ping reconfigure setdebug shutdown".split()

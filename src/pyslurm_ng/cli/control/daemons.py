@@ -36,7 +36,7 @@ def list_pids(session: "Session", words: "list[str]") -> int:
         try:
             found = parse_job_id(words[0])
         except JobIdError:
-            fail(f"Invalid job id specified: {words[0]}")
+            fail(f'"{words[0]}" does not look like a jobid')
         job_id, step_id = found.job_id, INFINITE if found.step == -1 else found.step
         if found.tasks or found.het_offset >= 0:
             job_id = _record_id(session, words[0].partition(".")[0])
@@ -78,7 +78,7 @@ def _record_id(session: "Session", text: str) -> int:
 def pid_info(session: "Session", words: "list[str]") -> int:
     """`pidinfo PID`: when the job of a process of this host must end."""
     if not words or not words[0].isdigit():
-        fail(f"Invalid pid: {words[0]}" if words else "too few arguments for keyword:pidinfo")
+        fail(f"Invalid pid: {words[0]}" if words else "missing argument for keyword:pidinfo")
     pid, job_id = int(words[0]), 0
     for node, client in _daemons(session, ""):
         try:
@@ -88,7 +88,7 @@ def pid_info(session: "Session", words: "list[str]") -> int:
         job_id = job_id or next((job for one, job, *_ in rows if one == pid), 0)
         client.close()
     if not job_id:
-        fail(f"scontrol: error: process {pid} belongs to no job on this host")
+        fail("Failed to locate job for requested pid")
     try:
         wanted = {
             "filter": {"jobs": [str(job_id)], "all_states": True},
@@ -181,7 +181,7 @@ def set_debug(session: "Session", words: "list[str]") -> int:
     word = words[0].lower()
     level = int(word) if word.isdigit() else LEVELS.index(word) if word in LEVELS else -1
     if not 0 <= level < len(LEVELS):
-        fail(f"invalid debug level: {words[0]} (0 to {len(LEVELS) - 1}, or {' '.join(LEVELS)})")
+        fail(f"invalid debug level: {words[0]}")
     try:
         session.client.call("SetDebugLevel", {"level": level})
     except SlurmError as error:
@@ -251,7 +251,7 @@ ACTIONS: "dict[str, Action]" = {
     "listpids": list_pids,
     "notify": notify,
     "pidinfo": pid_info,
-    "ping": lambda session, words: session.ping(),
+    "ping": lambda session, words: session.ping(as_json=bool(session.json)),
     "reconfigure": _control("Reconfigure", "slurm_reconfigure"),
     "setdebug": set_debug,
     "shutdown": _control("Shutdown", "slurm_shutdown"),

@@ -3,6 +3,8 @@
 import os
 from time import sleep
 
+from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.numbers import (
     JOB_FLAG_COMPLETING,
     JOB_FLAG_CONFIGURING,
@@ -122,12 +124,19 @@ def _completing(session: "Session", arguments: "list[str]") -> int:
 def _wait_job(session: "Session", arguments: "list[str]") -> int:
     """Block until the nodes of a job are ready."""
     need(arguments, "wait_job")
+    try:
+        parse_job_id(arguments[0])
+    except JobIdError:
+        fail(f"Invalid job_id {arguments[0]}")
     while True:
         try:
-            wanted = {"filter": {"jobs": arguments[:1], "all_states": True}, "flags": SHOW_ALL}
+            wanted = {"filter": {"jobs": arguments, "all_states": True}, "flags": SHOW_ALL}
             reply = session.client.call("ShowJobs", wanted)
         except SlurmError as error:
-            say(f"slurm_load_jobs error: {error.text}")
+            if error.code == Errno.ESLURM_INVALID_JOB_ID:
+                say(f"scontrol: Problem running job {arguments[0]}")
+            else:
+                say(f"slurm_load_jobs error: {error.text}")
             return 1
         rows = Table(reply["fields"], reply["records"], ["job_id", "state", "flags"]).rows
         job_id, state, flags = rows[0]

@@ -1,6 +1,7 @@
 """One run of scontrol: its switches and its connection, and how it prints records."""
 
 import os
+from time import monotonic_ns
 
 from pyslurm_ng.cli.command import connect, fail, read_conf, say
 from pyslurm_ng.wire.client import SlurmError
@@ -69,14 +70,22 @@ class Session:
             when = Dates(reply["now_us"]).text(reply["now_us"])
             print(f"last_update_time={when}, records={len(rows)}")
 
-    def ping(self) -> int:
+    def ping(self, *, as_json: bool = False) -> int:
         """Print whether the controllers are up."""
         hosts = controller_hosts(self.conf.get("SlurmctldHost", "")) or [("localhost", "")]
+        begin_us = monotonic_ns() // 1000
         try:
             self.client.call("Ping", {}, 2.0)
             is_up = True
         except SlurmError:
             is_up = False
+        if as_json:
+            from pyslurm_ng.cli.control.controller_json import print_ping
+
+            latency_us = monotonic_ns() // 1000 - begin_us
+            cluster = self.conf.get("ClusterName", "cluster")
+            print_ping(self.json, cluster, [name for name, _ in hosts], is_up, latency_us)
+            return 0 if is_up else 1
         for index, (name, _) in enumerate(hosts):
             role = "primary" if not index else f"backup{index}" if index > 1 else "backup"
             # Standby controllers do not answer yet.

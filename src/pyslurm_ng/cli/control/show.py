@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.session import need
 from pyslurm_ng.cli.listing.fmt import Dates
@@ -26,7 +27,7 @@ _OTHER_NAMES = {
 _SHORTEST = {"hostlist": 5, "hostlistsorted": 9, "hostnames": 5} | dict.fromkeys(
     ("bbstat", "burstbuffer", "licenses", "partitions", "partitionname", "slurmd", "steps"), 2
 )
-REFUSED_ENTITIES = "aliases resources".split()
+REFUSED_ENTITIES = ("resources",)
 _OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
 
 
@@ -172,6 +173,21 @@ def show_topoconf(session: "Session", words: "list[str]") -> int:
     return 0
 
 
+def show_aliases(session: "Session", words: "list[str]") -> int:
+    """Print the nodes of a host, by default of this one; several slurmd may run on it."""
+    host = words[0] if words else os.uname().nodename.partition(".")[0]
+    try:
+        reply = session.client.call("ShowNodes", {"flags": SHOW_ALL})
+    except SlurmError as error:
+        say(f"slurm_load_node error: {error.text}")
+        return 1
+    rows = Table(reply["fields"], reply["records"], ["name", "hostname"]).rows
+    names = [name for name, hostname in rows if hostname == host]
+    if names:
+        print(" ".join(names))
+    return 0
+
+
 def show_hostnames(session: "Session", words: "list[str]") -> int:
     """Print the names of a host list, by default those of the job that we run in."""
     from pyslurm_ng.base.hostlist import HostlistError, expand
@@ -215,6 +231,7 @@ def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = Fa
 
 
 _HERE: "dict[str, Action]" = {
+    "aliases": show_aliases,
     "config": show_config,
     "federation": lambda session, words: 0,  # there is none, and Slurm prints nothing then
     "hostlist": show_hostlist,

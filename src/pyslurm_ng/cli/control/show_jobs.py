@@ -408,7 +408,9 @@ def show_step(session: "Session", words: "list[str]") -> int:
     session.count(reply, rows)
     if not rows:
         if words:
-            session.miss(f"Job step {words[0]} not found")
+            # Slurm writes an id and a step, and leaves the second empty where none is named.
+            dot = "" if "." in words[0] else "."
+            session.miss(f"Job step {words[0]}{dot} not found")
             return 1
         print("No job steps in the system")
         return 0

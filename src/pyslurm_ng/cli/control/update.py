@@ -4,7 +4,7 @@ import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
-from pyslurm_ng.cli.command import fail, say, uid_of
+from pyslurm_ng.cli.command import Table, fail, say, uid_of
 from pyslurm_ng.cli.control.keys import entity_of, find_key, words_to_settings
 from pyslurm_ng.cli.request_parts import change_all
 from pyslurm_ng.wire.client import SlurmError
@@ -84,7 +84,7 @@ def refuse(word: str) -> "int":
 def update(session: "Session", words: "list[str]") -> int:
     """Find the entity to change, and change it."""
     _need(words, "update")
-    words = _joined_job_id(words)
+    words = _joined(words)
     settings = words_to_settings(words)
     names = {entity_of(key) for key, _, _ in settings}
     # A job has a partition and a reservation, and a reservation has a partition: the first counts.
@@ -115,11 +115,18 @@ def _need(words: "list[str]", keyword: str) -> None:
         fail(f"too few arguments for {keyword} keyword")
 
 
-def _joined_job_id(words: "list[str]") -> "list[str]":
-    """Return the words with `JobId 27` as `JobId=27`, which Slurm takes for jobs alone."""
-    if len(words) > 1 and entity_of(words[0]) == "jobid" and "=" not in words[1]:
-        return [f"{words[0]}={words[1]}", *words[2:]]
-    return words
+def _joined(words: "list[str]") -> "list[str]":
+    """Return the words with `JobId 27` as `JobId=27`: Slurm takes two keys of jobs in that way."""
+    joined: list[str] = []
+    for word in words:
+        before = joined[-1] if joined else ""
+        is_first = len(joined) == 1 and entity_of(before) == "jobid"
+        is_key = is_first or before.lower() == "arraytaskthrottle"
+        if "=" not in word and is_key:
+            joined[-1] = f"{before}={word}"
+        else:
+            joined.append(word)
+    return joined
 
 
 # Jobs -----------------------------------------------------------------------------------------
@@ -138,7 +145,7 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
         elif lower == "userid":
             request["uid"] = uid_of(value)
             if request["uid"] < 0:
-                fail(f"Invalid user name: {value}")
+                fail(f"Invalid UserID: {value}\nRequest aborted")
         else:
             name = find_key(key, JOB_KEYS, _JOB_ALIASES)
             if not name:
@@ -248,6 +255,17 @@ def by_key(text: str, request: "dict[str, Any]") -> str:
     return f"{max(settings, key=lambda key: len(str(settings[key])))}: {rest}"
 
 
+def _no_job_of_name(session: "Session", request: "dict[str, Any]") -> str:
+    """Return Slurm's words where no job has a name, or no job of the user."""
+    name = request["name"]
+    wanted = {"filter": {"names": [name], "all_states": True}}
+    if "uid" in request:
+        reply = session.client.call("ShowJobs", wanted)
+        if Table(reply["fields"], reply["records"], ["job_id"]).rows:
+            return f"scontrol: error: No jobs with user ID {request['uid']} and name '{name}'"
+    return f"scontrol: error: JobName {name} not found"
+
+
 def change_jobs(
     session: "Session", kind: str, request: "dict[str, Any]", second_line: str = ""
 ) -> int:
@@ -265,7 +283,13 @@ def change_jobs(
             return refuse(detail)
         say(f"slurm_update error: {by_key(text, request)}")
         return 1
-    for text, _, words in reply["errors"]:
+    for text, code, words in reply["errors"]:
+        from pyslurm_ng.base.error_numbers import Errno
+
+        is_unknown = code == Errno.ESLURM_INVALID_JOB_ID and kind == "UpdateJob"
+        if is_unknown and request.get("name") == text:
+            session.complain(_no_job_of_name(session, request))
+            continue
         session.complain(f"{words} for job {text}")
         if second_line:
             session.complain(f"{second_line}{words}")

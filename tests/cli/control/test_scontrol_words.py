@@ -1,0 +1,98 @@
+"""What scontrol says of words that it cannot use, compared with Slurm 22.05."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.reference_cluster import ReferenceCluster, queue
+from tests.cli.run_command import Printed, run_command
+
+
+def run(patch: pytest.MonkeyPatch, reference: ReferenceCluster, line: str) -> Printed:
+    """Run a command line of scontrol as root."""
+    return run_command(patch, reference, "root", ["scontrol", *line.split()])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "completing x", "ping x", "exit foo", "quit foo", "details x", "oneliner x", "quiet x",
+        "verbose x", "pidinfo 1 2", "wait_job 1 2",
+    ],
+)  # fmt: skip
+def test_words_too_many(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is done; a word that was meant for another command does not go unnoticed."""
+    text = f"too many arguments for keyword:{line.split()[0]}\n"
+    assert run(monkeypatch, queue(), line) == Printed("", text, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("pidinfo", "missing argument for keyword:pidinfo\n"),
+        ("setdebug foo", "invalid debug level: foo\n"),
+        ("setdebug 12", "invalid debug level: 12\n"),
+        ("wait_job 99", "scontrol: Problem running job 99\n"),
+        ("wait_job abc", "Invalid job_id abc\n"),
+        ("listpids x", '"x" does not look like a jobid\n'),
+        ("update JobName=nosuch TimeLimit=1", "scontrol: error: JobName nosuch not found\n"),
+        ("update JobName=nosuch UserId=root TimeLimit=1",
+         "scontrol: error: JobName nosuch not found\n"),
+        ("update JobName=wide UserId=alice TimeLimit=1",
+         "scontrol: error: No jobs with user ID 1001 and name 'wide'\n"),
+        ("update JobName=wide UserId=nouser TimeLimit=1",
+         "Invalid UserID: nouser\nRequest aborted\n"),
+    ],
+)  # fmt: skip
+def test_what_is_not_there_has_slurms_words(
+    line: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert run(monkeypatch, queue(), line) == Printed("", text, 1)
+
+
+@pytest.mark.parametrize(("step", "shown"), [("99", "99."), ("99.0", "99.0"), ("99_3", "99_3.")])
+def test_a_step_that_is_not_there(step: str, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The job and the step, which is empty where none is named."""
+    printed = run(monkeypatch, queue(), f"show step {step}")
+    assert printed == Printed(f"Job step {shown} not found\n", "", 1)
+
+
+def test_a_version_with_a_word_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is printed all the same."""
+    printed = run(monkeypatch, queue(), "version x")
+    assert printed.stdout.startswith("slurm ")
+    assert (printed.stderr, printed.code) == ("too many arguments for version keyword\n", 1)
+
+
+def test_the_throttle_of_an_array_may_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`update JobId 27 ArrayTaskThrottle 3`."""
+    reference = queue()
+    assert run(monkeypatch, reference, "update JobId 27 ArrayTaskThrottle 3").code == 0
+    assert reference.cluster.jobs[27].array_limit == 3
+    assert run(monkeypatch, reference, "update JobId=27 arraytaskthrottle 5").code == 0
+    assert reference.cluster.jobs[27].array_limit == 5
+
+
+def test_the_nodes_of_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    """show aliases: the NodeNames of a NodeHostname; of a host without nodes nothing."""
+    reference = queue()
+    shown = run(monkeypatch, reference, "show node n3").stdout
+    name = shown.partition("NodeHostName=")[2].split()[0]
+    assert "n3" in run(monkeypatch, reference, f"show aliases {name}").stdout.split()
+    assert run(monkeypatch, reference, "show aliases nosuch") == Printed("", "", 0)
+    assert run(monkeypatch, reference, "show aliases n1,n2") == Printed("", "", 0)
+
+
+def test_ping_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recorded: reference/cli/more/ping-json. Nothing answers here; a live controller does."""
+    printed = run(monkeypatch, queue(), "--json ping")
+    found = json.loads(printed.stdout)
+    (one,) = found["pings"]
+    assert list(one) == ["hostname", "responding", "latency", "primary", "status"]
+    assert isinstance(one.pop("latency"), int)
+    status = "Communication connection failure"
+    assert one == {"hostname": "ctl", "responding": False, "primary": True, "status": status}
+    assert printed.code == 1
+    assert list(found)[1:] == ["meta", "errors", "warnings"]
