@@ -164,6 +164,25 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 
 
+@pytest.mark.parametrize(
+    ("typed", "shown_text"),
+    [
+        ("gres/gpu,cpu:2", "gres/gpu,cpu:2"),
+        ("cpu=2,gres/gpu=1,license/x", "cpu=2,gres/gpu=1,license/x"),
+        ("cpu=3,gres/gpu", "cpu=2,gres/gpu=1"),
+        ("nonsense", "cpu=2,gres/gpu=1"),
+        ("", "cpu=2,gres/gpu=1"),
+    ],
+)
+def test_resources_of_tasks_as_typed(typed: str, shown_text: str) -> None:
+    """SLURM_TRES_PER_TASK is what the user wrote, as long as it is what the job has."""
+    request = JobRequest(ntasks=1, cpus_per_task=2, gpus_per_task="1")
+    job = credential(["n1"], [2], [1], 1, 2, job_id=5, job_name="x", request=request)
+    sent = {"SLURM_TRES_PER_TASK": typed}
+    found = env.batch_environment(job, place("n1"), sent, env.GpuView(), {})
+    assert found["SLURM_TRES_PER_TASK"] == shown_text
+
+
 def test_users_cannot_set_what_the_job_says() -> None:
     """RELIABILITY 63: a variable of the submission never hides one that describes the job."""
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x")

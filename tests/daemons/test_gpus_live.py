@@ -142,3 +142,36 @@ def test_jobs_share_a_gpu(cluster: LiveCluster) -> None:
     words = ("--wait", "-n2", "--mem=100", "--gres=shard:3", "-o", str(output))
     cluster.submit(*words, "--wrap", SHARED)
     assert output.read_text().splitlines() == ["job 3 (0) ()", "step 1 (0)", "all 3", "none  ()"]
+
+
+TASK_TRES = """
+show="echo \\$SLURM_TRES_PER_TASK \\$CUDA_VISIBLE_DEVICES"
+echo $SLURM_TRES_PER_TASK
+srun -n1 sh -c "$show"
+srun -n1 --tres-per-task=cpu=1,gres/gpu sh -c "$show"
+srun -n1 -c1 sh -c "echo \\$SLURM_TRES_PER_TASK"
+srun -n1 --tres-per-task=gres/gpu:a:b:1 true 2>&1
+"""
+
+
+def test_resources_of_tasks_are_shown_as_typed(cluster: LiveCluster) -> None:
+    """SLURM_TRES_PER_TASK in scripts, salloc and steps, which get what it says."""
+    output = cluster.directory / "task-tres"
+    job_id = cluster.submit(
+        "-n1", "--mem=100", "-o", str(output), "--tres-per-task=gres/gpu:2,cpu:2",
+        "--wrap", TASK_TRES,
+    )  # fmt: skip
+    cluster.wait_for_jobs(job_id)
+    assert output.read_text().splitlines() == [
+        "gres/gpu:2,cpu:2",
+        "gres/gpu:2,cpu:2 0,1",
+        "cpu=1,gres/gpu 0",
+        "cpu=1,gres/gpu=2",
+        "srun: error: Invalid Trackable RESource (TRES) specification",
+    ]
+    show = "echo $SLURM_TRES_PER_TASK"
+    words = ("-n1", "-c2", "--tres-per-task=gres/shard", "sh", "-c", f"{show}; srun sh -c '{show}'")
+    found = cluster.out("salloc", "-Q", "--mem=100", *words).splitlines()
+    assert found[0] == "cpu=2,gres/shard" and len(found) == 2
+    words = ("-n1", "--mem=100", "--tres-per-task=cpu:1,gres/gpu:1", "sh", "-c", show)
+    assert cluster.out("srun", *words).strip() == "cpu:1,gres/gpu:1"

@@ -22,6 +22,7 @@ from pyslurm_ng.base.numbers import (
     SECOND_US,
 )
 from pyslurm_ng.base.plain_text import program_variables
+from pyslurm_ng.d.task_tres import as_typed, task_resources
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.task_counts import usable_cpus
@@ -29,6 +30,7 @@ from pyslurm_ng.sched.cons_tres.layout import counts_text, shown_distribution, t
 from pyslurm_ng.wire.node_messages import JobCredential, LaunchStep
 
 _NICEST = 19
+_TASK_TRES = "SLURM_TRES_PER_TASK"
 _LAUNCHERS = {
     "HYDRA_BOOTSTRAP": "slurm",
     "HYDRA_LAUNCHER_EXTRA_ARGS": "--external-launcher",
@@ -213,7 +215,7 @@ def request_variables(request: JobRequest, allocs: Sequence[NodeAlloc]) -> dict[
     variables |= {name: value.removeprefix("gpu:") for name, value in texts if value}
     tres = tres_per_task(request)
     if tres:
-        variables["SLURM_TRES_PER_TASK"] = tres
+        variables[_TASK_TRES] = tres
     if request.flags & REQ_NTASKS_SET and request.ntasks:
         variables["SLURM_NTASKS"] = variables["SLURM_NPROCS"] = str(request.ntasks)
     elif request.ntasks_per_node:
@@ -286,7 +288,8 @@ def batch_environment(
     variables = dict(login)
     variables |= sent
     variables |= job_variables(credential, place)
-    variables |= request_variables(credential.request, credential.allocs)
+    meant = request_variables(credential.request, credential.allocs)
+    variables |= meant | as_typed(sent.get(_TASK_TRES, ""), meant.get(_TASK_TRES, ""))
     # Steps get these from the script that starts them, not from the job: srun alone has none.
     variables |= _memory(credential, place)
     variables |= {
@@ -445,21 +448,26 @@ def step_environment(
     if credential.step_distribution and "SLURM_JOB_ID" in sent:
         # As with Slurm: an srun with an allocation of its own shows only what was asked for.
         variables["SLURM_DISTRIBUTION"] = credential.step_distribution
-    variables |= _step_tres(credential)
+    variables |= _step_tres(credential, sent.get(_TASK_TRES, ""))
     variables |= topology_variables(credential, place.node_name)
     return variables
 
 
-def _step_tres(credential: JobCredential) -> dict[str, str]:
-    """Return what a step says of its resources for each task and of their binding."""
+def _step_tres(credential: JobCredential, typed: str) -> dict[str, str]:
+    """Return what a step says of its resources for each task and of their binding.
+
+    Args:
+        typed: --tres-per-task as srun's user, or the job's, wrote it; it stands if it is true.
+    """
     variables = {}
     words = [f"cpu={credential.step_cpus_per_task}"] if credential.step_cpus_per_task else []
     bind = credential.step_tres_bind
     if credential.step_gpus_per_task:
         words.append(f"gres/gpu={credential.step_gpus_per_task}")
         bind = bind or f"gres/gpu:per_task:{credential.step_gpus_per_task}"
-    if words:
-        variables["SLURM_TRES_PER_TASK"] = ",".join(words)
+    own = (credential.step_cpus_per_task, credential.step_gpus_per_task)
+    if words and (not typed or (task_resources(typed) or ())[:2] != own):
+        variables[_TASK_TRES] = ",".join(words)
     if bind:
         variables["SLURM_TRES_BIND"] = variables["SLURMD_TRES_BIND"] = bind
     return variables

@@ -136,6 +136,15 @@ def test_cpus_of_the_job_do_not_make_a_step_exact() -> None:
     assert (fields["cpus_per_task"], fields["flags"]) == (2, 0)
 
 
+def test_gpus_of_tres_per_task_are_the_steps_own() -> None:
+    """`srun --tres-per-task=gres/gpu` in a job: they replace what the job's variables name."""
+    variables = {**JOB, "SLURM_GPUS_PER_TASK": "4", "SLURM_TRES_PER_TASK": "gres/gpu=4"}
+    fields = fields_of("-n1", "--tres-per-task=gres/gpu", variables=variables)
+    assert fields["gpus_per_task"] == "1"
+    without = fields_of("-n1", "--tres-per-task=gres/shard:2", variables=variables)
+    assert "gpus_per_task" not in without and without["tres_per_task"] == "gres/shard=2"
+
+
 def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """SLURM_HOSTFILE, with -m arbitrary and without."""
     (tmp_path / "hosts").write_text("n2\nn1\nn2\n")

@@ -78,6 +78,10 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
     ):
         if request.get(name):
             texts[variable] = request[name]
+    if "tres-per-task" in options.given:
+        from pyslurm_ng.cli.submit.task_tres import task_tres_text
+
+        texts["SLURM_TRES_PER_TASK"] = task_tres_text(options)
     if request.get("distribution"):
         texts["SLURM_DISTRIBUTION"] = granted["distribution"]
     if request.get("plane_size"):

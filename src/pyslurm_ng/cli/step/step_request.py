@@ -148,9 +148,12 @@ def _settle_gres(options: "Options", fields: "dict[str, Any]") -> None:
     if "gres" in options.given:
         fields["gres"] = options.request.get("gres") or "none"
     names = ("gres", "gpus", "gpus-per-node", "gpus-per-task", "tres-per-task")
-    if any(_came_from(options, name) == COMMAND_LINE for name in names):
+    own = {name for name in names if _came_from(options, name) == COMMAND_LINE}
+    if "tres-per-task" in own and "gpu" in (options.given["tres-per-task"][1] or "").lower():
+        own.add("gpus-per-task")  # said by the other
+    if own:
         for name in names:
-            if _came_from(options, name) != COMMAND_LINE:
+            if name not in own:
                 fields.pop(name.replace("-", "_"), None)
     for name in ("gpus", "gpus_per_node", "gpus_per_task"):
         if fields.get(name) == "0":

@@ -318,6 +318,10 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
     ):
         if request.get(name):
             found[variable] = request[name]
+    if not options.given.keys().isdisjoint(("tres-per-task", "cpus-per-task", "gpus-per-task")):
+        from pyslurm_ng.cli.submit.task_tres import task_tres_text
+
+        found["SLURM_TRES_PER_TASK"] = task_tres_text(options)
     if request.get("distribution"):
         from pyslurm_ng.sched.cons_tres.layout import shown_distribution
 

@@ -161,6 +161,10 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
 
         words = mem_bind_variables(options).items()
         found.update({name.encode(): value.encode() for name, value in words})
+    if "tres-per-task" in options.given:
+        from pyslurm_ng.cli.submit.task_tres import task_tres_text
+
+        found[b"SLURM_TRES_PER_TASK"] = task_tres_text(options).encode()
     found[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
     found[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
     found[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
