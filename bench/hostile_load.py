@@ -38,12 +38,13 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.client import QUICK_KEYS
 from pyslurm_ng.wire.daemon_link import run_directory
-from pyslurm_ng.wire.dbd_messages import ListJobRecords
+from pyslurm_ng.wire.dbd_messages import Assignment, ChangeEntities, ListJobRecords
 from pyslurm_ng.wire.frame import pack_frame, pack_head
 from pyslurm_ng.wire.job_messages import SubmitJob, TestJob
 from pyslurm_ng.wire.messages import Ping
 from pyslurm_ng.wire.query_messages import (
     CancelJobs,
+    ExplainJob,
     HoldJobs,
     JobFilter,
     RequeueJobs,
@@ -334,13 +335,27 @@ def mixed(at: Attack) -> list[Coroutine[Any, Any, None]]:
         one
         for make in (half_bodies, connection_flood, squeue_flood, unread_answers, step_flood,
                      large_steps, sacct_flood, long_texts, many_names, changes_of_all,
-                     listings, arrays)
+                     listings, arrays, explanations, refused_changes)
         for one in make(at)
     ]  # fmt: skip
 
 
 def sacct_flood(at: Attack) -> list[Coroutine[Any, Any, None]]:
     return [at.flood("slurmdbd", ListJobRecords(columns=["job_id"])) for _ in range(20)]
+
+
+def explanations(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Of jobs whose long comment is changed again and again."""
+    asked = [ExplainJob(str(n)) for n in range(1, 17)]
+    changes = [jobs_of(name="told"), UpdateJob(MARK, {"comment": "c" * 60_000}, name="told")]
+    return many(at, changes) + [at.flood("slurmctld", one) for one in asked]
+
+
+def refused_changes(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Changes of accounting that take a look at 9,000 names each before they are refused."""
+    names = Assignment("names", "=", ",".join(f"a{n}" for n in range(9_000)))
+    change = ChangeEntities("delete", "account", [names])
+    return [at.flood("slurmdbd", change) for _ in range(20)]
 
 
 ATTACKS: dict[str, Callable[[Attack], list[Coroutine[Any, Any, None]]]] = {
@@ -354,6 +369,8 @@ ATTACKS: dict[str, Callable[[Attack], list[Coroutine[Any, Any, None]]]] = {
     "step flood, 20 connections": step_flood,
     "steps of 50,000 names": large_steps,
     "sacct flood, 20 connections": sacct_flood,
+    "refusals of accounting": refused_changes,
+    "explanations of long histories": explanations,
     "long texts": long_texts,
     "as many names as allowed": many_names,
     "changes of all jobs": changes_of_all,

@@ -50,6 +50,8 @@ ATTACKS = (
     "step flood",
     "steps of",
     "sacct",
+    "refusals of accounting",
+    "explanations",
     "long texts",
     "as many names",
     "changes",
