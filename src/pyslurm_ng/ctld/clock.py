@@ -31,7 +31,7 @@ class Clock:
     """Microseconds since the epoch; rising, but for what `follow` takes over.
 
     Attributes:
-        gap_us: how far the wall clock was ahead of what was on record when this clock began.
+        gap_us: how far the wall clock was ahead of recorded time when this clock began.
     """
 
     def __init__(

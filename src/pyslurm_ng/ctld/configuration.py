@@ -26,7 +26,7 @@ class BadConfiguration(Exception):
 class Configuration:
     """One consistent reading of the files; replaced whole by a reconfigure.
 
-    `warnings` are for the log: what is accepted without effect.
+    `warnings` are for the log: keys and words without effect.
     """
 
     conf: SlurmConf

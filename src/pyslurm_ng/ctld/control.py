@@ -72,7 +72,7 @@ class Control:
         self._parts.completions.reopen()
 
     def hang_up(self) -> None:
-        """Open the log anew and read the files again: SIGHUP came."""
+        """Open the log again and read the files again: SIGHUP came."""
         self._log.info("Reconfigure signal (SIGHUP) received")
         self.reopen_logs()
         bg.tell_systemd("RELOADING=1")

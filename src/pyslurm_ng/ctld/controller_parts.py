@@ -430,7 +430,7 @@ class ControllerParts:
         try:
             self.loop.call_soon_threadsafe(self.writer.on_durable, sequence)
         except RuntimeError:
-            return  # the loop has ended; nothing waits any more
+            return  # the loop has ended; nothing waits
 
     def _look_up(self, work: Callable[[], T], done: Callable[[T], None], /) -> None:
         future = self.loop.run_in_executor(self._lookups, work)

@@ -69,7 +69,7 @@ class Daemon:
         self._configuration = configuration
         self._background: bg.Background | None = None
         self._stop = False
-        self._accrual_us = 0  # when to look next at who gathers age
+        self._accrual_us = 0  # when to look next for jobs that gather age
         self._was_full = False
 
     def start(self, background: bg.Background) -> int:
@@ -225,7 +225,7 @@ class Daemon:
                 parts.faults.note("timer", name, error)
 
     def _end_in_time(self, now_us: int) -> None:
-        """End jobs and steps whose time is over, and whatever else time alone brings them."""
+        """End jobs and steps at their limits, and do everything else that time alone causes."""
         parts = self._parts
         cluster, conf = parts.writer.cluster, parts.configuration.conf
         spared = partial(parts.faults.note, "timer")
@@ -251,7 +251,7 @@ class Daemon:
         parts.reservation_groups.tick(cluster, now_us)
 
     def _accrue(self, now_us: int) -> None:
-        """See who gathers age, now and then."""
+        """Find the jobs that gather age, now and then."""
         parts = self._parts
         if parts.scheduler.policy.enforces_limits and now_us >= self._accrual_us:
             self._accrual_us = now_us + _ACCRUAL_US

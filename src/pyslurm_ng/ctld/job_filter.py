@@ -159,7 +159,7 @@ class JobFinder:
         return found
 
     def _started_tasks(self, name: JobName) -> list[int]:
-        """Return the job ids of an array's tasks that are records of their own, by index."""
+        """Return the job ids of an array's tasks with separate records, by index."""
         known = self._started.get(name.job_id)
         if known is None:
             started = sorted(self.cluster.job_index.arrays.get(name.job_id, {}).items())

@@ -1,7 +1,7 @@
 """How fast each user may make the journal grow.
 
 What slurmdbd has not stored yet stays in the journal. A user that changes a long comment again and
-again fills the state disk faster than accounting empties it, and then nobody can submit. So each
+again fills the state disk faster than accounting empties it, and then no user can submit. So each
 user has a bucket of bytes. A day's work fits; beyond it the user's commands are slowed down: they
 wait a second and ask again, and nothing is lost. Administrators and operators have no such limit,
 and requests that end something are never kept waiting.

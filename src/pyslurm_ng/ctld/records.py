@@ -1,8 +1,8 @@
 """Packed records kept until what they show changes, so that a long listing is one join.
 
-A record is one msgpack array. Its parts are packed apart and put side by side behind one array
-header, which is all that concatenating arrays takes: fixed fields of a job are kept as bytes,
-the fields that each scheduling pass may change are packed when asked for.
+A record is one msgpack array. Its parts are packed separately and put side by side after one array
+header, which is all that concatenating arrays takes. Fixed fields of a job are kept as bytes.
+Fields that each scheduling pass may change are packed on demand.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class RecordCache:
     """What has been packed of jobs and nodes, by id; `generation` counts changes.
 
     `live` holds the whole brief records of all jobs that are not over, as of the scheduling pass
-    `live_generation` but for the jobs in `stale`; a generation of -1 means that it has to be made
-    anew. `tails` are the parts that a pass may change, as of the pass `tails_generation`.
+    `live_generation`, except for the jobs in `stale`. A generation of -1 means that it must be made
+    again. `tails` are the parts that a pass may change, as of the pass `tails_generation`.
     `unit_keepers` are the active jobs of `--exclusive=topo`, and all that began since they were
     first asked for; None before that.
 

@@ -176,7 +176,7 @@ class ScriptStore:
         if digest in self._users:
             return
         self._cached_bytes -= len(self._cache.pop(digest, b""))
-        # Other answers wait behind this one; `begin` removes what is no longer named.
+        # Other answers wait behind this one; `begin` removes files that are no longer named.
         with contextlib.suppress(OSError):
             os.unlink(self.path(digest))
 

@@ -125,7 +125,7 @@ class Service:
             return
         special = self.more.get(kind)
         if special is not None:
-            # Rules see to who may do what; these are not rules.
+            # Rules check users' rights; these functions are not rules.
             if row(kind).owner_rule == "operator" and not caller.is_operator:
                 writer.refuse(call, Reject(Errno.ESLURM_ACCESS_DENIED))
             else:

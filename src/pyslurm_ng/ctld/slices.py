@@ -19,7 +19,7 @@ class Slices:
         self._lane_of: dict[int, deque[Iterator[None]]] = {}
 
     def run(self, work: Iterator[None], uid: int = 0) -> None:
-        """Do `work` for a user in the turns to come, after what is there for that user already."""
+        """Do `work` for a user in later turns, after that user's earlier work."""
         lane = self._lane_of.get(uid)
         if lane is None:
             lane = self._lane_of[uid] = deque()

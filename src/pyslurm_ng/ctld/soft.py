@@ -131,7 +131,7 @@ class Soft:
     def expect(self, cluster: Cluster, now_us: int) -> None:
         """Begin to wait for nodes that have not spoken since this controller began.
 
-        They have SlurmdTimeout from now on, whatever was known of them before.
+        They have SlurmdTimeout from now on, with or without an earlier message.
         """
         if len(self.last_seen_us) < len(cluster.nodes):
             for node_id, node in enumerate(cluster.nodes):

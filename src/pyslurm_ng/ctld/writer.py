@@ -72,7 +72,7 @@ def explained(reject: Reject) -> str:
 
 
 RECORD_BYTES = 4 << 20
-"""From here on a decision begins a record of its own: slurmdbd is sent each in one message."""
+"""From this size on a decision begins a new record: slurmdbd gets each in one message."""
 
 
 class Writer:
@@ -144,7 +144,7 @@ class Writer:
     def change(self, rule: Rule, request: Struct, context: Context, answer: Answer) -> None:
         """Let a rule decide a changing request; answer when the outcome is durable.
 
-        A request whose id is known gets the answer it got the first time.
+        A request with a known id gets the answer that it got the first time.
         """
         request_id: bytes = getattr(request, "request_id", _NO_REQUEST_ID)
         uid = context.caller.uid
@@ -192,7 +192,7 @@ class Writer:
 
     @property
     def is_busy(self) -> bool:
-        """Whether so much waits for the disk that no more requests should be taken."""
+        """Whether so much waits for the disk that no further requests should be taken."""
         return self._journal.is_busy
 
     # Recording --------------------------------------------------------------------------------
@@ -251,7 +251,7 @@ class Writer:
         self.cluster.sequence = self._journal.append(self._encode(batch))
 
     def close(self) -> None:
-        """Take no more work: the process is about to end.
+        """Take no further work: the process is about to end.
 
         What was decided is flushed, and its answers leave when the journal says so. Whatever
         comes later changes nothing and is not answered, so its sender asks the next controller.
@@ -282,7 +282,7 @@ class Writer:
     def when_seen(self, release: Release) -> None:
         """Call when everything that the Cluster contains now is durable, or soon.
 
-        For answers that only tell what is there. No job id in them is given to another job.
+        For answers that only read the state. No job id in them is given to another job.
         """
         if self._lookers is None or self.newest <= self.durable:
             self.when_durable(release)
@@ -319,7 +319,7 @@ class Writer:
 
 
 def _uncounted(caller: Caller, size: int) -> None:
-    """Count nothing: nobody's share is looked after."""
+    """Count nothing: no user's share is bounded."""
 
 
 def _name(event: ev.AnyEvent) -> str:

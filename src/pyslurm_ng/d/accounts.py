@@ -46,7 +46,7 @@ class Accounts:
         """Call with the user's groups and home, now or when the databases have answered.
 
         Args:
-            failed: is called with what was raised in place of an answer.
+            failed: called with the exception instead of an answer.
         """
         account = self.known(credential)
         if account is not None:
@@ -90,9 +90,9 @@ class Accounts:
         return credential.uid, credential.gid, credential.user_name
 
     def forget(self) -> None:
-        """Ask anew, after a reconfiguration."""
+        """Ask again, after a reconfiguration."""
         self._found.clear()
 
     def close(self) -> None:
-        """Look no more users up."""
+        """Look up no further users."""
         self._threads.shutdown(wait=False, cancel_futures=True)

@@ -36,7 +36,7 @@ class Administration:
         self._terminate = terminate
 
     def register(self) -> None:
-        """Tell the controller anew what this node is and what runs here."""
+        """Tell the controller again what this node is and what runs here."""
         self._controllers.register()
 
     def reconfigure(self) -> None:

@@ -1,4 +1,4 @@
-"""What controllers say to this node: whose orders are obeyed, and what is done about them."""
+"""Messages of controllers to this node: which orders are obeyed, and how."""
 
 from __future__ import annotations
 

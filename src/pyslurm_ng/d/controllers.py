@@ -139,7 +139,7 @@ class Controllers:
         self._was_linked = is_linked
 
     def _beat_later(self) -> None:
-        """Let the next heartbeat follow in its time from now: what was just said counts as one."""
+        """Count the message just sent as a heartbeat: the next one follows in its time from now."""
         if self._next_beat is not None:
             self._next_beat.cancel()
         self._next_beat = self._loop.call_later(self._heartbeat_s, self._beat)
@@ -180,7 +180,7 @@ class Controllers:
     # Reports ----------------------------------------------------------------------------------
 
     def send_reports(self, acknowledged: Callable[[list[nm.Report]], None]) -> None:
-        """Send what is to be reported; one message at a time, so the next is the fuller."""
+        """Send reports, one message at a time, so that the next one holds more."""
         is_ready = self._is_registered and not self._endpoint.is_closed
         if self._in_flight or not self._core.reports or not is_ready:
             return

@@ -20,7 +20,7 @@ class CredentialChecks:
         self._signer = identity.signer
 
     def decode(self, blob: bytes) -> nm.JobCredential:
-        """Return what the controller signed, whatever it is for.
+        """Return what the controller signed, for any use.
 
         Raises:
             AuthError: the controller did not sign it, or it is malformed.
@@ -47,7 +47,7 @@ class CredentialChecks:
         return credential
 
     def check_order(self, order: nm.Order, credential: nm.JobCredential) -> None:
-        """Raise AuthError unless a start is in time and of what was signed."""
+        """Raise AuthError unless a start is in time and its script is the signed one."""
         if isinstance(order, nm.TerminateJob):
             return
         self.check_time(credential)

@@ -1,8 +1,8 @@
 """slurmd's watch over ends that were ordered: none depends on the supervisor alone.
 
 A supervisor that was told to end its step has KillWait and UnkillableStepTimeout for it. Then the
-node is in trouble whatever it says. One that does not even answer any more is killed; what it
-leaves is ended by its template and by slurmd (see `orphaned_steps`).
+node is in trouble, even if it answers. A supervisor that no longer answers is killed; its template
+and slurmd end what it leaves (see `orphaned_steps`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class EndWatch:
     Args:
         limit_s: returns UnkillableStepTimeout.
         on_stuck: called once with a step that outlives it.
-        on_silent: called with a step whose supervisor is killed for not answering.
+        on_silent: called with a step when its supervisor is killed for not answering.
     """
 
     def __init__(

@@ -446,7 +446,7 @@ def step_environment(
     if credential.step_cpus_per_task:
         variables["SLURM_CPUS_PER_TASK"] = str(credential.step_cpus_per_task)
     if credential.step_distribution and "SLURM_JOB_ID" in sent:
-        # As with Slurm: an srun with an allocation of its own shows only what was asked for.
+        # As with Slurm: an srun that makes its allocation shows only the requested values.
         variables["SLURM_DISTRIBUTION"] = credential.step_distribution
     variables |= _step_tres(credential, sent.get(_TASK_TRES, ""))
     variables |= topology_variables(credential, place.node_name)
@@ -501,7 +501,7 @@ def het_step_variables(
 
 
 def task_variables(task_id: int, local_id: int, gpus: GpuView) -> dict[str, str]:
-    """Return what one task of a step has of its own, but for SLURM_TASK_PID."""
+    """Return the variables of one task of a step, except SLURM_TASK_PID."""
     variables = {"SLURM_PROCID": str(task_id), "SLURM_LOCALID": str(local_id)}
     variables |= gpu_variables(gpus, is_step=True)
     return variables
@@ -583,7 +583,7 @@ def wants_login(flags: int, sent: dict[str, str]) -> bool:
 
 
 def login_variables(user_name: str, home: str, shell: str) -> dict[str, str]:
-    """Return what a fresh login would set, for jobs that bring little of their own."""
+    """Return what a fresh login would set, for jobs that bring few variables."""
     return {
         "HOME": home,
         "LOGNAME": user_name,

@@ -1,9 +1,9 @@
 """Files that users send to this node with sbcast and srun --bcast, block by block.
 
-Each is written by a process that has become its user, who may stop that process: a transfer that
-does not answer in time is given up and its process killed; one whose job is over ends with its
-next block. Each user has a share of all places. A user whose share is taken is told to come back;
-when all places are taken, the user with most makes room.
+A process that has become the user writes each file, and the user may stop that process. So a
+transfer that does not answer in time is given up and its process killed. If the job is over, the
+transfer ends with its next block. Each user has a share of all places. A user with a full share is
+told to come back. When all places are taken, the user with most makes room.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Transfer:
 
 
 class FileTransfers:
-    """All files that are under way to this node; each is written by a process of its own.
+    """All files that are being sent to this node; a separate process writes each.
 
     Args:
         fork_receiver: starts such a process with its end of a channel.
@@ -72,7 +72,7 @@ class FileTransfers:
     async def begin(
         self, call: Call, request: nm.SendFile, credential: nm.JobCredential, account: Account
     ) -> None:
-        """Take a file's first block, whose credential has been checked."""
+        """Take a file's first block; its credential has been checked."""
         if self._is_over(credential):
             call.error(*_REVOKED)
             return

@@ -108,7 +108,7 @@ def _amount(value: int) -> int:
 
 
 def alloc_of(nodes: Sequence[str], allocs: Sequence[NodeAlloc], name: str) -> NodeAlloc | None:
-    """Return what is held on one node, None if it is not among them."""
+    """Return the allocation on one node; None if the node is not among them."""
     return allocs[nodes.index(name)] if name in nodes else None
 
 
@@ -223,7 +223,7 @@ def _rlimits(limits: Sequence[tuple[str, int, int]]) -> list[tuple[int, int, int
 
 
 def _umask(value: int) -> int:
-    """Return a umask that is one, whatever a message says."""
+    """Return a valid umask, for any value in a message."""
     return value & 0o777 if value >= 0 else 0o22
 
 
@@ -457,7 +457,7 @@ def step_spec(
 
 
 def _count_gpus(variables: dict[str, str], setup: NodeSetup, credential: nm.JobCredential) -> None:
-    """Leave out what tasks are told of their own GPUs; count those that the job has here."""
+    """Leave out the variables about tasks' GPUs; count the GPUs that the job has here."""
     view = gpu_view(setup, credential)
     for name in (*environment.task_variables(0, 0, view), *environment.variables_of_parts(view)):
         variables.pop(name, None)

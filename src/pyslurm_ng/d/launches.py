@@ -42,7 +42,7 @@ class Launches:
         self._last_ticket = 0
 
     def ask(self, credential: nm.JobCredential, request: nm.LaunchStep, call: Call) -> None:
-        """Take srun's request, whose sender has been checked."""
+        """Take srun's request; its sender has been checked."""
         self._last_ticket += 1
         self._requests[self._last_ticket] = (request, call)
         actions = launch_step(self._node.core, credential, self._last_ticket)

@@ -21,7 +21,7 @@ class LocalNode:
 
     Attributes:
         setup: the configuration in force; a reconfiguration replaces it.
-        core: what runs here, what is to be done and what is to be reported.
+        core: what runs here, the work to do and the reports to send.
         spool: what a restarted slurmd must know.
         faults: counts unexpected errors.
         last_order_us: when a controller in command was last heard, in microseconds since the epoch;

@@ -1,4 +1,4 @@
-"""Ending the processes of a step whose supervisor died.
+"""Ending the processes of a step after its supervisor died.
 
 Three ways, each enough by itself. A step's control group holds all its processes. Without one the
 supervisor's template is the reaper of all that it leaves (see `stepd.template`), and says `swept`
@@ -47,8 +47,7 @@ class OrphanedStep:
 
         Unexpected exceptions are raised.
 
-        The work is done in threads of its own: reading about a process may hang on a file system of
-        the user's.
+        Separate threads do the work: reading about a process may hang on a user's file system.
         """
         loop = asyncio.get_running_loop()
         give_up = loop.time() + limit_s
@@ -92,7 +91,7 @@ class OrphanedStep:
             return {"swept": {}}  # nothing will ever write it
 
     def _has_reaper(self) -> bool:
-        """Return whether the template that forked the supervisor still ends what is left."""
+        """Return whether the template that forked the supervisor still ends the rest."""
         record = self._records.get("pid") or {}
         start = record.get("reaper_start", 0)
         if not start or record["boot"] != step_record.boot_id():
@@ -106,7 +105,7 @@ class OrphanedStep:
             return False
 
     def clear(self) -> None:
-        """Remove what is not processes."""
+        """Remove everything except processes."""
         if self._group is not None:
             self._group.leave()
         if self._spec.get("script"):
@@ -148,7 +147,7 @@ async def _in_thread(
 
 
 def marked(job_id: int, step_id: int, spec: Mapping[str, Any]) -> list[int]:
-    """Return processes of a user whose environment says that they belong to a step here."""
+    """Return processes of a user that by their environment belong to a step here."""
     step = b"-5" if step_id == STEP_BATCH else b"%d" % step_id
     wanted = {b"SLURM_JOB_ID=%d" % job_id, b"SLURM_STEP_ID=%b" % step}
     # Another cluster on this host, or another node of this one, may have the same job id.

@@ -38,7 +38,7 @@ class Registration:
         )
 
     def facts(self) -> NodeFacts:
-        """Return the hardware, or what is configured where the node pretends to have that."""
+        """Return the hardware, or the configured values if the node uses config_overrides."""
         setup, options = self._node.setup, self._options
         host, line = sensors.host_facts(self._node.conf.tmp_fs), setup.line
         cpus, boards = host.cpus, host.boards

@@ -146,7 +146,7 @@ class NodeStreams:
                 text = f"port: {request.route.port}; {_FIRST_USER_PORT} to 65535 are allowed"
                 call.error(_INVALID, text)
                 return
-            # srun's own host, whatever the message says: root connects for a user to no other host.
+            # srun's host, not one named in the message: root connects for a user to no other host.
             route = msgspec.structs.replace(request.route, host=call.address or _HERE)
             request = msgspec.structs.replace(request, route=route)
         self._actions.launches.ask(credential, request, call)

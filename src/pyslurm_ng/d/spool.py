@@ -29,7 +29,7 @@ _JOB_DIRECTORY = re.compile(r"job(\d{5,})")
 
 
 class SpoolFull(Exception):
-    """Something larger than what is free was to be put into the spool; one line."""
+    """The spool has too little room for a file; one line."""
 
 
 _MOST_TRACE = 16_384
@@ -49,7 +49,7 @@ class Spool:
         self._prologs = f"{directory}/prologs"
         if not os.path.isdir(directory):
             os.makedirs(directory, mode=0o755)
-            # Users pass through it to their scripts, whatever our umask says. A directory that
+            # Users pass through it to their scripts, so our umask must not matter. A directory that
             # was there is the administrator's business: it may be /tmp.
             os.chmod(directory, 0o755)
         for inner in (self.steps, self._prologs):
@@ -90,7 +90,7 @@ class Spool:
         """Remember an epoch before its first order is obeyed.
 
         Raises:
-            OSError: there is room neither for a new file nor in the old one.
+            OSError: there is no room for a new file or in the old one.
         """
         try:
             self._replace_epoch(epoch)
@@ -131,7 +131,7 @@ class Spool:
         return self._kept_job_id
 
     def keep_newest_job_id(self, job_id: int) -> None:
-        """Remember the newest job id, for a controller whose state was restored from a backup.
+        """Remember the newest job id, for a controller with a state from a backup.
 
         It is not synced, and on a full disk not kept: other nodes and slurmdbd know ids, too.
         """
@@ -194,7 +194,7 @@ class Spool:
             yield path, key
 
     def take_trace(self, path: str) -> list[str]:
-        """Return what a supervisor wrote down about a bug of its own, and forget it."""
+        """Return what a supervisor recorded about its bug, and forget it."""
         try:
             with open(path + ".bug", encoding="utf-8", errors="replace") as file:
                 lines = file.read(_MOST_TRACE).splitlines()

@@ -41,7 +41,7 @@ class SpoolRoom:
         self._check()
 
     def _check(self) -> None:
-        """Ask for no more jobs while the spool is full: they would fail one after the other."""
+        """Ask for no further jobs while the spool is full: they would fail one after the other."""
         node = self._node
         try:
             node.spool.check_room()

@@ -1,7 +1,7 @@
 """How much of SlurmdSpoolDir the running steps of each user have.
 
-Nearly all have some kilobytes, but a step may have an environment of megabytes, and a job may have
-thousands of steps: without a share one user fills the spool, and the node is drained for it.
+Nearly all steps have some kilobytes. But a step may have an environment of megabytes, and a job
+thousands of steps: without shares one user could fill the spool, and the node would be drained.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _Key: TypeAlias = tuple[int, int, int]
 
 SHARE_BYTES = 64 << 20
 SHARES = 4
-"""One user has a quarter of what is free, or 64 MiB if that is more."""
+"""One user has a quarter of the free space, or 64 MiB if that is more."""
 
 
 class SpoolShares:

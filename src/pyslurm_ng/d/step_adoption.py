@@ -18,7 +18,7 @@ from pyslurm_ng.wire.auth import AuthError
 def adopt_steps(
     node: LocalNode, credentials: CredentialChecks, runner: StepRunner, ends: StepEnds
 ) -> None:
-    """Take up all steps whose files are in the spool, then remove scripts of jobs that are over."""
+    """Adopt all steps with files in the spool, then remove scripts of jobs that are over."""
     for path, key in list(node.spool.found_steps()):
         try:
             records = step_record.read(path)

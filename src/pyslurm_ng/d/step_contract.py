@@ -21,7 +21,7 @@ class Route(TypedDict):
 
 
 class GroupLimits(TypedDict, total=False):
-    """Limits of one control group; what is missing is not limited."""
+    """Limits of one control group; a missing limit does not limit."""
 
     mem_mib: int
     swap_mib: int
@@ -49,7 +49,7 @@ class LoginShell(TypedDict):
 
 
 class Binding(TypedDict):
-    """Where one task may run; what is wrong with that, it is told instead of being started."""
+    """Where one task may run; if that is wrong, the task gets the error instead of a start."""
 
     cpus: bytes
     memory_mode: int
@@ -130,7 +130,7 @@ class StepSpec(StepBase):
 
 
 class FileSpec(TypedDict):
-    """A file that sbcast sends: whose, where to, and how it is left."""
+    """A file that sbcast sends: its user, its path and its final attributes."""
 
     uid: int
     gid: int

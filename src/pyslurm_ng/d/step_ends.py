@@ -1,4 +1,4 @@
-"""What supervisors say of their steps, and how those end whose supervisor is lost."""
+"""What supervisors report about their steps, and how a step without a supervisor ends."""
 
 from __future__ import annotations
 

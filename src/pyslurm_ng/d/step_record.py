@@ -1,8 +1,8 @@
-"""A step's file on the node: what it is to do, whose process does it, how it ended.
+"""A step's file on the node: its specification, its supervisor's process, its end.
 
 Records are appended, each a 4-byte length and a msgpack value, so that three writers (slurmd, the
 template, the supervisor) need no agreement but their order. The file outlives all of them: a
-restarted slurmd finds every step by it. It does not have to outlive the machine, hence no fsync.
+restarted slurmd finds every step by it. It need not outlive the machine, so it is not synced.
 
 1. `spec`, by slurmd, which creates the file exclusively: so the same attempt is not started twice.
 2. `pid`, by the template right after fork: pid, start time in ticks since boot, boot id; reaper
@@ -13,8 +13,8 @@ restarted slurmd finds every step by it. It does not have to outlive the machine
 6. `reported`, by slurmd: the controller knows the end.
 
 A file system that is full must not turn a job that ended into one that was lost, so the file is
-created with some unused room, a length with its highest bit set. A record that cannot be appended
-any more is written there.
+created with some unused room, a length with its highest bit set. A record that can no longer be
+appended is written there.
 """
 
 import os

@@ -70,7 +70,7 @@ class StepRunner:
         self._channels: dict[StepKey, socket.socket] = {}
         self._paths: dict[StepKey, str] = {}
         self._shares = SpoolShares(spool)
-        # What supervisors are to be told whose start has been ordered, and is being prepared.
+        # Messages for supervisors that have been ordered and are being prepared.
         self._expected: dict[StepKey, list[Order]] = {}
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._tag = 0
@@ -150,7 +150,7 @@ class StepRunner:
         self._expected.setdefault(key, [])
 
     def release(self, key: StepKey) -> None:
-        """Pass on what was kept for a step; drop it if the step is not to be started after all."""
+        """Pass on what was kept for a step; drop it if the step is not started after all."""
         for words in self._expected.pop(key, ()):
             self.command(key, words)
 
@@ -189,7 +189,7 @@ class StepRunner:
                 self._loop.add_writer(self._control.fileno(), self._writable)
                 return
             except OSError:
-                return  # it has died; the next one gets what is left
+                return  # it has died; the next one gets the rest
             theirs.close()
             self._queue.popleft()
 

@@ -30,7 +30,7 @@ class StepBinding:
     """What is wanted for all tasks of a step on this node.
 
     cores: mask of abstract cores that the step holds here.
-    needs: of the tasks, whose number is filled in when they are bound.
+    needs: what the tasks need; their number is filled in when they are bound.
     is_verbose: TaskPluginParam=Verbose: as if every step said so.
     is_used: TaskPlugin=task/affinity; without it nothing is bound.
     """

@@ -1,8 +1,7 @@
 """Becoming a daemon: to the background, as another user, with a pid file, known to systemd.
 
-The parent stays until the child says that it can be talked to, so a script may go on with the
-next command at once; if the child fails instead, its error is on the terminal and in the exit
-code.
+The parent stays until the child can answer, so a script may go on with the next command. If the
+child fails instead, the error is on the terminal and in the exit code.
 """
 
 from __future__ import annotations

@@ -103,9 +103,8 @@ async def _dead(pid: int) -> None:
 
 
 async def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a program; whom it waits for may have made a session of its own: the whole tree goes."""
-    # Children before their parents: a process whose parent is gone is no longer seen as of the
-    # tree.
+    """End a program and its whole tree: a child that it waits for may have a new session."""
+    # Children before their parents: without its parent a process no longer belongs to the tree.
     tree = descendants(process.pid)[::-1]
     signal_below(process.pid, tree, signal.SIGKILL)
     _kill_group(process.pid)
@@ -117,8 +116,8 @@ class _Said:
     """The end of what a program writes to stderr.
 
     The pipe is ours and not the event loop's: the loop would wait for every process that holds it,
-    and a daemon that a prolog starts holds it for ever. A program that writes much neither waits
-    nor fills our memory.
+    and a daemon that a prolog starts holds it for ever. A program that writes much does not wait
+    and does not fill our memory.
     """
 
     def __init__(self) -> None:
@@ -143,7 +142,7 @@ class _Said:
         return bool(data)
 
     def end(self) -> bytes:
-        """Close, and return the last part of what is there by now."""
+        """Close, and return the last part of the output so far."""
         if self.theirs >= 0:
             os.close(self.theirs)
         else:

@@ -40,8 +40,8 @@ def level_number(name: str) -> int:
 def syslog_level(given: str, level: int, *, has_file: bool, foreground: bool) -> int:
     """Return how much goes to syslog, from SlurmctldSyslogDebug or what stands in its place.
 
-    Unless given: what is fatal; in the background without a log file, all that would go there;
-    in the foreground nothing.
+    Unless given: fatal lines; in the background without a log file, all lines; in the foreground
+    none.
 
     Args:
         level: of the log file.
@@ -96,7 +96,7 @@ class DaemonLog:
         """Set what is written from now on to stderr, to syslog and to a file, if one is named.
 
         Args:
-            level: 1 (fatal) and up; what is above the last counts as the last.
+            level: 1 (fatal) and up; a level above the last counts as the last.
             syslog_debug: see `syslog_level`.
 
         Raises:

@@ -46,7 +46,7 @@ def given_options(
 
 
 def complaint(error: getopt.GetoptError) -> str:
-    """Return the C library's words for what is wrong with an option."""
+    """Return the C library's text about a wrong option."""
     is_missing = "requires argument" in error.msg
     if len(error.opt) == 1:
         text = "option requires an argument" if is_missing else "invalid option"

@@ -1,8 +1,8 @@
-"""A supervisor's processes: who they are, what they use, how to end them all.
+"""A supervisor's processes: which they are, what they use, how to end them all.
 
-The supervisor is a subreaper: whatever a task's descendants do (double fork, setsid, nohup), they
-stay below it in the process tree, so its descendants are the step's processes, with or without a
-control group.
+The supervisor is a subreaper: a task's descendants stay below it in the process tree, even after a
+double fork, setsid or nohup. So its descendants are the step's processes, with or without a control
+group.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""What looks at every event, or at the journal, and keeps something of its own."""
+"""Followers: they look at every event, or at the journal, and keep their own state."""

@@ -1,4 +1,4 @@
-"""Records of the journal in the form in which slurmdbd takes them, whatever is in them."""
+"""Records of the journal in a form that slurmdbd takes, with any content."""
 
 from __future__ import annotations
 

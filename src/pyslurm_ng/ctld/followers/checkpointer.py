@@ -1,9 +1,9 @@
 """The checkpointer: a follower that writes checkpoints, so that the controller never pauses.
 
-It is started when enough has been recorded, reads the newest checkpoint and the journal behind it
-up to a record that is known to be durable, writes the next checkpoint, removes what is no longer
-needed, says what it did in one line, and ends. Between two runs it costs nothing, and each run
-proves once more that the state can be recovered.
+It is started when enough has been recorded. It reads the newest checkpoint and the journal after
+it, up to a record that is known to be durable. Then it writes the next checkpoint, removes files
+that are no longer needed, prints one line about it, and ends. Between two runs it costs nothing,
+and each run proves once more that the state can be recovered.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def make_checkpoint(
 
 
 def _sync_file_system(state: Path) -> None:
-    """Let scripts written without a sync of their own reach the disk before the journal forgets."""
+    """Let scripts that were written without a sync reach the disk before the journal forgets."""
     libc = ctypes.CDLL(None, use_errno=True)
     fd = os.open(state, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -78,7 +78,7 @@ def _sync_file_system(state: Path) -> None:
 
 
 def main(argv: list[str]) -> int:
-    """Run as a process of its own: state directory, journal id, durable record, kept record."""
+    """Run as a separate process: state directory, journal id, durable record, kept record."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     os.nice(_IDLE_NICENESS)
     layout = Layout(Path(argv[0]))

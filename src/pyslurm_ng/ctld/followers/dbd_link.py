@@ -1,10 +1,10 @@
 """slurmctld's link to slurmdbd: the journal goes out, associations come in.
 
-The journal on disk is the queue; nothing else buffers. At each contact slurmdbd says up to where
-it has stored, and batches go on from there, the next one as soon as the last is acknowledged
-(each may hold a megabyte, so a slow database only makes batches larger, never memory). One
-question is always outstanding for what changed in associations and QOS; its answer is handed
-to the controller's writer, which makes events of it.
+The journal on disk is the queue; nothing else buffers. At each contact slurmdbd says which record
+it has stored last, and batches go on from there. The next batch follows when the last is
+acknowledged. A batch may hold a megabyte, so a slow database makes batches larger but takes no
+memory here. One question is always outstanding for what changed in associations and QOS; its answer
+is handed to the controller's writer, which makes events of it.
 
 While slurmdbd is away the link tries again with growing pauses; the controller does not notice.
 A record that slurmdbd refuses again and again, though it takes others, is replaced by one without
@@ -251,7 +251,7 @@ class DbdLink:
         return common.sequence
 
     async def _send(self, link: StreamLink, stored: int) -> None:
-        """Send what follows `stored`, and what is added, batch by batch."""
+        """Send the records after `stored`, and new ones, batch by batch."""
         follow = Follow(self._journal, stored)
         loop = asyncio.get_running_loop()
         try:
@@ -320,7 +320,7 @@ class DbdLink:
         return without_events(one, why)
 
     def _doubt(self, frames: list[Frame], error: LinkError) -> None:
-        """Remember what was refused: its records go one by one, until the one is found."""
+        """Remember a refused batch: its records are sent one by one, until the bad one is found."""
         weight = _DOUBTS.get(error.code)
         if weight is None:
             return

@@ -17,7 +17,7 @@ from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
 
 
 class DependencyIndex:
-    """Soft state: made anew from the Cluster, kept by the events that it is shown."""
+    """Soft state: made from the Cluster at the start, and kept by the events that it is shown."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

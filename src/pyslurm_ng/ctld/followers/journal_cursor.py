@@ -61,7 +61,7 @@ def _record(journal: Path, sequence: int) -> Position | None:
 def _before_epoch(journal: Path, sequence: int) -> Position:
     """Return the last record before the epoch that wrote a record.
 
-    A restored state begins with an epoch of its own, so what differs begins with one.
+    A restored state begins with a new epoch, so a different journal begins with one.
     """
     segments = list_segments(journal)
     of_record = [one for one in segments if one.first_sequence <= sequence]

@@ -21,7 +21,7 @@ _CHANGE_MANY = (ev.PartitionUpdated, ev.ReservationUpdated)  # limits, or ends, 
 
 
 class LimitIndex:
-    """Soft state: made anew from the Cluster, kept by the events that it is shown."""
+    """Soft state: made from the Cluster at the start, and kept by the events that it is shown."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -43,7 +43,7 @@ class LimitIndex:
                         self._changed[job_id] = None
 
     def due(self, conf: SlurmConf, now_us: int, spared: Spared = raise_it) -> list[int]:
-        """Return the jobs whose limit, warning, deadline or step limit has come.
+        """Return the jobs that have reached a limit, warning, deadline or step limit.
 
         A job is returned each time until an event has changed it; one about whose moments nothing
         can be said, `spared` is told of.

@@ -1,8 +1,8 @@
 """What associations and QOS have used, for limits on minutes; and which running jobs are to stop.
 
-The Cluster has what was used up to some moment (`UsageKept`), and the jobs that ended since or run
-now. This adds them up as events come, and says when to write the sums down anew: often enough that
-no job is purged before its usage is kept.
+The Cluster has the usage up to some moment (`UsageKept`), and the jobs that ended since then or run
+now. This adds them up as events come, and says when to record the sums again: often enough that no
+job is purged before its usage is kept.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ class UsageIndex:
         return found.used(), self._spending(now_us)
 
     def run_out(self, now_us: int) -> tuple[int, ...]:
-        """Return running jobs whose minutes are used up; looked for once in a while only."""
+        """Return running jobs without minutes left; it searches only once in a while."""
         if now_us - self._checked_us < _CHECK_US:
             return ()
         self._checked_us = now_us
@@ -261,7 +261,7 @@ class UsageIndex:
         return max(since_us, known.since_us) if known is not None else since_us
 
     def _forget(self, event: ev.UsageReset) -> None:
-        """Begin to count anew for those whose usage was reset."""
+        """Begin the counts again for associations and QOS with usage that was reset."""
         if event.is_all:
             self._ledger.clear()
             self._changed.clear()

@@ -106,7 +106,7 @@ class NodeService:
         self._soft.count_call(kind_of(message), peer.uid, took_us)
 
     def refused(self, cause: str, text: str, peer: Peer | None) -> None:
-        """Note a message that was not taken; a node whose clock is wrong is not therefore dead.
+        """Note a refused message; a node with a wrong clock is not dead.
 
         It counts as not responding, so nothing is started there, but its jobs are not given up.
         """
@@ -202,7 +202,7 @@ class NodeService:
         self._sender.end_strays(node_id, open_on(self._writer.cluster, name))
 
     def _relayed(self, by: str, message: RelayWord, answer: Answer) -> None:
-        """Take the word of a node that is cut off, and tell it what was given up with it.
+        """Take the message of a node that is cut off, and tell it which runs were lost with it.
 
         It is signed by that node, so the one that brings it can only leave it out.
         """

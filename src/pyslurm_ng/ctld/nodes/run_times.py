@@ -13,7 +13,7 @@ from pyslurm_ng.wire import node_messages as nm
 
 
 class RunTimes:
-    """Jobs that wait for their node's word. Soft state: a controller's next start makes it anew."""
+    """Jobs that wait for their node's word. Soft state: the controller's next start makes it."""
 
     def __init__(self, cluster: Cluster, gap_us: int) -> None:
         """Begin after a start at which the wall clock was `gap_us` ahead of the newest record."""
@@ -61,12 +61,12 @@ class RunTimes:
         return events
 
     def take_fresh(self) -> set[int]:
-        """Return the jobs whose run time has become known since this was called last."""
+        """Return the jobs with run times that have become known since the last call."""
         fresh, self._fresh = self._fresh, set()
         return fresh
 
     def sure(self, job_ids: Iterable[int]) -> list[int]:
-        """Return those of some jobs whose run time is known."""
+        """Return those of some jobs that have a known run time."""
         if not self._unsure:
             return list(job_ids)
         return [job_id for job_id in job_ids if not self._is_unsure(job_id)]

@@ -1,9 +1,9 @@
 """Duties -> orders to nodes: sent when durable, again when unanswered, given up with the node.
 
-Duties are part of the Cluster, so nothing is remembered here that a restart could lose: what a
-node owes is sent to it when the duty has become durable, when the node registers, and again every
-`RETRY_S` while it is open. Nodes answer by duty id and (job, attempt), however often they are
-told. A node that is lost has no duties, so nothing else has to be given up.
+Duties are part of the Cluster, so a restart loses nothing. A duty is sent to its node when it has
+become durable, when the node registers, and again every `RETRY_S` while it is open. Nodes answer by
+duty id and (job, attempt), however often they are told. A node that is lost has no duties, so
+nothing else has to be given up.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Sender:
             self._writer.when_durable(partial(self._queue, name, orders))
 
     def tick(self) -> None:
-        """Send again what has been open for long; forget what is no longer open."""
+        """Send duties again that have been open for long; forget those that are no longer open."""
         now_us, left = self._now_us(), _RETRIES_PER_TICK
         duties = self._writer.cluster.duties
         late = [duty_id for duty_id, at_us in self._sent_us.items() if now_us - at_us > RETRY_US]

@@ -40,7 +40,7 @@ class JobWatch:
                 del self._watched[job_id]
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
-        """Tell those whose jobs were touched."""
+        """Call the callbacks of jobs that were touched."""
         if not self._watched:
             return
         due: dict[int, None] = {}

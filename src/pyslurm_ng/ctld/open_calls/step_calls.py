@@ -176,7 +176,7 @@ class StepCalls:
             return True
 
     def tick(self, limited: Iterable[int], fresh: Collection[int] = ()) -> None:
-        """End steps whose own time limit has passed, of the jobs that may have some.
+        """End steps past their time limit, of the jobs that may have some.
 
         Args:
             fresh: jobs that were not looked at before, since their run time was not known.
@@ -237,7 +237,7 @@ class StepCalls:
             self._clock.call_later(_GONE_GRACE_S, partial(self._abandon, key))
 
     def _abandon(self, key: tuple[int, int]) -> None:
-        """End a step whose srun has gone and that its nodes have not reported as over."""
+        """End a step without its srun, if the nodes have not reported its end."""
         cluster = self._writer.cluster
         job = cluster.jobs.get(key[0])
         step = job.steps.get(key[1]) if job is not None else None

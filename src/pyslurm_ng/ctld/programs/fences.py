@@ -55,7 +55,7 @@ class Fences:
         self._pauses: dict[str, tuple[int, int]] = {}  # by node: seconds, and until when
 
     def tick(self) -> None:
-        """Begin what is due; asked about once a second."""
+        """Start programs that are due; called about once a second."""
         cluster = self._writer.cluster
         program = option_text(self.conf.slurmctld_parameters, "fence_program")
         if not program or not cluster.job_index.lost_on:

@@ -1,6 +1,6 @@
 """Sends users the mail that they asked for with --mail-type, by running MailProg.
 
-A view of the events: what is due is decided when an event is applied and leaves when it is
+A view of the events: a mail is decided when an event is applied, and sent when the event is
 durable. Mail that was due when the controller crashed is lost, none is sent twice.
 """
 

@@ -102,7 +102,7 @@ class Programs:
 
 
 class HookRunner:
-    """Runs programs whose outcome something waits for; many at once, each within its time."""
+    """Runs programs with an outcome that others wait for; many together, each within its time."""
 
     def __init__(self) -> None:
         self._room = asyncio.Semaphore(HOOKS_AT_ONCE)

@@ -75,7 +75,7 @@ def show_associations(
 
 
 class _Counters:
-    """Adds up what waits to what runs and what was used, by counter."""
+    """Adds up waiting jobs, running jobs and usage, by counter."""
 
     def __init__(
         self,

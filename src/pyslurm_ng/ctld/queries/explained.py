@@ -189,7 +189,7 @@ def _start_us(soft: Soft, job: Job, outlook: Outlook | None) -> int:
         return soft.expected_start_us.get(job.job_id, 0) or (job.begin_us if job.begin_us else 0)
     if outlook.start_us >= NO_END_US:
         return -1
-    # The same plan made anew moves with the clock; squeue --start shows that of the last pass.
+    # The same plan made again moves with the clock; squeue --start shows that of the last pass.
     shown_us = soft.expected_start_us.get(job.job_id, 0)
     is_same = shown_us and abs(shown_us - outlook.start_us) <= MINUTE_US
     return shown_us if is_same else outlook.start_us
@@ -361,7 +361,7 @@ def _state_of(cluster: Cluster, soft: Soft, term: Dependency, now_us: int, sees:
 
 
 def _of_next_task(term: Dependency, job: Job) -> Dependency:
-    """Return what the next task of an array waits for, where each waits for a task of its own."""
+    """Return what the next task of an array waits for, if each waits for another task."""
     if term.kind != "aftercorr" or term.task_id != NO_VAL:
         return term
     own = next(task_ranges.tasks(job.array_pending), job.array_task_id)

@@ -154,8 +154,8 @@ def _pack_all(
         yield
 
 
-# With so many jobs waiting, the fields that a pass sets are packed anew between other work, not for
-# a request: it takes 1.6 us a job.
+# With so many waiting jobs, the fields that a pass sets are packed again between other work, not
+# for a request: it takes 1.6 us a job.
 _MANY_WAITING = 2000
 _SLICE = 1500  # brief records packed in one go: 10 ms, or a fifth of that after a pass
 _DETAILED_SLICE = 300
@@ -196,7 +196,7 @@ def is_live_behind(cluster: Cluster, soft: Soft) -> bool:
 
 
 def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
-    """Pack the records of many waiting jobs anew after a pass, some for each `yield`.
+    """Pack the records of many waiting jobs again after a pass, some for each `yield`.
 
     Until it is through, some records are of this pass and others of one before.
     """
@@ -207,14 +207,14 @@ def refresh_live(cluster: Cluster, soft: Soft) -> Iterator[None]:
     tails: Tails = {}
     for first in range(0, len(waiting), _SLICE):
         if cache.live_generation < 0:
-            return  # it is made anew as a whole
+            return  # it is made again as a whole
         _pack_live(cluster, soft, waiting[first : first + _SLICE], tails)
         yield
     cache.live_generation = generation
 
 
 def _pack_live(cluster: Cluster, soft: Soft, stale: Iterable[int], tails: Tails) -> None:
-    """Bring records up to date; `tails` keeps what of them is alike."""
+    """Bring records up to date; `tails` keeps their equal parts."""
     cache = soft.records
     live, fixed_parts = cache.live, cache.jobs
     for job_id in stale:

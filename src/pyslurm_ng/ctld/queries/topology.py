@@ -57,7 +57,7 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
 
 
 def _yaml(cluster: Cluster) -> Iterator[str]:
-    """Yield the lines of a topology.yaml that says what is in force; other kinds are empty."""
+    """Yield the lines of a topology.yaml with the topologies in force; other kinds are empty."""
     yield from ("%YAML 1.1", "---")
     for topology in cluster.topologies or (Topology("default", "flat", is_default=True),):
         yield f"- topology: {topology.name}"

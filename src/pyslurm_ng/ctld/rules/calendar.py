@@ -50,7 +50,7 @@ UTC = Calendar()
 
 
 def next_reset_us(period: str, last_us: int, calendar: Calendar) -> int:
-    """Return the first time after `last_us` at which PriorityUsageResetPeriod begins anew, or 0.
+    """Return the first time after `last_us` at which PriorityUsageResetPeriod begins again, or 0.
 
     Days begin at midnight, weeks on Sunday, quarters with January, April, July and October.
     """

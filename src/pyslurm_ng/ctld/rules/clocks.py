@@ -39,13 +39,12 @@ def run_times(
     unknown_us: int,
     now_us: int,
 ) -> tuple[list[ev.AnyEvent], list[int]]:
-    """Return what a node's report about its jobs changes, and the jobs whose times are then
-    certain.
+    """Return the events for a node's report about its jobs, and the jobs with times then certain.
 
     Each job's time goes by its own nodes only: a node that lies harms no other node's jobs.
 
     Args:
-        unsure: jobs whose time is not known since the controller's start.
+        unsure: jobs without a known time since the controller's start.
         unknown_us: how far a job is moved of which its node knows nothing: an allocation without
             steps.
     """

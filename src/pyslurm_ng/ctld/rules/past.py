@@ -1,7 +1,7 @@
 """What slurmdbd and nodes remember of a past that this state lacks, and how to go on beyond it.
 
-A state directory restored from a backup, or a journal whose newest records are lost, leads to a
-controller that would give out ids a second time. slurmdbd and the nodes have seen them.
+After a restore of the state directory from a backup, or a loss of the newest records, a controller
+would give out ids a second time. slurmdbd and the nodes have seen them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MARGIN = 1_000
 def is_beyond(cluster: Cluster, job_id: int) -> bool:
     """Whether an id that slurmdbd or a node has seen is one that this state has not given out yet.
 
-    Ids begin anew behind the highest, so the nearer way round decides.
+    After the highest id, ids begin again, so the nearer way round decides.
     """
     if not cluster.first_job_id <= job_id <= cluster.max_job_id:
         return False

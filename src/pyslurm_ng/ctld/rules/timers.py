@@ -150,7 +150,7 @@ def deadlines(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.
         job = cluster.jobs[job_id]
         limit_min = job.request.time_min_min
         if limit_min in (0, INFINITE, NO_VAL):
-            # A limit that was not asked for is cut to what is left.
+            # A default limit is cut to the remaining time.
             limit_min = 1 if job.request.time_limit_min == NO_VAL else job.time_limit_min
         run_us = 0 if limit_min in (INFINITE, NO_VAL) else limit_min * 60 * SECOND_US
         if now_us + run_us <= job.request.deadline_us:
@@ -269,7 +269,7 @@ def resuming(cluster: Cluster) -> tuple[int, ...]:
 
 
 def resume_after(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
-    """Return the return of nodes whose ResumeAfter time is over."""
+    """Return the events of nodes that return after their ResumeAfter time."""
     events: list[ev.AnyEvent] = []
     for node in cluster.nodes_of(resuming(cluster)):
         if node.resume_after_us > now_us:

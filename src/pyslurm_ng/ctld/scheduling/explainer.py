@@ -1,4 +1,4 @@
-"""Answers ExplainJob: the loop takes a snapshot, a thread of its own plans and reads the journal.
+"""Answers ExplainJob: the loop takes a snapshot, a separate thread plans and reads the journal.
 
 Not the scheduler's thread, so that questions never delay a pass; and few at a time.
 """
@@ -37,7 +37,7 @@ Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
 
 _MOST_AT_ONCE = 16
 _MOST_OF_A_USER = 4  # each may take a second of the one thread
-_LONGEST_NS = 1_800_000_000  # then the answer is what is known by then
+_LONGEST_NS = 1_800_000_000  # then the answer holds what is known so far
 _MOST_PARTITIONS = 16  # other ones to try
 _MOST_QOS = 8
 
@@ -123,7 +123,7 @@ class Explainer:
         self._run(self._work(job, context), done, failed)
 
     def _refusal(self, caller: Caller) -> Reject | None:
-        """Return why no more questions are taken now, from anybody or from this user."""
+        """Return why no further questions are taken now, from all users or from this one."""
         self._open = +self._open
         if not caller.is_operator and self._open[caller.uid] >= _MOST_OF_A_USER:
             text = f"{_MOST_OF_A_USER} of your explanations are being worked out; ask again"

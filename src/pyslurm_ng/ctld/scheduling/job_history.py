@@ -98,7 +98,7 @@ class _Freed(NamedTuple):
 
 
 class _Reader:
-    """Follows events and notes those of one job, and who left which nodes last."""
+    """Follows events and notes those of one job, and the jobs that left nodes last."""
 
     def __init__(self, job_id: int, node_names: dict[int, str], found: JobHistory) -> None:
         self._ids = {job_id}

@@ -347,7 +347,7 @@ class Scheduler:
             self._go_on_later(error)
 
     def stop(self) -> None:
-        """Begin no more passes."""
+        """Begin no further passes."""
         self._is_stopped = True
 
     def _begin(self) -> None:

@@ -77,7 +77,7 @@ class StartEstimates:
         if isinstance(first, Reject):
             self._writer.refuse(call, first)
             return
-        # Reservations are clusters of their own, and no job waits for jobs that are held.
+        # Reservations count as separate clusters, and no job waits for jobs that are held.
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
         is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations
         is_alone = not cluster.job_index.pending and not is_lent_room

@@ -119,6 +119,6 @@ class Identities:
         return self._names.get(uid, "")
 
     def forget(self) -> None:
-        """Ask the directory anew about all users, as a reconfigure does."""
+        """Ask the directory again about all users, as a reconfigure does."""
         self._known.clear()
         self._names.clear()

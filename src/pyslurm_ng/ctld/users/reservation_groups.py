@@ -51,7 +51,7 @@ class ReservationGroups:
         self._is_asking = False
 
     def tick(self, cluster: Cluster, now_us: int) -> None:
-        """Ask if it is time to, and tell reservations what is known."""
+        """Ask if it is time to, and give reservations the known members."""
         names = groups_to_ask(cluster)
         if names:
             self._record(members_known(cluster, self._members, now_us))
@@ -62,7 +62,7 @@ class ReservationGroups:
         self._run(lambda: look_up_members(names), self._answered)
 
     def forget(self) -> None:
-        """Ask anew, as a reconfigure does."""
+        """Ask again, as a reconfigure does."""
         self._names = ()
 
     def _answered(self, members: Members) -> None:

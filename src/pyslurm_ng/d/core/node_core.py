@@ -77,7 +77,7 @@ class NodeCore:
     # Jobs -------------------------------------------------------------------------------------
 
     def attempt(self, job_id: int, attempt: int) -> JobHere | None:
-        """Return an attempt of a job if it is the one that is here now."""
+        """Return an attempt of a job if it is the present one here."""
         job = self.jobs.get(job_id)
         return job if job is not None and job.attempt == attempt else None
 
@@ -151,7 +151,7 @@ class NodeCore:
         return True
 
     def note_id(self, job_id: int) -> None:
-        """Remember the newest id; behind the highest that there is, ids begin anew."""
+        """Remember the newest id; after the highest possible one, ids begin again."""
         newest = self.newest_job_id
         is_newer = job_id > newest if abs(job_id - newest) < _HALF_THE_IDS else job_id < newest
         if is_newer or not newest:
@@ -160,7 +160,7 @@ class NodeCore:
     # Reports ----------------------------------------------------------------------------------
 
     def drain(self, reason: str) -> None:
-        """Ask for no more jobs, unless that is about to be asked already."""
+        """Ask for no further jobs, unless that is about to be asked already."""
         trouble = nm.NodeTrouble(0, 0, reason)
         if trouble not in self.reports:
             self.reports.append(trouble)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def begin(core: NodeCore, credential: nm.JobCredential) -> tuple[list[Action], JobHere]:
-    """Return this attempt's record; whatever runs of an older attempt is ended first.
+    """Return this attempt's record; an older attempt that still runs is ended first.
 
     Attempts of one job have one directory and one control group: the end of an older one would take
     those of the later one with it.
@@ -99,7 +99,7 @@ def prolog_ended(core: NodeCore, job_id: int, attempt: int, problem: str) -> lis
 
 
 def end(core: NodeCore, job: JobHere, duty_id: int, why: str, wait_s: float) -> list[Action]:
-    """End all that runs of a job here, and start nothing of it any more.
+    """End everything that runs of a job here, and start nothing more of it.
 
     Args:
         duty_id: of the order to end it; 0 for none.

@@ -49,7 +49,7 @@ def step_failed(
     """A supervisor could not even be begun.
 
     Args:
-        drain: why the node should take no more jobs, where it should not.
+        drain: why the node should take no further jobs; "" if it may.
         is_nodes: nothing that a user asked for can be the cause, only this node.
     """
     job = core.attempt(job_id, attempt)

@@ -180,7 +180,7 @@ def _cores_each(host: HostCores, cores: int, needs: TaskNeeds) -> int:
 def _by_thread(
     host: HostCores, cores: int, needs: TaskNeeds, layout: Distribution, *, one: bool
 ) -> list[CpuIds]:
-    """Deal single CPUs as cores are dealt: each is a core of its own, in a wider socket."""
+    """Deal single CPUs as cores are dealt: each counts as a core, in a wider socket."""
     threads = max((len(cpus) for cpus in host.cpus), default=1)
     most = 1 if one else needs.threads_per_core or threads
     cpu_of: dict[int, int] = {}
@@ -268,7 +268,7 @@ def _set_bits(mask: int) -> CpuIds:
 def bind_variables(host: HostCores, words: BindWords, masks: Sequence[CpuIds]) -> dict[str, str]:
     """Return SLURM_CPU_BIND and its parts for the tasks of a node.
 
-    What was said by rank, map or mask is told as it was said; what was found out, as masks.
+    A binding by rank, map or mask is shown as it was requested, any other as masks.
     """
     kind, listed = words.kind_text, words.list_text
     if kind in ("", "sockets", "cores", "threads", "ldoms"):

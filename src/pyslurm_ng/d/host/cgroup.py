@@ -153,7 +153,7 @@ class Group(ABC):
         return count
 
     def remove(self) -> bool:
-        """Remove the group and what is below it; return whether it is gone."""
+        """Remove the group and all below it; return whether it is gone."""
         gone = True
         for directory in self.directories.values():
             if not os.path.isdir(directory):

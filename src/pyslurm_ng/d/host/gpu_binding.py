@@ -76,7 +76,7 @@ def near_gpus(
 ) -> frozenset[int]:
     """Return which GPUs of a node have a core near them among some CPUs.
 
-    A GPU whose cores are not known is near all of them.
+    A GPU without known cores is near all of them.
     """
     found = set()
     for item in devices:

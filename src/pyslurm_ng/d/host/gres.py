@@ -234,7 +234,7 @@ def mps_percentage(available: Sequence[NodeGres], held: Sequence[GresAlloc]) -> 
 def visible(held: Sequence[int], seen: Sequence[int], confined: bool) -> list[int]:
     """Return the numbers under which a task sees `seen` of the devices its step holds.
 
-    Where device files are confined the driver numbers what is left from 0; else host numbers.
+    If device files are confined the driver numbers the remaining ones from 0; else host numbers.
     """
     if not confined:
         return list(seen)

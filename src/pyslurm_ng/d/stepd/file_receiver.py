@@ -1,9 +1,9 @@
 """A process that writes one file of a user's, sent by sbcast or srun --bcast.
 
-A fork of slurmstepd's template: it becomes the user finally before it touches any path, so that the
-user's rights decide what may be written. slurmd passes it a specification and then pieces over
-their channel, one message each; every message has one answer, an errno or 0. Before all that it
-says its process id. A file that does not come whole is removed.
+A fork of slurmstepd's template. It becomes the user for good before it touches any path, so the
+user's rights decide what may be written. slurmd sends it a specification and then pieces over their
+channel, one message each. Every message has one answer, an errno or 0. Before all that it says its
+process id. A file that does not come whole is removed.
 """
 
 import os

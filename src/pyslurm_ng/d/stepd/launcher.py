@@ -118,7 +118,7 @@ def launch(
 
 
 def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed: bool) -> None:
-    """In the process: start the tasks and pass on what is said of them."""
+    """In the process: start the tasks and pass on reports about them."""
 
     def tell(fields: "dict[str, Any]", passed: "Sequence[int]" = ()) -> None:
         rights = struct.pack(f"{len(passed)}i", *passed)

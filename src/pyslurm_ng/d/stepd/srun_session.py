@@ -157,7 +157,7 @@ class SrunSession:
         if self.link is None:
             return
         if not open_inlets:
-            # The reader is gone: let srun empty its side, whatever it still has.
+            # The reader is gone: let srun send all that it still has.
             taken = self._stdin_taken + step_io.STDIN_WINDOW // 2
         else:
             taken = min(inlet.taken for inlet in open_inlets)

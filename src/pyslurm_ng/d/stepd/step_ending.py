@@ -53,7 +53,7 @@ class StepEnding:
     def terminate(self, why: str, wait_s: float) -> None:
         """End every process: TERM (after CONT) now, KILL after the wait.
 
-        Signals come first: what is written to the user may never arrive.
+        Signals come first: a line for the user may never arrive.
 
         Args:
             why: why in the job's stderr; a second line has more of it.
@@ -110,9 +110,9 @@ class StepEnding:
     def end_rest(self, reap: "Callable[[], None]", on_unkillable: "Callable[[], None]") -> None:
         """End what the tasks left behind, with SIGKILL, until nothing is left.
 
-        After SIGTERM all have the same time to end by themselves: an srun whose script is gone at
-        once still has to hear how its tasks ended. While something outlives SIGKILL the step is
-        not over, and what it holds is not free; srun does not have to wait for that.
+        After SIGTERM all have the same time to end by themselves: even if its script ends
+        immediately, srun must still hear how its tasks ended. While something outlives SIGKILL the
+        step is not over, and what it holds is not free; srun does not have to wait for that.
 
         Args:
             reap: collects dead children.

@@ -27,7 +27,7 @@ def write_script(directory: str, script: bytes, uid: int, gid: int) -> str:
         os.mkdir(directory, 0o711)
     folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        os.fchmod(folder, 0o711)  # whatever our umask is
+        os.fchmod(folder, 0o711)  # independent of our umask
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         file = os.open("slurm_script", flags, 0o500, dir_fd=folder)
         try:

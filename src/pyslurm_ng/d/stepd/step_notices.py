@@ -33,7 +33,7 @@ class StepNotices:
         self._file = number
 
     def release(self) -> None:
-        """Write what was kept; no file comes any more."""
+        """Write the kept lines; no further file comes."""
         early, self._early = self._early, None
         for line in early or ():
             self._writer.say(self._file, line)

@@ -1,9 +1,9 @@
 """A step's standard streams: pipes of tasks on one side, srun's connection or files on the other.
 
-srun is a program of the user's: what it sends is checked, and what is kept for it is bounded.
-Nothing here waits: the supervisor's poll loop calls `on_ready`. A task's output is read only while
-little is unsent, so a slow reader makes the task wait and no byte is lost; a task's input is
-written as it takes it, and srun gets credit for what was taken.
+srun is the user's program: its messages are checked, and data kept for it is bounded. Nothing here
+waits: the supervisor's poll loop calls `on_ready`. A task's output is read only while little is
+unsent, so a slow reader makes the task wait and no byte is lost. A task's input is written as the
+task takes it, and srun gets credit for the bytes taken.
 """
 
 import os
@@ -46,13 +46,13 @@ class SrunLink:
     """The connection to srun: frames out with a bounded buffer, frames in.
 
     It begins without waiting: `is_connecting` is true until it is known whether a process listens.
-    It may not be srun that does: until the other side has shown its half of the key it is told no
-    more than who we are, and nothing that it says is obeyed.
+    The other side may not be srun: until it has shown its half of the key, it is told only which
+    node we are, and it is not obeyed.
 
     Args:
         route: `host`, an address in numbers, `port`, and the step's `key`.
         on_frame: called with each frame; BadStepFrame ends the connection.
-        on_bad: called with what was wrong with a frame, before the connection ends.
+        on_bad: called with the error of a frame, before the connection ends.
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class SrunLink:
         self._waiting.append(callback)
 
     def close(self) -> None:
-        """End the connection; what was not sent is lost."""
+        """End the connection; unsent data is lost."""
         if self._socket is not None:
             self._loop.drop(self._socket.fileno())
             self._socket.close()
@@ -298,7 +298,7 @@ class Outlet:
         return bytes(out)
 
     def drain(self) -> None:
-        """Take what is in the pipe now; other processes may still hold it open."""
+        """Take the data in the pipe now; other processes may still hold it open."""
         taken = 0
         while not self.is_over and taken < _MOST_DRAINED:
             try:

@@ -1,8 +1,8 @@
 """What the supervisor itself has to write into a user's files: notices, and output with labels.
 
 One process of the supervisor's own does it, as the user, once there is something to write. A file
-that takes nothing (a FIFO that is full, a file system that hangs) stops that process only: notices
-are dropped then, and tasks whose output gets labels wait, as they would for the file itself.
+that takes nothing (a full FIFO, a hanging file system) stops that process only. Then notices are
+dropped, and tasks with labelled output wait, as they would for the file itself.
 """
 
 import os
@@ -28,7 +28,7 @@ class StepWriter:
     """Passes bytes to the process that writes them; nothing here waits.
 
     Args:
-        identity: whose files they are, as `own_process.identity_of` gives it.
+        identity: the files' user, as `own_process.identity_of` returns it.
     """
 
     def __init__(self, loop: "PollLoop", identity: "dict[str, Any]") -> None:
@@ -105,7 +105,7 @@ class StepWriter:
             callback()
 
     def _drop(self) -> None:
-        """Let go of the pipe: what was passed on is still written."""
+        """Close the pipe: lines that were passed on are still written."""
         self._is_ending = True
         self._unsent.clear()
         if self._pipe >= 0:
@@ -126,7 +126,7 @@ class StepWriter:
         self._call_back()
 
     def kill(self) -> None:
-        """Give up on what is not written by now."""
+        """Give up lines that are not written by now."""
         if self.pid:
             os.kill(self.pid, SIGKILL)  # not reaped yet, so it is this process
         self._drop()

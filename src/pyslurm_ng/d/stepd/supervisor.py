@@ -2,10 +2,10 @@
 
 One poll loop, no library: it may run for weeks and must stay small. It obeys slurmd
 over its channel and, for a step of srun, srun over its own connection. Its last
-act is the `end` record in the step's file, so it never waits for slurmd. Nothing of the user's can
-make it wait, either: each task's process opens its own files (`step_tasks`), programs that run
-before a task have a `launcher`, lines of the supervisor's own are written by its `step_writer`, and
-what goes wrong with one frame or command costs that one only.
+act is the `end` record in the step's file, so it never waits for slurmd. The user cannot make it
+wait, either: each task's process opens its files (`step_tasks`), a `launcher` runs programs before
+a task, a `step_writer` writes the supervisor's lines, and an error in one frame or command costs
+only that one.
 
 Orders come over the channel as `d.step_contract` has them. Answers go back as maps, by "did":
 start, attach (pids), slow (text), unkillable, fault (text, trace), or as the order.
@@ -140,7 +140,7 @@ class Step:
         self._try(self._end_streams)
 
     def _end_streams(self) -> None:
-        """Pass on what is left of the output, say DONE, wait until srun has it."""
+        """Pass on the rest of the output, say DONE, wait until srun has it."""
         for task in self._tasks.all:
             if task.inlet is not None:
                 task.inlet.close()
@@ -155,7 +155,7 @@ class Step:
         self._writer.finish()
         began = time.monotonic()
         while (link is not None and not link.is_flushed) or self._writer.pid:
-            # slurmd takes what is not over by UnkillableStepTimeout for a fault of the node.
+            # If it is not over by UnkillableStepTimeout, slurmd takes that for a fault of the node.
             killed_s = min(_FLUSH_KILLED_S, self._spec["unkillable_s"] / 2)
             limit_s = killed_s if self._ending.is_dying else _FLUSH_S
             if time.monotonic() > began + limit_s:

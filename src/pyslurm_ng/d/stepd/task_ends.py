@@ -1,4 +1,4 @@
-"""Ends of tasks: children that have died, the epilogs of tasks, and what is told of them."""
+"""Ends of tasks: children that have died, the epilogs of tasks, and reports about them."""
 
 import os
 import select
@@ -71,7 +71,7 @@ class TaskEnds:
         self._loop.drop(self._wakeup)
 
     def close(self) -> None:
-        """Hear of no more children."""
+        """Stop listening for children."""
         signal(SIGCHLD, SIG_DFL)
 
     def _on_signal(self, events: int = 0) -> None:

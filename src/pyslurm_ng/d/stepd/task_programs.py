@@ -157,7 +157,7 @@ class TaskEpilogs:
     Args:
         later: calls back after so many seconds.
         say: tells the user something.
-        done: called with a task whose epilogs are over.
+        done: called with a task when its epilogs are over.
     """
 
     def __init__(

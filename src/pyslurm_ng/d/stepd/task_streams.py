@@ -68,7 +68,7 @@ class TaskStreams:
         self._labelled: list[str] = []  # files that are written with labels, by number
 
     def choose(self, task: Started, *, wants_stderr: bool) -> None:
-        """Say where a task's streams go; open what is ours. Raises OSError."""
+        """Return where a task's streams go, and open the supervisor's files. Raises OSError."""
         spec = task.spec
         if self._spec["pty"] and spec["local"] == 0:
             self._make_terminal(task)

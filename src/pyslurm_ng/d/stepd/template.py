@@ -1,17 +1,16 @@
 """slurmstepd: the template of supervisors, and what each of them does first.
 
 slurmd starts one template when it starts itself. It is small and has one thread, so a fork of it
-is a supervisor within a fraction of a millisecond whatever the size of slurmd. It reads names of
+becomes a supervisor within a fraction of a millisecond, for any size of slurmd. It reads names of
 step files (see `step_record`) from a socket, each with a descriptor of the new supervisor's
-channel, forks, and writes down the child's process id; in place of a name it may read that a file
-of a user's is to be received. A lock in the spool makes a restarted slurmd's template wait for its
+channel, forks, and records the child's process id. Instead of a name it may read a request to
+receive a user's file. A lock in the spool makes a restarted slurmd's template wait for its
 predecessor, so that after the wait every step that was begun has its process id in its file.
 
-It is the reaper of its supervisors' processes, too: what a supervisor that dies leaves behind
-becomes a child of the template, whatever session, group or environment it has made for itself, and
-is killed. Then the step's file says `swept`. So it outlives slurmd as long as a supervisor of its
-own runs; it forks no other then. Where a job has taken all processes that the node can have, it
-tries again until one is to be had.
+It is the reaper of its supervisors' processes, too: when a supervisor dies, its processes become
+children of the template and are killed, in any session, group or environment. Then the step's file
+says `swept`. So it outlives slurmd as long as one of its supervisors runs; then it forks no other.
+Where a job has taken all processes that the node can have, it tries again until one is to be had.
 """
 
 import fcntl
@@ -121,7 +120,7 @@ class _Template:
         self._reaper = step_record.start_ticks(os.getpid())
         self._running: dict[int, str] = {}  # the step's file of each supervisor, by process id
         self._receivers: set[int] = set()
-        self._lost: list[str] = []  # files of steps whose processes are being ended
+        self._lost: list[str] = []  # files of steps with processes that are being ended
         self._has_orphans = False
         self._unborn: tuple[str, int] | None = None  # what could not be forked
         self._wakeup, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

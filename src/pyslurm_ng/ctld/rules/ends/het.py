@@ -1,7 +1,7 @@
 """What the end of one component means for the others of its heterogeneous job.
 
-The leader's end is the job's. So is whatever happens to another component, but for one thing: a
-running component cancelled by itself leaves the others running, unless SlurmctldParameters has
+The leader's end is the job's. So is anything else that happens to a component, with one exception:
+if a running component is cancelled by itself, the others go on, unless SlurmctldParameters has
 whole_hetjob. Waiting components never outlive one another.
 """
 

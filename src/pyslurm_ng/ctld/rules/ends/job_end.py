@@ -1,8 +1,8 @@
 """How a job ends: one place for every way there.
 
-`complete` moves a running job to COMPLETING; nodes then kill what is left, run the epilog and
-report, and the controller runs its own epilog; `finish` follows when the last of them is done and
-ends or requeues the job.
+`complete` moves a running job to COMPLETING. Then nodes kill the rest, run the epilog and report,
+and the controller runs its epilog. `finish` follows when the last of them is done, and ends or
+requeues the job.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whether a run that was lost with its node is over: what proves it, and what waits for the proof.
 
 A node that falls silent may go on running what it has. `node_loss` of SlurmctldParameters says what
-that means for the next run of a job (ADR 0026): nothing but a note in its record, as in Slurm; or
-that it waits until the lost run is known to be over.
+that means for the next run of a job (ADR 0026): only a note in its record, as in Slurm, or that it
+waits until the lost run is known to be over.
 """
 
 from __future__ import annotations

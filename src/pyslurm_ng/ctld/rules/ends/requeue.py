@@ -1,8 +1,7 @@
 """How a job goes back into the queue after a run: whether it may run again, and when.
 
-A run that could not even be launched says more about its nodes than about the job: such jobs wait
-twice as long each time, and after MaxBatchRequeue of them are held until an administrator has
-looked.
+A run that could not be launched says more about its nodes than about the job. Such a job waits
+twice as long each time. After MaxBatchRequeue of these runs it is held for an administrator.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobR
         flags: the job's as they will be, since JobCompleting may not be applied yet.
     """
     attempt = job.attempt + 1
-    # A special exit is a hold of its own kind, and shown as such.
+    # A special exit is a special kind of hold, and shown as such.
     kept = flags & JobFlag.SPECIAL_EXIT or flags & JobFlag.REQUEUE_HOLD
     failures = job.launch_failures + 1 if flags & JobFlag.LAUNCH_FAILED else 0
     held = partial(

@@ -27,7 +27,7 @@ _FAULTS_OF_NODES = frozenset(
 def failed(cluster: Cluster, node_id: int, job: Job, code: int, now_us: int) -> list[ev.AnyEvent]:
     """Return what follows for the node on which a job could not be launched.
 
-    `code` is what the node said; for a fault of its own it remembers no user.
+    `code` is the node's answer; a fault of the node is not counted for a user.
     """
     node = cluster.node(node_id)
     if node.flags & NodeFlag.DRAIN:

@@ -135,7 +135,7 @@ def _shortage(node: Node, facts: NodeFacts) -> str:
 
 
 def _launched_scripts(cluster: Cluster, node_id: int) -> list[Job]:
-    """Return running jobs whose script the node has reported as started."""
+    """Return running jobs with a script that the node has reported as started."""
     waiting = {duty.job_id for duty in cluster.duties.get(node_id, {}).values()}
     found = []
     for job_id in cluster.node_index.use[node_id].allocs:

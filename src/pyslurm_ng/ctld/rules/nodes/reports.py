@@ -125,7 +125,7 @@ def _duty_done(
 
 
 def end_state(status: int, flags: int) -> JobState:
-    """Return the state of a batch job whose script ended with a wait status and END_* flags."""
+    """Return the state of a batch job from its script's wait status and END_* flags."""
     if flags & END_OUT_OF_MEMORY:
         return JobState.OUT_OF_MEMORY
     if flags & END_LOST:

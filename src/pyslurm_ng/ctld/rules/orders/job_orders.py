@@ -54,14 +54,14 @@ class Steering:
         self._detail = ""
 
     def refuse(self, code: int, detail: str) -> int:
-        """Return the code of a refusal whose words say more than its number does."""
+        """Return the code of a refusal that has more words than its number's text."""
         self._detail = detail
         return code
 
     def by_id(self, texts: Iterable[str], act: Act, *, live_only: bool = False) -> None:
         """Act on ids as typed; of an array only on the tasks that are not over.
 
-        With `live_only` an id whose job is over is no error.
+        With `live_only` the id of a job that is over is no error.
         """
         finder, part = JobFinder(self.cluster), self.part
         for index, text in enumerate(texts):
@@ -80,7 +80,7 @@ class Steering:
                 if (several or live_only) and job.state in TERMINAL_STATES:
                     continue
                 if (job.job_id, tasks) in self._seen:
-                    continue  # named twice: what is decided for it is not applied yet
+                    continue  # named twice: the decision about it is not applied yet
                 self._seen.add((job.job_id, tasks))
                 self._act(text, job, tasks, act)
 

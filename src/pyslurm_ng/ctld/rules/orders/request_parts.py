@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.model.cluster import Cluster
 
 RECORDS_AT_ONCE = 1_024
-"""12 to 45 us each, with what is applied and recorded."""
+"""12 to 45 us each, including applying and recording."""
 
 
 class Asked(Protocol):

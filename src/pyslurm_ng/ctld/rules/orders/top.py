@@ -1,8 +1,8 @@
 """`scontrol top`: jobs of one queue change places by changing their nice values.
 
 A queue here is what Slurm's manual says: pending jobs of one user, partition, account and QOS that
-name a single partition. The priorities that its jobs have now are dealt out anew, those named
-first, so that no other user gains or loses by it.
+name a single partition. The present priorities of the user's jobs are dealt out again, to the named
+jobs first, so that no other user gains or loses.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def script_due(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
 
 
 def why_not_requeued(job: Job, conf: SlurmConf) -> str:
-    """Return why a job whose prolog failed cannot go back into the queue, "" if it can."""
+    """Return why a job with a failed prolog cannot be requeued, "" if it can."""
     if not job.script_hash:
         return "Only batch jobs are accepted or processed"
     forced = any(word.lower() == "forcerequeueonfail" for word in conf.prolog_flags)
@@ -87,7 +87,7 @@ def why_not_requeued(job: Job, conf: SlurmConf) -> str:
 
 
 def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
-    """Return the requeue of a job whose prolog failed, or its end as cancelled by root."""
+    """Return the requeue of a job with a failed prolog, or its end as cancelled by root."""
     if why_not_requeued(job, conf):
         return job_end.complete(
             cluster, job, job_end.End(JobState.CANCELLED, cancelled_by=0), now_us, rules=again(conf)
@@ -106,7 +106,7 @@ def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> l
 
 
 def epilog_ended(cluster: Cluster, job: Job, now_us: int, rules: Again) -> list[ev.AnyEvent]:
-    """Return what is left of a job's end when its epilog is over, well or not."""
+    """Return the rest of a job's end when its epilog is over, successful or not."""
     events: list[ev.AnyEvent] = [ev.EpilogEnded(now_us, job.job_id, job.attempt)]
     if not job.nodes_pending:
         state = JobState(job.state)

@@ -102,8 +102,9 @@ def after_end(
 def ended_tasks(
     cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges, record_id: int, ends: Ends
 ) -> list[Job]:
-    """Return some waiting tasks of an array, split off to end there, as jobs of their own. Only
-    jobs that wait for that array would look at them.
+    """Return some waiting tasks of an array as separate jobs, which end there.
+
+    Only jobs that wait for that array would look at them.
     """
     if job.array_job_id not in cluster.job_index.dependents:
         return []

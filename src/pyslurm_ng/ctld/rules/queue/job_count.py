@@ -3,7 +3,7 @@
 A user may hold as many jobs as nine times the places that are then left free (dynamic thresholds:
 Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", 1998).
 So one user alone has nine tenths of the table, two have 47 % each, a hundred use all but a few
-places; and whatever the others hold, a user without jobs has room. Pure.
+places. A user without jobs always has room. Pure.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ def candidates(cluster: Cluster, reservation: Reservation, *, named: bool = Fals
     """Return the nodes a reservation may be given, those without jobs first, then by weight.
 
     Args:
-        named: the nodes it names, in their order, whatever their state.
+        named: the nodes it names, in their order, in any state.
     """
     if named:
         return cluster.nodes_of(reservation.node_ids)

@@ -33,7 +33,7 @@ from pyslurm_ng.wire.query_messages import (
     UpdateReservation,
 )
 
-# How far in the past a start may be: commands and controllers have clocks of their own.
+# How far in the past a start may be: commands and controllers have different clocks.
 _LATE_US = MINUTE_US
 _WHO = ("accounts", "users", "groups", "qos", "allowed_partitions")  # one has to be given
 LEAST_FLOAT_US = 110_000_000  # two minutes, less what a command takes
@@ -154,7 +154,7 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
     if draft.core_counts and draft.devices:
         detail = "CoreCnt or TRES=cpu, and TRES=gres exclude each other"
         return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
-    # Nodes that are asked for anew are whole unless cores are, too.
+    # Newly requested nodes are whole, unless cores are requested, too.
     fresh = msgspec.structs.replace(fresh, core_masks=(), gres=())
     if draft.nodes:
         found = pick.named_nodes(cluster, draft.nodes, fresh.partition)

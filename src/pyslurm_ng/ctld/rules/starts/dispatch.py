@@ -50,8 +50,8 @@ def dispatch(
         waited_for: the Reason for which it has waited.
         priorities: of the jobs that the pass looked at, by job id.
 
-    Where the controller runs a prolog of its own, nodes are told nothing before it has ended:
-    see `rules.programs`.
+    If the controller runs a prolog, nodes are told nothing before it has ended: see
+    `rules.programs`.
     """
     job = cluster.jobs.get(start.job_id)
     if job is None or not _may_start(cluster, job, start, now_us):

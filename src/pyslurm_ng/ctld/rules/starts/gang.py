@@ -65,7 +65,7 @@ def _crowds(cluster: Cluster) -> list[list[Job]]:
 def apart(jobs: Iterable[Job]) -> list[list[Job]]:
     """Return the jobs of one partition such that those in different lists share no cores.
 
-    Each list has turns of its own: how many there are elsewhere is no matter.
+    Each list has its own turns: their number elsewhere does not matter.
     """
     crowds: dict[int, list[Job]] = {}  # by number
     crowd_of: dict[int, int] = {}  # the number, by job
@@ -111,7 +111,7 @@ def _groups(cluster: Cluster) -> dict[str, list[Job]]:
 def _others(cluster: Cluster, partition: str) -> Row:
     """Return the cores of jobs that share with none of a partition, and those kept for such.
 
-    A job that has preempted others may share cores, too, but with those of its own partition.
+    A job that has preempted others may share cores, too, but only with jobs of its partition.
     """
     used: Row = {}
     for job_id in cluster.job_index.active:
@@ -140,7 +140,7 @@ def _takes_turns(cluster: Cluster, job: Job) -> bool:
 
 
 def having_turn(jobs: Iterable[Job], turn: int) -> list[Job]:
-    """Return the jobs that run in a time slice: the row whose turn it is, and who fits beside it.
+    """Return the jobs that run in a time slice: the next row, and jobs that fit beside it.
 
     Args:
         jobs: that share cores; sorted into rows in this order.

@@ -123,7 +123,7 @@ def _gives_way(cluster: Cluster, victim: Job, preemptor_id: int) -> bool:
 def _in_the_way(
     cluster: Cluster, start: Start, victims: tuple[tuple[int, str], ...]
 ) -> tuple[int, ...]:
-    """Return the victims, and who else is leaving the nodes of the start."""
+    """Return the victims, and other jobs that are leaving the nodes of the start."""
     found = dict.fromkeys(victim_id for victim_id, _ in victims)
     for alloc in start.nodes:
         for job_id in cluster.node_index.use[alloc.node_id].allocs:
@@ -214,7 +214,7 @@ def _ended(
 
 
 def grace_over(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
-    """Return the ends of those victims whose grace is over."""
+    """Return the ends of victims at the end of their grace."""
     events: list[ev.AnyEvent] = []
     ended: list[tuple[Job, JobState]] = []
     duty_id = cluster.next_duty_id

@@ -442,7 +442,7 @@ def kill_step(
     flags: int = SIGNAL_CANCELLED,
     first_duty_id: int = 0,
 ) -> list[ev.AnyEvent]:
-    """Return the order to its nodes to end a step whose srun has gone or whose time is up.
+    """Return the order to its nodes to end a step without its srun or past its time.
 
     Args:
         first_duty_id: where to number duties from; 0 for the cluster's next.
@@ -477,7 +477,7 @@ def step_ends_us(job: Job) -> list[int]:
 def step_time_limits(
     cluster: Cluster, limited: Iterable[int], last_us: int, now_us: int, first_duty_id: int
 ) -> list[ev.AnyEvent]:
-    """Return the ends of steps whose own limit (srun -t) passed since `last_us`.
+    """Return the ends of steps that reached their limit (srun -t) since `last_us`.
 
     Only the moment of passing counts: nodes that have not obeyed yet still owe the duty.
 

@@ -140,7 +140,7 @@ def _judge(
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     node_count, total_cpus = size_of(cluster, partition)
     if need.tasks * need.cpus_per_task > total_cpus and not request.flags & REQ_OVERCOMMIT:
-        return None  # whatever else it asks for: the nodes to come may have that too
+        return None  # other wishes are not checked: the nodes to come may fulfil them
     if need.required_nodes and not need.required_nodes <= set(partition.node_ids):
         return refusal
     # What is too much is told of the nodes with the features, if there are any.

@@ -1,7 +1,6 @@
 """Array specifications: `--array=0-9:2,15%4` as ranges of task ids.
 
-A range stays one triple whatever its length, so an array of 100,000 tasks costs what one task
-costs.
+A range of any length stays one triple, so an array of 100,000 tasks costs as much as one task.
 
 Source: the array forms of the sbatch manual; what is refused follows a running Slurm.
 """

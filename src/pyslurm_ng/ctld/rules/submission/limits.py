@@ -132,7 +132,7 @@ def _submit_limits(
 
 
 def _in_qos(cluster: Cluster, name: str) -> Applies:
-    """Return what says who counts in a QOS: by their own, or that of a partition they may use."""
+    """Return a test of the jobs that count in a QOS: by the job's QOS, or by a partition's."""
     names = frozenset(one.name for one in cluster.partitions.values() if one.qos == name)
 
     def applies(one: Submitter) -> bool:

@@ -62,7 +62,7 @@ ADDRESSES = (
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """A request that passed all checks, with what was filled in."""
+    """A request that passed all checks, with filled-in values."""
 
     request: JobRequest
     partitions: tuple[Partition, ...]

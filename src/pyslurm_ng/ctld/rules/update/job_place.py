@@ -1,4 +1,4 @@
-"""Where a job runs and on whose account: partition, QOS, nodes, reservation, licences."""
+"""Where a job runs and which account pays: partition, QOS, nodes, reservation, licences."""
 
 from __future__ import annotations
 

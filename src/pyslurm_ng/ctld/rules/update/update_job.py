@@ -47,7 +47,7 @@ from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.wire.field_bounds import beyond
 from pyslurm_ng.wire.query_messages import UpdateJob
 
-# In the order in which they take effect, whatever order they are given in.
+# In the order in which they take effect, which need not be the given order.
 SETTERS: dict[str, Setter] = {
     "account": job_place.account,
     "partition": job_place.partition,
