@@ -10,10 +10,11 @@ from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
-from tests.world.passes import in_strict_order, run_pass
+from tests.world.passes import PlanFunction, in_strict_order, run_pass
 
 
 def places(cluster: Cluster, job_id: int) -> list[tuple[str, int, int]]:
@@ -204,3 +205,19 @@ def test_same_snapshot_same_plan() -> None:
     view = snapshot(cluster, START_US)
     rules = policy(conf_of())
     assert in_strict_order(view, rules) == in_strict_order(view, rules)
+
+
+@pytest.mark.parametrize("plan", [Planner(), in_strict_order], ids=["backfill", "builtin"])
+@pytest.mark.parametrize(
+    "asked",
+    [{"partition": "gpu,main"}, {"licenses": "matlab:4|abaqus:4"}],
+    ids=["partitions", "licences"],
+)
+def test_each_task_of_an_array_starts_once(plan: PlanFunction, asked: dict[str, str]) -> None:
+    """In its second partition, or with the other licences, the array goes on where it was."""
+    cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=matlab:8,abaqus:4\n"))
+    master = submit(cluster, JobRequest(ntasks=16, **asked), ranges=((0, 9, 1),))
+    outcome = run_pass(cluster, plan=plan)
+    tasks = [start.task_id for start in outcome.starts]
+    assert tasks == [*range(len(tasks))] and len(tasks) >= 3
+    assert cluster.jobs[master].array_pending == ((len(tasks), 9, 1),)

@@ -1,10 +1,13 @@
-"""When tasks of an array come to their turn that has a limit on how many run at once."""
+"""When a task has its turn in an array with a limit on how many run at once, and its room then."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
+from pyslurm_ng._select import NEVER
+from pyslurm_ng.model import task_ranges
+from pyslurm_ng.sched.backfill.walk_result import WalkResult
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
 from pyslurm_ng.sched.frame.snapshot import Snapshot
@@ -45,12 +48,33 @@ class ArrayTurns:
         """Return when those tasks of an array end after which no other has been planned."""
         if self._ends_us is None:
             self._ends_us = {}
-            arrays = {one.throttled_by for one in self._snapshot.waiting if one.throttled_by}
+            arrays = {other.throttled_by for other in self._snapshot.waiting}
             soon_us = self._snapshot.now_us + SOON_US
-            for item in self._snapshot.running:
-                if item.array_job_id in arrays:
-                    ends_us = self._ends_us.setdefault(item.array_job_id, [])
-                    ends_us.append(max(item.end_us, soon_us))
+            for task in self._snapshot.running:
+                if task.array_job_id and task.array_job_id in arrays:
+                    ends_us = self._ends_us.setdefault(task.array_job_id, [])
+                    ends_us.append(max(task.end_us, soon_us))
             for ends_us in self._ends_us.values():
                 heapify(ends_us)
         return self._ends_us.setdefault(job.throttled_by, [])
+
+
+def plan_turns(
+    walk: WalkResult, turns: ArrayTurns, job: Waiting, demand: Demand, reserved: int
+) -> None:
+    """Keep room for tasks that come to their turns as others of their array end.
+
+    Args:
+        reserved: tasks of the array that room is kept for already.
+    """
+    if walk.strict is not None:
+        return
+    left = task_ranges.count(job.array_pending) - job.tasks_left
+    for _ in range(min(left, walk.policy.array_depth - reserved)):
+        if walk.gate.over_least(job, demand) is not None:
+            return
+        turn_us = turns.next_us(job, demand)
+        end_us = walk.room.keep_from(job, demand, turn_us) if turn_us < NO_END_US else NEVER
+        if end_us == NEVER:
+            return
+        turns.take(job, [end_us])

@@ -8,15 +8,16 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.backfill import others_room, walk_het
-from pyslurm_ng.sched.backfill.array_turns import ArrayTurns
+from pyslurm_ng.sched.backfill.array_turns import ArrayTurns, plan_turns
 from pyslurm_ng.sched.backfill.plain_jobs import PlainJobs
 from pyslurm_ng.sched.backfill.walk_result import WalkResult
 from pyslurm_ng.sched.demand import elastic, het, reason
 from pyslurm_ng.sched.demand.demand import Demand, Entry
-from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
+from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.plan import HandOver, JobFaults, Plan, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
+from pyslurm_ng.sched.reservation.started import left_of
 from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
@@ -43,6 +44,7 @@ class Walk(WalkResult):
         self.parts = parts
         self.turns = ArrayTurns(snapshot)
         self.hand_over: HandOver | None = None  # is shown the plan when more jobs start
+        self._given_tasks: dict[int, list[int]] = {}  # of arrays: they start, or others leave
         self._barred: set[int] = set()  # those that could never run in the partitions seen so far
         self._plain = PlainJobs(self)
 
@@ -197,15 +199,21 @@ class Walk(WalkResult):
 
         Those that the array's limit keeps from running now have their turns one after another.
         """
-        promises, starts = self.room.promises, self.plan.starts
-        promised, started = len(promises), len(starts)
+        promises, starts, leaving = self.room.promises, self.plan.starts, self.plan.preemptions
+        given = self._given_tasks.setdefault(job.job_id, [])
+        rest = left_of(job, given)
+        if rest is None:
+            return reason.ARRAY_LIMIT
+        job, promised, started, preempted = rest, len(promises), len(starts), len(leaving)
         wait = self._consider_tasks(job, demand)
+        given += [start.task_id for start in starts[started:]]
+        given += [preemption.start.task_id for preemption in leaving[preempted:]]
         if job.throttled_by:
             started, promised = len(starts) - started, len(promises) - promised
             self.turns.take(job, [self.snapshot.now_us + demand.duration_us] * started)
             self.turns.take(job, promises.last_ends_us(promised))
             if started + promised == job.tasks_left:
-                self._plan_turns(job, demand, promised)
+                plan_turns(self, self.turns, job, demand, promised)
         return wait
 
     def _await_turn(self, job: Waiting, demand: Demand) -> Wait:
@@ -213,22 +221,8 @@ class Walk(WalkResult):
         is_open = demand.partition.name not in self.gate.stopped and job.throttled_by
         if is_open and self.plan.tested < self.budget:
             self.plan.tested += 1
-            self._plan_turns(job, demand, 0)
+            plan_turns(self, self.turns, job, demand, 0)
         return reason.ARRAY_LIMIT
-
-    def _plan_turns(self, job: Waiting, demand: Demand, reserved: int) -> None:
-        """Keep room for tasks that come to their turns as others of their array end."""
-        if self.strict is not None:
-            return
-        left = task_ranges.count(job.array_pending) - job.tasks_left
-        for _ in range(min(left, self.policy.array_depth - reserved)):
-            if self.gate.over_least(job, demand) is not None:
-                return
-            turn_us = self.turns.next_us(job, demand)
-            end_us = self.room.keep_from(job, demand, turn_us) if turn_us < NO_END_US else NEVER
-            if end_us == NEVER:
-                return
-            self.turns.take(job, [end_us])
 
     def _consider_tasks(self, job: Waiting, demand: Demand) -> Wait | None:
         """Give room to as many tasks as may run now; return why the next one waits."""
