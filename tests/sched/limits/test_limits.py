@@ -20,7 +20,7 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.quotas import Quotas, quotas
-from tests.model.clusters import START_US, cluster_of, conf_of, submit_het
+from tests.model.clusters import START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.whole_nodes import WHOLE_NODES, job
 from tests.world.passes import in_strict_order
 
@@ -135,6 +135,20 @@ def test_assoc_limit_stop_starts_nobody_behind_a_job_over_its_limit(kind: str) -
         plan = outcome(lambda view, _, r=rules: Planner()(view, r), cluster, NO, NO, quality)
         assert [start.job_id for start in plan.starts] == started
         assert plan.waits[wide].reason == Reason.QOSMaxNodePerJobLimit
+    assert plan.waits[small].reason == Reason.Priority
+
+
+@pytest.mark.parametrize("kind", ["sched/backfill", "sched/builtin"])
+def test_assoc_limit_stop_counts_for_arrays_of_which_some_tasks_start(kind: str) -> None:
+    """The task that is over the limit keeps those behind it from starting, as a job would."""
+    cluster = cluster_of(conf_of(WHOLE_NODES))
+    submit(cluster, JobRequest(nodes_min=2, nodes_max=2), ranges=((0, 1, 1),))
+    small = job(cluster, 1, 60)
+    limits = Limits(grp_tres={"cpu": 5})
+    text = WHOLE_NODES + f"SchedulerType={kind}\nSchedulerParameters=assoc_limit_stop\n"
+    rules = policy(conf_of(text))
+    plan = outcome(lambda view, _: Planner()(view, rules), cluster, NO, limits, NO)
+    assert [start.task_id for start in plan.starts] == [0]
     assert plan.waits[small].reason == Reason.Priority
 
 

@@ -233,7 +233,7 @@ class Walk(WalkResult):
         for _ in range(job.tasks_left):
             over = self.gate.over_least(job, demand)
             if over is not None:
-                return wait or over
+                return wait or self.gate.stop(demand, over)
             task_id = next(tasks)
             self._begin_attempt()
             if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
