@@ -43,7 +43,6 @@ SCONTROL: dict[str, str] = {
 
 SACCTMGR: dict[str, str] = {
     "list stats": "kinds of messages are ours; there are no rollups",
-    "list runawayjobs": "always none: records follow the controller's journal",
     "list wckey": "there are none",
 }
 """Verbs and entities of sacctmgr."""

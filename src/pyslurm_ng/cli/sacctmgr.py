@@ -1,10 +1,9 @@
 """sacctmgr: view and change accounts, users, associations, QOS and clusters."""
 
-import os
 import sys
 
 from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed, assignment
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.option_words import split_line
 from pyslurm_ng.cli.program import Program
@@ -47,7 +46,6 @@ _LISTS = {
     "clear": 'Input line must include "Stats"',
 }
 NOT_YET = ("archive", "load", "roll")
-QUESTION_S = 30
 
 
 def main(argv: "list[str]") -> int:
@@ -131,7 +129,7 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
     _print(session, result)
     if not result["changed"] or request["commit"]:
         return int(result["exit_code"])
-    if not _agreed():
+    if not agreed("Would you like to commit changes? (You have 30 seconds to decide)"):
         print(" Changes Discarded")
         return 0
     request["commit"] = True
@@ -176,22 +174,6 @@ def _match(word: str, table: "Any") -> str:
         if name.startswith(wanted):
             return str(meaning)
     return ""
-
-
-def _agreed() -> bool:
-    """Ask on the terminal; no answer within the time is a no."""
-    from select import select
-
-    print("Would you like to commit changes? (You have 30 seconds to decide)")
-    print("(N/y): ", end="", flush=True)
-    try:
-        ready, _, _ = select([sys.stdin], [], [], QUESTION_S)
-        answer = os.read(sys.stdin.fileno(), 256) if ready else b""
-    except (OSError, ValueError):
-        answer = b""
-    if not ready:
-        print("timeout")
-    return answer.strip().lower() in (b"y", b"yes")
 
 
 def _interactive(session: Session) -> int:

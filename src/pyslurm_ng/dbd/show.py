@@ -17,8 +17,9 @@ import sqlalchemy as sa
 from pyslurm_ng.base.dates import parse_date
 from pyslurm_ng.base.numbers import DAY_US, SECOND_US
 from pyslurm_ng.base.units import format_seconds, whole_number
-from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin.change import Actor, RefusedError
+from pyslurm_ng.dbd import limits, open_jobs, schema
+from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
+from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.words import Words, read_where
 from pyslurm_ng.dbd.tree import Row, Tree, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
@@ -576,9 +577,11 @@ def _rows_set_aside(asked: Asked, cluster_id: int, cluster: str) -> Iterator[Row
         }
 
 
-def _none(fields: tuple[str, ...]) -> Callable[[Asked], tuple[Iterable[str], list[Row]]]:
-    """Return the lister of an entity that cannot exist yet."""
-    return lambda asked: (fields, [])
+def _open_jobs(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    if not asked.actor.is_operator:
+        raise refuse_denied()
+    ids = frozenset(ids_of(asked.where))
+    return open_jobs.FIELDS, [*open_jobs.rows(asked.connection, asked.clusters(), ids)]
 
 
 LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
@@ -591,7 +594,7 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "transaction": _transactions,
     "event": _events,
     "problem": _problems,
-    "runawayjobs": _none(("ID",)),
-    "wckey": _none(("WCKeys", "Cluster", "User")),
+    "runawayjobs": _open_jobs,
+    "wckey": lambda asked: (("WCKeys", "Cluster", "User"), []),
     "resource": _resources,
 }

@@ -58,20 +58,25 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
     fields = choose(_format(entity, flags, wanted), "tree" in flags)
     answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
     rows = rows_of(answer)
+    if entity == "runawayjobs":
+        from pyslurm_ng.cli.accounting import runaway_jobs
+
+        rows = runaway_jobs.of_all_open(session, where, rows)
     if "json" in session.given:
         from pyslurm_ng.cli.accounting import sacctmgr_json
 
         write_bytes(sacctmgr_json.document(session, entity, rows))
         return 0
-    if entity == "runawayjobs":
-        # Rows follow the controller's journal, so there are no runaway jobs.
-        print(f"Runaway Jobs: No runaway jobs found on cluster {session.cluster}")
-        return 0
     if "tree" in flags:
         for row in rows:
             row["Account"] = " " * row.get("depth", 0) + row["Account"]
+    if entity == "runawayjobs" and not rows:
+        print(f"Runaway Jobs: No runaway jobs found on cluster {session.cluster}")
+        return 0
+    if entity == "runawayjobs":
+        print(runaway_jobs.NOTE)
     _print_table(session, fields, rows, answer["now_us"])
-    return 0
+    return runaway_jobs.offer(session, rows) if entity == "runawayjobs" else 0
 
 
 def _names_associations(where: "list[list[str]]") -> bool:

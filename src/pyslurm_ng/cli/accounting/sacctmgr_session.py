@@ -1,5 +1,8 @@
 """One run of sacctmgr: its options, its connection to slurmdbd, and how it reads words and rows."""
 
+import os
+import sys
+
 from pyslurm_ng.base.error_numbers import is_unreachable
 from pyslurm_ng.cli.command import fail, read_conf
 
@@ -17,6 +20,7 @@ FLAGS = (
     "all_time",
 )  # fmt: skip
 CHANGE_TIMEOUT_S = 900
+QUESTION_S = 30
 
 
 class Session:
@@ -114,3 +118,20 @@ def rows_of(answer: "dict[str, Any]") -> "list[Row]":
         dict(zip(names, values, strict=True))
         for values in project(answer["records"], range(len(names)))
     ]
+
+
+def agreed(question: str) -> bool:
+    """Ask on the terminal; no answer within the time is a no."""
+    from select import select
+
+    print(question)
+    print("(N/y): ", end="", flush=True)
+    ready: list[Any] = []
+    try:
+        ready, _, _ = select([sys.stdin], [], [], QUESTION_S)
+        answer = os.read(sys.stdin.fileno(), 256) if ready else b""
+    except (OSError, ValueError):
+        answer = b""
+    if not ready:
+        print("timeout")
+    return answer.strip().lower() in (b"y", b"yes")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd.admin import accounts, clusters, problems, qos, resources, users
+from pyslurm_ng.dbd.admin import accounts, clusters, problems, qos, resources, runs, users
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.words import UnknownWordError, Words, read_set, read_where
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
@@ -37,6 +37,7 @@ HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("modify", "resource"): resources.modify,
     ("delete", "resource"): resources.delete,
     ("delete", "problem"): problems.delete,
+    ("modify", "runawayjobs"): runs.end,
 }
 
 

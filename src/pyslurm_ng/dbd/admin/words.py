@@ -90,7 +90,7 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "CondFlags": (),
     },
     "problem": {"Accounts": (), "Clusters": (), "Users": ()},
-    "runawayjobs": {"Clusters": ()},
+    "runawayjobs": {"Clusters": (), "IDs": ()},
     "wckey": {"Names": (), "Clusters": (), "Users": (), "IDs": ()},
     "resource": {"Names": (), "Clusters": (), "Servers": ()},
 }
