@@ -92,7 +92,7 @@ class NodesBack:
 
 @dataclass(frozen=True, slots=True)
 class NodesChanged:
-    """Nodes drained, resumed, weighed anew: flags that were raised and lowered, other fields."""
+    """Nodes drained, resumed, with new weights: flags that were set and cleared, other fields."""
 
     time_us: int
     names: tuple[str, ...]

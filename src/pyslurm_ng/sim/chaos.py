@@ -307,7 +307,7 @@ class Chaos:
         self._report(node)
 
     def _report(self, node: SimNode) -> None:
-        """Send what is not yet acknowledged; a repeated report must do no harm."""
+        """Send unacknowledged reports again; a repeated report must do no harm."""
         batch, boot = list(node.reports), node.boot
         if batch:
             self.network.send(node.name, "ctl", lambda: self._reported(node, boot, batch))
@@ -441,7 +441,7 @@ class Chaos:
     # Users ------------------------------------------------------------------------------------
 
     def _client(self, number: int) -> Callable[[], None]:
-        """Return a user who submits a job, and asks again with the same id until answered."""
+        """Return a user that submits a job, and asks again with the same id until answered."""
         chance = self.world.random
         mark = f"client{number}"
         request = self.request(number, mark)

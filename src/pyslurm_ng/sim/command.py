@@ -122,7 +122,7 @@ def _trace(
 
 
 def _trace_conf(processors: int, settings: dict[str, str]) -> SlurmConf:
-    """Return the configuration of a trace's machine; what is odd is named where it was written."""
+    """Return the configuration of a trace's machine; oddities are named with their place."""
     texts = list(settings)
     first = len(trace_lines(processors, texts)) - len(texts) + 1
 
@@ -148,7 +148,7 @@ def _journal(
     html_path: Path | None,
     as_json: bool,
 ) -> None:
-    """Replay a journal and say who gains and who loses."""
+    """Replay a journal and say which users gain and which lose."""
     if html_path is not None and not os.access(html_path.parent, os.W_OK):
         raise click.ClickException(f"{html_path}: its directory cannot be written to")
     conf, topologies = _configuration(conf_path, settings)

@@ -2,8 +2,8 @@
 
 A pass that ends with an exception is thrown away, since what it booked may be half done. Before it
 is run again, the job to leave out has to be known. Where planning deals with one job at a time the
-exception names it: `JobFaults`. Kernels deal with many at once: then the jobs are planned anew, in
-ever fewer of them, until one is left without which the planning ends well.
+exception names it: `JobFaults`. Kernels plan many jobs together. Then the jobs are planned again in
+smaller and smaller groups, until one job is left without which the planning succeeds.
 
 A job is at fault by itself if planning raises for it on a cluster without others; such jobs are
 held. Others are only left out for a while: something beside them, as a node's record, may be the

@@ -35,7 +35,7 @@ def share(walk: WalkResult, sharing: Sharing, job: Waiting, demand: Demand, task
 
 
 def await_claim(walk: WalkResult, job: Waiting, demand: Demand, claim: Claim) -> Wait:
-    """Say which jobs a job still waits for; if none, it must look for room anew."""
+    """Say which jobs a job still waits for; if none, it must look for room again."""
     if not claim.leaving:
         walk.give_up([claim])
     else:

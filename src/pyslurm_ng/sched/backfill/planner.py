@@ -1,9 +1,9 @@
 """Conservative backfill over the whole queue: every job gets a start or a reservation.
 
-Jobs are taken in priority order against free resources over time. What fits now starts; what does
-not is given the earliest room there is, and later jobs take only what is left, so no job is delayed
-by a job of lower priority. With `bf_reserve_depth` only the first waiting jobs of each partition
-get a reservation, the others just an estimate.
+Jobs are taken in priority order against free resources over time. A job that fits now starts. A job
+that does not fit gets the earliest room, and later jobs take only what is left, so a job of lower
+priority delays no other. With `bf_reserve_depth` only the first waiting jobs of each partition get
+a reservation, the others just an estimate.
 
 Source: Mu'alem and Feitelson, "Utilization, Predictability, Workloads, and User Runtime Estimates
 in Scheduling the IBM SP2 with Backfilling", IEEE TPDS 12(6), 2001.
@@ -43,7 +43,7 @@ class Planner:
         self._forget()
 
     def _forget(self) -> None:
-        """Begin anew."""
+        """Begin again."""
         self._queue = Queue()
         self._pools = Pools()
         self._nodes: NodePlan | None = None
@@ -144,7 +144,7 @@ class Planner:
     ) -> Rehearsal | None:
         """Return a walk that has not begun, its queue, and where `others` would be in it.
 
-        For a planner of its own: it keeps nothing for passes. None under sched/builtin.
+        For a separate planner: it keeps nothing for passes. None under sched/builtin.
 
         Args:
             places: where the last pass has promised room.

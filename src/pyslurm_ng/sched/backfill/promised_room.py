@@ -31,7 +31,8 @@ _MOST_SHORTENED = 1000  # jobs that may run shorter for which the best start to 
 class PromisedRoom:
     """The promises of one walk.
 
-    promises: what was promised to whom. behind: why jobs wait in a partition with a blocked one.
+    promises: the room promised to each job. behind: why jobs wait in a partition with a blocked
+        one.
     hopeless: why a demand has no room in the whole window, by its identity. licenses: those left
     by the starts of this walk.
     """
@@ -117,7 +118,7 @@ class PromisedRoom:
         """
         first_us = self._snapshot.now_us + 1
         if NEVER != found.start_us < first_us:
-            # There is enough of everything, but not as the job wants it: others may not have it.
+            # There is enough of everything, but not as the job needs it: others may not have it.
             found = self._planner.find_from(found.demand, first_us)
         found = self._patient(job, found)
         found = self._planner.recall(job.job_id, found, first_us)

@@ -25,7 +25,7 @@ from pyslurm_ng.sched.preemption.modes import qos_ranks
 # An entry before time has its say: tier, priority so far, whether that is all, demand.
 Prepared = tuple[int, float, bool, Demand]
 _TIER = 1 << 33  # priorities are below
-_ABLE = _TIER << 20  # tiers are below: who can preempt comes before all others
+_ABLE = _TIER << 20  # tiers are below: jobs that can preempt come before all others
 
 
 def _place(entry: Entry) -> tuple[int, int, int]:

@@ -1,11 +1,10 @@
 """How long jobs would have waited under plain EASY backfilling.
 
 The jobs of a partition enter its shadow when they are submitted and run there as under EASY, see
-`Course`, while the real queue is served in another order. What that would have come to can be told
-exactly up to the first moment at which a job could have ended there that has not really ended yet;
-from then on a second course goes on with what is foreseen. It is begun anew at times, so a wrong
-guess does not stay. The shadow says at any time which wait the order of submission has made
-necessary.
+`Course`, while the real queue is served in another order. The result is exact up to the first
+moment at which a job could have ended there that has not really ended yet. From then on a second
+course continues with expected ends. It begins again from time to time, so a wrong guess does not
+stay. The shadow says at any time which wait the order of submission has made necessary.
 
 Source of EASY: Lifka, "The ANL/IBM SP Scheduling System", JSSPP 1995.
 """
@@ -36,7 +35,7 @@ class Shadow:
         self._certain = Course(cpus, longest_us)
         self._likely = self._certain.copy()
         self._guessed_us = 0  # when the likely course was begun
-        self._arrivals: list[Twin] = []  # of whom the certain course has not seen all
+        self._arrivals: list[Twin] = []  # not all of which the certain course has seen
         self._twins: dict[int, Twin] = {}  # of jobs that wait or run
 
     @property

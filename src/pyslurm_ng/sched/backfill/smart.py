@@ -1,8 +1,8 @@
 """An order of the queue that lets short work go first without making any job wait too long.
 
-`SchedulerParameters=bf_smart`. What jobs will probably cost is foreseen from the limit and the
-user's own history (see `history`); limits go on to bound jobs, and room is kept by limits, so a
-wrong guess costs order, never a promise.
+`SchedulerParameters=bf_smart`. The probable cost of a job is estimated from its limit and its
+user's history (see `history`). Limits still bound jobs, and room is kept by limits, so a wrong
+guess costs order, never a promise.
 
 How long is too long, says the longest wait that EASY backfilling would have made so far, see
 `shadow`. Whether a job will wait too long, says a look ahead: when it would start if from now on
@@ -18,17 +18,17 @@ into groups, served like this:
    machine's time at most;
 3. late jobs: those that would wait longer than 0.6 of the longest wait, and all before them in that
    order, each with a reservation. What is left of the longest wait is for what cannot be foreseen;
-4. all others, the cheapest first. The first gets a reservation if nobody else has one.
+4. all others, the cheapest first. The first gets a reservation if no other job has one.
 
 Cheap is a job that takes little of the machine for what its waiting costs: run time x CPUs over
-the slowdown that a second of waiting adds, both expected. A user whose jobs often fail at once has
-cheap jobs, whatever their limits. So the slowdown falls, which is made by short jobs behind long
+the slowdown that a second of waiting adds, both expected. A user whose jobs often fail immediately
+has cheap jobs, with any limits. So the slowdown falls, which is made by short jobs behind long
 ones. Jobs of higher PriorityTier, or of higher priority apart from its age factor, stay before the
 others.
 
 Sources: Smith's rule with expectations: Rothkopf, "Scheduling with Random Service Times",
-Management Science 12(9), 1966. The order that keeps the longest wait short is that of due dates,
-a job's being submission, run time and what all may wait alike: Jackson, "Scheduling a Production
+Management Science 12(9), 1966. Order by due dates keeps the longest wait short. A job's due date is
+its submission, its run time and the wait that is allowed to all: Jackson, "Scheduling a Production
 Line to Minimize Maximum Tardiness", 1955. That the bound follows a shadow, the look ahead, and the
 express share, are our own.
 """
@@ -74,7 +74,7 @@ _FIRST, _EXPRESS, _LATE, _OTHER = range(4)
 
 
 class Smart:
-    """What the policy remembers from pass to pass; all soft, a restart begins anew."""
+    """What the policy remembers from pass to pass; all soft, so a restart forgets it."""
 
     def __init__(self) -> None:
         self._shadows: dict[str, Shadow] = {}  # by partition
@@ -171,7 +171,7 @@ class Smart:
             shadow.pass_time(now_us, arrived, {job.job_id for _, job, _ in able}, running)
 
     def _cpus_of(self, partition: Partition, snapshot: Snapshot) -> int:
-        """Return how many CPUs a partition has; they are counted anew only where nodes changed."""
+        """Return how many CPUs a partition has; they are counted again only if nodes changed."""
         known = self._counted.get(partition.name)
         if (
             known is not None
@@ -268,7 +268,7 @@ class Smart:
         for key in sorted(pieces):
             piece = pieces.pop(key)
             if key[1] in (_EXPRESS, _OTHER):
-                piece = _sorted_in_pieces(piece, 5)  # whose costs are alike stay in order
+                piece = _sorted_in_pieces(piece, 5)  # with equal costs stay in order
             piece.reverse()
             while piece:  # many lines given up at once would keep other threads waiting, too
                 found += [line[6] for line in reversed(piece[-_LONG_SORT:])]

@@ -1,4 +1,4 @@
-"""One walk through the queue: who starts, for whom room is kept, and why the others wait."""
+"""One walk through the queue: jobs that start, jobs with promised room, and why the others wait."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Walk(WalkResult):
     def look(self, job: Waiting, demand: Demand) -> Finding:
         """Return as what, when and where a job would start after those of the walk.
 
-        On what is free by then: no job has to leave for it.
+        It uses what is free by then: no job has to leave for it.
         """
         if demand.verdict is not None:
             return Finding(demand, NEVER)

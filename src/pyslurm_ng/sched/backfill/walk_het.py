@@ -79,8 +79,8 @@ def consider(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
 def in_order(parts: Sequence[het.Part]) -> list[tuple[Waiting, Demand]]:
     """Return components as they look for others to leave.
 
-    The one that fewest nodes suit comes first, as where nobody has to leave; of those that as many
-    suit the one that wants most, since small ones find room in what is left.
+    The component with the fewest suitable nodes comes first, as without preemption. Among equals
+    the one that wants most comes first, since small ones find room in the rest.
     """
 
     def rank(part: het.Part) -> tuple[int, int, int]:
@@ -122,7 +122,7 @@ def _late(parts: list[het.Part], start_us: int, now_us: int) -> Wait | None:
 def _claimed(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
     """Start components on what they have preempted others for, once all of it is free.
 
-    Returns whom they wait for. Claims that do not hold together any more are given up.
+    Returns whom they wait for. Claims that no longer hold together are given up.
     """
     claims = walk.snapshot.claims
     own = [claims[part.job.job_id] for part in parts if part.job.job_id in claims]

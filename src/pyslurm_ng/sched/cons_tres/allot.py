@@ -34,7 +34,7 @@ from pyslurm_ng.sched.request.need import GresNeed, Need
 def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ...]:
     """Return the exact cores, memory and devices for each chosen node.
 
-    The free nodes are changed: what is given is no longer free.
+    The free nodes are changed: the given part is no longer free.
     """
     shares = deal_devices(need, chosen)
     assert shares is not None, need

@@ -27,7 +27,7 @@ class Picker(Protocol):
 
 
 class Plain:
-    """Nodes in order of position, lighter ones first, wherever they are in the network."""
+    """Nodes in order of position, lighter ones first, at any place in the network."""
 
     def __init__(self, position: Mapping[int, int], groups: Sequence[int] = (-1,)) -> None:
         self.position = position

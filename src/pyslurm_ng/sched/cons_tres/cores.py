@@ -13,7 +13,7 @@ def usable_cores(spec: NodeSpec, special: int = 0) -> int:
     is even over the sockets.
 
     Args:
-        special: as many cores are specialised, whatever the configuration says; 0: as it says.
+        special: how many cores are specialised; 0: as configured.
     """
     total = max(1, spec.cpus // max(1, spec.threads_per_core))
     mask = (1 << total) - 1

@@ -1,7 +1,7 @@
 """Which devices of a node a job gets: well linked with each other, near cores that are free.
 
-`NodeGres.cores` has the cores near each device, `links` how many links each has to every device of
-the same name on the node; both are empty where nothing is known, and then the lowest numbers go
+`NodeGres.cores` has the cores near each device. `links` has how many links each device has to every
+other of the same name on the node. Both are empty if nothing is known; then the lowest numbers go
 first.
 """
 
@@ -26,9 +26,8 @@ def is_placed(item: NodeGres) -> bool:
 def choose_devices(item: NodeGres, free: int, count: int, cores: int, wanted: int) -> int:
     """Return a mask of `count` of the `free` devices.
 
-    The best set has, in this order: near cores enough among those that are free, the most links
-    within, the fewest sets of near cores, the most links left among the others; then the lowest
-    numbers.
+    The best set has, in this order: enough free cores near it, the most links inside, the fewest
+    sets of near cores, the most links left among the other devices, the lowest numbers.
 
     Args:
         free: mask by the numbers that devices have on the node.

@@ -125,7 +125,7 @@ def _capped(need: Need, node: FreeNode, cores: int) -> int:
 
 
 def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
-    """Return the cores near devices the job could get; all where nobody knows where these are.
+    """Return the cores near devices that the job could get; all cores if that is not known.
 
     Devices of the whole job are taken to be all here: a job of several nodes that gets fewer on
     one of them may have some of its cores there far from them.
@@ -286,7 +286,7 @@ def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
 
 
 def cpus_wanted(need: Need, tasks: int, gpus: int = 0) -> int:
-    """Return how many CPUs of a node some tasks and GPUs use, whatever comes with their cores."""
+    """Return how many CPUs of a node some tasks and GPUs use, without others of the same cores."""
     used = 1 if need.overcommit else tasks * need.cpus_per_task
     return max(used, need.cpus_min_per_node, gpus * need.cpus_per_gpu, 1)
 

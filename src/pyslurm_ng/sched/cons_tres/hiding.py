@@ -23,11 +23,11 @@ class Hidden(NamedTuple):
 
 
 def hide(node: FreeNode, own: NodePart, kept: NodePart) -> Hidden | None:
-    """Take out what is free but not for a job; None if that is nothing.
+    """Take out what is free but not for a job; return None if there is nothing.
 
     Args:
         own: what the job is bound to; devices of kinds not in it are not bound.
-        kept: what is kept from it.
+        kept: the part that it may not have.
     """
     cores = node.cores & (~own.cores | kept.cores)
     devices: dict[str, int] = {}

@@ -95,9 +95,9 @@ def parse_distribution(text: str, plane_size: int = 0) -> Distribution:
 def spread(tasks: int, capacity: Sequence[int], distribution: Distribution) -> list[list[int]]:
     """Return the task ids of each node, ascending.
 
-    Block: consecutive tasks share a node, and nodes get as many as each other as far as they hold
-    them (Slurm 22.05); Pack, whatever the word, fills node after node once each has a task. What
-    exceeds the capacities, under overcommit, goes round the nodes evenly.
+    Block: consecutive tasks share a node, and nodes get equal numbers as far as they hold them
+    (Slurm 22.05). Pack, with any word, fills node after node when each has a task. What exceeds the
+    capacities, under overcommit, goes round the nodes evenly.
 
     Args:
         tasks: how many tasks, at least 1.

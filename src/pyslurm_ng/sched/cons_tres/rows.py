@@ -54,7 +54,7 @@ class Sharing:
         self._loads: dict[tuple[int, str], Load] = {}  # of jobs that share, by node and partition
         self._nodes: dict[int, FreeNode] = {}
         self._busy: dict[int, int] = {}  # cores taken in this pass
-        self._alone: dict[int, int] = {}  # cores of jobs that run and share with nobody, by node
+        self._alone: dict[int, int] = {}  # cores of running jobs that share with no other, by node
         self._layouts = pass_layouts(snapshot)
         self._failed: set[int] = set()
         self._neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
@@ -160,7 +160,7 @@ class Sharing:
         usable = usable_cores(node.spec)
         cores = usable & ~self.busy_cores(node_id)
         if load is not None:
-            # Of who preempted others, which may wait for their turn there.
+            # Of jobs that preempted others, which may wait for their turn there.
             others = self._alone.get(node_id, 0)
             for (other_id, name), other in self._loads.items():
                 if other_id == node_id and name != partition:

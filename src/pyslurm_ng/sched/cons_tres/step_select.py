@@ -23,7 +23,7 @@ from pyslurm_ng.sched.request.need import GresNeed
 
 GresKey = tuple[str, str]
 _UNKNOWN = NodeSpec("")
-_NO_PLACES = NodeGres("", "", 0)  # of which nobody knows where they lie
+_NO_PLACES = NodeGres("", "", 0)  # at unknown places
 
 
 class Lack(Enum):

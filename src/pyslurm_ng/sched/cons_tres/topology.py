@@ -508,7 +508,7 @@ def _span(position: Mapping[int, int], node_ids: Iterable[int]) -> Span:
 
 def _span_of(places: Sequence[int]) -> Span:
     first = min(places, default=0)
-    # Bit by bit the integer itself would be made anew each time.
+    # Bit by bit, the integer would be made again each time.
     flags = bytearray(max(places, default=-1) - first + 1)
     for place in places:
         flags[place - first] = 1
@@ -538,7 +538,7 @@ def _fewest(counts: Sequence[int], leaves: Sequence[int], held: Sequence[int], n
 
 
 def _take(free: int, chosen: int, left: int) -> tuple[int, int]:
-    """Add up to `left` of the first nodes of `free` to `chosen`; return what is still left."""
+    """Add up to `left` of the first nodes of `free` to `chosen`; return how many are still left."""
     if free.bit_count() <= left:
         return chosen | free, left - free.bit_count()
     while left:

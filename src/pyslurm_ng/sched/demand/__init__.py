@@ -1,1 +1,1 @@
-"""What a job asks for in one partition, read once for all that ask alike, and why it waits."""
+"""What a job asks for in one partition, read once for all equal requests, and why it waits."""

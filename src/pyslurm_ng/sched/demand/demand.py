@@ -88,7 +88,7 @@ class Demand:
         verdict: Wait | None,
         tenant: Tenant = NOBODY,
     ) -> None:
-        self.tenant = tenant  # of nobody in particular, unless it matters whose jobs it goes beside
+        self.tenant = tenant  # of no one user, unless it matters which jobs share its nodes
         self.partition = partition
         self.need = need
         self.duration_us = duration_us
@@ -371,7 +371,7 @@ def limit_in(request: JobRequest, limit_min: int, partition: Partition) -> int:
 
 
 def names_who_may(partition: Partition) -> bool:
-    """Return whether it matters for whom a job runs in a partition."""
+    """Return whether a job's user matters in a partition."""
     return bool(
         partition.allow_accounts
         or partition.deny_accounts

@@ -109,7 +109,7 @@ def topology(need: Need, partition_name: str = "") -> Wait:
     """Return the reason of a job with enough nodes free, but not near one another.
 
     Args:
-        partition_name: whose nodes never lie as they should, whoever else runs there.
+        partition_name: its nodes never lie as the job needs, with any other jobs there.
     """
     whole = need.segment or need.nodes_min
     words = f"room for {plural(whole, 'node')} in one block"

@@ -1,7 +1,7 @@
-"""When a waiting job starts, who stands in its way until then, and what would let it start sooner.
+"""When a waiting job starts, which jobs are in its way, and what would let it start sooner.
 
-All of it is asked of the real planner on the current timeline: the jobs ahead of it keep what they
-are promised, and the job is tried in their wake as it is and with one thing changed.
+The real planner answers on the current timeline: the jobs ahead keep their promises, and the job is
+tried after them as it is and with one thing changed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _IN_TURN = (Reason.Priority, Reason.Resources)
 
 @dataclass(frozen=True, slots=True)
 class Sooner:
-    """A change, when the job would start with it, and who would be preempted for that."""
+    """A change, when the job would start with it, and the jobs that would be preempted for that."""
 
     text: str
     start_us: int
@@ -187,7 +187,7 @@ def _exempt_note(found: Probe, now_us: int) -> str:
 
 
 def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
-    """Return what is known of a job for which others are leaving: it starts when they have left."""
+    """Return the answer about a job for which others are leaving: it starts when they have left."""
     wanted = frozenset(alloc.node_id for alloc in claim.nodes)
     held = [
         holder_of(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
@@ -282,7 +282,7 @@ class _View:
 def _inside(
     snapshot: Snapshot, policy: Policy, job: Waiting, placed: Container[int]
 ) -> Iterator[_View]:
-    """Yield a job in a reservation: nodes and times, and who else waits, by occurrence.
+    """Yield a job in a reservation: nodes and times, and other waiting jobs, by occurrence.
 
     The first of those it names counts. Nothing where none takes it. See `place_plan`.
 

@@ -33,7 +33,7 @@ class Holder:
 
 
 def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
-    """Return who keeps the nodes a job is to get, those that leave last first.
+    """Return the holders of nodes that a job shall get; those that leave last come first.
 
     A job that finds no room at all is kept from any node that suits it.
     """

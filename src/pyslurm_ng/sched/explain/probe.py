@@ -33,11 +33,11 @@ class Probe:
 
     demand: of the job in the partition where it starts first. nodes: what it is to get.
     others_us: starts of the others in its place, None for those there was no time to try.
-    victims: for each of the others who would be preempted for that start. before: jobs ahead of
+    victims: each job that would be preempted for that start. before: jobs ahead of
     it, each with its demand. plan: what becomes of those. limit: what keeps it from any promise.
-    exempt_us: when the first that it may preempt has run for long enough, 0 if nobody has to.
-    parts: all components of a heterogeneous job. is_vacated: others are to leave for that start,
-    once they are exempt no more.
+    exempt_us: when the first that it may preempt has run for long enough, 0 if none must.
+    parts: all components of a heterogeneous job. is_vacated: others must leave for that start, when
+    they are no longer exempt.
     """
 
     demand: Demand
@@ -301,7 +301,7 @@ class _Prober:
                 continue
             for _, _, demand in self._tried[at]:
                 if self._limit(job, demand) is not None:
-                    continue  # which counts those who would leave, too
+                    continue  # which also counts the jobs that would leave
                 found = (starts[at] or 0) > now_us and preempting.find(
                     job, demand, -1, room.licenses, room.promised_nodes(demand)
                 )

@@ -20,7 +20,7 @@ from pyslurm_ng.model.job import Job
 
 _FADING = 0.5 ** (1 / 50)  # a job counts half of one fifty jobs later
 _RUN_FADING = 0.95  # a run counts so much of the next
-_RUNS = 64  # remembered of a user: what is older hardly counts
+_RUNS = 64  # remembered of a user: older ones hardly count
 _RESIZED = 0.3  # how much a run counts with the same limit but of another size
 _UNLIKE = 0.1  # how much a run with another limit counts
 _WORD = 2.0  # how much the limit itself counts
@@ -68,10 +68,10 @@ class History:
     def cost(self, job: Job) -> float:
         """Return expected run time over the slowdown that each second of waiting adds, in s^2.
 
-        Run times are the user's last ones, newer ones and those of jobs alike, by limit and size,
-        counting more, and the limit itself. Both expectations are of the run time, not of its
-        mean: a job that runs for a second or for a day is worth to be tried. 0 where there is no
-        limit.
+        Run times are the user's last ones and the limit itself. Newer ones count more, and so do
+        those of jobs with a similar limit and size. Both expectations are of the run time, not of
+        its mean: a job that runs for a second or for a day is worth to be tried. 0 where there is
+        no limit.
         """
         if job.time_limit_min >= NO_VAL or job.time_limit_min <= 0:
             return 0.0

@@ -59,7 +59,7 @@ class Victim(NamedTuple):
 class Claim(NamedTuple):
     """What a waiting job has preempted others for; theirs are the ids in `leaving` still there.
 
-    `is_free`: nothing stands in the way of its start any more.
+    `is_free`: nothing stands in the way of its start.
     """
 
     job_id: int
@@ -78,7 +78,7 @@ class Running(NamedTuple):
     nodes: tuple[NodeAlloc, ...]
     licenses: str
     is_suspended: bool = False
-    victim: Victim | None = None  # None: nobody can preempt it
+    victim: Victim | None = None  # None: no job can preempt it
     foreseen_us: int = 0  # when it will probably end; 0: not known
     tenant: Tenant = NOBODY
     rows: int = 1  # so many jobs of its partition may have each of its cores

@@ -1,4 +1,4 @@
-"""Records of jobs kept from pass to pass: only those are made anew that have changed."""
+"""Records of jobs kept from pass to pass: only changed ones are made again."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _SLICE = 200  # ten microseconds each
 class Views:
     """Records of pending and active jobs kept from pass to pass.
 
-    Whoever sees events says what to `forget`; only that is made anew, and what changes by itself:
-    how many tasks a throttled array may start, whose patience has ended, how long a suspended job
-    has left, which nodes still clean up. A job keeps its place when its record is made anew.
+    The code that sees events says what to `forget`. Only these records are made again, and those
+    that change by themselves: how many tasks a throttled array may start, jobs that have waited
+    long enough, how long a suspended job has left, nodes that still clean up. A job keeps its place
+    when its record is made again.
     """
 
     def __init__(
@@ -38,12 +39,12 @@ class Views:
         slice_size: int = _SLICE,
         faulted: Callable[[int, Exception], None] | None = None,
     ) -> None:
-        """Nothing is known yet.
+        """Begin without records.
 
         Args:
-            slice_size: records that `freshen` makes anew in one go.
-            faulted: is told of jobs that passes do not see because making their record raised;
-                without, who asks for records gets the exception.
+            slice_size: how many records `freshen` makes in one piece.
+            faulted: called with jobs that passes do not see because making their record raised.
+                Without it the caller gets the exception.
         """
         self._slice_size = slice_size
         self._faulted = faulted
@@ -58,7 +59,7 @@ class Views:
         self._over_run_us = 0
 
     def heed_preemption(self, preempts: bool) -> None:
-        """Have no records of jobs as victims, which are large, where nobody preempts others."""
+        """Make no records of jobs as victims, which are large, if no job preempts others."""
         if preempts != self._preempts:
             self._preempts = preempts
             self._knows_all = False
@@ -68,13 +69,13 @@ class Views:
         self._over_run_us = over_run_us
 
     def foresee(self, history: History | None) -> None:
-        """Say in records how long jobs will probably run; None: no more."""
+        """Put the probable run times of jobs into records; None: no longer."""
         if history is not self._history:
             self._history = history
             self._knows_all = False
 
     def forget(self, job_ids: Iterable[int]) -> None:
-        """Make the records of some jobs anew; -1 stands for all."""
+        """Make the records of some jobs again; -1 means all."""
         for job_id in job_ids:
             if job_id < 0:
                 self._knows_all = False
@@ -87,7 +88,7 @@ class Views:
         return self._knows_all and len(self._stale) >= self._slice_size
 
     def freshen(self, cluster: Cluster) -> Iterator[None]:
-        """Make records anew before `renew` wants them all at once; some for each `yield`."""
+        """Make records before `renew` needs them all together; some for each `yield`."""
         while self.is_much_stale:
             for job_id in [*islice(self._stale, self._slice_size)]:
                 del self._stale[job_id]

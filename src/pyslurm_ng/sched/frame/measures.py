@@ -84,11 +84,11 @@ class Limits(Protocol):
         """Return the same limits, which count on their own from here."""
 
     def unused(self) -> Limits:
-        """Return the same limits with nobody below them, and nothing used up so far."""
+        """Return the same limits with no jobs below them, and nothing used so far."""
 
 
 def least(need: Need, licenses: str = "", partition: Partition | None = None) -> dict[str, int]:
-    """Return the least a job takes, wherever it starts."""
+    """Return the least that a job takes, at any start."""
     gpus = sum(count for name, _, count in need.gres_total if name == "gpu")
     gpus += sum(count for name, _, count in need.gres_per_node if name == "gpu") * need.nodes_min
     cpus = max(need.tasks * need.cpus_per_task, need.nodes_min, gpus * need.cpus_per_gpu)

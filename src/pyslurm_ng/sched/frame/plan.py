@@ -55,7 +55,7 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A start that others have to make room for: who, and how (CANCEL, REQUEUE or SUSPEND).
+    """A start that other jobs must make room for: which, and how (CANCEL, REQUEUE or SUSPEND).
 
     `together` has the starts of the other components of a heterogeneous job.
     """
@@ -130,7 +130,7 @@ class PlacedNodes(PlannedNodes):
             placed: 32-bit numbers.
             order: node ids by position.
         """
-        # Sorted now, in the thread of the pass: who asks is on the loop.
+        # Sorted now, in the thread of the pass, because readers are on the loop.
         found, begins = first_of_each(jobs, numbers)
         self._jobs, self._begins = memoryview(found).cast("q"), memoryview(begins).cast("q")
         self._placed = memoryview(placed).cast("i")
@@ -182,7 +182,7 @@ class JoinedNodes(PlannedNodes):
 
 
 class Places:
-    """Where a pass has promised room; what is in it is the planner's: see `kept_places`."""
+    """Where a pass has promised room; the content is the planner's: see `kept_places`."""
 
     __slots__ = ()
 
@@ -201,17 +201,17 @@ class Plan:
     expected_start_us: NumbersByJob = field(default_factory=NumbersByJob)
     planned_nodes: PlannedNodes = field(default_factory=PlannedNodes)
     preemptions: list[Preemption] = field(default_factory=list)
-    lost_claims: list[int] = field(default_factory=list)  # jobs whose claim is of no use any more
+    lost_claims: list[int] = field(default_factory=list)  # jobs whose claim is no longer of use
     retry_us: int = 0  # when some job may preempt that may not yet; 0 for none
     tested: int = 0  # node tests done: the work that `budget` bounds
     cut_by: str = ""  # the option because of which not every job was looked at, or started
     slots: int = 0  # of the timeline that jobs were given room on; 0 without one
-    places: Places | None = None  # of jobs outside of reservations, for who plans them once more
+    places: Places | None = None  # of jobs outside of reservations, for planning them once more
 
     def add(self, other: Plan) -> None:
         """Take over what another plan says of other jobs, or of the same ones second.
 
-        The other one is of no more use: the larger of two tables is kept, not copied.
+        The other one must no longer be used: the larger of two tables is kept, not copied.
         """
         self.starts += other.starts
         self.waits = _joined(self.waits, other.waits)
@@ -230,7 +230,7 @@ class Plan:
 
 
 def _joined(first: _Table, second: _Table) -> _Table:
-    """Return what is in either; of what is in both the first."""
+    """Return the items of both; if both have one, the first's."""
     if len(first) < len(second):
         second.update(first)
         return second
@@ -243,7 +243,7 @@ class JobFaults(Exception):
     """A pass cannot go on: planning these jobs raised unexpected exceptions.
 
     Attributes:
-        errors: what was raised, by job id.
+        errors: exceptions, by job id.
     """
 
     def __init__(self, errors: Mapping[int, Exception]) -> None:

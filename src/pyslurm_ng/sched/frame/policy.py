@@ -40,8 +40,8 @@ class Policy:
     is_smart: bool = False  # see `smart`
     enforces_limits: bool = False  # those of associations and QOS
     is_safe: bool = False  # no start that could use up the minutes left
-    stops_at_limits: bool = False  # nobody starts behind a job that waits for a limit
-    enforces_associations: bool = False  # who has none may not run
+    stops_at_limits: bool = False  # no job starts behind one that waits for a limit
+    enforces_associations: bool = False  # jobs without one may not run
     reserve_depth: int = EVERY_JOB  # waiting jobs with a reservation; the others only start
     window_s: int = 14 * 86400
     test_depth: int = EVERY_JOB
@@ -55,9 +55,9 @@ class Policy:
     least_priority_to_reserve: int = 0
     array_depth: int = 20  # tasks of one array that are given a reservation
     reserves_once: bool = False  # a job has a reservation in the first of its partitions only
-    preempt_by: str = ""  # who may preempt whom: partition_prio, qos, or nobody
+    preempt_by: str = ""  # how jobs preempt: partition_prio, qos, or not at all
     preempt_mode: frozenset[str] = frozenset()  # words of PreemptMode
-    preempt_exempt_s: int = 0  # run time before which nobody is preempted
+    preempt_exempt_s: int = 0  # run time before which no job is preempted
     preempts_youngest_first: bool = False
     preempt_exempt_priority: int = 0  # of victims; 0: any may be preempted
     reclaims_licenses: bool = False
@@ -195,7 +195,7 @@ def raw_factors(flags: set[str]) -> frozenset[str]:
 
 
 def selection(conf: SlurmConf) -> Selection:
-    """Return how cores and devices are chosen; a submission needs no more of the policy."""
+    """Return how cores and devices are chosen: all that a submission needs of the policy."""
     return _selection(conf.select_type_parameters, allows_special=conf.allow_spec_resources_usage)
 
 

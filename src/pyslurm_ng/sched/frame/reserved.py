@@ -46,7 +46,7 @@ class Applicant(Protocol):
 class Closed(NamedTuple):
     """Nodes that are not for jobs of some place during a time.
 
-    parts: what is held of nodes held only in part; memory there stays everybody's.
+    parts: the reserved part of nodes that are reserved in part; their memory stays free for all.
     """
 
     begin_us: int
@@ -168,8 +168,8 @@ def stay_us(
 ) -> int:
     """Return when a job that would run from `begin_us` to `end_us` is over in a place.
 
-    Who asked for a reservation need not end before it does: it is ended then. Who is drawn has to.
-    0: it may not start there then.
+    A job that asked for a reservation need not end before it does: it is ended then. A job that is
+    drawn must. 0: it may not start there then.
     """
     item = next((one for one in reservations if one.name == place), None)
     if item is None:
@@ -232,7 +232,7 @@ def blocked_nodes(
 ) -> frozenset[int]:
     """Return the nodes kept from a job that would run in `place` from `begin_us` to `end_us`.
 
-    Those of which only some cores are kept are among them: for who cannot choose among cores.
+    Nodes with only some reserved cores are among them, for callers that cannot choose among cores.
     """
     if not reservations:
         return frozenset()

@@ -99,7 +99,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
     kept = kept_from(inside, ())
     gres_busy, gres_used = _gres_columns(cluster)
     if cluster.job_index.claims:
-        gres_busy, gres_used = gres_busy[:], gres_used[:]  # what is claimed is entered below
+        gres_busy, gres_used = gres_busy[:], gres_used[:]  # claims are entered below
     view = Snapshot(
         now_us=now_us,
         specs=static.specs,
@@ -238,7 +238,7 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
 def are_free_now(
     cluster: Cluster, allocs: Iterable[NodeAlloc], partition: str = "", rows: int = 1
 ) -> bool:
-    """Return whether nobody holds any of this and its nodes take jobs.
+    """Return whether no job holds any of this and its nodes take jobs.
 
     Args:
         partition, rows: so many jobs of that partition may have each core, if all of them share.
@@ -261,7 +261,7 @@ def are_free_now(
 
 
 def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: int = 1) -> bool:
-    """Return whether nobody holds any of this and its node takes jobs.
+    """Return whether no job holds any of this and its node takes jobs.
 
     Args:
         partition, rows: so many jobs of that partition may have each core, if all of them share.
@@ -304,7 +304,7 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
 
 
 def _keep_preempted(cluster: Cluster, view: Snapshot) -> None:
-    """Keep the cores of jobs suspended for others from all who did not preempt them."""
+    """Keep the cores of jobs suspended for others from all jobs that did not preempt them."""
     for job_id in cluster.job_index.suspended:
         job = cluster.jobs[job_id]
         if job.suspended_by and job.state == JobState.SUSPENDED:

@@ -1,1 +1,1 @@
-"""Limits of associations and QOS: what jobs count for, what is used, what has room."""
+"""Limits of associations and QOS: what jobs count for, what is used, how much room is left."""

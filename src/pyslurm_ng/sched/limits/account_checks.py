@@ -14,9 +14,9 @@ from pyslurm_ng.sched.frame.plan import Wait
 
 
 class AccountChecks:
-    """Keeps such jobs from starting; whatever else limits jobs is asked for all others.
+    """Keeps such jobs from starting; all other jobs go on to the other limits.
 
-    Nothing is written down: when the account or QOS is back, the job goes on as before.
+    Nothing is recorded: when the account or QOS is back, the job goes on as before.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class AccountChecks:
         thresholds: Mapping[str, float] | None = None,
         fairshare: Mapping[int, float] | None = None,
     ) -> None:
-        """Know what there is; `assoc_ids` None: nobody needs one.
+        """Set the existing records; `assoc_ids` None: no job needs an association.
 
         Args:
             thresholds: by QOS the least fair-share factor with which its jobs may start.

@@ -1,4 +1,4 @@
-"""Which limits a start would break, each with what it allows and what is held."""
+"""Which limits a start would break, each with the allowed and the held amount."""
 
 from __future__ import annotations
 

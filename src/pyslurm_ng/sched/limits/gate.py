@@ -29,7 +29,7 @@ class LimitGate:
         self._asks: dict[int, Ask] = {}  # by identity of the demand
 
     def over_least(self, job: Waiting, demand: Demand) -> Wait | None:
-        """Return the limit that a job breaks wherever it starts; it keeps no room then."""
+        """Return the limit that a job breaks at any start; then it keeps no room."""
         if self._limits is None:
             return None
         return self._limits.may_start(job, self._least(demand))

@@ -20,7 +20,7 @@ _MILLION = 1_000_000
 class Used:
     """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes.
 
-    `node_ids` has how many of the jobs are on each node; where nobody asks for it, nothing.
+    `node_ids` has how many of the jobs are on each node; {} if no limit needs it.
     """
 
     jobs: int = 0
@@ -53,7 +53,7 @@ Counter = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """What one more job may ask at most, as long as nobody starts; see `Headroom`.
+    """The most that one more job may ask for, as long as no job starts; see `Headroom`.
 
     `limit_min` is below 0 where no job has room; amounts that no limit is on are not in `most`.
     """
@@ -90,7 +90,7 @@ class Headroom:
         self._wall_min = INFINITE
 
     def room(self, used: Mapping[Counter, Used]) -> Room:
-        """Return what is left of all limits together, given what runs."""
+        """Return what is left of all limits together, given the running jobs."""
         if not self._is_plain:
             return Room(self.lets_reserve, -1, ())
         if any(used.get(counter, NOTHING).jobs >= most for counter, most in self._jobs):

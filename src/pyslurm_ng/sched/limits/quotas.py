@@ -1,7 +1,7 @@
 """Limits of associations and QOS, with what runs under each of them counted.
 
 A limit of one job, user or account is the first one set on the way from the partition's QOS over
-the job's QOS to its association and the accounts above; `OverPartQOS` puts the job's QOS first.
+the job's QOS to its association and the accounts above. `OverPartQOS` puts the job's QOS first.
 Limits of groups all count. Order and counters: Slurm's manual, "Resource Limits".
 """
 
@@ -65,7 +65,7 @@ class Quotas:
         self._spent = spent
         self._is_safe = is_safe
         self._used: dict[Counter, Used] = {}
-        self._own: set[Counter] = set()  # those that nobody else has
+        self._own: set[Counter] = set()  # those that no other job has
         self._standings: dict[Key, Standing] = {}
         self._answers: dict[int, dict[int, Wait | None]] = {}  # by identity: standing, ask
         self._asked: dict[int, Ask] = {}  # so that an identity stays its own

@@ -30,7 +30,7 @@ class Spent:
             self.tres_s[name] = self.tres_s.get(name, 0.0) + count * run_s
 
     def faded(self, factor: float) -> Spent:
-        """Return what is left of it."""
+        """Return the rest of it."""
         return Spent(
             self.wall_s * factor, {key: used * factor for key, used in self.tres_s.items()}
         )

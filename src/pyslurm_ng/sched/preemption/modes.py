@@ -33,7 +33,7 @@ def mode_words(
 
 
 def mode_of(words: frozenset[str], policy: Policy) -> str:
-    """Return what is done to a victim, "" if it is left alone.
+    """Return the action on a victim, "" if it is left alone.
 
     A mode that only says WITHIN or GANG leaves the rest to the cluster's.
     """
@@ -66,7 +66,7 @@ def grace_s(qos: Mapping[str, Qos], partition: Partition | None, name: str) -> i
 
 
 def qos_ranks(qos: Mapping[str, Qos]) -> dict[str, int]:
-    """Return how many QOS can be preempted one by the other below each: who can comes first."""
+    """Return how many QOS below each it can preempt, directly or not: those that can come first."""
     ranks: dict[str, int] = {}
 
     def rank(name: str, above: tuple[str, ...]) -> int:

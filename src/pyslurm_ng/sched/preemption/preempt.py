@@ -2,8 +2,8 @@
 
 Victims are chosen with the real selector on nodes as they are at this moment, less those victims:
 none is taken in vain. The set is one that cannot do without any of its members; of several such
-sets the one whose most valuable victim is worth least, then the one of fewest jobs. What the job
-gets is a claim: nobody else may use it until the job has started.
+sets the one whose most valuable victim is worth least, then the one of fewest jobs. The job gets a
+claim: no other job may use that room until the job has started.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pyslurm_ng.sched.preemption.victims import Victims
 
 
 class Vacated(NamedTuple):
-    """Where and when a job may start once others are exempt no more and have left for it."""
+    """Where and when a job may start when others are no longer exempt and have left for it."""
 
     start_us: int
     nodes: tuple[NodeAlloc, ...]
@@ -68,7 +68,7 @@ class Preempting:
         Args:
             licenses_free: as they are after the starts of this pass.
             closed: nodes that others were promised for the time that the job would run.
-            accepts: whether the job may have what it would get; nobody leaves if not.
+            accepts: whether the job may have what it would get; if not, no job leaves.
         """
         search, key = self._search, (id(demand), job.qos, len(closed))
         if key in search.failed or not self.is_able(job, demand) or search.is_over:

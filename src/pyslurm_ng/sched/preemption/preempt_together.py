@@ -25,7 +25,7 @@ class VacatedTogether(NamedTuple):
 
 
 class _Together(NamedTuple):
-    """Who leaves for components, the numbers of what they hold, and what each found has then."""
+    """The jobs that leave for components, the numbers of their holdings, and what each finds."""
 
     units: list[Unit]
     claims: list[int]
@@ -120,7 +120,7 @@ class PreemptingTogether:
         licenses_free: Mapping[str, int],
         closed: Callable[[Demand, int], frozenset[int]],
     ) -> _Together:
-        """Return who would leave for components at a moment; for now all stay."""
+        """Return the jobs that would leave for components at a moment; for now all stay."""
 
         def units_then(job: Waiting, demand: Demand) -> list[Unit]:
             return self._search.victims.units_then(job, demand, at_us)

@@ -19,7 +19,7 @@ _MOST_STARTS = 1 << 40  # of one pass
 
 
 class VacatedNodes:
-    """The nodes of one pass with who holds what of them.
+    """The nodes of one pass with the holdings of each job.
 
     `modes` has how each victim of the present search is to leave; `work` counts the tests of nodes.
     """
@@ -57,7 +57,7 @@ class VacatedNodes:
         """Enter what has started in this pass meanwhile."""
         starts = self._plan.starts
         for start in starts[self._seen_starts :]:
-            # Negative: nobody's id, and several tasks of an array have the same.
+            # Negative: no job's id, and several tasks of an array have the same.
             self.hold(-1 - self._seen_starts, start.nodes, start.tenant)
             self._seen_starts += 1
 
@@ -68,7 +68,7 @@ class VacatedNodes:
         return -_MOST_STARTS - self._claims
 
     def give_back(self, claim: int) -> None:
-        """Hold no longer what was held under the number of a claim."""
+        """Give back what was held under the number of a claim."""
         self.release(claim, [held[claim] for held in self._holders.values() if claim in held])
 
     def release(self, holder: int, nodes: Iterable[NodeAlloc]) -> None:

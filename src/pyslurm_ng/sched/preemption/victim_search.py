@@ -19,7 +19,7 @@ from pyslurm_ng.sched.preemption.modes import grace_s
 from pyslurm_ng.sched.preemption.vacated_nodes import VacatedNodes
 from pyslurm_ng.sched.preemption.victims import Unit, Victims
 
-MOST_MOMENTS = 4  # at which others are exempt no more, tried for one job
+MOST_MOMENTS = 4  # at which others are no longer exempt, tried for one job
 _MOST_TRIES = 64  # demands without success in one pass; the others wait for the next
 _MOST_WORK = 1_000_000  # node tests of one pass
 
@@ -40,12 +40,12 @@ class VictimSearch:
 
     @property
     def is_over(self) -> bool:
-        """Whether this pass looks for no more victims; the next one goes on."""
+        """Whether this pass looks for no further victims; the next one goes on."""
         return self.tries >= _MOST_TRIES or self.nodes.work >= _MOST_WORK
 
     @property
     def is_over_for_later(self) -> bool:
-        """Whether it looks for none any more that are to leave later."""
+        """Whether it looks for no further victims that leave later."""
         return self.later_tries >= _MOST_TRIES or self.nodes.work >= _MOST_WORK
 
     def best(
@@ -91,7 +91,7 @@ class VictimSearch:
         if first is None:
             return None
         worst = max(unit.value[0] for unit in first)
-        # Larger jobs of no more value may do instead of several small ones.
+        # Larger jobs of no higher value may replace several small ones.
         cheap = [unit for unit in units if unit.value[0] <= worst or unit.is_gone]
         cheap.sort(key=lambda unit: (not unit.is_gone, -unit.cpus, unit.value, unit.job_ids))
         sets = [first]
@@ -118,7 +118,7 @@ class VictimSearch:
                     self.nodes.release(job_id, self.nodes.running[job_id].nodes)
 
     def stay(self, units: Iterable[Unit], claims: Iterable[int]) -> None:
-        """Take back that victims leave and what was held in their place."""
+        """Let the victims stay after all, and give back what was held instead of them."""
         for claim in claims:
             self.nodes.give_back(claim)
         for unit in units:

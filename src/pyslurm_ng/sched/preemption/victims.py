@@ -131,13 +131,13 @@ class Victims:
         return min((at_us for at_us, _ in self._later(job, demand)), default=0)
 
     def _later(self, job: Waiting, demand: Demand) -> list[tuple[int, Unit]]:
-        """Return who on the job's nodes will be exempt no more, and when."""
+        """Return the jobs on the job's nodes that will no longer be exempt, and when."""
         mask, known = demand.mask, self._known(job, demand)
         return [one for one in known.later if any(mask[node_id] for node_id in one[1].nodes)]
 
     def _known(self, job: Waiting, demand: Demand) -> _Known:
-        """Return whom jobs like this may preempt now, and when others will be exempt no more."""
-        # By priority each job has victims of its own; else jobs of a kind have the same.
+        """Return which jobs such jobs may preempt now, and when others will no longer be exempt."""
+        # By priority each job has its own victims; otherwise jobs of a kind have the same.
         own_id = job.job_id if self._goes_by_priority else 0
         key = (job.qos, demand.partition.name, job.uid, job.request.mcs_label, own_id)
         known = self._known_units.get(key)
@@ -160,7 +160,7 @@ class Victims:
         return sorted(self._left([*self._known(job, demand).now, *later], demand), key=order_of)
 
     def moments_us(self, job: Waiting, demand: Demand) -> set[int]:
-        """Return when others on the job's nodes will be exempt no more."""
+        """Return when others on the job's nodes will no longer be exempt."""
         return {at_us for at_us, _ in self._later(job, demand)}
 
     def _left(self, units: Iterable[Unit], demand: Demand) -> list[Unit]:

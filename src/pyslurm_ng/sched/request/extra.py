@@ -24,7 +24,7 @@ Tree = tuple[object, ...]
 
 
 class ExtraError(ValueError):
-    """An expression that cannot be read; the text names what is wrong."""
+    """An expression that cannot be read; the text names the error."""
 
 
 @lru_cache(maxsize=4096)

@@ -1,8 +1,8 @@
 """Node feature expressions: `a&b`, `a|b`, parentheses, `a*2`, `[a|b]`, `[rack1*2&rack2*4]`.
 
 A plain expression says which nodes suit, each by itself. Counts ask for so many nodes of a kind
-among those of the job. Alternatives in brackets hold for all nodes of the job alike: one of them
-is settled on, the first possible one.
+among those of the job. Alternatives in brackets hold for all nodes of the job: the first possible
+one is chosen.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Tree = tuple[object, ...]
 
 
 class FeatureError(ValueError):
-    """An expression that cannot be read; the text names what is wrong."""
+    """An expression that cannot be read; the text names the error."""
 
 
 class Way(NamedTuple):

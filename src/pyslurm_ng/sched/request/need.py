@@ -118,7 +118,7 @@ class Need:
     # Memory that a node has to have in all, where free memory is not counted.
     real_memory_min_mib: int = 0
     tasks_per_socket: int = 0
-    whole_sockets: bool = False  # CR_Socket: nobody else gets a core of them
+    whole_sockets: bool = False  # CR_Socket: no other job gets a core of them
     charges_threads: bool = False  # CR_CPU: not all threads of the cores that it takes
     # Set aside for the system in place of what the node's configuration says; 0: as that says.
     special_cores: int = 0
@@ -198,7 +198,8 @@ def need_of(
     have been removed since.
 
     Args:
-        extras: Extra of each node, by node id; empty: whatever it is now, it may be changed.
+        extras: Extra of each node, by node id; empty: its present value does not count, it may be
+            changed.
     """
     sizes = job_sizes(request, partition)
     flags = request.flags
@@ -369,7 +370,7 @@ def _range(request: JobRequest, sizes: JobSizes, least: int) -> tuple[int, int]:
 def _features(request: JobRequest) -> tuple[Way, ...]:
     """Return the ways to satisfy the features, those preferred first.
 
-    Empty when a look at each single node does: no counts, no alternatives for all nodes alike.
+    Empty if checks of single nodes are enough: no counts, no alternatives for all nodes.
     """
     if not request.prefer and ("[" not in request.constraint and "*" not in request.constraint):
         return ()

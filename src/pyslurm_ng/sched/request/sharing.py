@@ -1,9 +1,9 @@
 """Which jobs may be on a node together: --exclusive=user, =mcs and =topo, and what partitions say.
 
-On a timeline a job that shares with nobody but its owner's own jobs takes its nodes whole, and one
-of `topo` the whole leaf switch or block, so that all others are kept away without a look at who
-they are. Its owner's jobs may join it on what is free of those nodes, if nobody else has been
-promised them for as long: see `timeline.owner_room`.
+On a timeline a job that shares only with its owner's jobs takes its nodes whole, and one of `topo`
+the whole leaf switch or block. So all others are kept away without a check of their owners. Its
+owner's jobs may join it on the free parts of those nodes, if no other job has been promised them
+for as long: see `timeline.owner_room`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """First the jobs inside reservations, then all others on what is left.
 
-Each reservation is a small cluster of its own: its jobs are planned on its nodes and times by a
-planner of its own, as all others are around it afterwards.
+Each reservation is a small cluster: a separate planner plans its jobs on its nodes and times. All
+other jobs are planned around it afterwards.
 """
 
 from __future__ import annotations

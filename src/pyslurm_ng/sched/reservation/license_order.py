@@ -2,10 +2,10 @@
 
 Reservations are planned one after another, but licences that none of them keeps are everybody's.
 Where a job found none because a job behind it had them, each reservation is set aside what its jobs
-would have got in the order of the queue, and all are planned again. What was set aside for a job
-that does not start after all, for want of nodes, is not set aside any more. A job that names
-several reservations has it set aside in the first of them that has not turned out to lack nodes.
-Of alternatives (`--licenses=a|b`) the first is set aside that those before it in line have left.
+would have got in the order of the queue, and all are planned again. Licences set aside for a job
+are free again if the job does not start for want of nodes. A job that names several reservations
+has it set aside in the first of them that has not turned out to lack nodes. Of alternatives
+(`--licenses=a|b`) the first is set aside that those before it in line have left.
 """
 
 from __future__ import annotations

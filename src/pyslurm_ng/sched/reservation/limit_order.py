@@ -2,9 +2,9 @@
 line.
 
 Reservations are planned one after another, but a limit of an association or QOS counts across them.
-What jobs asked of the limits is noted. Where a job was refused only because of starts of jobs that
-stand behind it, it gets a claim and all reservations are planned again: a claim counts for whoever
-stands behind. One whose job does not start after all, for want of nodes, is dropped.
+What jobs asked of the limits is noted. If a job was refused only because of starts of jobs behind
+it, it gets a claim and all reservations are planned again. A claim counts for all jobs behind. One
+whose job does not start after all, for want of nodes, is dropped.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class LimitOrder:
                 claims[job_id] = _Claim(claim.rank, claim.job, claim.ask, count)
 
     def _find(self, claims: dict[int, _Claim]) -> None:
-        """Enter who would have got what if all had asked in the order of the queue."""
+        """Enter what each job would have got if all had asked in the order of the queue."""
         limits = self._before.fork()
         found: dict[int, _Claim] = {}
         is_any_new = False
@@ -137,7 +137,7 @@ class _Behind:
     def __init__(self, order: LimitOrder, claims: Sequence[_Claim]) -> None:
         self._order = order
         self._counted = order.limits.fork() if claims else order.limits
-        self._claims = deque(claims)  # that nobody has come behind yet
+        self._claims = deque(claims)  # that no job has come behind yet
 
     def _seen_by(self, job: Waiting) -> Limits:
         """Return the limits with the claims before a job; jobs ask one after another."""

@@ -1,10 +1,9 @@
 """Jobs on nodes of a reservation that is not theirs, which leave within its MaxStartDelay.
 
 Such a job says by `--signal=R:` how long it takes to leave; of a heterogeneous one each component
-does. It is looked at last, gets what of the reservation's nodes is free now and promised to nobody
-else, and ends by the reservation's end at the latest. Jobs in the reservation preempt it: see
-`preempt`.
-Source: Slurm's manuals of scontrol (MaxStartDelay) and sbatch (--signal).
+does. It is planned last, gets the nodes of the reservation that are free now and promised to no
+other job, and ends by the reservation's end at the latest. Jobs in the reservation preempt it: see
+`preempt`. Source: Slurm's manuals of scontrol (MaxStartDelay) and sbatch (--signal).
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def add_overlapping(
     Args:
         plan: of all jobs outside of reservations; gains starts.
         snapshot: what that plan was made of.
-        make: returns a planner that nobody else uses.
+        make: returns a planner that no other code uses.
     """
     if not policy.preempt_by:
         return  # nothing would make them leave

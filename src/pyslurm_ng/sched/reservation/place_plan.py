@@ -152,7 +152,7 @@ class PlacePlans:
         *,
         has_guests: bool,
     ) -> None:
-        """Say why jobs wait inside; who is drawn hears of it outside."""
+        """Say why jobs wait inside; jobs that are drawn get their reason outside."""
         for job in jobs:
             job_id = job.job_id
             if not job.request.reservation:

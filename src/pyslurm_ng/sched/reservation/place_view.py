@@ -154,7 +154,7 @@ def _closed_times(
 ) -> list[Reservation]:
     """Return what closes the nodes before, between and after the times of a reservation.
 
-    Of a term only what is before: the room of who is ended at its end is nobody's concern later.
+    Only the time before the end counts: the room of jobs that end then does not matter later.
     """
     if "FLEX" in place.flags:
         return []
@@ -239,7 +239,7 @@ def too_late(
 ) -> Wait | None:
     """Return why a job cannot begin in a term: it says how long it has to run, which is longer.
 
-    That is its --time-min; of who is drawn, without asking to be there, its time limit.
+    That is its --time-min; for a job that is drawn without asking, its time limit.
 
     Args:
         start_us: when it would begin; 0: as soon as the term lets it.

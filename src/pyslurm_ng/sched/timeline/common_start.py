@@ -1,8 +1,7 @@
 """One start for all components of a heterogeneous job, or none.
 
-It is looked for by placing one component after the other at the same moment, in a trial: who comes
-next sees what those before it take. If one finds no room there, all is given back and a later
-moment is tried.
+The search places one component after the other at the same moment, in a trial: each sees what those
+before it take. If one finds no room there, all is given back and a later moment is tried.
 """
 
 from __future__ import annotations
@@ -133,7 +132,7 @@ def _all_at(
 def _place(
     planner: RoomPlanner, order: Iterable[Part], at_us: int, now_us: int
 ) -> tuple[list[Placed], Part | None, int]:
-    """Place one after the other; return how far that went, and who found no room."""
+    """Place one after the other; return how many were placed, and which found no room."""
     placed: list[Placed] = []
     for part in order:
         found = _find(planner, part, at_us)

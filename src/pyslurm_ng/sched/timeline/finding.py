@@ -33,7 +33,7 @@ class Finding(NamedTuple):
         most_gpus: by position, of a job that asks for GPUs in all.
         dealt: what each node gives, if that was worked out by the search.
         allocs: the very cores and devices, where somebody minds which these are.
-        recalled: what the job was promised in the last pass, if that is what was found.
+        recalled: the job's promise of the last pass, if the search found just that.
         is_left: `allocs` are what other jobs are to leave: no search has found them free.
         lies_badly: there are enough nodes now, but not near one another.
     """

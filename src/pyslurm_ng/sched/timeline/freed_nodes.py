@@ -11,7 +11,7 @@ from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 
-_MOST_ONE_BY_ONE = 100  # changes; of more the whole list is made anew
+_MOST_ONE_BY_ONE = 100  # changes; for more the whole list is made again
 _Known = tuple[Running, Counter[int | None]]
 _node_id = attrgetter("node_id")
 # What is overdue, or cleaning up, is expected to be gone by then.

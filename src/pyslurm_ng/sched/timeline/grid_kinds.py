@@ -59,7 +59,7 @@ class GridKinds:
                 self._kinds.pop(id(demand), None)
 
     def open(self, demand: Demand, variant: Variant) -> int:
-        """Return a kind of which who asks chooses the nodes."""
+        """Return a kind of jobs for which the caller chooses the nodes."""
         key = id(demand), variant.resources, variant.amounts
         kind = self._open_kinds.get(key)
         if kind is None:

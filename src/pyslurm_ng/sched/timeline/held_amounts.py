@@ -11,8 +11,8 @@ from pyslurm_ng.sched.frame.job_records import Running
 class Holdings:
     """What jobs hold, one after the other: for each as many numbers as `_select.holding` made.
 
-    All of them lie in one array, of which each job has a stretch: a hundred thousand objects of
-    their own would take twice as much again.
+    All of them are in one array, in which each job has a stretch: a hundred thousand separate
+    objects would take three times the memory.
     """
 
     __slots__ = ("begins", "held")
@@ -43,9 +43,9 @@ class Holdings:
 class HeldAmounts:
     """The holdings of one pass after another, side by side with the records of running jobs.
 
-    Records keep their order from pass to pass and new ones come last, so two marks moving through
-    both lists find who was there before; an entry per job in a dict would be four times as large.
-    A record that has moved is worked out anew.
+    Records keep their order from pass to pass and new ones come last, so two positions that move
+    through both lists find the known jobs. A dict entry for each job would be four times as large.
+    A record that has moved is computed again.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Where jobs were promised room, kept from one pass to the next.
 
-Every pass plans anew. Where several choices are as good, the one of the last pass stays: the jobs
-that were given the rest of these nodes still get it. A job that can start sooner than it was
-promised does.
+Every pass plans from the beginning. Where several choices are as good, the one of the last pass
+stays: the jobs that were given the rest of these nodes still get it. A job that can start sooner
+than it was promised does.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.plan import Places
 from pyslurm_ng.sched.timeline.shapes import Amounts, Shares, Variant
 
-# Promises of one pass that are kept; what is promised behind these is found anew. Each costs its
-# pass some microseconds of Python, for which a freed core waits twice.
+# Promises of one pass that are kept; later promises are searched again. Each costs its pass some
+# microseconds of Python, for which a freed core waits twice.
 MOST_KEPT = 100
-_MOST_NODES = 20_000  # of all of them together; who would have more is found anew as well
+_MOST_NODES = 20_000  # of all of them together; jobs with more are searched again, too
 
 
 class KeptPlace(NamedTuple):
@@ -57,7 +57,7 @@ class KeptPlaces:
         self._count = self._nodes = 0
 
     def begin(self) -> None:
-        """Begin a pass: what was promised in the present one is that of the last one."""
+        """Begin a pass: the promises of the present one become those of the last one."""
         self._last, self._present = self._present, {}
         self._count = self._nodes = 0
 

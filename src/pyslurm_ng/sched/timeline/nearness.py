@@ -1,6 +1,6 @@
 """Which of the nodes that fit a demand's jobs get, judged by where they lie and by what was asked.
 
-The kernel knows one tree of nodes that weigh alike; whatever else decides is decided here.
+The kernel knows one tree of nodes of equal weight; all other criteria are handled here.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Nearness:
         self._busy = 0
         self._packs_serial = False
         self._choosers: dict[int, Chooser] = {}
-        self.looks_inside = True  # for all who mind, not for parts of GPUs only
+        self.looks_inside = True  # for all jobs that care, not only for parts of GPUs
 
     def begin(self, snapshot: Snapshot, policy: Policy) -> None:
         """Forget the last pass."""

@@ -161,7 +161,7 @@ class NeighbourJobs:
         return True
 
     def in_free_units(self, fits: int, demand: Demand, start_us: int) -> int:
-        """Return those of some nodes in whose units nobody is for as long as the job lasts."""
+        """Return those of some nodes with units that no other job uses while the job lasts."""
         order, position = self._hardware.order, self._hardware.position
         end_us = demand.end_us(start_us)
         judged: dict[int, bool] = {}

@@ -45,7 +45,7 @@ class _Trying(Protocol):
 
 
 class NodePlan:
-    """The planner of single nodes; planning anew with each `begin`."""
+    """The planner of single nodes; each `begin` starts a new plan."""
 
     learns = True
 
@@ -88,7 +88,7 @@ class NodePlan:
             self._uneven, self._owner_room, self._inside, amounts, self._licenses, self._kept
         )
         self._search = NodeSearch(tables, searched, snapshot.until_us)
-        self._timeline.begin(snapshot, wanted, policy.window_s)  # once nobody holds the last grid
+        self._timeline.begin(snapshot, wanted, policy.window_s)  # when no code holds the last grid
 
     @property
     def slots(self) -> int:
@@ -139,7 +139,7 @@ class NodePlan:
         """Keep room for a job that starts later.
 
         Args:
-            job_id: who is to be found there in the next pass again; 0: nobody.
+            job_id: the job that shall be found there again in the next pass; 0: none.
         """
         if found.is_left:
             self._promise(found)
@@ -249,7 +249,8 @@ class NodePlan:
 
         Args:
             settled: is not asked: jobs of demands that were learned have others before them.
-            keeps: a byte for each job of the queue, 0 for who is not kept room; None: all are.
+            keeps: a byte for each job of the queue, 0 for jobs without kept room; None: room for
+                all.
         """
         grid = self._timeline.grid
         if self.keeps_places and (keeps is None or self._timeline.bookings.is_kept):

@@ -64,7 +64,7 @@ class NodeSearch:
         return self._in_time(self._usable(self._find_counted_from(demand, at_us)))
 
     def _in_time(self, found: Finding) -> Finding:
-        """Return what was found, or nothing where no start is allowed any more by then."""
+        """Return the finding, or None if no start is allowed by then."""
         return found if found.start_us < self._until_us else found._replace(start_us=NEVER)
 
     def _usable(self, found: Finding) -> Finding:

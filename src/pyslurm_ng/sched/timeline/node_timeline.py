@@ -1,7 +1,7 @@
 """Free resources of every node over time: the kernel's grid, and what is entered into it.
 
-The grid (`_select.Grid`) finds the first slot at which enough nodes have enough; this file tells
-it what nodes have, who holds it until when, and what enough is.
+The grid (`_select.Grid`) finds the first slot at which enough nodes have enough. This file tells it
+what nodes have, which jobs hold it until when, and what is enough.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MOST_CELLS = 40_000_000  # nodes x resources x slots; what planes take is in pr
 class Timeline:
     """The grid of one pass after another.
 
-    It has a single slot, now, until a job has to wait; then it is made anew for the window.
+    It has a single slot, now, until a job must wait; then it is made again for the window.
     """
 
     grid: Grid
@@ -120,7 +120,7 @@ class Timeline:
         for resource in range(hardware.resources):
             of_kind = [totals[resource] for totals in hardware.totals]
             grid.set_amounts(resource, [of_kind[kind] for kind in hardware.kind_of])
-        self.shared_gpus.enter(grid, times)  # from here on nobody holds the last grid
+        self.shared_gpus.enter(grid, times)  # from here on no code holds the last grid
         self._hold_running()
         grid.hold(self._started.held, self._started.begins, self._started_ends_us)
         self.kinds.enter(grid)

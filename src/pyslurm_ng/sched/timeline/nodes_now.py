@@ -71,7 +71,7 @@ class NodesNow:
             self._taken.append(allocs)
 
     def has(self, allocs: tuple[NodeAlloc, ...]) -> bool:
-        """Return whether these very cores and devices are free, and nobody keeps parts of nodes."""
+        """Return whether exactly these cores and devices are free, and no job keeps parts."""
         return (
             bool(allocs)
             and not self._keeps_parts

@@ -85,7 +85,7 @@ class OwnerRoom:
     ) -> Sequence[int]:
         """Return the starts to look at: when somebody comes or goes; any, if that may be elsewhere.
 
-        Who needs several nodes may have to wait for one that is free.
+        A job that needs several nodes may have to wait for one that is free.
         """
         times_us = self._timeline.times_us
         last = len(times_us) if before_us == NEVER else bisect_left(times_us, before_us)

@@ -1,8 +1,8 @@
-"""Planning by counts, where nodes are alike and every job takes whole ones.
+"""Planning by counts, if nodes are alike and every job takes whole ones.
 
-When the nodes a job may use are interchangeable and given whole, a plan needs no node before the
-job starts: a count per moment is exact, and nothing is lost to the wrong choice of nodes. Nodes
-fall into pools; jobs of one pool may use all of it and nothing else. Licences are pools, too.
+If the nodes for a job are interchangeable and given whole, a plan needs no node before the job
+starts. A count for each moment is exact, and no choice of nodes can be wrong. Nodes fall into
+pools; jobs of one pool may use all of it and nothing else. Licences are pools, too.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class Pool:
 
 
 class Pools:
-    """The pools of one state of nodes and partitions; planning anew with each `begin`."""
+    """The pools of one state of nodes and partitions; each `begin` starts a new plan."""
 
     learns = False
     places: Places | None = None  # no node is promised: here none is better than another
@@ -240,7 +240,7 @@ class Pools:
         return found.start_us
 
     def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
-        """Return what was found: nobody has to be in the same place again."""
+        """Return the finding: no job must be in the same place again."""
         return found
 
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
@@ -260,7 +260,8 @@ class Pools:
 
         Args:
             settled: returns the partitions in which somebody waits.
-            keeps: a byte for each job of the queue, 0 for who is not kept room; None: all are.
+            keeps: a byte for each job of the queue, 0 for jobs without kept room; None: room for
+                all.
         """
         return self._profile.place_next(queue, first, settled(), self._end_us, keeps)
 

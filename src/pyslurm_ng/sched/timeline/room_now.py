@@ -199,7 +199,7 @@ class RoomNow:
         self._licenses.begin_trial()
 
     def keep(self) -> None:
-        """End the trial; what was started stays started."""
+        """End the trial; its starts stay."""
         self._free.keep()
         self._licenses.keep()
 

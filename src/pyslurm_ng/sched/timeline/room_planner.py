@@ -50,7 +50,7 @@ class RoomPlanner(Protocol):
         """Keep room for a job that starts later.
 
         Args:
-            job_id: who is to be found there in the next pass again; 0: nobody.
+            job_id: the job that shall be found there again in the next pass; 0: none.
         """
 
     def start(self, found: Finding) -> tuple[NodeAlloc, ...] | None:
@@ -72,7 +72,8 @@ class RoomPlanner(Protocol):
 
         Args:
             settled: returns the partitions in which somebody waits.
-            keeps: a byte for each job of the queue, 0 for who is not kept room; None: all are.
+            keeps: a byte for each job of the queue, 0 for jobs without kept room; None: room for
+                all.
         """
 
     def learn(self, demand: Demand) -> None:

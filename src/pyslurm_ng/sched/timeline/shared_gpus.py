@@ -82,7 +82,7 @@ class SharedGpus:
     def _unshared(
         self, node_id: int, number: int, start_us: int, end_us: int
     ) -> Iterator[tuple[int, int]]:
-        """Yield from when to when nobody has or was promised parts of a GPU, in slots of a time."""
+        """Yield the times when no job has or was promised parts of a GPU, in slots of a time."""
         at_us = max(start_us, self._slot_us(self._until_us.get((node_id, number), 0)))
         spans = sorted(
             (booking.start_us, self._slot_us(booking.end_us))

@@ -1,7 +1,7 @@
 """The boundaries of a timeline's slots: minutes soon, hours far away, some moments exactly.
 
-They lie at whole minutes of the clock, those of wide slots among those of narrower ones: what was a
-boundary for one pass is one for all later passes, so a start that was promised then still exists.
+They are at whole minutes of the clock, and those of wide slots are among those of narrow ones. A
+boundary of one pass is one for all later passes, so a promised start still exists.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def _widest_s(window_s: int, growth: float) -> int:
 
 
 def _slots_at_most(window_s: int, growth: float) -> int:
-    """Return how many slots there may be, wherever the clock stands."""
+    """Return how many slots there may be, at any time of the clock."""
     widest_s = _widest_s(window_s, growth)
     count, width_s, begin_s = 1.0, _FIRST_SLOT_S, 0.0
     while begin_s < window_s:
@@ -69,9 +69,9 @@ def boundaries(
     Args:
         moments: what must be a boundary however late it is. Known long before, each takes the place
             of the next boundary: more slots would cost time and memory.
-        ends: of jobs. The next of them become boundaries: what waits for one of them is promised
-            that very moment, and nobody slips in whom rounding would let overstay. They take the
-            place of none, for something may be promised there.
+        ends: of jobs. The next of them become boundaries: a job that waits for one is promised
+            exactly that moment, and rounding lets no other job stay too long. They take the place
+            of none, for something may be promised there.
     """
     times = slot_times(now_us, window_s, most)
     coming = {end_us for end_us in ends if now_us < end_us < times[-1]}

@@ -21,7 +21,7 @@ Single = tuple[int, list[list[tuple[int, int]]], list[int]]
 
 
 class TaskKinds:
-    """Kinds of single tasks on the grid of a timeline; made anew with each grid."""
+    """Kinds of single tasks on the grid of a timeline; they are made again with each grid."""
 
     def __init__(self, tables: PassTables) -> None:
         self._hardware = tables.hardware

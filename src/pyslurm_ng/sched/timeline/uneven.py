@@ -116,7 +116,7 @@ class Uneven:
     def find_later(self, demand: Demand, first_us: int, before_us: int) -> tuple[int, Spread]:
         """Return the first start in a time with an uneven spread, or NEVER.
 
-        Now is not looked at, nor any more than what is left of the pass's budget.
+        It does not search now, and no more than the rest of the pass's budget allows.
         """
         single, times_us = self._single(demand), self._timeline.times_us
         last = len(times_us) if before_us == NEVER else bisect_left(times_us, before_us)
