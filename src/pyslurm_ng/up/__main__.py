@@ -163,7 +163,7 @@ def up(
     namespaces: bool,
     directory: Path,
 ) -> None:
-    """Start a cluster and return when all its nodes are idle."""
+    """Start a cluster and return when its nodes take jobs."""
     layout = layout_of(directory)
     slurm_user, remark = choose_user(slurm_user, layout)
     if remark:

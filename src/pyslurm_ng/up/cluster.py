@@ -64,7 +64,7 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
         if request.host_names:
             entries = {f"slurmd-{name}": host_names.entry(name, layout.hosts) for name in names}
         _start(commands, layout, env, say, entries)
-        _wait_for_idle(sinfo, len(names), layout, env, say)
+        _wait_until_settled(sinfo, len(names), layout, env, say)
     except BaseException:
         down(layout, say=lambda line: None)
         raise
@@ -108,25 +108,53 @@ def node_states(sinfo: Path, env: dict[str, str]) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
-def _wait_for_idle(sinfo: Path, count: int, layout: Layout, env: dict[str, str], say: Say) -> None:
+_KEPT_OUT = ("down", "drain", "drng", "fail", "failg", "maint", "resv", "futr")
+"""Compact states in which an administrator keeps a node from jobs; without `*` it answers."""
+_AT_WORK = ("idle", "mix", "alloc", "comp", "plnd")
+
+
+def are_settled(states: Mapping[str, str], count: int) -> bool:
+    """Return whether `count` nodes are ready for jobs, or are kept from them on purpose.
+
+    Args:
+        states: the compact state of each node, as sinfo prints it.
+    """
+    return len(states) >= count and set(states.values()) <= {*_AT_WORK, *_KEPT_OUT}
+
+
+def summary(states: Mapping[str, str]) -> str:
+    """Return how many nodes take jobs, and by name those that do not."""
+    ready = sum(state in _AT_WORK for state in states.values())
+    if all(state == "idle" for state in states.values()):
+        text = f"{ready} node{'s are' if ready != 1 else ' is'} idle"
+    else:
+        text = f"{ready} node{'s take' if ready != 1 else ' takes'} jobs"
+    out = [f"{name}={state}" for name, state in states.items() if state in _KEPT_OUT]
+    return ", ".join([text, *out])
+
+
+def _wait_until_settled(
+    sinfo: Path, count: int, layout: Layout, env: dict[str, str], say: Say
+) -> None:
+    """Wait until nodes are idle; those of a cluster that ran before may be DOWN or have jobs."""
     states: dict[str, str] = {}
 
-    def all_idle() -> bool:
+    def settled() -> bool:
         states.clear()
         states.update(node_states(sinfo, env))
-        return len(states) >= count and set(states.values()) == {"idle"}
+        return are_settled(states, count)
 
-    if programs.wait_until(all_idle, IDLE_LIMIT_S):
-        say(f"{count} node{'s are' if count > 1 else ' is'} idle")
+    if programs.wait_until(settled, IDLE_LIMIT_S):
+        say(summary(states))
         return
-    late = {name: state for name, state in states.items() if state != "idle"}
+    late = {name: state for name, state in states.items() if not are_settled({name: state}, 1)}
     shown = " ".join(f"{name}={state}" for name, state in late.items())
     if states and not late:
         shown = f"only {' '.join(states)} are in a partition"
     shown = shown or "slurmctld is silent"
     names = ["slurmctld", *(f"slurmd-{name}" for name in list(late)[:2])]
     raise programs.StartFailed(
-        f"not all nodes are idle after {IDLE_LIMIT_S:.0f} s: {shown}\n"
+        f"not all nodes are ready after {IDLE_LIMIT_S:.0f} s: {shown}\n"
         + "\n".join(programs.evidence(layout, name) for name in names)
     )
 
