@@ -14,8 +14,10 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.model.bounds import Number64
 from pyslurm_ng.wire import frame, link_watch, table
 from pyslurm_ng.wire.auth import Peer, body_digest
-from pyslurm_ng.wire.endpoint import MAX_REPORT_BYTES, Endpoint, PeerGone, RequestFailed, zmq_port
+from pyslurm_ng.wire.endpoint import Endpoint, zmq_port
 from pyslurm_ng.wire.messages import ErrorReply, Ping, Pong, message, reply
+from pyslurm_ng.wire.open_requests import PeerGone, RequestFailed
+from pyslurm_ng.wire.zmq_sockets import MAX_REPORT_BYTES
 from tests.wire.wire_room import authenticator, identity, now_us
 
 
@@ -158,7 +160,7 @@ def test_a_silent_peer_is_a_time_out() -> None:
         with pytest.raises(RequestFailed) as caught:
             await node.ask("slurmctld", Ping(), 0.3)
         assert caught.value.code == 5004
-        assert not node._pending
+        assert not node._requests
 
     in_cluster(test)
 
@@ -277,7 +279,7 @@ def test_an_unasked_reply_settles_nothing() -> None:
         node._on_message = lambda what, peer, answer: held.append(answer)
         asking = asyncio.create_task(cluster.ctld.ask("n1", Order(8), 10))
         await asyncio.sleep(0)
-        (sequence,) = cluster.ctld._pending
+        (sequence,) = cluster.ctld._requests._requests
         other._post("slurmctld", Obeyed(666), sequence, frame.FLAG_REPLY)
         await other.ask("slurmctld", Ping(), 10)
         assert not asking.done()
@@ -363,7 +365,7 @@ def test_a_stranger_without_the_key_never_gets_as_far_as_a_message() -> None:
     async def test(cluster: Cluster) -> None:
         node = cluster.node("n1")
         assert await node.ask("slurmctld", Ping(), 10)
-        assert cluster.ctld._watch_links is not None
+        assert cluster.ctld._links is not None
         with zmq.Context() as context, context.socket(zmq.DEALER) as raw:
             raw.set(zmq.LINGER, 0)
             raw.set(zmq.SNDHWM, 0)

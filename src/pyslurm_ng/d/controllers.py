@@ -13,9 +13,10 @@ from pyslurm_ng.d.lease import Lease
 from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.auth import CLOCK_CAUSES, Peer
-from pyslurm_ng.wire.endpoint import Answer, Endpoint, PeerBusy, PeerGone, RequestFailed, zmq_port
+from pyslurm_ng.wire.endpoint import Answer, Endpoint, zmq_port
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.node_loss_messages import RelayWord, WordRelayed
+from pyslurm_ng.wire.open_requests import PeerBusy, PeerGone, RequestFailed
 
 _REGISTER_LIMIT_S = 10.0
 _AGAIN_S = 1.0

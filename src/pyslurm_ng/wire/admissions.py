@@ -1,10 +1,12 @@
-"""Which frames of a connection are admitted, and whose they are."""
+"""Which frames are admitted, whose they are, and the number of a refusal."""
 
 from __future__ import annotations
 
+from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
 from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.table import MessageError
 
 
 class Admissions:
@@ -62,3 +64,12 @@ class Admissions:
             return self._authenticator.admit(credential, kind, self._audience)
         except AuthError as error:
             raise BadFrame(error.cause, error.text, sequence) from error
+
+
+def refusal_code(error: Exception) -> int:
+    """Return Slurm's number for a message that is refused: credential, role or form is wrong."""
+    if isinstance(error, AuthError):
+        return Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
+    if isinstance(error, MessageError) and error.cause == "role":
+        return Errno.ESLURM_ACCESS_DENIED
+    return Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.wire import auth, frame, table
+from pyslurm_ng.wire.admissions import refusal_code
 from pyslurm_ng.wire.auth import Admission, AuthError
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.shares import Holder
@@ -107,12 +107,7 @@ class Call:
 
     def refuse(self, error: AuthError | MessageError) -> None:
         """Answer that the request itself is wrong."""
-        code = Errno.SLURM_PROTOCOL_INSANE_MSG_LENGTH
-        if isinstance(error, AuthError):
-            code = Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
-        elif error.cause == "role":
-            code = Errno.ESLURM_ACCESS_DENIED
-        self.error(code, error.text)
+        self.error(refusal_code(error), error.text)
 
     def on_gone(self, callback: Callable[[], None]) -> None:
         """Call back once if the connection ends before the final answer."""

@@ -20,9 +20,9 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import JobState, NodeFlag
 from pyslurm_ng.wire import node_messages as nm, table
 from pyslurm_ng.wire.auth import Peer, body_digest
-from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.messages import Done, ErrorReply
 from pyslurm_ng.wire.node_loss_messages import NodeWord, NodeWordHeard, RelayWord, WordRelayed
+from pyslurm_ng.wire.open_requests import PeerBusy, PeerGone
 from tests.ctld.nodes.sender_room import SCRIPT, SIGNER, SenderRoom
 from tests.model.clusters import START_US, conf_of, submit
 from tests.wire.wire_room import identity

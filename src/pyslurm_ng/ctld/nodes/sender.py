@@ -23,7 +23,6 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import Duty, DutyKind
-from pyslurm_ng.wire.endpoint import PeerBusy, PeerGone
 from pyslurm_ng.wire.node_messages import (
     ORDER_BYTES,
     ORDERS_AT_ONCE,
@@ -32,6 +31,7 @@ from pyslurm_ng.wire.node_messages import (
     Order,
     TerminateJob,
 )
+from pyslurm_ng.wire.open_requests import PeerBusy, PeerGone
 
 RETRY_US = 15_000_000
 _RETRIES_PER_TICK = 1_000
