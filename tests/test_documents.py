@@ -118,12 +118,12 @@ PLAIN = frozenset(
     accepted account accounting accounts actions admin administration admissions adoption allocation
     allocations appliers apply array assoc associations auth backfill background base batches bind
     binding bodies broadcast broken by calendar calls cancel cgroup change changes channel chaos
-    check checkpointer checks choosing clear cli client clients clock clocks cluster clusters
-    columns command common comparison complete completion conf configuration configure connection
-    context contract control controller controllers core cores count counts creation credentials
-    ctld daemon daemons database dates dbd dependency depth device devices diag diagnostics
-    differences directives disk dump duties early easy edges elastic end ending endpoint ends
-    environment error errors estimates events exact explain explained explainer extra failed
+    charges check checkpointer checks choosing clear cli client clients clock clocks cluster
+    clusters columns command common comparison complete completion conf configuration configure
+    connection context contract control controller controllers core cores count counts creation
+    credentials ctld daemon daemons database dates dbd dependency depth device devices diag
+    diagnostics differences directives disk dump duties early easy edges elastic end ending endpoint
+    ends environment error errors estimates events exact explain explained explainer extra failed
     failures faulty features field fields file files filter first follow free freed gpu gpus gres
     groups health held help history holders holding host hostlist identities identity ids index
     ingest init initial input inside io job jobs json kept kernel key keys kinds launch launcher

@@ -31,7 +31,6 @@ LONG_FUNCTIONS = {
     "sched.request.need.need_of": 85,
 }
 LARGE_CLASSES = {
-    "ctld.followers.usage_index.UsageIndex": (300, 26),
     "ctld.controller_parts.ControllerParts": (360, 25),
     "ctld.scheduling.scheduler.Scheduler": (445, 30),
     "sim.chaos.Chaos": (480, 37),

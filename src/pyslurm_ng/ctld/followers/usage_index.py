@@ -8,18 +8,17 @@ job is purged before its usage is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.followers.usage_charges import Charge, Charging, charged_s, time_run_s
 from pyslurm_ng.ctld.rules.calendar import Calendar, next_reset_us
 from pyslurm_ng.model import events as ev
-from pyslurm_ng.model.assoc import OwnerUsage, Qos
+from pyslurm_ng.model.assoc import OwnerUsage
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.model.touched import touched_jobs
-from pyslurm_ng.sched.frame.measures import Amounts, Ask, given, held
 from pyslurm_ng.sched.limits import quotas
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.relative import absolute_qos
@@ -31,28 +30,19 @@ _STEP_S = 300  # how often sums are written down where nothing else is said
 _MOST = (1 << 63) - 1  # what a journal can hold
 
 
-class _Held(NamedTuple):
-    """What a running job is charged for, and whom."""
-
-    start_us: int
-    suspended_us: int  # before that
-    qos: str
-    owners: tuple[OwnerKey, ...]
-    amounts: Amounts
-
-
 class UsageIndex:
     """Usage kept by the events it is shown; sums are made when asked for."""
 
     def __init__(self, cluster: Cluster, conf: SlurmConf | None = None) -> None:
         """Count what the Cluster remembers."""
         self._cluster = cluster
+        self._charging = charging = Charging(cluster)
         self._ledger = Ledger(conf.priority_decay_half_life if conf is not None else 0)
-        self._holds: dict[int, _Held] = {}  # by job id
+        self._holds: dict[int, Charge] = {}  # by job id
         self._changed: dict[OwnerKey, None] = {}  # since the sums were written down
         self._begun_us = self._kept_us = cluster.time_us
         self._must_keep = False
-        self._running = RunningCount(cluster, lambda job: self._ask(job, 0))
+        self._running = RunningCount(cluster, lambda job: charging.ask(job, 0))
         self._checked_us = 0
         self._charged_until_us = cluster.usage_until_us
         self._keep_us = _STEP_S * SECOND_US
@@ -72,7 +62,7 @@ class UsageIndex:
         for job_id in cluster.job_index.ended:
             job = cluster.jobs[job_id]
             if job.start_us and job.nodes and job.end_us > cluster.usage_until_us:
-                self._charge(job, self._held(job), job.end_us)
+                self._charge(job, self._charge_of(job), job.end_us)
 
     def adopt(self, conf: SlurmConf) -> None:
         """Go by the half-life, step and reset period of a configuration from now on."""
@@ -80,7 +70,7 @@ class UsageIndex:
             # What has faded so far did so with the half-life of before.
             now_us = self._cluster.time_us
             for owner in self._ledger.owners():
-                spent = self._ledger.of(owner, now_us, fades=self._fades(owner))
+                spent = self._ledger.of(owner, now_us, fades=self._charging.fades(owner))
                 self._ledger.put(owner, now_us, spent)
                 self._changed[owner] = None
             self._ledger.half_life_s = conf.priority_decay_half_life
@@ -123,21 +113,17 @@ class UsageIndex:
         # More may end in this very microsecond.
         until_us = max(now_us - 1, self._cluster.usage_until_us)
         kept = tuple(
-            self._kept(owner, until_us) for owner in self._changed if self._is_known(owner)
+            self._kept(owner, until_us) for owner in self._changed if self._charging.is_known(owner)
         )
         self._changed.clear()
         return [ev.UsageKept(now_us, until_us, kept)]
 
     def _kept(self, owner: OwnerKey, at_us: int) -> OwnerUsage:
-        spent = self._ledger.of(owner, at_us, fades=self._fades(owner))
+        spent = self._ledger.of(owner, at_us, fades=self._charging.fades(owner))
         tres_s = {name: min(_MOST, round(used)) for name, used in spent.tres_s.items()}
         return OwnerUsage(
-            owner[0], owner[1], at_us, round(spent.wall_s), tres_s, self._since_us(owner)
+            owner[0], owner[1], at_us, round(spent.wall_s), tres_s, self._charging.since_us(owner)
         )
-
-    def _is_known(self, owner: OwnerKey) -> bool:
-        kind, name = owner
-        return name in (self._cluster.assocs if kind == "assoc" else self._cluster.qos)
 
     def quotas(self, now_us: int, *, is_safe: bool = False) -> quotas.Quotas | None:
         """Return the present limits with all running jobs counted; None if there are no limits."""
@@ -150,7 +136,7 @@ class UsageIndex:
         if not quotas.counts_minutes(cluster.assocs, qos, is_safe=is_safe):
             return self._running.quotas(spent, is_safe=is_safe)
         running = (
-            (job, self._ask(job, now_us))
+            (job, self._charging.ask(job, now_us))
             for job in map(cluster.jobs.__getitem__, cluster.job_index.active)
         )
         return quotas.quotas(cluster.assocs, qos, running, spent, is_safe=is_safe)
@@ -162,7 +148,7 @@ class UsageIndex:
         cluster = self._cluster
         found = quotas.Quotas(cluster.assocs, cluster.qos, counts_nodes=True)
         for job in map(cluster.jobs.__getitem__, cluster.job_index.active):
-            found.took(job, self._ask(job, now_us))
+            found.took(job, self._charging.ask(job, now_us))
         return found.used(), self._spending(now_us)
 
     def run_out(self, now_us: int) -> tuple[int, ...]:
@@ -179,23 +165,26 @@ class UsageIndex:
             job = cluster.jobs[job_id]
             if job.state != JobState.RUNNING or job.flags & JobFlag.COMPLETING:
                 continue
-            if limits.run_out(job, self._ask(job, now_us), _run_s(job, now_us) / 60) is not None:
+            ask, run_min = self._charging.ask(job, now_us), time_run_s(job, now_us) / 60
+            if limits.run_out(job, ask, run_min) is not None:
                 found.append(job_id)
         return tuple(found)
 
     def _spending(self, now_us: int) -> Callable[[OwnerKey], Spent]:
         """Return a function that says what an owner has used, running jobs included."""
         running: dict[OwnerKey, Spent] = {}
-        for job_id, one in self._holds.items():
+        for job_id, charge in self._holds.items():
             job = self._cluster.jobs[job_id]
-            factor, run_s = self._factor(one.qos), _held_s(job, one, now_us)
-            for owner in one.owners:
-                counted_s = self._counted_s(owner, one.start_us, run_s, now_us)
-                counted_s = factor * self._ledger.lasting_s(counted_s, fades=self._fades(owner))
-                running.setdefault(owner, Spent()).add(counted_s, one.amounts, counted_s)
+            factor, run_s = self._charging.factor(charge.qos), charged_s(job, charge, now_us)
+            for owner in charge.owners:
+                counted_s = self._charging.counted_s(owner, charge.start_us, run_s, now_us)
+                counted_s = factor * self._ledger.lasting_s(
+                    counted_s, fades=self._charging.fades(owner)
+                )
+                running.setdefault(owner, Spent()).add(counted_s, charge.amounts, counted_s)
 
         def spent(owner: OwnerKey) -> Spent:
-            total = self._ledger.of(owner, now_us, fades=self._fades(owner))
+            total = self._ledger.of(owner, now_us, fades=self._charging.fades(owner))
             more = running.get(owner)
             if more is not None:
                 total.add(more.wall_s, more.tres_s, 1.0)
@@ -206,59 +195,48 @@ class UsageIndex:
     def _begin(self, job: Job) -> None:
         if not job.nodes or job.flags & JobFlag.COMPLETING:
             return
-        one = self._held(job)
-        if one.owners:
-            self._holds[job.job_id] = one
+        charge = self._charge_of(job)
+        if charge.owners:
+            self._holds[job.job_id] = charge
 
-    def _held(self, job: Job) -> _Held:
+    def _charge_of(self, job: Job) -> Charge:
         """Return what a job is charged for from its start, or from when that last changed."""
-        owners, amounts = self._owners(job), self._amounts(job)
+        owners, amounts = self._charging.owners(job), self._charging.amounts(job)
         if 0 < job.charged_us <= self._charged_until_us:
-            return _Held(job.charged_us, job.charged_suspended_us, job.qos, owners, amounts)
+            return Charge(job.charged_us, job.charged_suspended_us, job.qos, owners, amounts)
         # The sums do not have what it was before, and that is no longer known.
-        return _Held(job.start_us, 0, job.qos, owners, amounts)
+        return Charge(job.start_us, 0, job.qos, owners, amounts)
 
     def _change(self, job: Job, at_us: int) -> None:
         """Charge a run so far as it was, if it has changed."""
-        one = self._holds.get(job.job_id)
-        if one is None or job.charged_us != at_us:
+        charge = self._holds.get(job.job_id)
+        if charge is None or job.charged_us != at_us:
             return
-        self._charge(job, one, at_us)
+        self._charge(job, charge, at_us)
         del self._holds[job.job_id]
         self._charged_until_us = at_us
         self._must_keep = True
         self._begin(job)
 
     def _end(self, job_id: int, at_us: int) -> None:
-        one = self._holds.pop(job_id, None)
+        charge = self._holds.pop(job_id, None)
         job = self._cluster.jobs.get(job_id)
-        if one is None or job is None:
+        if charge is None or job is None:
             return
         end_us = min(at_us, job.end_us or at_us)
         if end_us <= self._cluster.usage_until_us:
             self._must_keep = True  # it was over before the sums were made, but this was not known
-        self._charge(job, one, end_us)
+        self._charge(job, charge, end_us)
 
-    def _charge(self, job: Job, one: _Held, end_us: int) -> None:
+    def _charge(self, job: Job, charge: Charge, end_us: int) -> None:
         """Count a run that is over."""
-        run_s = _held_s(job, one, end_us)
-        factor = self._factor(one.qos)
-        for owner in one.owners:
-            counted_s = self._counted_s(owner, one.start_us, run_s, end_us)
-            self._ledger.add(
-                owner, end_us, counted_s, one.amounts, fades=self._fades(owner), factor=factor
-            )
+        run_s = charged_s(job, charge, end_us)
+        factor = self._charging.factor(charge.qos)
+        for owner in charge.owners:
+            counted_s = self._charging.counted_s(owner, charge.start_us, run_s, end_us)
+            fades = self._charging.fades(owner)
+            self._ledger.add(owner, end_us, counted_s, charge.amounts, fades=fades, factor=factor)
             self._changed[owner] = None
-
-    def _counted_s(self, owner: OwnerKey, start_us: int, run_s: float, end_us: int) -> float:
-        """Return how much of a run an owner's usage counts: nothing of before it was reset."""
-        since_us = self._since_us(owner)
-        return run_s if since_us <= start_us else min(run_s, max(0, end_us - since_us) / SECOND_US)
-
-    def _since_us(self, owner: OwnerKey) -> int:
-        known = self._cluster.usage.get(owner)
-        since_us = self._cluster.usage_since_us
-        return max(since_us, known.since_us) if known is not None else since_us
 
     def _forget(self, event: ev.UsageReset) -> None:
         """Begin the counts again for associations and QOS with usage that was reset."""
@@ -275,66 +253,12 @@ class UsageIndex:
         """Have what was counted be as old as before, by a clock that has been moved."""
         shift_us = event.shift_us
         for job_id in event.job_ids:
-            one = self._holds.get(job_id)
-            if one is not None:
-                self._holds[job_id] = one._replace(start_us=one.start_us + shift_us)
+            charge = self._holds.get(job_id)
+            if charge is not None:
+                self._holds[job_id] = charge._replace(start_us=charge.start_us + shift_us)
         if event.is_all:
             self._ledger.move(shift_us)
             self._begun_us += shift_us
             self._kept_us += shift_us
             self._checked_us += shift_us
             self._charged_until_us += shift_us
-
-    def _amounts(self, job: Job) -> Amounts:
-        partition = self._cluster.partitions.get(job.partition)
-        return held(job.nodes, job.licenses_alloc, partition)
-
-    def _owners(self, job: Job) -> tuple[OwnerKey, ...]:
-        """Return what is charged: associations upwards, the job's QOS and the partition's QOS."""
-        cluster = self._cluster
-        found: dict[OwnerKey, None] = {}
-        item = cluster.assocs.get(job.assoc_id)
-        while item is not None and ("assoc", item.assoc_id) not in found:
-            found["assoc", item.assoc_id] = None
-            item = cluster.assocs.get(item.parent_id)
-        partition = cluster.partitions.get(job.partition)
-        for name in (job.qos, partition.qos if partition is not None else ""):
-            if name:
-                found["qos", name] = None
-        return tuple(found)
-
-    def _qos(self, name: int | str) -> Qos | None:
-        return self._cluster.qos.get(str(name))
-
-    def _fades(self, owner: OwnerKey) -> bool:
-        record = self._qos(owner[1]) if owner[0] == "qos" else None
-        return record is None or "NoDecay" not in record.flags
-
-    def _factor(self, qos: str) -> float:
-        record = self._qos(qos)
-        return record.usage_factor_millionths / 1e6 if record is not None else 1.0
-
-    def _ask(self, job: Job, now_us: int) -> Ask:
-        """Return what a job holds, and for how long still."""
-        partition = self._cluster.partitions.get(job.partition)
-        left_min = INFINITE
-        if job.time_limit_min < NO_VAL:
-            left_min = max(0, job.time_limit_min - int(_run_s(job, now_us) // 60))
-        return given(job.nodes, job.licenses_alloc, partition, left_min)
-
-
-def _run_s(job: Job, now_us: int) -> float:
-    """Return for how long a job has run, without the time it was suspended."""
-    return max(0, now_us - job.start_us - _suspended_us(job, now_us)) / SECOND_US
-
-
-def _held_s(job: Job, one: _Held, now_us: int) -> float:
-    """Return for how long a job has run as it is charged for now."""
-    suspended_us = _suspended_us(job, now_us) - one.suspended_us
-    return max(0, now_us - one.start_us - suspended_us) / SECOND_US
-
-
-def _suspended_us(job: Job, now_us: int) -> int:
-    if job.state == JobState.SUSPENDED and job.suspend_us:
-        return job.suspended_us + now_us - job.suspend_us
-    return job.suspended_us
