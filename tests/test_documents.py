@@ -127,24 +127,24 @@ PLAIN = frozenset(
     failures faulty features field fields file files filter first follow free freed gpu gpus gres
     groups health held help history holders holding host hostlist identities identity ids index
     ingest init initial input inside io job jobs json kept kernel key keys kinds launch launcher
-    launches layout lengths license licenses limit limits lines link list listening listing lists
-    local lock log long lookups loop loss lost mail mailer main memory messages mgr migrations model
-    modes monitor msgpack multi munge named names neighbour neighbours net network node nodes notes
-    notices now number numbers nvml of on open option options order orders orphaned other others
-    outbox output overlap overlapping owner pace page partition parts patterns permission plain
-    plugins poll ports preempt preemption preparation priority problem problems process processes
-    prog program programs promised purposes qos queries query queue quick ranges rate readers reason
-    reasons receiver recorded records recover recovery registration registry relative replay
-    replayed replies reports request requests requeue reservation reservations reserved reset resize
-    resized resources result roles room routes run runner running runs sacct sacctmgr salloc sbatch
-    sbcast scancel sched scheduler scheduling schema scontrol scripts sdiag search searching select
-    selection sender sensors server service session settings setup shared sharing show signal
-    signals silence sim sinfo size sizes slurm slurmd slurmdbd sockets spank spec spreading sprio
-    squeue srun sstat standing start started starting starts state states step stepd steps store
-    stream streams strict submission submit sums table tables task tasks terminal text texts
-    timekeeper timers times together toml topology trace transfers tree tres turns up update updates
-    usage user users vacated values verbs victim victims view views wait walk watch whole will words
-    workload world write yaml zmq
+    launches layout left lengths license licenses limit limits lines link list listening listing
+    lists local lock log long lookups loop loss lost mail mailer main memory messages mgr migrations
+    model modes monitor msgpack multi munge named names neighbour neighbours net network node nodes
+    notes notices now number numbers nvml of on open option options order orders orphaned other
+    others out outbox output overlap overlapping owner pace page partition parts patterns permission
+    plain plugins poll ports preempt preemption preparation priorities priority problem problems
+    process processes prog program programs promised purposes qos queries query queue quick ranges
+    rate readers reason reasons receiver recorded records recover recovery registration registry
+    relative replay replayed replies reports request requests requeue reservation reservations
+    reserved reset resize resized resources result roles room routes run runner running runs sacct
+    sacctmgr salloc sbatch sbcast scancel sched scheduler scheduling schema scontrol scripts sdiag
+    search searching select selection sender sensors server service session settings setup shared
+    sharing show signal signals silence sim sinfo size sizes slurm slurmd slurmdbd sockets spank
+    spec spreading sprio squeue srun sstat standing start started starter starting starts state
+    states step stepd steps store stream streams strict submission submit sums table tables task
+    tasks terminal text texts timekeeper timers times together toml topology trace transfers tree
+    tres turns up update updates usage user users vacated values verbs victim victims view views
+    wait walk watch whole will words workload world write yaml zmq
     """.split()
 )
 

@@ -126,8 +126,7 @@ class ControllerParts:
         self.nodes.conf = self.mailer.conf = self.completions.conf = conf
         self.job_programs.conf = self.reservation_programs.conf = self.fences.conf = conf
         self._allocations.inactive_limit_s = conf.inactive_limit
-        self.scheduler.prepare = preparation(conf)
-        self.scheduler.policy = fresh.policy
+        self.scheduler.adopt(fresh.policy, preparation(conf))
         self.usage.adopt(conf)
         self.rate_limit.words = rate_limit_words(conf.slurmctld_parameters)
         keep_us = conf.group_update_time * SECOND_US

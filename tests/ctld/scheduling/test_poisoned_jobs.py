@@ -16,7 +16,7 @@ import pytest
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.scheduling import scheduler
+from pyslurm_ng.ctld.scheduling import starter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
@@ -168,7 +168,7 @@ PLACES: dict[str, Inject] = {
     "start": raise_in(walk.Walk, "start_on", lambda self, job, *rest: job.job_id),
     "pools": raise_in_kernel(Pools),
     "nodes": raise_in_kernel(NodePlan),
-    "dispatch": raise_in(scheduler, "dispatch", lambda cluster, start, *rest, **more: start.job_id),
+    "dispatch": raise_in(starter, "dispatch", lambda cluster, start, *rest, **more: start.job_id),
 }
 POLICIES = {
     "backfill": "",

@@ -1,0 +1,85 @@
+"""What a pass is given: a snapshot, made mostly of records that are kept from pass to pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from pyslurm_ng.ctld.followers.usage_index import UsageIndex
+from pyslurm_ng.ctld.slices import Slices
+from pyslurm_ng.ctld.soft import Soft
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.touched import touched_jobs
+from pyslurm_ng.sched.frame.history import History
+from pyslurm_ng.sched.frame.job_views import Views
+from pyslurm_ng.sched.frame.measures import Limits
+from pyslurm_ng.sched.frame.policy import Policy
+from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
+from pyslurm_ng.sched.limits.account_checks import AccountWatch
+
+
+class PassInput:
+    """Keeps views, limits and run times of before, and puts snapshots together."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        soft: Soft,
+        usage: UsageIndex,
+        slices: Slices,
+        faulted: Callable[[int, Exception], None],
+    ) -> None:
+        """`faulted` is told of a job that no record can be made of, and why."""
+        self._cluster = cluster
+        self._soft = soft
+        self._usage = usage
+        self._slices = slices
+        self._views = Views(faulted=faulted)
+        self._is_freshening = False
+        self._account_watch = AccountWatch()
+        self._history: History | None = None
+
+    def look(self, policy: Policy, now_us: int) -> Snapshot:
+        """Return what a pass under this policy sees."""
+        self._views.foresee(self._foresight(policy))
+        self._views.heed_preemption(bool(policy.preempt_by))
+        self._views.heed_over_run(policy.over_run_us)
+        cluster = self._cluster
+        view = snapshot(cluster, now_us, self._views)
+        limits: Limits | None = None
+        if policy.enforces_limits:
+            limits = self._usage.quotas(now_us, is_safe=policy.is_safe)
+        limits = self._account_watch.limits(
+            cluster,
+            limits,
+            enforces_associations=policy.enforces_associations,
+            fairshare=self._soft.fairshare if policy.enforces_limits else None,
+        )
+        if limits is None and not self._soft.fairshare:
+            return view
+        return replace(view, fairshare=self._soft.fairshare, limits=limits)
+
+    def applied(self, events: Sequence[ev.AnyEvent]) -> None:
+        """Forget records that events have changed."""
+        for event in events:
+            if not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
+                self._views.forget(touched_jobs(event))
+            if self._history is not None and isinstance(event, ev.JobEnded):
+                self._history.ended(self._cluster.jobs[event.job_id])
+        if self._views.is_much_stale and not self._is_freshening:
+            self._is_freshening = True
+            self._slices.run(self._freshen())
+
+    def _freshen(self) -> Iterator[None]:
+        yield from self._views.freshen(self._cluster)
+        self._is_freshening = False
+
+    def _foresight(self, policy: Policy) -> History | None:
+        """Return what is known of users' run times, if the policy asks for it."""
+        if not policy.is_smart:
+            self._history = None
+        elif self._history is None:
+            self._history = History()
+            self._history.read(self._cluster)
+        return self._history
