@@ -173,12 +173,14 @@ def modules_of(command: str, package: Path) -> dict[str, Path]:
     while waiting:
         module = waiting.pop()
         path = source_of(module, package)
-        if module in found or path is None or not module.startswith(f"{package.name}"):
+        if module in found or not module.startswith(f"{package.name}"):
             continue
-        found[module] = path
-        waiting.extend(imports_of(ast.parse(path.read_bytes())))
         if "." in module:
+            # Also of a compiled module, whose own file is no part of the pack.
             waiting.append(module.rpartition(".")[0])
+        if path is not None:
+            found[module] = path
+            waiting.extend(imports_of(ast.parse(path.read_bytes())))
     return dict(sorted(found.items()))
 
 

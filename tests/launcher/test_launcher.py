@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import runpy
 import shutil
 import signal
 import subprocess
@@ -219,3 +220,11 @@ def test_pack_gives_way_to_a_changed_source(installed: Path) -> None:
     subprocess.run([sys.executable, "-c", write], cwd=ROOT, check=True)
     assert ask(f"{frozen}; print('another')") == "frozen\nanother\n"
     assert ask(f"{frozen}; print('changed again')").endswith("trial.py\nchanged again\n")
+
+
+def test_a_pack_has_the_packages_of_compiled_modules() -> None:
+    """Otherwise each command looks for and reads a file of an empty package."""
+    found = runpy.run_path(str(ROOT / "scripts" / "build_launcher.py"))["modules_of"]
+    names = set(found("squeue", PACKAGE))
+    assert {"pyslurm_ng", "pyslurm_ng.kernels", "pyslurm_ng.cli.squeue"} <= names
+    assert "pyslurm_ng.kernels.records" not in names
