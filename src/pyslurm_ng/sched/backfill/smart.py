@@ -150,7 +150,7 @@ class Smart:
     def _follow(self, snapshot: Snapshot, queue: Mapping[str, Sequence[tuple[int, Entry]]]) -> None:
         """Let the shadows see what has changed."""
         now_us = snapshot.now_us
-        running = {item.job_id for item in snapshot.running if item.end_us}
+        running = {running_job.job_id for running_job in snapshot.running if running_job.end_us}
         for name in self._shadows.keys() - snapshot.partitions.keys():
             del self._shadows[name]
             self._outlooks.pop(name, None)
@@ -377,9 +377,9 @@ def _running_twins(partition: Partition, snapshot: Snapshot) -> Iterator[Twin]:
     """Yield what runs in a partition when its shadow begins."""
     now_us = snapshot.now_us
     nodes = frozenset(partition.node_ids)
-    for item in snapshot.running:
-        cpus = sum(alloc.cpus for alloc in item.nodes if alloc.node_id in nodes)
-        if item.end_us and cpus:
-            left_us = max(0, item.end_us - now_us)
-            foreseen_us = item.foreseen_us - now_us if item.foreseen_us else left_us
-            yield Twin(item.job_id, cpus, left_us, now_us, max(0, min(foreseen_us, left_us)))
+    for running_job in snapshot.running:
+        cpus = sum(alloc.cpus for alloc in running_job.nodes if alloc.node_id in nodes)
+        if running_job.end_us and cpus:
+            left_us = max(0, running_job.end_us - now_us)
+            foreseen_us = running_job.foreseen_us - now_us if running_job.foreseen_us else left_us
+            yield Twin(running_job.job_id, cpus, left_us, now_us, max(0, min(foreseen_us, left_us)))

@@ -58,13 +58,13 @@ class Sharing:
         self._layouts = pass_layouts(snapshot)
         self._failed: set[int] = set()
         self._neighbours = Neighbours(Units(snapshot.topologies, snapshot.partitions))
-        for item in snapshot.running:
-            if item.tenant.sharing:
-                cpus = {alloc.node_id: alloc.cpus for alloc in item.nodes}
-                self._neighbours.add(item.tenant, cpus, 0)
-            is_an_operators = item.victim is None or not item.victim.preemptor
-            if not item.is_suspended or (item.rows > 1 and not is_an_operators):
-                self._count(item.tenant.partition, item.rows, item.nodes)
+        for running_job in snapshot.running:
+            if running_job.tenant.sharing:
+                cpus = {alloc.node_id: alloc.cpus for alloc in running_job.nodes}
+                self._neighbours.add(running_job.tenant, cpus, 0)
+            is_an_operators = running_job.victim is None or not running_job.victim.preemptor
+            if not running_job.is_suspended or (running_job.rows > 1 and not is_an_operators):
+                self._count(running_job.tenant.partition, running_job.rows, running_job.nodes)
 
     def _count(self, name: str, rows: int, nodes: tuple[NodeAlloc, ...]) -> None:
         for alloc in nodes:

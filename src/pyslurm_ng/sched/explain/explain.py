@@ -290,7 +290,10 @@ def _inside(
         placed: jobs that have room in an occurrence yielded before.
     """
     names = places(snapshot.reservations, job, job.partitions)
-    place = next((item for item in snapshot.reservations if item.name in names[:1]), None)
+    place = next(
+        (reservation for reservation in snapshot.reservations if reservation.name in names[:1]),
+        None,
+    )
     if place is None:
         return
     waiting = [one for one in snapshot.waiting if place.name in _named(one)]

@@ -28,9 +28,11 @@ NOTHING_INSIDE = LicensesInside({}, {}, frozenset())
 
 def in_force(reservations: Iterable[Reservation], now_us: int) -> Iterator[tuple[str, Counts]]:
     """Yield the reservations that keep licences now, and how many of each."""
-    for item in reservations:
-        if item.licenses and any(begin <= now_us < end for begin, end in item.occurrences()):
-            yield item.name, dict(license_counts(item.licenses))
+    for reservation in reservations:
+        if reservation.licenses and any(
+            begin <= now_us < end for begin, end in reservation.occurrences()
+        ):
+            yield reservation.name, dict(license_counts(reservation.licenses))
 
 
 def licenses_inside(cluster: Cluster, now_us: int) -> dict[str, LicensesInside]:

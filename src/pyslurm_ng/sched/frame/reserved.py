@@ -109,18 +109,18 @@ def places(
     if not reservations:
         return () if wanted else (OUTSIDE,)
     if wanted:
-        known = {item.name: item for item in reservations}
+        known = {reservation.name: reservation for reservation in reservations}
         return tuple(
             name
             for name in wanted.split(",")
             if name in known and _takes(known[name], job, partitions)
         )
     drawn = (
-        item.name
-        for item in reservations
-        if "MAGNETIC" in item.flags
-        and _takes(item, job, partitions)
-        and _is_of_its_groups(item, job.user_name)
+        reservation.name
+        for reservation in reservations
+        if "MAGNETIC" in reservation.flags
+        and _takes(reservation, job, partitions)
+        and _is_of_its_groups(reservation, job.user_name)
     )
     return (*drawn, OUTSIDE)
 
@@ -171,7 +171,7 @@ def stay_us(
     A job that asked for a reservation need not end before it does: it is ended then. A job that is
     drawn must. 0: it may not start there then.
     """
-    item = next((one for one in reservations if one.name == place), None)
+    item = next((reservation for reservation in reservations if reservation.name == place), None)
     if item is None:
         return end_us if place == OUTSIDE else 0
     if "FLEX" in item.flags:
@@ -184,16 +184,16 @@ def stay_us(
 
 def allowed_nodes(reservations: Iterable[Reservation], place: str) -> frozenset[int] | None:
     """Return the nodes of which jobs in a place may use any; None: of all, as outside."""
-    for item in reservations:
-        if item.name == place:
-            is_any = "FLEX" in item.flags or "ANY_NODES" in item.flags
-            return None if is_any else frozenset(item.node_ids)
+    for reservation in reservations:
+        if reservation.name == place:
+            is_any = "FLEX" in reservation.flags or "ANY_NODES" in reservation.flags
+            return None if is_any else frozenset(reservation.node_ids)
     return None
 
 
 def closed_times(reservations: Sequence[Reservation], place: str) -> tuple[Closed, ...]:
     """Return when which nodes are kept from jobs of a place."""
-    own = next((item for item in reservations if item.name == place), None)
+    own = next((reservation for reservation in reservations if reservation.name == place), None)
     found = []
     for item in reservations:
         if not closes(item, own):
@@ -264,9 +264,9 @@ def own_parts(reservations: Iterable[Reservation], place: str) -> dict[int, Node
 
     Kinds of devices of which it has none are not bound.
     """
-    for item in reservations:
-        if item.name == place and "FLEX" not in item.flags:
-            return item.parts()
+    for reservation in reservations:
+        if reservation.name == place and "FLEX" not in reservation.flags:
+            return reservation.parts()
     return {}
 
 
@@ -282,7 +282,9 @@ def place_of(
     if not reservations:
         return None if job.request.reservation else OUTSIDE
     node_ids = frozenset(wanted)
-    closing = [item for item in reservations if not gives_way(item, job.request)]
+    closing = [
+        reservation for reservation in reservations if not gives_way(reservation, job.request)
+    ]
     for place in places(reservations, job, (partition,)):
         until_us = stay_us(reservations, job, place, begin_us, end_us)
         allowed = allowed_nodes(reservations, place)

@@ -131,11 +131,11 @@ class AccountWatch:
             self._key = key
             self._is_any_lost = _is_any_lost(cluster, assocs)
         thresholds = {
-            one.name: one.usage_threshold_millionths / 1e6
-            for one in cluster.qos.values()
+            qos.name: qos.usage_threshold_millionths / 1e6
+            for qos in cluster.qos.values()
             if fairshare
-            and "EnforceUsageThreshold" in one.flags
-            and one.usage_threshold_millionths != INFINITE
+            and "EnforceUsageThreshold" in qos.flags
+            and qos.usage_threshold_millionths != INFINITE
         }
         if not self._is_any_lost and not thresholds:
             return inner

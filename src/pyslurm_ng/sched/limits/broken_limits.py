@@ -42,13 +42,13 @@ class BrokenLimits:
     def in_the_way(self, standing: Standing, ask: Ask) -> Iterator[Wait]:
         """Yield the limits that a start would break."""
         before: list[assoc.Limits] = []
-        for one in standing.qos:
-            name = f"QOS {one.name}"
-            used = self._used.get(("qos", one.name), NOTHING)
-            yield from _of_a_job(one.limits, before, ask, "QOS", name)
-            yield from _of_a_group(one.limits, used, ask, standing, "QOS", name)
-            yield from self._of_a_user(one, before, ask, standing)
-            before.append(one.limits)
+        for qos in standing.qos:
+            name = f"QOS {qos.name}"
+            used = self._used.get(("qos", qos.name), NOTHING)
+            yield from _of_a_job(qos.limits, before, ask, "QOS", name)
+            yield from _of_a_group(qos.limits, used, ask, standing, "QOS", name)
+            yield from self._of_a_user(qos, before, ask, standing)
+            before.append(qos.limits)
         yield from self._of_an_association(standing, before, ask)
         yield from self.spent_up(standing)
         if self._is_safe:
@@ -88,7 +88,7 @@ class BrokenLimits:
         name = name_of(chain[0])
         own = self._handed.get(id(standing))
         if own is None:
-            own = _handed_down([item.limits for item in chain], factor)
+            own = _handed_down([association.limits for association in chain], factor)
             self._handed[id(standing)] = own
         if all(limits.max_jobs == INFINITE for limits in before):
             yield from _jobs(Reason.AssocMaxJobsLimit, own.max_jobs, used, name)
@@ -103,10 +103,12 @@ class BrokenLimits:
     def _groups(self, standing: Standing) -> Iterator[tuple[assoc.Limits, Key, Spent, str, str]]:
         """Yield limits, counter, usage, and names of each group with a budget of minutes."""
         groups: list[tuple[assoc.Limits, OwnerKey, str, str]] = []
-        for one in standing.qos:
-            groups.append((one.limits, ("qos", one.name), "QOS", f"QOS {one.name}"))
-        for item in standing.chain:
-            groups.append((item.limits, ("assoc", item.assoc_id), "Assoc", name_of(item)))
+        for qos in standing.qos:
+            groups.append((qos.limits, ("qos", qos.name), "QOS", f"QOS {qos.name}"))
+        for association in standing.chain:
+            groups.append(
+                (association.limits, ("assoc", association.assoc_id), "Assoc", name_of(association))
+            )
         for limits, key, who, name in groups:
             if limits.grp_tres_mins or limits.grp_wall_min != INFINITE:
                 spent = self._spent(key) if self._spent is not None else Spent()
@@ -162,12 +164,12 @@ def _handed_down(chain: list[assoc.Limits], factor: int) -> assoc.Limits:
         return found
 
     return assoc.Limits(
-        max_jobs=first_set(one.max_jobs for one in chain),
-        max_wall_min=first_set(one.max_wall_min for one in chain),
-        max_tres_per_job=merged(one.max_tres_per_job for one in chain),
-        max_tres_per_node=merged(one.max_tres_per_node for one in chain),
-        max_tres_mins_per_job=merged(one.max_tres_mins_per_job for one in chain),
-        max_tres_run_mins=merged(one.max_tres_run_mins for one in chain),
+        max_jobs=first_set(association.max_jobs for association in chain),
+        max_wall_min=first_set(association.max_wall_min for association in chain),
+        max_tres_per_job=merged(association.max_tres_per_job for association in chain),
+        max_tres_per_node=merged(association.max_tres_per_node for association in chain),
+        max_tres_mins_per_job=merged(association.max_tres_mins_per_job for association in chain),
+        max_tres_run_mins=merged(association.max_tres_run_mins for association in chain),
     )
 
 

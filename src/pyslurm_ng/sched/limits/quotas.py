@@ -158,19 +158,21 @@ class Quotas:
 
     def _make_headroom(self, standing: Standing) -> Headroom:
         found = Headroom()
-        for one in standing.qos:
-            user = "qos", one.name, "user", standing.uid
-            account = "qos", one.name, "account", standing.account
-            found.limit_job(one.limits)
-            found.limit_group(one.limits, ("qos", one.name))
-            found.limit(user, one.limits.max_jobs, one.limits.max_tres_per_user)
-            most = one.limits.max_tres_per_account
-            found.limit(account, one.limits.max_jobs_per_account, most)
-            found.lets_reserve &= "NoReserve" not in one.flags
-        for item in standing.chain:
-            found.limit_job(item.limits, standing.limit_factor)
-            found.limit_group(item.limits, ("assoc", item.assoc_id), standing.limit_factor)
-            found.limit(("assoc", standing.chain[0].assoc_id), item.limits.max_jobs, {})
+        for qos in standing.qos:
+            user = "qos", qos.name, "user", standing.uid
+            account = "qos", qos.name, "account", standing.account
+            found.limit_job(qos.limits)
+            found.limit_group(qos.limits, ("qos", qos.name))
+            found.limit(user, qos.limits.max_jobs, qos.limits.max_tres_per_user)
+            most = qos.limits.max_tres_per_account
+            found.limit(account, qos.limits.max_jobs_per_account, most)
+            found.lets_reserve &= "NoReserve" not in qos.flags
+        for association in standing.chain:
+            found.limit_job(association.limits, standing.limit_factor)
+            found.limit_group(
+                association.limits, ("assoc", association.assoc_id), standing.limit_factor
+            )
+            found.limit(("assoc", standing.chain[0].assoc_id), association.limits.max_jobs, {})
         return found
 
     def _first_in_the_way(self, standing: Standing, ask: Ask) -> Wait | None:
@@ -198,7 +200,7 @@ class Quotas:
     def may_reserve(self, job: Waiting, partition: Partition, priority: int) -> bool:
         """Return whether neither NoReserve nor MinPrioThreshold keeps a job from a promise."""
         standing = self._standing(job, partition)
-        if any("NoReserve" in one.flags for one in standing.qos):
+        if any("NoReserve" in qos.flags for qos in standing.qos):
             return False
         least = first_set(limits.min_priority for limits in places(standing))
         return least == INFINITE or priority >= least
@@ -253,14 +255,14 @@ def any_limits(associations: Mapping[int, assoc.Association], qos: Mapping[str, 
     """Return whether there is any limit, or a QOS says something else about starts."""
     if any(one.limits != _NO_LIMITS or "NoReserve" in one.flags for one in qos.values()):
         return True
-    return any(item.limits != _NO_LIMITS for item in associations.values())
+    return any(association.limits != _NO_LIMITS for association in associations.values())
 
 
 def budgets_minutes(
     associations: Mapping[int, assoc.Association], qos: Mapping[str, assoc.Qos]
 ) -> bool:
     """Return whether any limit is on minutes used, so that running jobs can run out of them."""
-    limits = [item.limits for item in associations.values()]
+    limits = [association.limits for association in associations.values()]
     limits += [one.limits for one in qos.values()]
     return any(
         one.grp_tres_mins or one.grp_wall_min != INFINITE or one.max_tres_mins_per_job
@@ -272,7 +274,7 @@ def counts_minutes(
     associations: Mapping[int, assoc.Association], qos: Mapping[str, assoc.Qos], *, is_safe: bool
 ) -> bool:
     """Return whether any limit asks for how long jobs that run have left."""
-    limits = [item.limits for item in associations.values()]
+    limits = [association.limits for association in associations.values()]
     limits += [one.limits for one in qos.values()]
     return any(
         one.grp_tres_run_mins

@@ -23,14 +23,16 @@ _PERCENTAGES = (
 
 def absolute_qos(cluster: Cluster) -> Mapping[str, Qos]:
     """Return all QOS with limits in amounts; those with flag Relative have percentages."""
-    if not any("Relative" in one.flags for one in cluster.qos.values()):
+    if not any("Relative" in qos.flags for qos in cluster.qos.values()):
         return cluster.qos
     return {name: _absolute(one, cluster) for name, one in cluster.qos.items()}
 
 
 def owner_of(cluster: Cluster, name: str) -> Partition | None:
     """Return the partition that has a QOS as its own; with flag Relative it is the only one."""
-    return next((item for item in cluster.partitions.values() if item.qos == name), None)
+    return next(
+        (partition for partition in cluster.partitions.values() if partition.qos == name), None
+    )
 
 
 def _absolute(one: Qos, cluster: Cluster) -> Qos:

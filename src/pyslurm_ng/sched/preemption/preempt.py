@@ -119,7 +119,11 @@ class Preempting:
             if at_us >= before_us:
                 break
             units = victims.units_then(job, demand, at_us)
-            over = frozenset(item.job_id for item in self._snapshot.running if item.end_us <= at_us)
+            over = frozenset(
+                running_job.job_id
+                for running_job in self._snapshot.running
+                if running_job.end_us <= at_us
+            )
             best = search.best(demand, units, licenses_free, closed(at_us), at_us=at_us, over=over)
             if best is None:
                 search.later_tries += 1

@@ -125,7 +125,11 @@ class PreemptingTogether:
         def units_then(job: Waiting, demand: Demand) -> list[Unit]:
             return self._search.victims.units_then(job, demand, at_us)
 
-        over = frozenset(item.job_id for item in self._snapshot.running if item.end_us <= at_us)
+        over = frozenset(
+            running_job.job_id
+            for running_job in self._snapshot.running
+            if running_job.end_us <= at_us
+        )
         found = self._place(
             components,
             units_then,

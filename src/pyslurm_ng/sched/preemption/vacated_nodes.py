@@ -31,7 +31,7 @@ class VacatedNodes:
         self._reclaims_licenses = policy.reclaims_licenses
         self.modes: Mapping[int, str] = {}
         self.work = 0
-        self.running = {item.job_id: item for item in snapshot.running}
+        self.running = {running_job.job_id: running_job for running_job in snapshot.running}
         self._nodes: dict[int, FreeNode] = {}  # free as things are, by node
         self._holders: dict[int, dict[int, NodeAlloc]] = {}  # by node, then job
         self._network = Units(snapshot.topologies, snapshot.partitions)

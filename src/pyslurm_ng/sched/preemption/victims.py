@@ -180,15 +180,15 @@ class Victims:
         found: dict[int, list[tuple[Running, str]]] = {}
         barred: set[int] = set()
         exempt_us: dict[int, int] = {}
-        for item in snapshot.running:
-            victim = item.victim
+        for running_job in snapshot.running:
+            victim = running_job.victim
             if victim is None:
                 continue
-            group = victim.het_job_id or item.job_id
-            mode, _ = self._may(job, demand, item)
+            group = victim.het_job_id or running_job.job_id
+            mode, _ = self._may(job, demand, running_job)
             if mode and victim.preemptor > 0 and mode != "SUSPEND":
                 mode = ""  # suspended when the configuration was another
-            if item.is_suspended and not victim.preemptor and mode == "SUSPEND":
+            if running_job.is_suspended and not victim.preemptor and mode == "SUSPEND":
                 mode = ""  # an operator's: it holds no cores
             partition = snapshot.partitions.get(victim.partition)
             ends_us = victim.start_us + SECOND_US * exempt_s(
@@ -197,7 +197,7 @@ class Victims:
             if mode and ends_us > snapshot.now_us and not self._gives_way(job, victim.job):
                 exempt_us[group] = max(ends_us, exempt_us.get(group, 0))
             if mode:
-                found.setdefault(group, []).append((item, mode))
+                found.setdefault(group, []).append((running_job, mode))
             else:
                 barred.add(group)
         known = _Known([], [])

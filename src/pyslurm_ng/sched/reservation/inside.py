@@ -157,7 +157,9 @@ class Inside:
 
 def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waiting]]:
     """Return the jobs that each reservation may have, and those that no reservation takes."""
-    magnets = [item for item in snapshot.reservations if "MAGNETIC" in item.flags]
+    magnets = [
+        reservation for reservation in snapshot.reservations if "MAGNETIC" in reservation.flags
+    ]
     found: dict[str, list[Waiting]] = {}
     homeless = []
     for job in snapshot.waiting:
@@ -202,7 +204,7 @@ def _promised_licenses(
 def _not_for_it(snapshot: Snapshot, job: Waiting) -> Wait:
     """Say why none of the reservations that a job names takes it."""
     wanted = job.request.reservation
-    known = {item.name for item in snapshot.reservations}
+    known = {reservation.name for reservation in snapshot.reservations}
     is_gone = known.isdisjoint(wanted.split(","))
     what = "does not exist" if is_gone else "is not for this job"
     return Wait(Reason.Reservation, f"reservation {wanted} {what}")

@@ -83,7 +83,7 @@ def _in_order(
     Args:
         wanted: the names of one job after another; what contradicts a job before it does not count.
     """
-    before: dict[str, set[str]] = {item.name: set() for item in reservations}
+    before: dict[str, set[str]] = {reservation.name: set() for reservation in reservations}
 
     def precedes(first: str, then: str) -> bool:
         return first in before[then] or any(precedes(first, name) for name in before[then])

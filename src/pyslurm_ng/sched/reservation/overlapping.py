@@ -79,7 +79,10 @@ def _add(
     if not room.node_ids:
         return
     bare = changed_reservation(place, node_ids=(), core_masks=(), gres=())
-    others = (bare if item.name == place.name else item for item in snapshot.reservations)
+    others = (
+        bare if reservation.name == place.name else reservation
+        for reservation in snapshot.reservations
+    )
     seen = held(snapshot, room, plan.starts, jobs)
     seen = dataclasses.replace(seen, reservations=(*others, room))
     depth = min(policy.reserve_depth, EVERY_JOB - 1)

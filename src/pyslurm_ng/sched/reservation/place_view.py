@@ -86,8 +86,9 @@ def place_view(
     cut_us = NO_END_US if term is None else term.cut_us
     others = [
         seen
-        for item in snapshot.reservations
-        if item.name != place.name and (seen := _as_seen(item, place, cut_us)) is not None
+        for reservation in snapshot.reservations
+        if reservation.name != place.name
+        and (seen := _as_seen(reservation, place, cut_us)) is not None
     ]
     own = snapshot.licenses_inside.get(place.name, NOTHING_INSIDE)
     free = dict(snapshot.licenses_free)
@@ -125,9 +126,13 @@ def _narrowed(view: Snapshot, node_ids: frozenset[int]) -> Snapshot:
     for node_id in node_ids:
         usable[node_id] = view.usable[node_id]
     running = []
-    for item in view.running:
-        nodes = tuple(alloc for alloc in item.nodes if alloc.node_id in node_ids)
-        running.append(item if len(nodes) == len(item.nodes) else item._replace(nodes=nodes))
+    for running_job in view.running:
+        nodes = tuple(alloc for alloc in running_job.nodes if alloc.node_id in node_ids)
+        running.append(
+            running_job
+            if len(nodes) == len(running_job.nodes)
+            else running_job._replace(nodes=nodes)
+        )
     specs = tuple(spec if node_id in node_ids else None for node_id, spec in enumerate(view.specs))
     return dataclasses.replace(view, specs=specs, usable=usable, running=running)
 

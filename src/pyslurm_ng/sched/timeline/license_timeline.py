@@ -36,12 +36,12 @@ class LicenseTimeline:
     def _keep_reserved(self, snapshot: Snapshot) -> frozenset[int]:
         """Keep licences of reservations from others; return the jobs that hold such."""
         profile, now_us, job_ids = self._profile, snapshot.now_us, set[int]()
-        for item in snapshot.reservations:
-            inside = snapshot.licenses_inside.get(item.name, NOTHING_INSIDE)
+        for reservation in snapshot.reservations:
+            inside = snapshot.licenses_inside.get(reservation.name, NOTHING_INSIDE)
             job_ids.update(inside.job_ids)
-            for name, most in license_counts(item.licenses):
+            for name, most in license_counts(reservation.licenses):
                 place = self._place.get(name)
-                for begin_us, end_us in item.occurrences() if place is not None else ():
+                for begin_us, end_us in reservation.occurrences() if place is not None else ():
                     assert place is not None
                     if begin_us <= now_us < end_us:
                         held = inside.left.get(name, 0) + inside.taken.get(name, 0)

@@ -94,13 +94,13 @@ class NeighbourJobs:
         if self._neighbours is None:
             who = self._neighbours = Neighbours(self._units)
             now_us = self._snapshot.now_us
-            for item in self._snapshot.running:
-                end_us = expected_end_us(item.end_us, now_us)
-                cpus = self._timeline_cpus(item.nodes, item.tenant)
-                if item.is_suspended:
+            for running_job in self._snapshot.running:
+                end_us = expected_end_us(running_job.end_us, now_us)
+                cpus = self._timeline_cpus(running_job.nodes, running_job.tenant)
+                if running_job.is_suspended:
                     cpus = dict.fromkeys(cpus, 0)
-                who.add(item.tenant, cpus, end_us, item.nodes)
-                self._note(item.tenant, cpus)
+                who.add(running_job.tenant, cpus, end_us, running_job.nodes)
+                self._note(running_job.tenant, cpus)
             for tenant, allocs, end_us in self._newcomers:
                 self._arrive(who, tenant, allocs, end_us)
         return self._neighbours

@@ -100,7 +100,7 @@ class Timeline:
             for end_us, _ in self._holders([closed], node_id)
             if end_us < closed.end_us
         }
-        ends = {item.end_us for item in self._snapshot.running}
+        ends = {running_job.end_us for running_job in self._snapshot.running}
         ends.update(self._started_ends_us)
         moments.discard(NO_END_US)  # nothing opens again then
         return boundaries(self._snapshot.now_us, self._window_s, most, moments, ends)
@@ -279,10 +279,10 @@ class Timeline:
         kept = reduce(NodePart.joined, (one.parts[node_id] for one in several))
         soon_us = self._snapshot.now_us + SOON_US
         return [
-            (max(item.end_us, soon_us), part)
-            for item in self._snapshot.running
-            if not item.is_suspended
-            for alloc in item.nodes
+            (max(running_job.end_us, soon_us), part)
+            for running_job in self._snapshot.running
+            if not running_job.is_suspended
+            for alloc in running_job.nodes
             if alloc.node_id == node_id and (part := part_of(alloc)).meets(kept)
         ]
 

@@ -28,7 +28,7 @@ class NodesNow:
         self._before: dict[int, FreeNode] | None = None  # as they were before the trial
         self._cpus_free = snapshot.cpus_free[:]
         self._taken: list[tuple[NodeAlloc, ...]] = []  # in the trial
-        self._keeps_parts = any(item.parts() for item in snapshot.reservations)
+        self._keeps_parts = any(reservation.parts() for reservation in snapshot.reservations)
         self._caps: PartitionCores | None = None
         if hardware.caps:
             self._caps = PartitionCores(snapshot.partitions, INFINITE)

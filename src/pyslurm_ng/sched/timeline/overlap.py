@@ -25,8 +25,11 @@ class Held(NamedTuple):
 def may_share_cores(snapshot: Snapshot) -> bool:
     """Return whether any two jobs may have a core in common."""
     return any(
-        item.oversubscribe.startswith(("FORCE", "YES")) for item in snapshot.partitions.values()
-    ) or any(item.is_suspended and _was_preempted(item) for item in snapshot.running)
+        partition.oversubscribe.startswith(("FORCE", "YES"))
+        for partition in snapshot.partitions.values()
+    ) or any(
+        running_job.is_suspended and _was_preempted(running_job) for running_job in snapshot.running
+    )
 
 
 def shared_cores(

@@ -37,8 +37,10 @@ class SharedGpus:
         self._now_us = snapshot.now_us
         self._until_us = {}
         if self._hardware.units:
-            for item in snapshot.running:
-                self._enter_held(item.nodes, expected_end_us(item.end_us, self._now_us))
+            for running_job in snapshot.running:
+                self._enter_held(
+                    running_job.nodes, expected_end_us(running_job.end_us, self._now_us)
+                )
 
     def _enter_held(self, allocs: Iterable[NodeAlloc], end_us: int) -> None:
         for alloc in allocs:
