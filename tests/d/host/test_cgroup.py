@@ -134,7 +134,7 @@ def test_unified_hierarchy_kills_freezes_and_filters_devices() -> None:
         pytest.skip("no separate unified mount")
     group = TreeV2(mount, NODE).step(8, 1000, "0")
     try:
-        group.create(Limits(denied=(device_filter.DeviceNode("c", 1, 5),)))
+        group.create(Limits(denied=(("c", 1, 5),)))
         process = start(group, "head -c1 /dev/zero 2>&1 | grep -c denied; echo up; sleep 60")
         seen = [wait_for_line(process), wait_for_line(process)]
         group.set_frozen(True)

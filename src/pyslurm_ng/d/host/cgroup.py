@@ -219,8 +219,8 @@ class GroupV1(Group):
             _write(f"{pids}/pids.max", str(limits.pids))
         devices = self.directories.get("devices")
         if devices:
-            for node in limits.denied:
-                _write(f"{devices}/devices.deny", f"{node.kind} {node.major}:{node.minor} rwm")
+            for kind, major, minor in limits.denied:
+                _write(f"{devices}/devices.deny", f"{kind} {major}:{minor} rwm")
 
     def _set_cpus(self, directory: str, cpus: "tuple[int, ...] | None") -> None:
         """A cpuset takes no process before it has CPUs and memory nodes; inherit from above."""

@@ -5,23 +5,14 @@ Source: the kernel's cgroup-v2 documentation (device controller) and its BPF ins
 
 import os
 import struct
-from collections import namedtuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import NamedTuple
+    from typing import TypeAlias
 
-    class DeviceNode(NamedTuple):
-        """A device file by its numbers; `kind` is `c` or `b`."""
-
-        kind: str
-        major: int
-        minor: int
-
-else:
-    # `typing` would be a fifth of a supervisor's memory.
-    DeviceNode = namedtuple("DeviceNode", "kind major minor")
+    DeviceNode: TypeAlias = tuple[str, int, int]
+    """A device file by its numbers: `c` or `b`, major, minor."""
 
 _SYSCALL = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 _PROG_LOAD, _PROG_ATTACH = 5, 8
@@ -43,7 +34,7 @@ def device_node(path: str) -> "DeviceNode | None":
     if mode not in (0o020000, 0o060000):
         return None
     kind = "c" if mode == 0o020000 else "b"
-    return DeviceNode(kind, os.major(status.st_rdev), os.minor(status.st_rdev))
+    return kind, os.major(status.st_rdev), os.minor(status.st_rdev)
 
 
 def _instruction(code: int, target: int, source: int, offset: int, value: int) -> bytes:
@@ -58,12 +49,12 @@ def program(denied: "Sequence[DeviceNode]") -> bytes:
         _instruction(_LOAD, 3, 1, 4, 0),
         _instruction(_LOAD, 4, 1, 8, 0),
     ]
-    for node in denied:
-        kind = _CHARACTER if node.kind == "c" else _BLOCK
+    for letter, major, minor in denied:
+        kind = _CHARACTER if letter == "c" else _BLOCK
         code += [
             _instruction(_JUMP_UNLESS_EQUAL, 2, 0, 4, kind),
-            _instruction(_JUMP_UNLESS_EQUAL, 3, 0, 3, node.major),
-            _instruction(_JUMP_UNLESS_EQUAL, 4, 0, 2, node.minor),
+            _instruction(_JUMP_UNLESS_EQUAL, 3, 0, 3, major),
+            _instruction(_JUMP_UNLESS_EQUAL, 4, 0, 2, minor),
             _instruction(_MOVE, 0, 0, 0, 0),
             _instruction(_EXIT, 0, 0, 0, 0),
         ]

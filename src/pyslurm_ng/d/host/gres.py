@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.gres_conf import GresConf, GresLine
 from pyslurm_ng.conf.node_lines import NodeConf
-from pyslurm_ng.d.host.device_filter import DeviceNode, device_node
+from pyslurm_ng.d.host.device_filter import device_node
 from pyslurm_ng.d.host.nvml import DetectedGpu
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.node import NodeGres, is_part, spread, with_parts
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.host.device_filter import DeviceNode
 
 # Every maker's own name for "only these devices"; harmless where the maker's are absent.
 _GPU_VARIABLES = (

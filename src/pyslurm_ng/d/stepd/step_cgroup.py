@@ -14,7 +14,6 @@ Several steps share the job's group: the last to leave removes it.
 import os
 
 from pyslurm_ng.d.host.cgroup import Group, GroupV1, GroupV2, Limits
-from pyslurm_ng.d.host.device_filter import DeviceNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def _limits(fields: "GroupLimits") -> Limits:
         swap_mib=fields.get("swap_mib", -1),
         cpus=tuple(cpus) if cpus else None,
         dies_whole=fields.get("dies_whole", False),
-        denied=tuple(DeviceNode(*node) for node in fields.get("denied", ())),
+        denied=tuple((kind, major, minor) for kind, major, minor in fields.get("denied", ())),
     )
 
 
