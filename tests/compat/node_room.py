@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.d.job_spec import Account, batch_spec, step_spec
+from pyslurm_ng.d.job_spec import batch_spec, step_spec
 from pyslurm_ng.d.local_node import LocalNode
+from pyslurm_ng.d.node_setup import Account
 from pyslurm_ng.d.setup import Options, Setup, load_setup
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.step_contract import StepSpec

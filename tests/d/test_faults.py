@@ -21,9 +21,9 @@ from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, StartBatch
 from pyslurm_ng.d.core.node_core import StepEnd
 from pyslurm_ng.d.core.orders import obey
 from pyslurm_ng.d.core.steps import step_ended
-from pyslurm_ng.d.job_spec import Account
 from pyslurm_ng.d.local_node import LocalNode
 from pyslurm_ng.d.node_actions import NodeActions
+from pyslurm_ng.d.node_setup import Account
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.d.step_runner import StepKey
 from pyslurm_ng.model.ids import STEP_BATCH

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyslurm_ng.d.job_spec import Account, SpecError, step_spec
+from pyslurm_ng.d.job_spec import step_spec
+from pyslurm_ng.d.node_setup import Account, SpecError
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire import node_messages as nm
 from tests.compat.node_room import Node

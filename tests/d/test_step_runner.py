@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.d import spool_shares, step_record
-from pyslurm_ng.d.job_spec import SpecError
+from pyslurm_ng.d.node_setup import SpecError
 from pyslurm_ng.d.step_runner import StepRunner
 from pyslurm_ng.model.ids import STEP_BATCH
 from tests.d.stepd.supervised import LIMIT_S, Template

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
 
-from pyslurm_ng.d.job_spec import Account
+from pyslurm_ng.d.node_setup import Account
 from pyslurm_ng.wire.node_messages import JobCredential
 
 _KEPT_S = 300.0

@@ -28,7 +28,7 @@ from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.stream import Call
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.job_spec import Account
+    from pyslurm_ng.d.node_setup import Account
     from pyslurm_ng.d.step_contract import FileSpec
 
 _MOST_OPEN = 256

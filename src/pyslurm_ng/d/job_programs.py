@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pyslurm_ng.d import environment
 from pyslurm_ng.d.core.actions import Action, RunEpilog, RunProlog, TellUnkillable
 from pyslurm_ng.d.core.runs import epilog_ended, prolog_ended
-from pyslurm_ng.d.job_spec import gpu_view, place_of
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode
+from pyslurm_ng.d.node_setup import gpu_view, place_of
 from pyslurm_ng.daemon.hooks import run_hook
 from pyslurm_ng.wire import node_messages as nm
 

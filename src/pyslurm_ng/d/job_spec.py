@@ -9,24 +9,29 @@ from __future__ import annotations
 import os
 import resource
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
-from pyslurm_ng.base.numbers import NO_VAL, REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
-from pyslurm_ng.conf.cgroup_conf import CgroupConf
+from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d import environment, task_binding
 from pyslurm_ng.d.host import binding, gres
-from pyslurm_ng.d.host.cgroup import Group, Tree
+from pyslurm_ng.d.host.cgroup import Group
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
+from pyslurm_ng.d.node_setup import (
+    Account,
+    NodeSetup,
+    SpecError,
+    alloc_of,
+    gpu_view,
+    oom_kill_step,
+    place_of,
+)
 from pyslurm_ng.model import output_names
 from pyslurm_ng.model.bounds import RlimitName
 from pyslurm_ng.model.ids import STEP_BATCH, step_text
-from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.model.node import NodeGres
 from pyslurm_ng.wire import node_messages as nm
 
 if TYPE_CHECKING:
@@ -39,99 +44,6 @@ _MOST_FOR_EXEC = 6 << 20
 _SAME_NICE = 100  # tells `spawn` to leave it as it is
 _LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(RlimitName)}
 """The limits that Slurm propagates; others (RTPRIO, NICE) are the node's business."""
-
-
-class SpecError(ValueError):
-    """The step cannot run as asked for; one line for the user."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSetup:
-    """This node as the configuration and the host make it."""
-
-    node_name: str
-    host_name: str
-    spool: str
-    conf: SlurmConf
-    cgroup_conf: CgroupConf
-    devices: tuple[NodeGres, ...]
-    tree: Tree | None
-    host: binding.HostCores
-
-    def uses(self, plugin: str) -> bool:
-        """Whether TaskPlugin names a plugin."""
-        return plugin in self.conf.task_plugin
-
-    @property
-    def confines_devices(self) -> bool:
-        """Whether tasks can open only their own devices, which are then counted from 0."""
-        return (
-            self.tree is not None
-            and self.uses("task/cgroup")
-            and self.cgroup_conf.constrain_devices
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """A user as the node's user database knows it."""
-
-    groups: tuple[int, ...]
-    home: str = "/"
-    shell: str = ""
-
-
-def place_of(setup: NodeSetup, credential: nm.JobCredential) -> environment.NodePlace:
-    """Return what of this node goes into environments."""
-    conf = setup.conf
-    per_cpu, per_node = conf.def_mem_per_cpu, conf.def_mem_per_node
-    for partition in conf.partitions:
-        if partition.name == credential.partition:
-            own_cpu, own_node = (
-                _amount(partition.def_mem_per_cpu),
-                _amount(partition.def_mem_per_node),
-            )
-            if own_cpu or own_node:
-                per_cpu, per_node = own_cpu, own_node
-    return environment.NodePlace(
-        node_name=setup.node_name,
-        host_name=setup.host_name,
-        conf_path=conf.path,
-        oom_kill_step=_oom_kill_step(setup, credential.request.oom_kill_step),
-        mem_per_cpu_mib=_amount(per_cpu),
-        mem_per_node_mib=_amount(per_node),
-    )
-
-
-def _amount(value: int) -> int:
-    return 0 if value >= NO_VAL else value
-
-
-def alloc_of(nodes: Sequence[str], allocs: Sequence[NodeAlloc], name: str) -> NodeAlloc | None:
-    """Return the allocation on one node; None if the node is not among them."""
-    return allocs[nodes.index(name)] if name in nodes else None
-
-
-def gpu_view(
-    setup: NodeSetup, credential: nm.JobCredential, seen: Sequence[int] | None = None
-) -> environment.GpuView:
-    """Return the GPUs of a job here, as the step or, with `seen`, one task sees them."""
-    job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
-    step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
-    job = gres.indexes(job_alloc.gres) if job_alloc is not None else []
-    step = gres.indexes(step_alloc.gres) if step_alloc is not None else []
-    held = step_alloc.gres if step_alloc is not None else ()
-    step = step or gres.in_parts(held)
-    chosen = step if seen is None else list(seen)
-    return environment.GpuView(
-        job,
-        chosen,
-        gres.visible(step, chosen, setup.confines_devices),
-        gres.names_of(setup.devices, chosen),
-        job_alloc is not None and bool(gres.in_parts(job_alloc.gres)),
-        sum(item.count for item in held if item.name == "shard"),
-        gres.mps_percentage(setup.devices, held),
-    )
 
 
 # Common parts ---------------------------------------------------------------------------------
@@ -175,14 +87,6 @@ def _end_with_memory(spec: sc.StepSpec, *, ends: bool) -> None:
     spec["oom_kill_step"] = ends
     if ends and spec["cgroup"] is not None:
         spec["cgroup"]["step_limits"]["dies_whole"] = True
-
-
-def _oom_kill_step(setup: NodeSetup, *asked: int) -> bool:
-    """Return the first of the wishes that is one (0 or 1), else what the configuration says."""
-    for wish in asked:
-        if wish in (0, 1):
-            return bool(wish)
-    return any(word.lower() == "oomkillstep" for word in setup.conf.task_plugin_param)
 
 
 def _index(names: Sequence[str], name: str) -> int:
@@ -386,40 +290,10 @@ def step_spec(
     Raises:
         SpecError: a binding or a list of programs that does not fit.
     """
-    node_index = credential.step_nodes.index(setup.node_name)
-    task_ids = credential.step_tasks[node_index]
-    route = request.route
-    srun = environment.SrunPlace(
-        host=request.host_ip or (route.host if route else ""),
-        port=route.port if route else 0,
-        umask=request.umask,
-    )
-    sent = _sent(request)
-    variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
-    if request.all_ranks:
-        variables |= environment.het_step_variables(task_ids, node_index, request)
-    try:
-        bound = task_binding.bind_step(
-            setup.host,
-            setup.node_name,
-            task_ids,
-            _step_binding(setup, credential, request),
-        )
-        bind = _gpu_bind(credential, request)
-        gpus = _share_gpus(setup, bind, gpu_view(setup, credential).step, bound.tasks)
-        programs = _programs(request, task_ids)
-        tasks: list[sc.TaskSpec] = [
-            {
-                **_task(setup, credential, request, local, task_id, gpus[local]),
-                "program": programs[task_id],
-                **bound.tasks[local],
-            }
-            for local, task_id in enumerate(task_ids)
-        ]
-    except (binding.BindError, BindWordsError, GpuBindError) as error:
-        raise SpecError(str(error)) from None
-    variables |= bound.variables
-    ends = _oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
+    route, sent = request.route, _sent(request)
+    tasks, bound = _step_tasks(setup, credential, request)
+    ends = oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
+    variables = _step_variables(setup, credential, request, sent) | bound
     variables["SLURM_OOM_KILL_STEP"] = str(int(ends))
     _count_gpus(variables, setup, credential)
     spec: sc.StepSpec = {
@@ -454,6 +328,60 @@ def step_spec(
     if request.kill_wait_s >= 0:
         spec["kill_wait"] = request.kill_wait_s
     return spec
+
+
+def _step_tasks(
+    setup: NodeSetup, credential: nm.JobCredential, request: nm.LaunchStep
+) -> tuple[list[sc.TaskSpec], dict[str, str]]:
+    """Return the step's tasks on this node, and the variables that tell where they are bound.
+
+    Raises:
+        SpecError: a binding or a list of programs that does not fit.
+    """
+    task_ids = _task_ids(setup, credential)
+    try:
+        words = _step_binding(setup, credential, request)
+        bound = task_binding.bind_step(setup.host, setup.node_name, task_ids, words)
+        bind = _gpu_bind(credential, request)
+        gpus = _share_gpus(setup, bind, gpu_view(setup, credential).step, bound.tasks)
+        programs = _programs(request, task_ids)
+        tasks: list[sc.TaskSpec] = [
+            {
+                **_task(setup, credential, request, local, task_id, gpus[local]),
+                "program": programs[task_id],
+                **bound.tasks[local],
+            }
+            for local, task_id in enumerate(task_ids)
+        ]
+    except (binding.BindError, BindWordsError, GpuBindError) as error:
+        raise SpecError(str(error)) from None
+    return tasks, bound.variables
+
+
+def _step_variables(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    request: nm.LaunchStep,
+    sent: dict[str, str],
+) -> dict[str, str]:
+    """Return the variables of all tasks, but for what depends on the node's cores and devices."""
+    route = request.route
+    srun = environment.SrunPlace(
+        host=request.host_ip or (route.host if route else ""),
+        port=route.port if route else 0,
+        umask=request.umask,
+    )
+    variables = environment.step_environment(credential, place_of(setup, credential), sent, srun)
+    if request.all_ranks:
+        node_index = credential.step_nodes.index(setup.node_name)
+        task_ids = _task_ids(setup, credential)
+        variables |= environment.het_step_variables(task_ids, node_index, request)
+    return variables
+
+
+def _task_ids(setup: NodeSetup, credential: nm.JobCredential) -> tuple[int, ...]:
+    """Return the step's tasks on this node."""
+    return credential.step_tasks[credential.step_nodes.index(setup.node_name)]
 
 
 def _count_gpus(variables: dict[str, str], setup: NodeSetup, credential: nm.JobCredential) -> None:

@@ -11,8 +11,9 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.accounts import Accounts
 from pyslurm_ng.d.core.actions import Action, StartBatch, StartStep
 from pyslurm_ng.d.core.steps import launch_step, step_failed
-from pyslurm_ng.d.job_spec import Account, SpecError, batch_spec, step_spec
+from pyslurm_ng.d.job_spec import batch_spec, step_spec
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode, boot_clock_us
+from pyslurm_ng.d.node_setup import Account, SpecError
 from pyslurm_ng.d.spool import SPOOL_FULL, SpoolFull
 from pyslurm_ng.d.step_runner import StepKey, StepRunner, step_name
 from pyslurm_ng.model.ids import STEP_BATCH

@@ -7,7 +7,7 @@ import time
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.core.node_core import NodeCore
-from pyslurm_ng.d.job_spec import NodeSetup
+from pyslurm_ng.d.node_setup import NodeSetup
 from pyslurm_ng.d.setup import Setup
 from pyslurm_ng.d.spool import Spool
 from pyslurm_ng.daemon.log import DaemonLog

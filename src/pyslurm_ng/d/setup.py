@@ -12,7 +12,7 @@ from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
 from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
-from pyslurm_ng.d.job_spec import NodeSetup
+from pyslurm_ng.d.node_setup import NodeSetup
 from pyslurm_ng.model.node import NodeGres
 
 _USUAL_PORT = 6818

@@ -10,7 +10,7 @@ import os
 from collections import Counter
 from typing import TypeAlias
 
-from pyslurm_ng.d.job_spec import SpecError
+from pyslurm_ng.d.node_setup import SpecError
 
 _Key: TypeAlias = tuple[int, int, int]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
-import msgspec
+from msgspec.structs import replace
 
-from pyslurm_ng.ctld.nodes.orders import BATCH, StepShare, credential_of
+from pyslurm_ng.ctld.nodes.orders import StepShare, credential_of, for_step
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.topology import Topology, topology_of, unit_paths
@@ -31,13 +31,8 @@ class Credentials:
     def of_batch(self, cluster: Cluster, job: Job, script: bytes, environment: bytes) -> bytes:
         """Return the credential to start a job's script on its batch host."""
         return self._signed(
-            credential_of(
-                cluster,
-                job,
-                BATCH,
-                wall_us=self._wall_us(),
-                nonce=os.urandom(_NONCE_BYTES),
-                addresses=self._addresses(cluster, job),
+            replace(
+                self._of(cluster, job),
                 script_digest=body_digest(script),
                 environment_digest=body_digest(environment),
             )
@@ -46,20 +41,20 @@ class Credentials:
     def of_job(self, cluster: Cluster, job: Job) -> bytes:
         """Return the credential that makes a job known to a node, for prolog and epilog."""
         if job.nodes_leaving:
-            job = msgspec.structs.replace(job, nodes=job.nodes_held)
-        return self.of_step(cluster, job, BATCH)
+            job = replace(job, nodes=job.nodes_held)
+        return self._signed(self._of(cluster, job))
 
     def of_step(self, cluster: Cluster, job: Job, share: StepShare) -> bytes:
         """Return the credential by which srun starts one step."""
-        return self._signed(
-            credential_of(
-                cluster,
-                job,
-                share,
-                wall_us=self._wall_us(),
-                nonce=os.urandom(_NONCE_BYTES),
-                addresses=self._addresses(cluster, job),
-            )
+        return self._signed(for_step(cluster, self._of(cluster, job), share))
+
+    def _of(self, cluster: Cluster, job: Job) -> JobCredential:
+        return credential_of(
+            cluster,
+            job,
+            wall_us=self._wall_us(),
+            nonce=os.urandom(_NONCE_BYTES),
+            addresses=self._addresses(cluster, job),
         )
 
     def _signed(self, credential: JobCredential) -> bytes:

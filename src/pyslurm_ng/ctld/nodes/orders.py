@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.ctld.rules.programs.program_environment import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
-from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import (
     Job,
     NodeAlloc,
@@ -26,15 +27,15 @@ from pyslurm_ng.wire import node_messages as nm
 
 @dataclass(frozen=True, slots=True)
 class StepShare:
-    """What a credential says of a step; without any allocation it is the batch script's.
+    """What a credential says of a step.
 
     allocs: what the step holds on each of its nodes; tasks: the global task ids on each of them.
     """
 
-    step_id: int = STEP_BATCH
-    name: str = "batch"
-    allocs: tuple[NodeAlloc, ...] = ()
-    tasks: Sequence[Sequence[int]] = ()
+    step_id: int
+    name: str
+    allocs: tuple[NodeAlloc, ...]
+    tasks: Sequence[Sequence[int]]
     flags: int = 0
     cpus_per_task: int = 0
     distribution: str = ""
@@ -43,21 +44,15 @@ class StepShare:
     ports: tuple[int, ...] = ()
 
 
-BATCH = StepShare()
-
-
 def credential_of(
     cluster: Cluster,
     job: Job,
-    share: StepShare,
     *,
     wall_us: int,
     nonce: bytes,
     addresses: tuple[Sequence[str], str] = ((), ""),
-    script_digest: bytes = b"",
-    environment_digest: bytes = b"",
 ) -> nm.JobCredential:
-    """Return the permission to start a job's script, or another step of it.
+    """Return the permission to start a job's script on its batch host.
 
     Args:
         wall_us: the wall clock's time, which its life is counted from.
@@ -65,10 +60,7 @@ def credential_of(
     """
     request = job.request
     allocs = tuple(alloc for alloc in job.nodes if cluster.nodes[alloc.node_id] is not None)
-    step_allocs, step_tasks = share.allocs, share.tasks
-    if not step_allocs:
-        step_allocs = tuple(alloc for alloc in allocs if alloc.node_id == job.batch_node_id)
-        step_tasks = ((0,),) * len(step_allocs)
+    batch_allocs = tuple(alloc for alloc in allocs if alloc.node_id == job.batch_node_id)
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
     return nm.JobCredential(
         cluster=cluster.cluster_name,
@@ -80,19 +72,12 @@ def credential_of(
         user_name=job.user_name,
         group_name=job.group_name,
         request=whole_request(request),
-        nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in allocs),
+        nodes=_names(cluster, allocs),
         allocs=allocs,
-        step_id=share.step_id,
-        step_nodes=tuple(cluster.node(alloc.node_id).spec.name for alloc in step_allocs),
-        step_allocs=step_allocs,
-        step_tasks=tuple(tuple(tasks) for tasks in step_tasks),
-        step_name=share.name,
-        step_flags=share.flags,
-        step_cpus_per_task=share.cpus_per_task,
-        step_distribution=share.distribution,
-        step_gpus_per_task=share.gpus_per_task,
-        step_tres_bind=share.tres_bind,
-        step_ports=share.ports,
+        step_nodes=_names(cluster, batch_allocs),
+        step_allocs=batch_allocs,
+        step_tasks=((0,),) * len(batch_allocs),
+        step_name="batch",
         partition=job.partition,
         account=job.account,
         qos=job.qos,
@@ -116,14 +101,34 @@ def credential_of(
         batch_host=batch_node.spec.name if batch_node is not None else "",
         node_addresses=tuple(addresses[0]),
         address_pattern=addresses[1],
-        script_digest=script_digest,
-        environment_digest=environment_digest,
         issued_us=wall_us,
         expires_us=wall_us + nm.CREDENTIAL_LIFE_US,
         nonce=nonce,
         sluid=sluid_text(sluid_number(job.submit_us, job.job_id)),
         het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),
     )
+
+
+def for_step(cluster: Cluster, credential: nm.JobCredential, share: StepShare) -> nm.JobCredential:
+    """Return the permission to start another step of a job than its script."""
+    return replace(
+        credential,
+        step_id=share.step_id,
+        step_nodes=_names(cluster, share.allocs),
+        step_allocs=share.allocs,
+        step_tasks=tuple(tuple(tasks) for tasks in share.tasks),
+        step_name=share.name,
+        step_flags=share.flags,
+        step_cpus_per_task=share.cpus_per_task,
+        step_distribution=share.distribution,
+        step_gpus_per_task=share.gpus_per_task,
+        step_tres_bind=share.tres_bind,
+        step_ports=share.ports,
+    )
+
+
+def _names(cluster: Cluster, allocs: Sequence[NodeAlloc]) -> tuple[str, ...]:
+    return tuple(cluster.node(alloc.node_id).spec.name for alloc in allocs)
 
 
 def _components(cluster: Cluster, leader: Job) -> tuple[nm.HetComponent, ...]:
