@@ -201,75 +201,60 @@ def need_of(
         extras: Extra of each node, by node id; empty: its present value does not count, it may be
             changed.
     """
-    sizes = job_sizes(request, partition)
-    flags = request.flags
+    sizes, flags = job_sizes(request, partition), request.flags
     selection = _selection_in(partition, selection)
     required, excluded = _named_nodes(request, partition, node_by_name, extras)
     with_memory, counts_cpus = selection.with_memory, selection.charges_threads
     overcommit = bool(flags & REQ_OVERCOMMIT)
     most_per_core = int(selection.one_task_per_core and not overcommit)
-    special_cores = request.core_spec if selection.allows_special else 0
-    special_threads = request.thread_spec if selection.allows_special else 0
-    exclusive = bool(flags & REQ_EXCLUSIVE or special_cores or special_threads)
-    exclusive = exclusive or partition.exclusive == "NODE"
+    special = (request.core_spec, request.thread_spec) if selection.allows_special else (0, 0)
+    exclusive = partition.exclusive == "NODE" or bool(flags & REQ_EXCLUSIVE) or any(special)
     both = _tasks_of_gpus(request)
     nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
-    aims_high = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
+    is_range = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
     return Need(
-        nodes_min=nodes_min,
-        nodes_max=nodes_max,
-        tasks=sizes.tasks,
-        cpus_per_task=sizes.cpus_per_task,
-        tasks_per_node=request.ntasks_per_node or both,
+        # Which nodes, and how many.
+        nodes_min=nodes_min, nodes_max=nodes_max,
+        aims_high=is_range and not flags & REQ_USE_MIN_NODES,
+        sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
+        required_nodes=required, excluded_nodes=excluded,
+        features=_features(request), contiguous=bool(flags & REQ_CONTIGUOUS),
+        spread=bool(flags & REQ_SPREAD) and not flags & REQ_USE_MIN_NODES,
+        segment=request.segment, consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
+        spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS), least_loaded=selection.least_loaded,
+        partition=partition.name, sharing=sharing_of(request, partition),
+        is_exclusive=exclusive, overcommit=overcommit,
+        # Tasks.
+        tasks=sizes.tasks, tasks_per_node=request.ntasks_per_node or both,
         fixed_tasks_per_node=bool(request.ntasks_per_node and not request.ntasks),
+        listed_tasks=_listed_tasks(request, node_by_name), tasks_per_gpu=_tasks_per_gpu(request),
+        tasks_per_socket=request.ntasks_per_socket,
         tasks_per_core=request.ntasks_per_core or most_per_core,
-        threads_per_core=request.threads_per_core,
-        cpus_min_per_node=request.mincpus,
+        # CPUs, cores and sockets.
+        cpus_per_task=sizes.cpus_per_task, cpus_per_gpu=sizes.cpus_per_gpu,
+        cpus_min_per_node=request.mincpus, threads_per_core=request.threads_per_core,
+        max_cpus_per_node=partition.max_cpus_per_node,
+        max_cpus_per_socket=partition.max_cpus_per_socket,
+        sockets_min=request.sockets_per_node, cores_per_socket_min=request.cores_per_socket,
+        threads_per_core_min=request.threads_per_core, whole_sockets=selection.whole_sockets,
+        is_block=counts_cpus or _is_block(request, selection),  # a plain CPU has no socket
+        charges_threads=counts_cpus and not exclusive,
+        special_cores=special[0], special_threads=special[1],
+        # Memory and disk.
         mem_per_node_mib=sizes.mem_per_node_mib if with_memory else 0,
         mem_per_cpu_mib=sizes.mem_per_cpu_mib if with_memory else 0,
         mem_per_gpu_mib=sizes.mem_per_gpu_mib if with_memory else 0,
-        mem_whole_node=with_memory and sizes.mem_whole_node,
-        tmp_mib=request.tmp_mib,
-        gres_per_node=_per_node(request),
-        gres_per_task=(() if both else _gpus(request.gpus_per_task)) + _gres(request.tres_per_task),
-        gres_total=_in_all(request),
-        is_exclusive=exclusive,
-        overcommit=overcommit,
-        required_nodes=required,
-        excluded_nodes=excluded,
-        listed_tasks=_listed_tasks(request, node_by_name),
-        segment=request.segment,
-        is_block=counts_cpus or _is_block(request, selection),  # a plain CPU has no socket
-        consolidates=bool(flags & REQ_CONSOLIDATE_SEGMENTS),
-        spreads_segments=bool(flags & REQ_SPREAD_SEGMENTS),
-        features=_features(request),
-        contiguous=bool(flags & REQ_CONTIGUOUS),
-        spread=bool(flags & REQ_SPREAD) and not flags & REQ_USE_MIN_NODES,
-        least_loaded=selection.least_loaded,
-        aims_high=aims_high and not flags & REQ_USE_MIN_NODES,
-        sizes=node_sizes(request.node_sizes) if request.node_sizes else (),
-        max_cpus_per_node=partition.max_cpus_per_node,
-        max_cpus_per_socket=partition.max_cpus_per_socket,
-        partition=partition.name,
-        sharing=sharing_of(request, partition),
-        sockets_min=request.sockets_per_node,
-        cores_per_socket_min=request.cores_per_socket,
-        threads_per_core_min=request.threads_per_core,
+        mem_whole_node=with_memory and sizes.mem_whole_node, tmp_mib=request.tmp_mib,
         real_memory_min_mib=0 if with_memory else _memory_of_node(request),
-        tasks_per_socket=request.ntasks_per_socket,
-        whole_sockets=selection.whole_sockets,
-        charges_threads=counts_cpus and not exclusive,
-        special_cores=special_cores,
-        special_threads=special_threads,
+        # Devices.
+        gres_per_node=_per_node(request), gres_total=_in_all(request),
+        gres_per_task=(() if both else _gpus(request.gpus_per_task)) + _gres(request.tres_per_task),
         gpus_per_socket=_gpus(request.gpus_per_socket),
-        tasks_per_gpu=_tasks_per_gpu(request),
-        cpus_per_gpu=sizes.cpus_per_gpu,
         cores_follow_gpus=_follows_gpus(request, partition),
-        parts_of_many=selection.parts_of_many,
+        parts_of_many=selection.parts_of_many, spreads_parts=selection.spreads_parts,
         one_task_per_gpu=_one_task(request, selection),
-        spreads_parts=selection.spreads_parts,
         gres_binding=_binding(request, selection, exclusive),
-    )
+    )  # fmt: skip
 
 
 def _selection_in(partition: Partition, selection: Selection) -> Selection:
