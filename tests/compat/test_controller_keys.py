@@ -192,16 +192,16 @@ def test_accounting_storage(tmp_path: Path) -> None:
     lines = "AccountingStorageHost=192.0.2.7\nAccountingStorageTRES=gres/gpu\nGresTypes=gpu\n"
 
     def without(parts: ControllerParts) -> None:
-        parts.connect_accounting()
-        assert parts.dbd is None
+        parts.accounting.connect(parts.configuration.conf)
+        assert parts.accounting.link is None
 
     with_parts(tmp_path, lines, without)
 
     def connected(parts: ControllerParts) -> None:
-        parts.connect_accounting()
-        assert parts.dbd is not None
-        assert parts.dbd._place.host == "192.0.2.7"
-        told = parts.dbd._registration
+        parts.accounting.connect(parts.configuration.conf)
+        assert parts.accounting.link is not None
+        assert parts.accounting.link._place.host == "192.0.2.7"
+        told = parts.accounting.link._registration
         assert "gres/gpu" in told.tres
         assert told.cluster == "test"
         assert told.store_flags == ["job_env"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.ctld.controller_parts import control_host
+from pyslurm_ng.ctld.accounting_link import control_host
 from tests.model.clusters import FOUR_NODES, conf_of
 
 

@@ -11,13 +11,13 @@ from typing import TypeVar
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.accounting_link import AccountingLink
+from pyslurm_ng.ctld.association_listing import AssociationListing
 from pyslurm_ng.ctld.clock import Clock, wall_us
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.failures import Failures
 from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
 from pyslurm_ng.ctld.followers.completion_log import CompletionLog
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_place
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
@@ -38,9 +38,6 @@ from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.programs.mailer import Mailer
 from pyslurm_ng.ctld.programs.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.programs.runner import HookRunner, Programs
-from pyslurm_ng.ctld.queries.associations import show_associations
-from pyslurm_ng.ctld.rules.assoc import mirror
-from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.scheduling.explainer import Explainer
@@ -59,22 +56,13 @@ from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.journal.reserve import Reserve
 from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.sched.backfill.planner import plan
-from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.endpoint import Endpoint
-from pyslurm_ng.wire.query_messages import ShowAssociations
 from pyslurm_ng.wire.rate_limit import RateLimit, rate_limit_words
-from pyslurm_ng.wire.stream import Call
 
 T = TypeVar("T")
 
 _PASS_INTERVAL_S = 0.01
 _LOOKUP_THREADS = 4
-
-
-def control_host(conf: SlurmConf, host: str) -> str:
-    """Return where a controller on `host` is reached: the address that SlurmctldHost gives it."""
-    given = (place.address for place in conf.slurmctld_host if place.name == host)
-    return next(given, "") or host
 
 
 class ControllerParts:
@@ -116,8 +104,10 @@ class ControllerParts:
         self._build_followers()
         self._build_nodes()
         self._build_steps()
+        self.accounting = AccountingLink(
+            beginning, self.writer, self.history, self.clock.now_us, log, self.faults
+        )
         self._build_checkpointer()
-        self.dbd: DbdLink | None = None
 
     def adopt(self, fresh: Configuration) -> None:
         """Let every part go by other files from now on."""
@@ -140,8 +130,7 @@ class ControllerParts:
 
     def close(self) -> None:
         """Let go of threads, sockets to nodes and the link to accounting."""
-        if self.dbd is not None:
-            self._dbd_task.cancel()
+        self.accounting.close()
         self.endpoint.close()
         self._edges.close()
         self._lookups.shutdown(wait=False, cancel_futures=True)
@@ -210,7 +199,9 @@ class ControllerParts:
             host=self._beginning.host,
             slices=Slices(self.loop.call_soon),
         )
-        self.service.more["ShowAssociations"] = self._show_associations
+        self.service.more["ShowAssociations"] = AssociationListing(
+            self.writer, self.soft, self.usage, self.service.context
+        ).handle
         explainer = Explainer(
             self.writer,
             self.soft,
@@ -230,22 +221,6 @@ class ControllerParts:
             self.faults,
             explainer.planner,
         ).handle
-
-    def _show_associations(self, call: Call, caller: Caller) -> None:
-        request = call.request
-        assert isinstance(request, ShowAssociations)
-        used, spent = self.usage.counted(self.clock.now_us())
-        asked = partial(
-            show_associations,
-            self.writer.cluster,
-            self.service.configuration.conf,
-            request,
-            caller,
-            used,
-            spent,
-            self.soft.fairshare,
-        )
-        self.writer.look(asked, call)
 
     def _build_followers(self) -> None:
         """Put together what only looks at events, and have all views hear of them."""
@@ -370,60 +345,12 @@ class ControllerParts:
             begun.recovery.journal_id,
             # A long replay now means a long one next time, unless a checkpoint follows soon.
             start_sequence=begun.recovery.position.sequence - begun.replayed,
-            keep_after=self._keep_after,
+            keep_after=self.accounting.keep_after,
             bytes_written=lambda: self.journal.bytes_written,
             say=lambda text, is_error: (log.error if is_error else log.verbose)(text),
         )
 
-    def connect_accounting(self) -> None:
-        """Keep slurmdbd up to date, if the configuration wants one."""
-        conf, cluster, begun = self.configuration.conf, self.writer.cluster, self._beginning
-        if not conf.accounting_storage_type.endswith("/slurmdbd"):
-            return
-        self.dbd = DbdLink(
-            identity=begun.identity,
-            place=find_place(
-                conf.accounting_storage_host,
-                conf.accounting_storage_port,
-                conf.slurmctld_pid_file,
-            ),
-            registration=RegisterCluster(
-                cluster=conf.cluster_name,
-                control_host=control_host(conf, begun.host),
-                control_port=conf.slurmctld_port[0],
-                journal_id=begun.recovery.journal_id.hex(),
-                tres=list(conf.tracked_tres()),
-                store_flags=list(conf.accounting_store_flags),
-            ),
-            journal=begun.layout.journal,
-            durable=lambda: self.writer.durable,
-            on_update=lambda update: self.writer.record(
-                mirror(cluster, update, self.clock.now_us())
-            ),
-            log=self._log,
-            faults=self.faults,
-            history=self.history,
-            start=begun.recovery.position.sequence,
-        )
-        self.writer.follow(self.dbd.wake)
-        self._dbd_task = self.loop.create_task(self.dbd.run())
-
-    async def hear_accounting(self, most_s: float) -> None:
-        """Wait until slurmdbd has told which job ids it knows, but not for long: it may be away."""
-        if self.dbd is None:
-            return
-        try:
-            await asyncio.wait_for(self.dbd.contact.wait(), most_s)
-        except asyncio.TimeoutError:
-            self._log.info(
-                f"slurmdbd has not answered within {most_s:g} s; going on, job ids by this state"
-            )
-
     # What parts ask of the loop -------------------------------------------------------------------
-
-    def _keep_after(self, durable: int) -> int:
-        """The lowest record that all followers have taken over."""
-        return durable if self.dbd is None else min(durable, self.dbd.acknowledged)
 
     def _durable_in_thread(self, sequence: int) -> None:
         try:

@@ -102,8 +102,8 @@ class Daemon:
         loop.set_exception_handler(parts.faults.on_loop)
         self._begin_epoch(beginning)
         # Job ids that slurmdbd knows must not be given out again, so it is asked first.
-        parts.connect_accounting()
-        await parts.hear_accounting(_ACCOUNTING_S)
+        parts.accounting.connect(parts.configuration.conf)
+        await parts.accounting.hear(_ACCOUNTING_S)
         try:
             await self._listen(beginning)
         except OSError as error:
@@ -278,8 +278,11 @@ class Daemon:
             soft.reset(now_us)
         soft.journal_bytes = parts.journal.bytes_written
         soft.journal_groups = parts.journal.groups
-        if parts.dbd is not None:
-            soft.dbd_queue, soft.dbd_connected = parts.dbd.backlog, parts.dbd.is_connected
+        if parts.accounting.link is not None:
+            soft.dbd_queue, soft.dbd_connected = (
+                parts.accounting.link.backlog,
+                parts.accounting.link.is_connected,
+            )
         soft.agent_queue = parts.sender.open_count
         soft.agents = len(parts.sender.nodes)
         soft.refused = dict(self._server.refusals + parts.endpoint.refusals)

@@ -1,0 +1,99 @@
+"""The controller's link to slurmdbd, if the configuration wants one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_place
+from pyslurm_ng.ctld.history import History
+from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.start import Beginning
+from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.wire.dbd_messages import RegisterCluster
+
+
+def control_host(conf: SlurmConf, host: str) -> str:
+    """Return where a controller on `host` is reached: the address that SlurmctldHost gives it."""
+    given = (place.address for place in conf.slurmctld_host if place.name == host)
+    return next(given, "") or host
+
+
+class AccountingLink:
+    """Keeps slurmdbd up to date, and the Cluster with what slurmdbd tells.
+
+    Attributes:
+        link: the follower of the journal that sends; None without slurmdbd.
+    """
+
+    def __init__(
+        self,
+        beginning: Beginning,
+        writer: Writer,
+        history: History,
+        now_us: Callable[[], int],
+        log: DaemonLog,
+        faults: Faults,
+    ) -> None:
+        self._beginning = beginning
+        self._writer = writer
+        self._history = history
+        self._now_us = now_us
+        self._log = log
+        self._faults = faults
+        self.link: DbdLink | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def connect(self, conf: SlurmConf) -> None:
+        """Begin to send, on the running loop, if the configuration wants slurmdbd."""
+        if not conf.accounting_storage_type.endswith("/slurmdbd"):
+            return
+        begun, writer = self._beginning, self._writer
+        self.link = DbdLink(
+            identity=begun.identity,
+            place=find_place(
+                conf.accounting_storage_host,
+                conf.accounting_storage_port,
+                conf.slurmctld_pid_file,
+            ),
+            registration=RegisterCluster(
+                cluster=conf.cluster_name,
+                control_host=control_host(conf, begun.host),
+                control_port=conf.slurmctld_port[0],
+                journal_id=begun.recovery.journal_id.hex(),
+                tres=list(conf.tracked_tres()),
+                store_flags=list(conf.accounting_store_flags),
+            ),
+            journal=begun.layout.journal,
+            durable=lambda: writer.durable,
+            on_update=lambda update: writer.record(mirror(writer.cluster, update, self._now_us())),
+            log=self._log,
+            faults=self._faults,
+            history=self._history,
+            start=begun.recovery.position.sequence,
+        )
+        writer.follow(self.link.wake)
+        self._task = asyncio.get_running_loop().create_task(self.link.run())
+
+    async def hear(self, most_s: float) -> None:
+        """Wait until slurmdbd has told which job ids it knows, but not for long: it may be away."""
+        if self.link is None:
+            return
+        try:
+            await asyncio.wait_for(self.link.contact.wait(), most_s)
+        except asyncio.TimeoutError:
+            self._log.info(
+                f"slurmdbd has not answered within {most_s:g} s; going on, job ids by this state"
+            )
+
+    def keep_after(self, durable: int) -> int:
+        """Return the last record that may be deleted: slurmdbd has stored all up to it."""
+        return durable if self.link is None else min(durable, self.link.acknowledged)
+
+    def close(self) -> None:
+        """Stop sending."""
+        if self._task is not None:
+            self._task.cancel()
