@@ -247,10 +247,6 @@ WRONG = [
     ("NodeName=x1 NodeAddr=ctl Port=6817", "port 6817 is that of node x1 on the same host"),
     ("PartitionName=p Nodes=n[1-9]", "Nodes: no NodeName line has n[5-9]"),
     ("PartitionName=p Nodes=n1\nPartitionName=p Nodes=n2", "partition p was already given in line"),
-    (
-        "PartitionName=p Default=YES\nPartitionName=q Default=YES",
-        "3: Default: partition p of line 4 is the default already; allowed: one partition",
-    ),
     ("PartitionName=p MinNodes=3 MaxNodes=2", "MinNodes=3 exceeds MaxNodes=2"),
     ("PartitionName=p DefaultTime=90 MaxTime=60", "DefaultTime of 90 minutes exceeds MaxTime"),
     ("PartitionName=p Alternate=q", "Alternate=q is not a partition"),

@@ -169,7 +169,7 @@ def _names(text: ConfText, entry: Entry, value: str) -> list[str]:
         text.fail(entry, str(error))
         return []
     for name in names:
-        if name.upper() == "ALL" or name.lower() == "localhost":
+        if name.upper() == "ALL":
             text.fail(entry, f"'{name}' cannot be the name of a node")
             return []
     if not names:

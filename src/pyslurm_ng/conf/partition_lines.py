@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
@@ -79,7 +79,9 @@ def build_partitions(
         values = _fill({**usual, **given}, parameters)
         entry = found["nodes"][1] if "nodes" in found else place
         members = resolve_nodes(text, entry, values["nodes"], nodes, known, sets)
-        _check(text, place, found, values, list(partitions.values()))
+        _check(text, place, found, values)
+        if values["default"]:
+            _take_default(text, place, partitions)
         if parameters["select_type"] == "select/linear" and values["over_subscribe"] != "NO":
             entry = found["over_subscribe"][1] if "over_subscribe" in found else place
             text.fail(entry, "SelectType=select/linear shares no nodes here; NO is allowed")
@@ -153,22 +155,23 @@ def _check_preempt_mode(
         text.fail(entry, "SUSPEND needs GANG in the PreemptMode of the cluster")
 
 
+def _take_default(text: ConfText, place: Entry, partitions: dict[str, PartitionConf]) -> None:
+    """Let the last default partition be the only one, as Slurm does."""
+    for name, other in partitions.items():
+        if other.default:
+            partitions[name] = replace(other, default=False)
+            text.warnings.append(
+                f"{place.file}:{place.line}: Default: also of partition {name} in line "
+                f"{other.line}; this one counts"
+            )
+
+
 def _check(
     text: ConfText,
     place: Entry,
     found: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
-    earlier: list[PartitionConf],
 ) -> None:
-    if values["default"]:
-        for other in earlier:
-            if other.default:
-                entry = found["default"][1] if "default" in found else place
-                text.fail(
-                    entry,
-                    f"partition {other.name} of line {other.line} is the default already; "
-                    "allowed: one partition",
-                )
     if values["min_nodes"] > values["max_nodes"]:
         text.fail(place, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
     limit, default = values["max_time"], values["default_time"]

@@ -28,6 +28,7 @@ from pyslurm_ng.conf.node_lines import (
     build_nodes,
     build_nodesets,
 )
+from pyslurm_ng.conf.old_words import with_todays_words
 from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
@@ -111,6 +112,9 @@ _REMOVED = {
         "TaskPluginParams": "use TaskPluginParam",
     }.items()
 }
+
+# These are honoured where the key that replaced them is not given, as Slurm does.
+_AS_BEFORE = dict.fromkeys(("controlmachine", "controladdr"), "counts without SlurmctldHost")
 
 
 class PowerActionConf(NamedTuple):
@@ -295,6 +299,7 @@ def _parameters(
     places: dict[str, Entry] = {}
     old: dict[str, Entry] = {}
     for entry in entries:
+        entry = with_todays_words(text, "slurm.conf", entry)
         key = PARAMETER_TABLE.find(entry.key)
         where = f"{entry.file}:{entry.line}: {entry.key}"
         if key is None:
@@ -304,7 +309,8 @@ def _parameters(
                 text.fail(entry, f"unknown key in slurm.conf{near}")
             else:
                 old[entry.key.lower()] = entry
-                warnings.append(f"{where}: no longer exists and is ignored{hint and '; ' + hint}")
+                means = _AS_BEFORE.get(entry.key.lower(), "is ignored")
+                warnings.append(f"{where}: no longer exists and {means}{hint and '; ' + hint}")
             continue
         try:
             value = convert(key, entry.value)
@@ -327,7 +333,7 @@ def _parameters(
                 "pyslurm-ng yet: there is no backup controller"
             )
     if "SlurmctldHost" not in places and "controlmachine" in old:
-        # The one removed key that old files need; Slurm honours it in this case, too.
+        # The one removed key without which an old file names no controller.
         place = old["controlmachine"]
         address = old["controladdr"].value if "controladdr" in old else ""
         values["slurmctld_host"] = (ControllerHost(place.value, address),)

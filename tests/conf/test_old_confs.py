@@ -1,0 +1,80 @@
+"""What files of ten years hold starts with warnings that are true.
+
+Each line was seen in a slurm.conf of a public repository (of 58 read on 2026-11-22); what Slurm
+22.05 refuses in them is refused here, too, unless an older Slurm took it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+
+BASE = "ClusterName=c\nSlurmctldHost=ctl\n"
+NODE = "NodeName=n[1-2]\n"
+PARTITION = "PartitionName=p Nodes=ALL Default=YES\n"
+
+
+def read(lines: str, node: str = NODE) -> SlurmConf:
+    """Read a small file with more lines in it."""
+    return parse_slurm_conf(f"{BASE}{node}{PARTITION}{lines}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "attribute", "value", "said"),
+    [
+        ("TaskPluginParam=Sched", "task_plugin_param", (), "is ignored"),
+        ("TaskPluginParam=Cores,Sched", "task_plugin_param", ("Cores",), "is ignored"),
+        ("PrivateData=jobs,cloud", "private_data", ("jobs",), "is ignored"),
+        ("JobCompType=jobcomp/slurmdbd", "job_comp_type", "", "means JobCompType=none"),
+        ("DebugFlags=JobContainer", "debug_flags", ("Namespace",), "means DebugFlags=Namespace"),
+    ],
+)
+def test_words_that_slurm_once_had(line: str, attribute: str, value: object, said: str) -> None:
+    """They are named with what stands for them, and the others count."""
+    conf = read(line)
+    assert tuple(map(str.lower, getattr(conf, attribute))) == tuple(
+        map(str.lower, value)  # type: ignore[call-overload]
+    )
+    (warning,) = [text for text in conf.warnings if "no longer exists" in text]
+    assert warning.endswith(said)
+
+
+def test_job_submit_plugins_may_have_their_type_before_them() -> None:
+    """As plugins of any other kind have."""
+    conf = read("JobSubmitPlugins=job_submit/require_timelimit")
+    assert conf.job_submit_plugins == ("require_timelimit",)
+
+
+def test_nodes_that_begin_idle() -> None:
+    """IDLE means what UNKNOWN means; said once, however many lines there are."""
+    conf = read("", "NodeName=n1 State=IDLE\nNodeName=n[2-3] State=idle\n")
+    assert [node.state for node in conf.nodes] == ["UNKNOWN"] * 3
+    assert len([text for text in conf.warnings if "State=" in text]) == 1
+
+
+def test_a_node_may_be_called_localhost() -> None:
+    """As the only node of many a workstation is."""
+    conf = read("", "NodeName=localhost CPUs=2\n")
+    assert [node.name for node in conf.nodes] == ["localhost"]
+
+
+def test_the_last_default_partition_counts() -> None:
+    """Slurm changes the default with each such line."""
+    conf = read("PartitionName=q Nodes=n1 Default=YES")
+    assert [(part.partition_name, part.default) for part in conf.partitions] == [
+        ("p", False),
+        ("q", True),
+    ]
+    assert [text.partition("Default: ")[2] for text in conf.warnings if "Default:" in text] == [
+        "also of partition p in line 4; this one counts"
+    ]
+
+
+def test_control_machine_is_said_to_count() -> None:
+    """Where SlurmctldHost is not given, and only there."""
+    old = "ControlMachine=old\nControlAddr=10.0.0.9"
+    conf = parse_slurm_conf(f"ClusterName=c\n{NODE}{PARTITION}{old}\n")
+    assert conf.slurmctld_host[0].name == "old"
+    said = [text for text in conf.warnings if "Control" in text]
+    assert len(said) == 2 and all("counts without SlurmctldHost" in text for text in said)
