@@ -335,7 +335,8 @@ def mixed(at: Attack) -> list[Coroutine[Any, Any, None]]:
         one
         for make in (half_bodies, connection_flood, squeue_flood, unread_answers, step_flood,
                      large_steps, sacct_flood, long_texts, many_names, changes_of_all,
-                     listings, arrays, explanations, refused_changes)
+                     listings, arrays, explanations, refused_changes,
+                     ids_of_tasks)
         for one in make(at)
     ]  # fmt: skip
 
@@ -349,6 +350,13 @@ def explanations(at: Attack) -> list[Coroutine[Any, Any, None]]:
     asked = [ExplainJob(str(n)) for n in range(1, 17)]
     changes = [jobs_of(name="told"), UpdateJob(MARK, {"comment": "c" * 60_000}, name="told")]
     return many(at, changes) + [at.flood("slurmctld", one) for one in asked]
+
+
+def ids_of_tasks(at: Attack) -> list[Coroutine[Any, Any, None]]:
+    """Queries of as many ids as allowed, no two alike, each of most tasks of an array."""
+    ids = [f"_[{n % 900}-{999 + n // 900}]" for n in range(MOST_IDS)]
+    asked = [ShowJobs(JobFilter(jobs=[f"{array}{one}" for one in ids])) for array in range(1, 17)]
+    return many(at, [jobs_of(array="0-999")]) + [at.flood("slurmctld", one) for one in asked]
 
 
 def refused_changes(at: Attack) -> list[Coroutine[Any, Any, None]]:
@@ -371,6 +379,7 @@ ATTACKS: dict[str, Callable[[Attack], list[Coroutine[Any, Any, None]]]] = {
     "sacct flood, 20 connections": sacct_flood,
     "refusals of accounting": refused_changes,
     "explanations of long histories": explanations,
+    "ids of tasks, 16 connections": ids_of_tasks,
     "long texts": long_texts,
     "as many names as allowed": many_names,
     "changes of all jobs": changes_of_all,

@@ -137,7 +137,7 @@ def test_the_work_for_ids_is_bounded(texts: list[str]) -> None:
 def test_ids_that_name_too_much_are_refused() -> None:
     """As a whole, and in words: nothing is listed or changed that was not looked at."""
     cluster = with_arrays(1_000, 300)
-    assert JobFinder(cluster).several(["1_[0-999]"] * MANY) == TOO_MANY
+    assert JobFinder(cluster).several([f"1_[0-{n}]" for n in range(MANY)]) == TOO_MANY
     # A change is told to go on with the rest.
     context = Context(conf_of(FOUR_NODES), START_US, ROOT)
     hold = HoldJobs(bytes(16), ["1_[0-999]"] * MANY)
@@ -148,4 +148,19 @@ def test_ids_that_name_too_much_are_refused() -> None:
     assert not isinstance(cancelled, Reject) and cancelled.reply.is_partial
     # What a command names that names each task once is never too much.
     parts, _ = named(cluster, [f"{array}_{task}" for array in (1, 2) for task in range(1_000)])
-    assert len(parts) == 2_000
+    assert len(parts) == 602
+
+
+def test_all_ids_of_one_arrays_tasks_take_one_look_at_it() -> None:
+    """As many as a request may name, of a whole array that waits; what names nothing is told."""
+    cluster = with_arrays(MANY, 0)
+    every = [f"1_{task}" for task in range(MANY)]
+    parts, unknown = named(cluster, every)
+    assert [job_id_text(job, tasks) for job, tasks in parts] == ["1_[0-4095]"]
+    assert unknown == []
+    overlapping = [f"1_[{n % 900}-{999 + n // 900}]" for n in range(MANY)]
+    for texts in (every, overlapping, ["1_[0-999]"] * MANY):
+        assert lines_run(JobFinder(cluster).several, texts) < 70 * MANY
+    parts, unknown = named(cluster, ["1_7", "9", "1_[3-5]", "1_[5000-5009:3]", "2_9", "1_5000"])
+    assert [job_id_text(job, tasks) for job, tasks in parts] == ["1_[3-5,7]", "2_[9]"]
+    assert unknown == ["1_[5000-5009:3]", "1_5000", "9"]

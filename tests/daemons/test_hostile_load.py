@@ -52,6 +52,7 @@ ATTACKS = (
     "sacct",
     "refusals of accounting",
     "explanations",
+    "ids of tasks",
     "long texts",
     "as many names",
     "changes",

@@ -56,8 +56,9 @@ class JobFinder:
         """Return what one id names, in order of job id; nothing when it is unknown."""
         if self.is_over:
             return []
+        self._spend(len(name.tasks))
         found = self._find_tasks(name) if name.tasks else self._find_job(name)
-        self._spend(len(found) + len(name.tasks))
+        self._spend(len(found))
         return found if not self.is_over else []
 
     def named(self, text: str) -> list[Part]:
@@ -68,18 +69,46 @@ class JobFinder:
             return []
 
     def several(self, texts: Iterable[str]) -> tuple[list[Part], list[str]] | Reject:
-        """Return what the ids name, each record once, and the ids that name nothing."""
+        """Return what the ids name, each record once, and the ids that name nothing.
+
+        All ids of one array's tasks are looked up as one: thousands take one look at its records.
+        """
         parts: dict[tuple[int, task_ranges.TaskRanges], Part] = {}
         unknown: list[str] = []
-        for text in texts:
-            found = self.named(text)
+        alike: dict[int | str, list[JobName]] = {}
+        for text in dict.fromkeys(texts):
+            try:
+                name = parse_job_id(text)
+            except JobIdError:
+                unknown.append(text)
+            else:
+                alike.setdefault(name.job_id if name.tasks else text, []).append(name)
+        for names in alike.values():
+            found = self.find(names[0] if len(names) == 1 else _joined(names))
+            unknown += self._named_nothing(names, found)
             if self.is_over:
                 return TOO_MANY
-            if not found:
-                unknown.append(text)
             for job, tasks in found:
                 parts[job.job_id, tasks] = (job, tasks)
         return list(parts.values()), unknown
+
+    def _named_nothing(self, names: list[JobName], found: list[Part]) -> list[str]:
+        """Return those ids of one array's tasks that name none of what all of them name."""
+        if len(names) == 1 or not found:
+            return [] if found else [name.text for name in names]
+        marks = _marks_of(found)
+        end = len(marks)
+        unknown = []
+        for name in names:
+            is_known = False
+            for first, last, step in name.tasks:
+                self._spend(1 + max(0, min(last, end) - first) // _TASKS_AT_ONCE)
+                is_known = is_known or 1 in marks[first : last + 1 : step]
+            if self.is_over:
+                break
+            if not is_known:
+                unknown.append(name.text)
+        return unknown
 
     def _spend(self, work: int) -> None:
         self._left -= work
@@ -183,7 +212,10 @@ class JobFinder:
         if known is None:
             known = self._waiting[job.job_id] = task_ranges.as_number(job.array_pending)
         own, end = known
-        self._spend(1 + end // _TASKS_AT_ONCE)
+        sparse = sum(step > 1 for _, _, step in name.tasks)  # marked one by one
+        self._spend((1 + sparse) * (1 + end // _TASKS_AT_ONCE))
+        if self.is_over:
+            return None
         inside = own & int.from_bytes(task_ranges.named(name.tasks, end), "little")
         if not inside:
             return None
@@ -192,6 +224,20 @@ class JobFinder:
         meant = task_ranges.from_marks(inside.to_bytes(end, "little"))
         self._spend(2 * len(meant))
         return meant
+
+
+def _joined(names: list[JobName]) -> JobName:
+    """Return one id for those of one array's tasks."""
+    spans = dict.fromkeys(span for name in names for span in name.tasks)
+    return JobName("", names[0].job_id, tuple(spans))
+
+
+def _marks_of(found: list[Part]) -> bytearray:
+    """Return for each task id of an array whether it is among its tasks found."""
+    spans: list[task_ranges.TaskRange] = []
+    for job, tasks in found:
+        spans += tasks or job.array_pending or ((job.array_task_id, job.array_task_id, 1),)
+    return task_ranges.named(spans, max(last for _, last, _ in spans) + 1)
 
 
 def find_jobs(cluster: Cluster, text: str) -> list[Part]:
