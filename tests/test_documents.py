@@ -130,7 +130,7 @@ PLAIN = frozenset(
     launches layout left lengths license licenses limit limits lines link list listening listing
     lists local lock log long lookups loop loss lost mail mailer main memory messages mgr migrations
     model modes monitor msgpack multi munge named names neighbour neighbours net network node nodes
-    notes notices now number numbers nvml of on open option options order orders orphaned other
+    notes notices now number numbers nvml of old on open option options order orders orphaned other
     others out outbox output overlap overlapping owner pace page partition parts patterns permission
     plain plugins poll ports preempt preemption preparation priorities priority problem problems
     process processes prog program programs promised purposes qos queries query queue quick ranges

@@ -63,6 +63,7 @@ COMMANDS = {
 }
 
 SCONTROL_ENTITIES = [
+    ("aliases", "node names of a host name"),
     (
         "assoc_mgr",
         "limits and usage cached for users, accounts, QOS; filters users= accounts= "
