@@ -119,3 +119,20 @@ def test_the_steps_of_one_user_have_a_share_of_the_spool(
             runner.close()
 
     asyncio.run(asyncio.wait_for(live(), 3 * LIMIT_S))
+
+
+def test_a_question_without_an_answer_is_forgotten(template: Template) -> None:
+    """Also one to a step that cannot be told: questions do not add up over months."""
+
+    async def live() -> dict[int, Any]:
+        runner = StepRunner(
+            str(template.directory),
+            on_started=lambda key, pids: None,
+            on_ended=lambda key, records: None,
+        )
+        assert await runner.ask(KEY, "usage") == {}
+        runner.expect(KEY)
+        assert await runner.ask(KEY, "usage", limit_s=0) == {}
+        return runner._asked
+
+    assert asyncio.run(live()) == {}

@@ -317,15 +317,17 @@ class StepRunner:
         self, key: StepKey, what: Literal["ping", "pids", "usage"], limit_s: float = 5.0
     ) -> dict[str, Any]:
         """Ask a supervisor for its `pids` or `usage`; {} when it does not answer."""
-        self._tag += 1
+        self._tag = tag = self._tag + 1
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
-        self._asked[self._tag] = future
-        if not self.command(key, {"do": what, "tag": self._tag}):
-            return {}
+        self._asked[tag] = future
         try:
+            if not self.command(key, {"do": what, "tag": tag}):
+                return {}
             return await asyncio.wait_for(future, limit_s)
         except asyncio.TimeoutError:
             return {}
+        finally:
+            self._asked.pop(tag, None)
 
 
 def step_name(key: StepKey) -> str:
