@@ -211,6 +211,7 @@ def show_hostnames(session: "Session", words: "list[str]") -> int:
 def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = False) -> int:
     """Print names as one list; a word that begins with / names a file of them."""
     from pyslurm_ng.base.hostlist import HostlistError, expand, fold, fold_sorted
+    from pyslurm_ng.cli.input_files import read_whole
 
     if not words:
         fail("too few arguments for keyword:show")
@@ -218,9 +219,10 @@ def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = Fa
     if text.startswith("/"):
         try:
             with open(text, encoding="utf-8") as stream:
-                text = ",".join(stream.read().split())
+                text = ",".join(read_whole(stream).split())
         except (OSError, UnicodeDecodeError) as problem:
-            fail(f"scontrol: error: {text}: {problem}")
+            why = getattr(problem, "strerror", None) or "it is not a text file"
+            fail(f"scontrol: error: {text}: {why}")
     try:
         names = expand(text)
     except HostlistError as problem:

@@ -1,5 +1,7 @@
 """The file of --multi-prog: the program of each task."""
 
+from pyslurm_ng.cli.input_files import read_whole
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -21,7 +23,7 @@ def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            text = stream.read()
+            text = read_whole(stream)
     except OSError as problem:
         raise MultiProgError(f"{path}: {problem.strerror}") from None
     argv_of: dict[int, list[str]] = {}

@@ -3,6 +3,7 @@
 import os
 
 from pyslurm_ng.base.numbers import REQ_NTASKS_SET
+from pyslurm_ng.cli.input_files import read_whole
 from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
@@ -10,7 +11,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.option_state import OptionState
 
 _NO_NAMES = "Failure getting NodeNames from hostfile"
-_MOST_BYTES = 1 << 24
 
 
 def settle_host_file(said: "OptionState") -> None:
@@ -43,7 +43,7 @@ def read_names(path: str) -> "list[str]":
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-            lines = stream.read(_MOST_BYTES).split("\n")
+            lines = read_whole(stream).split("\n")
     except OSError as problem:
         text = f"slurm_allocate_resources error opening file {path}, {problem.strerror}"
         raise OptionError(f"{text}\n{_NO_NAMES}", 1) from None

@@ -38,9 +38,11 @@ def node_file(options: "OptionState", name: str, value: str) -> None:
 
 
 def _names_in(name: str, path: str) -> str:
+    from pyslurm_ng.cli.input_files import read_whole
+
     try:
         with open(path) as stream:
-            return ",".join(stream.read().split())
+            return ",".join(read_whole(stream).split())
     except OSError as problem:
         raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
     except UnicodeDecodeError:
@@ -49,11 +51,14 @@ def _names_in(name: str, path: str) -> str:
 
 def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
     """`--bbf`: the file's content counts as `--bb`."""
+    from pyslurm_ng.cli.input_files import TooLong, read_whole
+
     try:
         with open(value) as stream:
-            options.request["burst_buffer"] = stream.read().rstrip("\n")
-    except (OSError, UnicodeDecodeError):
-        raise OptionError("Invalid --bbf specification", 1) from None
+            options.request["burst_buffer"] = read_whole(stream).rstrip("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        why = f": {problem.strerror}" if isinstance(problem, TooLong) else ""
+        raise OptionError(f"Invalid --bbf specification{why}", 1) from None
 
 
 def directory(options: "OptionState", name: str, value: str) -> None:

@@ -208,15 +208,20 @@ def _split_outside_quotes(text: str) -> "list[str]":
 
 
 def _export_file(name: str) -> "dict[bytes, bytes]":
+    from pyslurm_ng.cli.input_files import TooLong, read_whole
+
     try:
         if name.isdigit():
             with os.fdopen(int(name), "rb") as stream:
-                content = stream.read()
+                content = read_whole(stream)
         else:
             with open(name, "rb") as stream:
-                content = stream.read()
-    except OSError:
-        raise OptionError(f"Could not open user environment file {name}", 1) from None
+                content = read_whole(stream)
+    except OSError as problem:
+        text = f"Could not open user environment file {name}"
+        if isinstance(problem, TooLong):
+            text = f"--export-file: {name}: {problem.strerror}"
+        raise OptionError(text, 1) from None
     entries = (entry.partition(b"=") for entry in content.split(b"\0") if b"=" in entry)
     return {variable: value for variable, _, value in entries if variable}
 

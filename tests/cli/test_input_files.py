@@ -1,0 +1,41 @@
+"""Files that a user names are read as a whole, but an endless one is refused in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pyslurm_ng.cli.control.show import show_hostlist
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
+from pyslurm_ng.cli.submit import option_names, submission
+from pyslurm_ng.cli.submit.host_file import read_names
+
+ENDLESS = "/dev/zero"
+LIMIT = "it holds more than 16 MiB"
+
+
+@pytest.mark.parametrize(
+    ("read", "option"),
+    [
+        (lambda: option_names._names_in("nodefile", ENDLESS), "--nodefile"),
+        (lambda: option_names.burst_buffer_file(None, "bbf", ENDLESS), "--bbf"),  # type: ignore[arg-type]
+        (lambda: submission._export_file(ENDLESS), "--export-file"),
+        (lambda: read_names(ENDLESS), ENDLESS),
+        (lambda: read_programs(ENDLESS, 1), ENDLESS),
+    ],
+    ids=["nodefile", "bbf", "export-file", "hostfile", "multi-prog"],
+)
+def test_an_endless_file_is_refused(read: Callable[[], object], option: str) -> None:
+    """With what was given and the limit."""
+    with pytest.raises((OptionError, MultiProgError)) as caught:
+        read()
+    assert option in str(caught.value) and LIMIT in str(caught.value)
+
+
+def test_an_endless_list_of_hosts_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """By scontrol show hostlist, with the file's name."""
+    with pytest.raises(SystemExit):
+        show_hostlist(None, [ENDLESS])  # type: ignore[arg-type]
+    assert capsys.readouterr().err == f"scontrol: error: {ENDLESS}: {LIMIT}\n"
