@@ -28,6 +28,10 @@ def now_us() -> int:
     return time.time_ns() // 1000
 
 
+SERVICE_UID = os.geteuid() or 600
+"""So that this process is privileged as root and as an ordinary user."""
+
+
 def authenticator(
     secret: bytes = SECRET,
     cluster: str = "c1",
@@ -99,7 +103,7 @@ class Room:
             self.handler,
             audience="slurmctld",
             host="host1",
-            service_uid=600,
+            service_uid=SERVICE_UID,
             authenticator=self.authenticator,
             limits=self.limits,
         )

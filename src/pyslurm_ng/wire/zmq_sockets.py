@@ -10,6 +10,7 @@ MAX_ORDER_BYTES = (16 << 20) + (128 << 10)
 MAX_REPORT_BYTES = (4 << 20) + (128 << 10)
 """Of a message to the controller; any host may connect to its port."""
 QUEUE_MESSAGES = 1_000
+_RECONNECT_MS = 100
 
 
 def router_socket(context: zmq.Context[zmq.Socket[bytes]], link_key: bytes) -> zmq.Socket[bytes]:
@@ -72,6 +73,6 @@ def _set_options(socket: zmq.Socket[bytes], most_bytes: int) -> None:
     socket.set(zmq.HANDSHAKE_IVL, 10_000)
     socket.set(zmq.HEARTBEAT_IVL, 10_000)
     socket.set(zmq.HEARTBEAT_TIMEOUT, 30_000)
-    socket.set(zmq.RECONNECT_IVL, 100)
-    socket.set(zmq.RECONNECT_IVL_MAX, 2_000)
+    socket.set(zmq.RECONNECT_IVL, _RECONNECT_MS)
+    socket.set(zmq.RECONNECT_IVL_MAX, 20 * _RECONNECT_MS)
     socket.set(zmq.TCP_KEEPALIVE, 1)
