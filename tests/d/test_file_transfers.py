@@ -43,7 +43,11 @@ class Node:
         self.directory = directory
         self.children: list[int] = []
         self.ended: set[int] = set()
-        self.files = FileTransfers(self._fork, lambda known: known.uid in self.ended)
+        self.job_group = directory / "job_1"
+        plan: Any = {"version": 2, "job": {"unified": str(self.job_group)}}
+        self.files = FileTransfers(
+            self._fork, lambda known: known.uid in self.ended, lambda known: plan
+        )
 
     def _fork(self, theirs: socket.socket) -> None:
         child = os.fork()
@@ -152,5 +156,24 @@ def test_a_credential_opens_nothing_after_its_job(tmp_path: Path) -> None:
         await asyncio.to_thread(os.waitid, os.P_PID, node.children[0], os.WEXITED | os.WNOWAIT)
         assert not isinstance(await node.more(BOB, 2), int)
         assert sorted(path.name for path in tmp_path.iterdir()) == ["2"]
+
+    on_node(test, tmp_path)
+
+
+def test_a_writer_belongs_to_its_jobs_control_group(tmp_path: Path) -> None:
+    """What it writes to a file system of memory is the job's; the group goes with the last."""
+
+    async def test(node: Node) -> None:
+        members = node.job_group / "user" / "cgroup.procs"
+        members.parent.mkdir(parents=True)
+        members.touch()
+        assert not isinstance(await node.begin(ALICE, 1), int)
+        assert members.read_text() == "0"
+        members.unlink()  # as the kernel's files go with the directory
+        assert not isinstance(await node.more(ALICE, 1), int)
+        while node.job_group.exists():
+            await asyncio.sleep(0.01)
+        # Where nothing of the job runs there is no group.
+        assert not isinstance(await node.begin(ALICE, 2), int)
 
     on_node(test, tmp_path)

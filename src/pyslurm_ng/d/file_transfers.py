@@ -22,14 +22,16 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.d.stepd.file_receiver import DATA, END, PIECE_BYTES
+from pyslurm_ng.d.stepd.step_cgroup import job_group, leave_job
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.wire import node_messages as nm
 from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.stream import Call
 
 if TYPE_CHECKING:
+    from pyslurm_ng.d.host.cgroup import Group
     from pyslurm_ng.d.node_setup import Account
-    from pyslurm_ng.d.step_contract import FileSpec
+    from pyslurm_ng.d.step_contract import CgroupPlan, FileSpec
 
 _MOST_OPEN = 256
 _MOST_OF_USER = 32
@@ -46,6 +48,7 @@ _REVOKED = Errno.ESLURMD_CREDENTIAL_REVOKED, "Job credential revoked"
 class _Transfer:
     credential: nm.JobCredential
     channel: socket.socket
+    group: Group | None
     idle: asyncio.TimerHandle | None = None
     is_busy: bool = False
     process: int = -1  # a pidfd of the writer
@@ -57,15 +60,18 @@ class FileTransfers:
     Args:
         fork_receiver: starts such a process with its end of a channel.
         is_over: whether the job of a credential has ended on this node.
+        plan_of: the control groups of a credential, None where they are not used.
     """
 
     def __init__(
         self,
         fork_receiver: Callable[[socket.socket], None],
         is_over: Callable[[nm.JobCredential], bool],
+        plan_of: Callable[[nm.JobCredential], CgroupPlan | None],
     ) -> None:
         self._fork_receiver = fork_receiver
         self._is_over = is_over
+        self._plan_of = plan_of
         self._loop = asyncio.get_running_loop()
         self._open: dict[bytes, _Transfer] = {}
 
@@ -86,7 +92,9 @@ class FileTransfers:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         self._fork_receiver(theirs)
-        self._open[request.key] = transfer = _Transfer(credential, ours)
+        plan = self._plan_of(credential)
+        group = job_group(plan) if plan else None
+        self._open[request.key] = transfer = _Transfer(credential, ours, group)
         spec: FileSpec = {
             "uid": credential.uid,
             "gid": credential.gid,
@@ -97,6 +105,7 @@ class FileTransfers:
             "force": request.force,
             "make_directory": request.make_directory,
             "is_packed": request.is_packed,
+            "group_files": group.join_files() if group else [],
         }
         transfer.is_busy = True
         # Told before it becomes the user, so it is the writer's own word.
@@ -199,8 +208,17 @@ class FileTransfers:
         if not transfer.is_busy:
             transfer.channel.close()
         if transfer.process >= 0:
-            self._loop.call_later(_KILL_AFTER_S, _kill, transfer.process)
-            transfer.process = -1
+            process, transfer.process = transfer.process, -1
+            kill = self._loop.call_later(_KILL_AFTER_S, _kill, process)
+            self._loop.add_reader(process, self._ended, process, kill, transfer.group)
+
+    def _ended(self, process: int, kill: asyncio.TimerHandle, group: Group | None) -> None:
+        """Clear away what a writer leaves: it may have been the last in its job's group."""
+        kill.cancel()
+        self._loop.remove_reader(process)
+        os.close(process)
+        if group is not None:
+            leave_job(group)
 
     def close(self) -> None:
         """Let all go."""
@@ -212,4 +230,3 @@ def _kill(process: int) -> None:
     """End a writer that its user may have stopped."""
     with contextlib.suppress(ProcessLookupError):
         signal.pidfd_send_signal(process, signal.SIGKILL)
-    os.close(process)

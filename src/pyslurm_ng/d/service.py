@@ -18,6 +18,7 @@ from pyslurm_ng.d.core.actions import Command
 from pyslurm_ng.d.core.node_core import JobHere
 from pyslurm_ng.d.credential_checks import CredentialChecks
 from pyslurm_ng.d.file_transfers import FileTransfers
+from pyslurm_ng.d.job_spec import cgroup_plan
 from pyslurm_ng.d.local_node import INTERNAL, LocalNode
 from pyslurm_ng.d.node_actions import NodeActions
 from pyslurm_ng.d.step_runner import StepRunner
@@ -68,7 +69,11 @@ class NodeStreams:
         self._relay = relay
         self._credentials = CredentialChecks(node, identity)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._files = FileTransfers(runner.fork_receiver, node.core.is_over)
+        self._files = FileTransfers(
+            runner.fork_receiver,
+            node.core.is_over,
+            lambda known: cgroup_plan(node.configured, known),
+        )
         self._server = StreamServer(
             self._handle,
             audience=f"slurmd:{node.name}",

@@ -141,6 +141,7 @@ class FileSpec(TypedDict):
     force: bool
     make_directory: bool
     is_packed: bool
+    group_files: list[str]  # by which the writer joins its job's control group
 
 
 # Orders to a supervisor --------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """A process that writes one file of a user's, sent by sbcast or srun --bcast.
 
 A fork of slurmstepd's template. It becomes the user for good before it touches any path, so the
-user's rights decide what may be written. slurmd sends it a specification and then pieces over their
+user's rights decide what may be written, and joins the job's control group first: in a file system
+of memory the file is the job's memory. slurmd sends it a specification and then pieces over their
 channel, one message each. Every message has one answer, an errno or 0. Before all that it says its
 process id. A file that does not come whole is removed.
 """
@@ -30,6 +31,7 @@ def receive(channel: socket) -> None:
     spec: FileSpec = unpack(channel.recv(_MESSAGE_BYTES))
     file = -1
     try:
+        _join(spec)
         _become(spec)
         file = _open(spec)
         channel.send(pack(0))
@@ -54,6 +56,18 @@ def receive(channel: socket) -> None:
         if file >= 0:
             os.unlink(spec["path"])
         channel.send(pack(getattr(error, "errno", None) or 22))  # EINVAL
+
+
+def _join(spec: "FileSpec") -> None:
+    for path in spec["group_files"]:
+        try:
+            group = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # nothing of the job runs here, so nothing is limited
+        try:
+            os.write(group, b"0")
+        finally:
+            os.close(group)
 
 
 def _become(spec: "FileSpec") -> None:

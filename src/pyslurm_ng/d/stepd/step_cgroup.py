@@ -40,7 +40,7 @@ class StepCgroup:
 
     def __init__(self, plan: "CgroupPlan") -> None:
         kind = GroupV1 if plan["version"] == 1 else GroupV2
-        self._job: Group = kind(plan["job"])
+        self._job = job_group(plan)
         self._step: Group = kind(plan["step"])
         self._job_limits = _limits(plan["job_limits"])
         self._step_limits = _limits(plan["step_limits"])
@@ -83,9 +83,19 @@ class StepCgroup:
     def leave(self) -> None:
         """Remove the step's groups, and the job's if no other step is in them."""
         self._step.remove()
-        for directory in self._job.directories.values():
-            for below in (f"{directory}/user", directory):
-                try:
-                    os.rmdir(below)
-                except OSError:
-                    continue  # missing, or another step lives there
+        leave_job(self._job)
+
+
+def job_group(plan: "CgroupPlan") -> Group:
+    """Return the group of a step's job."""
+    return GroupV1(plan["job"]) if plan["version"] == 1 else GroupV2(plan["job"])
+
+
+def leave_job(group: Group) -> None:
+    """Remove a job's group if nothing is in it."""
+    for directory in group.directories.values():
+        for below in (f"{directory}/user", directory):
+            try:
+                os.rmdir(below)
+            except OSError:
+                continue  # missing, or another step lives there
