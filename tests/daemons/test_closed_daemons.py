@@ -73,11 +73,13 @@ def supervisors(cluster: LiveCluster) -> list[int]:
 @pytest.mark.parametrize("daemon", ["slurmctld", "slurmdbd", "slurmd-n1", "stepd"])
 def test_a_user_gets_nothing_out_of_a_daemon(cluster: LiveCluster, daemon: str) -> None:
     """Keys and credentials of all users are in their memory."""
-    job = submit_as(cluster, OWNER, "-D", "/tmp", "-o", "/dev/null", "--wrap", "sleep 600")
-    cluster.wait_until(
-        "start of the job",
-        lambda: cluster.run("squeue", "-h", "-j", str(job), "-o", "%t").stdout == "R\n",
-    )
+    begun = cluster.directory.parent / f"begun-{daemon}"
+    begun.touch()
+    begun.chmod(0o666)
+    script = "echo begun; exec sleep 600"
+    job = submit_as(cluster, OWNER, "-D", "/tmp", "-o", str(begun), "--wrap", script)
+    # Until then the script's process is a child of the supervisor that still has its name.
+    cluster.wait_until("start of the script", lambda: begun.read_text() == "begun\n")
     if daemon == "stepd":
         cluster.wait_until("a supervisor", lambda: bool(supervisors(cluster)))
         pids = supervisors(cluster)

@@ -40,7 +40,10 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
             f"ProctrackType=proctrack/{request.param}\nKillWait=1\n"
             f"UnkillableStepTimeout={UNKILLABLE_S}\nJobRequeue=0\n"
         )
-        made = start(directory / "c", "--nodes", "1", "--cpus", "16", "--conf", str(extra))
+        # A test mounts a file system later: a namespace would hide it where the root is not shared.
+        made = start(
+            directory / "c", "--nodes", "1", "--cpus", "16", "--no-namespaces", "--conf", str(extra)
+        )
         yield made
         left = tracebacks(made)
         made.down()

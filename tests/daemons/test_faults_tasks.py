@@ -31,7 +31,17 @@ def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         extra = directory / "extra.conf"
         extra.write_text("KillWait=1\nDefMemPerCPU=1\nOverTimeLimit=0\n")
-        made = start(directory / "c", "--nodes", "1", "--cpus", "400", "--conf", str(extra))
+        # A test mounts a disk later: a namespace would hide it where the root is not shared.
+        made = start(
+            directory / "c",
+            "--nodes",
+            "1",
+            "--cpus",
+            "400",
+            "--no-namespaces",
+            "--conf",
+            str(extra),
+        )
         yield made
         left = tracebacks(made)
         made.down()
