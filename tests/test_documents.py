@@ -140,11 +140,11 @@ PLAIN = frozenset(
     sacctmgr salloc sbatch sbcast scancel sched scheduler scheduling schema scontrol scripts sdiag
     search searching select selection sender sensors server service session settings setup shared
     sharing show signal signals silence sim sinfo size sizes slurm slurmd slurmdbd sockets spank
-    spec spreading sprio squeue srun sstat standing start started starter starting starts state
-    states step stepd steps store stream streams strict submission submit sums table tables task
-    tasks terminal text texts timekeeper timers times together toml topology trace transfers tree
-    tres turns up update updates usage user users vacated values verbs victim victims view views
-    wait walk watch whole will words workload world write yaml zmq
+    spec spreading sprio squeue srun sstat stack standing start started starter starting starts
+    state states step stepd steps store stream streams strict submission submit sums table tables
+    task tasks terminal text texts timekeeper timers times together toml topology trace transfers
+    tree tres turns up update updates usage user users vacated values verbs victim victims view
+    views wait walk watch whole will words workload world write yaml zmq
     """.split()
 )
 

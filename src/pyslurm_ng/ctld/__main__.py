@@ -13,6 +13,7 @@ from pyslurm_ng.ctld.start import CannotStart, Options, open_log
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.daemon.options import given_options
+from pyslurm_ng.daemon.stack_room import with_stack_room
 
 USAGE = """\
 Usage: slurmctld [OPTIONS]
@@ -61,7 +62,7 @@ def main(argv: list[str]) -> int:
         verbose=names.count("-v"),
         quiet=names.count("-q"),
     )
-    return _run(options, nice=nice, changes_directory="-s" in names)
+    return with_stack_room(lambda: _run(options, nice=nice, changes_directory="-s" in names))
 
 
 def _check(path: str) -> int:

@@ -12,6 +12,7 @@ from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog, level_number
 from pyslurm_ng.daemon.options import given_options
+from pyslurm_ng.daemon.stack_room import with_stack_room
 
 USAGE = """\
 Usage: slurmd [OPTIONS]
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
     )
     if "-G" in names:
         return print_resources(options)
-    return _run(options, nice=nice, changes_directory="-s" in names)
+    return with_stack_room(lambda: _run(options, nice=nice, changes_directory="-s" in names))
 
 
 def print_hardware() -> int:

@@ -6,6 +6,7 @@ import sys
 
 from pyslurm_ng import __version__
 from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.daemon.stack_room import with_stack_room
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon, print_schema
 from pyslurm_ng.dbd.options import USAGE, BadOptions, load_configuration, parse_options
 
@@ -24,7 +25,7 @@ def main(argv: list[str]) -> int:
         configuration = load_configuration(options)
         if options.show_schema:
             return print_schema(configuration)
-        return Daemon(options, configuration, log).run()
+        return with_stack_room(lambda: Daemon(options, configuration, log).run())
     except BadOptions as error:
         for line in error.lines[:-1]:
             print(f"slurmdbd: error: {line}", file=sys.stderr)
