@@ -120,7 +120,7 @@ def _refuse_all(kind: str, flags: int, sequence: int, credential: bytes, body: i
 
 
 def _drop(kind: str, flags: int, sequence: int, ticket: object, body: bytes) -> None:
-    pass
+    """Take no further frames: nothing reads what still arrives on a closed connection."""
 
 
 class Parser:

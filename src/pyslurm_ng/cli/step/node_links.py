@@ -62,7 +62,7 @@ class NodeLinks:
         self._door = Door(loop, ports, self._watch, self._hang_up)
         self.port = self._door.port
 
-    # Who is there -------------------------------------------------------------------------------
+    # Nodes that are connected -------------------------------------------------------------------
 
     def leave_out(self, node: int) -> None:
         """Leave out a node."""
