@@ -62,6 +62,7 @@ from pyslurm_ng.wire.query_messages import (
 from pyslurm_ng.wire.step_messages import CreateStep
 
 LIMIT_S = 1.0
+_PAUSE_S = 0.1
 HELD = 2_000
 MARK = b"id of a request!"
 PIPELINED = 200
@@ -435,7 +436,11 @@ class Took:
 
 
 def timed(cluster: Cluster, user: str, seconds: float, room: str, took: Took) -> None:
-    """Run squeue and sbatch of the other user in turn for so long; the jobs write into `room`."""
+    """Run squeue and sbatch of the other user in turn for so long; the jobs write into `room`.
+
+    There is a pause after each pair: what an attacker leaves of MaxJobCount are some 2,000 places,
+    and jobs that have ended take theirs for MinJobAge, 300 s.
+    """
     person = pwd.getpwnam(user)
     start = ("setpriv", f"--reuid={user}", f"--regid={person.pw_gid}", "--clear-groups", "--")
     until = time.monotonic() + seconds
@@ -446,6 +451,7 @@ def timed(cluster: Cluster, user: str, seconds: float, room: str, took: Took) ->
         wrap = f"date +%s.%N > {room}/{time.time():.6f}"
         argv = cluster.argv("sbatch", "-D", "/tmp", "-o", "/dev/null", "--wrap", wrap)
         took.sbatch.append(spawn_seconds([*start, *argv], cluster.environment))
+        time.sleep(_PAUSE_S)
 
 
 def count_starts(cluster: Cluster, user: str, room: str, took: Took, after: str) -> None:

@@ -17,8 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
-from pyslurm_ng.d.step_runner import StepKey, StepRunner
+from pyslurm_ng.d.spool.step_contract import StepSpec, TaskSpec
+from pyslurm_ng.d.steps.step_runner import StepKey, StepRunner
 from pyslurm_ng.model.ids import STEP_BATCH
 
 SCRIPT = b"#!/bin/sh\nexec /bin/true\n"

@@ -33,9 +33,9 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 from pyslurm_ng.conf.topology_conf import parse_topology_conf
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
-from pyslurm_ng.ctld.memory import settle
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
+from pyslurm_ng.daemon.process_settings import settle_memory
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos
@@ -286,7 +286,7 @@ def measure(
     if is_limited:
         limit(cluster)
         usage = UsageIndex(cluster)
-    settle()
+    settle_memory()
     forget_largest()
     before_mib = memory_mib("VmRSS")
     planner, views, rules = Planner(), Views(), policy(conf)

@@ -23,7 +23,7 @@ PROSE = (
     "CONTRIBUTING.md",
 )
 OUTSIDE = {
-    r"\.\./shared|/work/|/srv/wt": "a folder beside somebody's checkout",
+    r"\.\./shared": "a folder beside somebody's checkout",
     r"\bARCHITECTURE\b": "a document that is not here; docs/architecture.md is",
     r"\bbehaviours\.md|\bspec/(?:cli|config)\b": "a document that is not here",
     r"\bfindings?,? [HM]\d|\breview [HM]\d|\b[Ff]indings/": "a list that is not here",
@@ -62,7 +62,7 @@ def test_nothing_points_outside_the_repository(pattern: str) -> None:
 
 @pytest.mark.parametrize("name", PROSE)
 def test_each_path_that_a_document_names_is_there(name: str) -> None:
-    """A file that is moved is named anew in the documents."""
+    """When a file is moved, documents have to name the new place."""
     named = set(re.findall(r"`([\w.-]+(?:/[\w.-]+)+/?)`", texts()[name]))
     roots = (REPOSITORY, SOURCE, SOURCE.parent, REPOSITORY / "docs")
     # What make writes to build is there only once it has run.
@@ -115,36 +115,419 @@ def test_cited_records_and_sections_are_there() -> None:
 # a newcomer would not guess is explained in the glossary of docs/architecture.md instead.
 PLAIN = frozenset(
     """
-    accepted account accounting accounts actions admin administration admissions adoption allocation
-    allocations appliers apply array assoc associations auth backfill background base batches bind
-    binding bodies broadcast broken by calendar calls cancel cgroup change changes channel chaos
-    charges check checkpointer checks choosing clear cli client clients clock clocks cluster
-    clusters columns command common comparison complete completion conf configuration configure
-    connection context contract control controller controllers core cores count counts creation
-    credentials ctld daemon daemons database dates dbd dependency depth device devices diag
-    diagnostics differences directives disk dump duties early easy edges elastic end ending endpoint
-    ends environment error errors estimates events exact explain explained explainer extra failed
-    failures faulty features field fields file files filter first follow free freed gpu gpus gres
-    groups health held help history holders holding host hostlist identities identity ids index
-    ingest init initial input inside io job jobs json kept kernel key keys kinds launch launcher
-    launches layout left lengths license licenses limit limits lines link list listening listing
-    lists local lock log long lookups loop loss lost mail mailer main memory messages mgr migrations
-    model modes monitor msgpack multi munge named names neighbour neighbours net network node nodes
-    notes notices now number numbers nvml of old on open option options order orders orphaned other
-    others out outbox output overlap overlapping owner pace page partition parts patterns permission
-    plain plugins poll ports preempt preemption preparation priorities priority problem problems
-    process processes prog program programs promised purposes qos queries query queue quick ranges
-    rate readers reason reasons receiver recorded records recover recovery registration registry
-    relative replay replayed replies reports request requests requeue reservation reservations
-    reserved reset resize resized resources result roles room routes run runner running runs sacct
-    sacctmgr salloc sbatch sbcast scancel sched scheduler scheduling schema scontrol scripts sdiag
-    search searching select selection sender sensors server service session settings setup shared
-    sharing show signal signals silence sim sinfo size sizes slurm slurmd slurmdbd sockets spank
-    spec spreading sprio squeue srun sstat stack standing start started starter starting starts
-    state states step stepd steps store stream streams strict submission submit sums table tables
-    task tasks terminal text texts timekeeper timers times together toml topology trace transfers
-    tree tres turns up update updates usage user users vacated values verbs victim victims view
-    views wait walk watch whole will words workload world write yaml zmq
+    accepted
+    accepting
+    account
+    accounting
+    accounts
+    accrual
+    actions
+    admin
+    administration
+    admissions
+    adoption
+    allocation
+    allocations
+    amounts
+    answers
+    appliers
+    apply
+    array
+    assoc
+    associations
+    auth
+    backfill
+    background
+    base
+    batch
+    batches
+    bind
+    binding
+    bodies
+    broadcast
+    broken
+    by
+    calendar
+    calls
+    cancel
+    cgroup
+    change
+    changes
+    channel
+    chaos
+    charges
+    check
+    checkpoint
+    checkpointer
+    checks
+    choice
+    choosing
+    clear
+    cli
+    client
+    clients
+    clock
+    clocks
+    cluster
+    clusters
+    columns
+    command
+    common
+    comparison
+    complete
+    completion
+    conf
+    configuration
+    configure
+    connection
+    cons
+    context
+    contract
+    control
+    controller
+    controllers
+    core
+    cores
+    count
+    counts
+    creation
+    credentials
+    ctld
+    daemon
+    daemons
+    data
+    database
+    dates
+    dbd
+    dependency
+    depth
+    device
+    devices
+    diag
+    diagnostics
+    differences
+    directives
+    disk
+    due
+    dump
+    duties
+    early
+    easy
+    edges
+    elastic
+    end
+    ending
+    endpoint
+    ends
+    environment
+    error
+    errors
+    estimates
+    events
+    exact
+    explain
+    explained
+    explainer
+    extra
+    failed
+    failures
+    faulty
+    features
+    field
+    fields
+    file
+    files
+    filter
+    follow
+    format
+    free
+    freed
+    gang
+    gpu
+    gpus
+    gres
+    groups
+    health
+    held
+    help
+    het
+    hidden
+    history
+    holders
+    holding
+    hooks
+    host
+    hostlist
+    identities
+    identity
+    ids
+    index
+    ingest
+    init
+    initial
+    input
+    inside
+    io
+    job
+    jobs
+    json
+    kept
+    kernel
+    key
+    keys
+    kinds
+    launch
+    launcher
+    launches
+    layout
+    left
+    lengths
+    lexer
+    license
+    licenses
+    life
+    limit
+    limits
+    lines
+    link
+    list
+    listening
+    listing
+    lists
+    local
+    lock
+    log
+    long
+    loop
+    loss
+    lost
+    mail
+    mailer
+    main
+    memory
+    messages
+    mgr
+    migrations
+    model
+    modes
+    monitor
+    msgpack
+    multi
+    munge
+    named
+    names
+    neighbour
+    neighbours
+    net
+    network
+    node
+    nodes
+    notes
+    notices
+    now
+    number
+    numbers
+    nvml
+    of
+    old
+    on
+    open
+    option
+    options
+    order
+    orders
+    orphaned
+    other
+    others
+    out
+    outbox
+    output
+    overlap
+    overlapping
+    own
+    owner
+    pace
+    page
+    partition
+    parts
+    patterns
+    permission
+    plain
+    plugins
+    policy
+    poll
+    ports
+    preempt
+    preemption
+    preparation
+    priorities
+    priority
+    private
+    problem
+    problems
+    process
+    processes
+    profile
+    prog
+    program
+    programs
+    promised
+    purposes
+    qos
+    queries
+    query
+    question
+    queue
+    quick
+    ranges
+    rate
+    readers
+    reason
+    reasons
+    receiver
+    recorded
+    records
+    recover
+    recovery
+    registration
+    registry
+    relative
+    replay
+    replayed
+    replies
+    reports
+    request
+    requests
+    requeue
+    reservation
+    reservations
+    reserved
+    resize
+    resized
+    resources
+    restored
+    result
+    roles
+    room
+    routes
+    rules
+    run
+    runaway
+    runner
+    running
+    runs
+    sacct
+    sacctmgr
+    salloc
+    sbatch
+    sbcast
+    scancel
+    sched
+    scheduler
+    scheduling
+    schema
+    scontrol
+    scripts
+    sdiag
+    search
+    searching
+    select
+    selection
+    sender
+    sensors
+    server
+    service
+    session
+    settings
+    setup
+    shared
+    sharing
+    show
+    signal
+    signals
+    silence
+    sim
+    sinfo
+    size
+    sizes
+    slices
+    sluid
+    slurm
+    slurmd
+    slurmdbd
+    smart
+    snapshot
+    sockets
+    spec
+    spool
+    spreading
+    sprio
+    squeue
+    srun
+    sstat
+    standing
+    start
+    started
+    starter
+    starting
+    starts
+    state
+    states
+    step
+    stepd
+    steps
+    store
+    stream
+    streams
+    strict
+    submission
+    submit
+    sums
+    table
+    tables
+    task
+    tasks
+    terminal
+    text
+    texts
+    timekeeper
+    timers
+    times
+    together
+    toml
+    top
+    topology
+    trace
+    transfers
+    tree
+    tres
+    trials
+    turns
+    up
+    update
+    updates
+    usage
+    user
+    users
+    vacated
+    values
+    verbs
+    victim
+    victims
+    view
+    views
+    wait
+    waiting
+    walk
+    watch
+    whole
+    will
+    words
+    workload
+    world
+    write
+    yaml
+    zmq
     """.split()
 )
 
@@ -172,3 +555,25 @@ def test_each_unusual_word_in_a_files_name_is_in_the_glossary() -> None:
         if not {word, word.removesuffix("s"), word + "s"} & (explained | PLAIN)
     }
     assert not unknown, f"neither plain nor in the glossary of docs/architecture.md: {unknown}"
+
+
+OPTION_OR_KEY = re.compile(r"--[a-z-]+|\b[A-Z]+[a-z]+[A-Z]\w+|\b[a-z]+_[a-z_]+\b|\bafter\w+")
+
+
+def _letters(text: str) -> str:
+    """Return only letters and digits, so that MinJobAge and `min_job_age` are the same."""
+    return re.sub(r"[^a-z0-9]", "", text.lower())
+
+
+def test_where_words_act_names_files_that_know_the_words() -> None:
+    """A row whose file says nothing of its keys sends readers to the wrong place."""
+    page = texts()["docs/reference/where-words-act.md"]
+    rows = re.findall(r"^\| (.+) \| (.*`.*) \|$", page, re.MULTILINE)
+    named = 0
+    for behaviour, places in rows:
+        files = re.findall(r"`([\w/]+\.py)`", places)
+        known = _letters("".join(texts()[f"src/pyslurm_ng/{file}"] for file in files))
+        words = OPTION_OR_KEY.findall(behaviour)
+        named += len(words)
+        assert [word for word in words if _letters(word) not in known] == [], files
+    assert named > 60

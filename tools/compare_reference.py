@@ -8,9 +8,9 @@ between two runs of the same program.
 
     tools/compare_reference.py EXPECTED OBSERVED [SUBDIRECTORY[/NAME]...] [--diff]
 
-Prints one line per file: `equal`, `but-het` (equal but for the rows of heterogeneous jobs),
-`differs` (with the count of lines), or `missing`. Exit code 0 when every file is equal, 1 when one
-differs, 2 when a directory cannot be read.
+Prints one line per file: `equal`, `explained` (each line that differs has its reason in
+reference_reasons.toml), `differs` (with the count of lines without a reason), or `missing`. The
+exit code is 0 if every file is equal or explained, 1 if one is not, 2 if a directory is unreadable.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
+
+import tomllib
+
+REASONS = Path(__file__).with_name("reference_reasons.toml")
 
 _COMMAND = re.compile(r"^\[\w+@login\]\$ ")
 _MOMENT = re.compile(r"\b202\d-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?\b")
@@ -56,6 +62,9 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?<=memory limit \()\d+"), "<measured>"),
     (re.compile(r"AllocNode:Sid=\w+:\d+"), "AllocNode:Sid=<session>"),
     (re.compile(r"(?<=OS=Linux ).*"), "<kernel>"),
+    (re.compile(r"(?<=\"operating_system\": \"Linux ).*"), "<kernel>"),
+    # How willing the recording process was to wait.
+    (re.compile(r"(?<=SLURM_PRIO_PROCESS=)\d+"), "<measured>"),
     (re.compile(r"\b(CPULoad|FreeMem|Priority|SLUID|CurrentWatts|Sid)=\S+"), r"\1=<measured>"),
     (re.compile(r"(?<=\bJob )\d+|(?<=jobid )\d+|(?<=allocation )\d+|(?<=STEP )\d+"), "<job>"),
     (re.compile(r"\d+(?= Killed\b)"), "<pid>"),
@@ -72,9 +81,6 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"StepId=\d+"), "StepId=<job>"),
     (re.compile(r"\b(process group|pid|PID) \d+"), r"\1 <pid>"),
 )  # fmt: skip
-# The recorded cluster kept its heterogeneous job waiting because Slurm plans each component on a
-# node of its own; here it runs at once. `but-het` says that nothing else differs.
-_HET_ROW = re.compile(r"(?:^|[ |])(?:<job>|\d+)\+\d+(?:\.\w+)?(?:[ |]|$)")
 _FIRST_COLUMN_ID = re.compile(r"^([ ]*)\d+((?:[_+.][\w\[\]%,.-]+)?)(?=[ |,]|$)")
 
 
@@ -86,23 +92,23 @@ _MEASURED_MEMBERS = {"free_mem", "free", "load"}
 _STDOUT = re.compile(r"(?<=^----- stdout\n)\{.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
-def _as_one_form(found: re.Match[str]) -> str:
+def _as_one_form(match: re.Match[str]) -> str:
     """Return a JSON object with one spelling of empty lists, escapes and indents."""
     try:
-        return json.dumps(_without_measured(json.loads(found[0])), indent=1)
+        return json.dumps(_without_measured(json.loads(match[0])), indent=1)
     except ValueError:
-        return found[0]
+        return match[0]
 
 
 def _without_measured(value: object) -> object:
     """Return a JSON value with what was measured put out of sight."""
     if isinstance(value, dict):
         return {
-            key: "<measured>" if key in _MEASURED_MEMBERS else _without_measured(item)
-            for key, item in value.items()
+            key: "<measured>" if key in _MEASURED_MEMBERS else _without_measured(member)
+            for key, member in value.items()
         }
     if isinstance(value, list):
-        return [_without_measured(item) for item in value]
+        return [_without_measured(member) for member in value]
     return value
 
 
@@ -114,13 +120,13 @@ def _hide_measured(text: str) -> str:
         return text
     bar = "|" if "|" in lines[heading] else None
     names = [name.strip() for name in lines[heading].split(bar)]
-    hidden = [place for place, name in enumerate(names) if name in _MEASURED_COLUMNS]
+    hidden = [column for column, name in enumerate(names) if name in _MEASURED_COLUMNS]
     for number in range(heading, len(lines) if hidden else 0):
         cells = lines[number].split(bar)
         # A row with empty cells cannot be told apart by blanks: it stays as it is.
         if len(cells) == len(names):
-            for place in hidden:
-                cells[place] = "<measured>"
+            for column in hidden:
+                cells[column] = "<measured>"
             lines[number] = (bar or " ").join(cells)
     return "\n".join(lines)
 
@@ -150,34 +156,65 @@ def recordings(root: Path, wanted: list[str]) -> Iterator[str]:
             yield name
 
 
-def differences(expected: Path, observed: Path, *, without_het: bool = False) -> list[str]:
-    """Return the differing lines of two recordings as a unified diff without its header.
+@dataclass(frozen=True)
+class Reason:
+    """Why recordings differ, and in which lines of their diff."""
 
-    Args:
-        without_het: leave out the rows of components of heterogeneous jobs.
-    """
+    kind: str
+    cause: str
+    files: tuple[str, ...]
+    lines: tuple[re.Pattern[str], ...]
+
+    def explains(self, name: str, line: str) -> bool:
+        """Return whether this is why a line of the recording `name` differs."""
+        if not any(fnmatchcase(name, pattern) for pattern in self.files):
+            return False
+        return not self.lines or any(pattern.search(line) for pattern in self.lines)
+
+
+def read_reasons(path: Path = REASONS) -> tuple[Reason, ...]:
+    """Return the reasons in a file, in its order."""
+    tables = tomllib.loads(path.read_text())["reason"]
+    return tuple(
+        Reason(
+            table["kind"],
+            table["cause"],
+            tuple(table["files"]),
+            tuple(re.compile(pattern) for pattern in table.get("lines", ())),
+        )
+        for table in tables
+    )
+
+
+def differences(expected: Path, observed: Path) -> list[str]:
+    """Return the differing lines of two recordings as a unified diff without its header."""
     before = normalise(expected.read_text(errors="replace"))
     after = normalise(observed.read_text(errors="replace"))
-    if without_het:
-        before = [line for line in before if not _HET_ROW.search(line)]
-        after = [line for line in after if not _HET_ROW.search(line)]
     return list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
 
 
+def unexplained(name: str, lines: list[str], reasons: tuple[Reason, ...]) -> list[str]:
+    """Return the lines of a diff that no reason explains."""
+    return [
+        line
+        for line in lines
+        if line[0] in "+-" and not any(reason.explains(name, line) for reason in reasons)
+    ]
+
+
 def compare(expected: Path, observed: Path, wanted: list[str], show: bool) -> Counter[str]:
-    """Print one line per recording, and the differing lines if `show`; return the counts."""
+    """Print one line per recording, and the lines without a reason if `show`; return the counts."""
     counts: Counter[str] = Counter()
+    reasons = read_reasons()
     for name in recordings(expected, wanted):
         other = observed / name
+        lines: list[str] = []
         if not other.exists():
-            verdict, lines = "missing", []
+            verdict = "missing"
         else:
-            lines = differences(expected / name, other)
-            verdict = "equal"
-            if lines and not differences(expected / name, other, without_het=True):
-                verdict = "but-het"
-            elif lines:
-                verdict = f"differs {sum(line[0] in '+-' for line in lines)}"
+            differing = differences(expected / name, other)
+            lines = unexplained(name, differing, reasons)
+            verdict = f"differs {len(lines)}" if lines else "explained" if differing else "equal"
         counts[verdict.split()[0]] += 1
         print(f"{verdict:12} {name}")
         if show:
@@ -186,13 +223,23 @@ def compare(expected: Path, observed: Path, wanted: list[str], show: bool) -> Co
     return counts
 
 
+def reasons_table(reasons: tuple[Reason, ...]) -> str:
+    """Return the reasons as the table of docs/reference/reference-differences.md."""
+    rows = [f"| {' '.join(reason.files)} | {reason.cause} | {reason.kind} |" for reason in reasons]
+    return "\n".join(["| files | cause | |", "|---|---|---|", *rows]).replace("*", "\\*") + "\n"
+
+
 def main(argv: list[str]) -> int:
     """Compare the two directories named; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("expected", type=Path)
     parser.add_argument("observed", type=Path)
     parser.add_argument("wanted", nargs="*", help="only these: SUBDIRECTORY or SUBDIRECTORY/NAME")
-    parser.add_argument("--diff", action="store_true", help="show the lines that differ")
+    parser.add_argument("--diff", action="store_true", help="show the lines without a reason")
+    parser.add_argument("--reasons", action="store_true", help="print the reasons as a table")
+    if argv == ["--reasons"]:
+        print(reasons_table(read_reasons()), end="")
+        return 0
     given = parser.parse_args(argv)
     for directory in (given.expected, given.observed):
         if not directory.is_dir():
@@ -200,7 +247,7 @@ def main(argv: list[str]) -> int:
             return 2
     counts = compare(given.expected, given.observed, given.wanted, given.diff)
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
-    return 0 if set(counts) <= {"equal"} else 1
+    return 0 if set(counts) <= {"equal", "explained"} else 1
 
 
 if __name__ == "__main__":

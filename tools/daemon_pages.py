@@ -17,11 +17,11 @@ USAGES = {"slurmctld": slurmctld.USAGE, "slurmd": slurmd.USAGE, "slurmdbd": slur
 
 def options_of(usage: str) -> list[tuple[str, str]]:
     """Return the options in a text that `--help` prints: how they are given, what they do."""
-    found = []
+    options = []
     for line in usage.splitlines()[1:]:
         tag, _, text = line.strip().partition("  ")
-        found.append((tag, text.strip()))
-    return found
+        options.append((tag, text.strip()))
+    return options
 
 
 def daemon_page(name: str) -> Page:
@@ -78,5 +78,5 @@ def _about(option: click.Option) -> list[str]:
 
 def pages() -> dict[str, Page]:
     """Return the pages by file name."""
-    found = {f"{name}.8": daemon_page(name) for name in USAGES}
-    return {**found, "pyslurm-ng.1": management_page()}
+    all_pages = {f"{name}.8": daemon_page(name) for name in USAGES}
+    return {**all_pages, "pyslurm-ng.1": management_page()}

@@ -41,7 +41,7 @@ class Record(NamedTuple):
 
 def records() -> list[Record]:
     """Return all records; ValueError names one that does not have the form."""
-    found = []
+    rows = []
     for path in sorted(RECORDS.glob("[0-9]*.md")):
         match = FORM.match(path.read_text())
         if match is None:
@@ -49,8 +49,8 @@ def records() -> list[Record]:
                 f"{path.name}: expected '# NNNN: Title', 'Status: accepted. Date: YYYY-MM-DD.', "
                 "'## Problem', '## Decision' and, as the last part, '## What would make us revisit'"
             )
-        found.append(Record(path, *match.group("number", "title", "status", "date")))
-    return found
+        rows.append(Record(path, *match.group("number", "title", "status", "date")))
+    return rows
 
 
 def page() -> str:

@@ -29,31 +29,31 @@ def line(*cells: str) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
-def fields_table(found: list[FieldBound]) -> list[str]:
+def fields_table(bounds: list[FieldBound]) -> list[str]:
     lines = [line("field", "allowed"), line("---", "---")]
-    return lines + [line(f"`{one.path}`", one.allowed) for one in found]
+    return lines + [line(f"`{bound.path}`", bound.allowed) for bound in bounds]
 
 
 def job_section() -> list[str]:
     """What is asked for of a job: the same record in several messages, so it is shown once."""
-    found = [
-        FieldBound(one.path.removeprefix(JOB_FIELDS), one.kind, one.allowed)
-        for one in table.bounds(JOB)
-        if one.path.startswith(JOB_FIELDS)
+    bounds = [
+        FieldBound(bound.path.removeprefix(JOB_FIELDS), bound.kind, bound.allowed)
+        for bound in table.bounds(JOB)
+        if bound.path.startswith(JOB_FIELDS)
     ]
-    return ["## Options of a job", "", *fields_table(found), ""]
+    return ["## Options of a job", "", *fields_table(bounds), ""]
 
 
 def message_section(row: messages.MessageRow) -> list[str]:
     whole = f"At most {row.max_bytes:,} bytes"
     if row.max_lean_bytes < row.max_bytes:
         whole += f", {row.max_lean_bytes:,} of them beside script and environment"
-    found = [
-        one
-        for one in table.bounds(row.kind)
-        if not one.path.startswith((JOB_FIELDS, "components[]"))
+    bounds = [
+        bound
+        for bound in table.bounds(row.kind)
+        if not bound.path.startswith((JOB_FIELDS, "components[]"))
     ]
-    body = fields_table(found) if found else ["No fields."]
+    body = fields_table(bounds) if bounds else ["No fields."]
     roles = ", ".join(sorted(row.roles))
     return [f"### {row.kind}", "", f"{whole}. Sent by: {roles}.", "", *body, ""]
 

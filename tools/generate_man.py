@@ -15,9 +15,9 @@ def main(arguments: list[str]) -> None:
         sys.exit("usage: generate_man.py DIRECTORY")
     pages = {**conf_pages.pages(), **command_pages.pages(), **daemon_pages.pages()}
     for name, page in pages.items():
-        place = Path(arguments[0]) / f"man{name[-1]}" / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(page.text())
+        path = Path(arguments[0]) / f"man{name[-1]}" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page.text())
 
 
 if __name__ == "__main__":

@@ -30,17 +30,17 @@ PROSE = REPOSITORY / "tools" / "facts" / "reliability.md"
 
 def cited_rows(text: str) -> list[str]:
     """Return the rows that a text cites, ranges written out."""
-    found: list[str] = []
+    numbers: list[str] = []
     for match in CITED.finditer(text):
         words = match[1].replace(",", " ").split()
-        for place, word in enumerate(words):
-            if word == "to" and 0 < place < len(words) - 1:
-                first, last = words[place - 1], words[place + 1]
+        for index, word in enumerate(words):
+            if word == "to" and 0 < index < len(words) - 1:
+                first, last = words[index - 1], words[index + 1]
                 if first.isdigit() and last.isdigit():
-                    found += map(str, range(int(first) + 1, int(last)))
+                    numbers += map(str, range(int(first) + 1, int(last)))
             elif word[0].isdigit():
-                found.append(word)
-    return found
+                numbers.append(word)
+    return numbers
 
 
 @cache
@@ -74,7 +74,7 @@ def records_by_row() -> dict[str, list[str]]:
 @cache
 def holders_of_rules() -> dict[str, list[str]]:
     """Return the tests and decision records that cite each invariant."""
-    found: dict[str, list[str]] = defaultdict(list)
+    holders: dict[str, list[str]] = defaultdict(list)
     for path in sorted((REPOSITORY / "tests").rglob("test_*.py")):
         name = path.relative_to(REPOSITORY / "tests").as_posix()
         if path.name == "test_reliability.py":  # its examples hold nothing
@@ -86,11 +86,11 @@ def holders_of_rules() -> dict[str, list[str]]:
                     f"`{name}::{node.name}`" if isinstance(node, ast.FunctionDef) else f"`{name}`"
                 )
                 for rule in RULES_CITED.findall(ast.get_docstring(node) or ""):
-                    found[rule].append(where)
+                    holders[rule].append(where)
     for path in sorted((REPOSITORY / "docs" / "adr").glob("[0-9]*.md")):
         for rule in dict.fromkeys(RULES_CITED.findall(path.read_text())):
-            found[rule].append(f"[{path.name[:4]}](adr/{path.name})")
-    return found
+            holders[rule].append(f"[{path.name[:4]}](adr/{path.name})")
+    return holders
 
 
 def rules() -> list[tuple[str, str, list[tuple[str, str, list[str]]]]]:

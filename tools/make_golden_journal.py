@@ -219,14 +219,14 @@ def main() -> None:
 def _events(directory: Path) -> list[ev.AnyEvent]:
     layout = Layout(directory)
     layout.create()
-    found = [
+    events = [
         event
         for frames in Recovery(layout).frames()
         for frame in frames
         for event in decode_batch(frame.payload)
     ]
     shutil.rmtree(layout.checkpoints)
-    return found
+    return events
 
 
 def _all_kinds() -> list[str]:

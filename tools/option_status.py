@@ -79,10 +79,10 @@ def sacctmgr_words() -> list[tuple[str, bool]]:
     from pyslurm_ng.dbd.show import LISTERS
 
     listed = {*LISTERS, *sacctmgr_list.OF_DAEMONS}
-    found = []
+    words = []
     for verb, entities in sacctmgr.ENTITIES.items():
         for entity in entities:
             works = verb == "clear" or (verb, entity) in HANDLERS
-            found.append((f"{verb} {entity}", entity in listed if verb == "list" else works))
+            words.append((f"{verb} {entity}", entity in listed if verb == "list" else works))
     verbs = dict.fromkeys(verb for _, verb in sacctmgr.VERBS if verb not in sacctmgr.ENTITIES)
-    return found + [(verb, verb not in sacctmgr.NOT_YET) for verb in verbs]
+    return words + [(verb, verb not in sacctmgr.NOT_YET) for verb in verbs]

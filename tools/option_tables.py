@@ -40,19 +40,19 @@ FIRST_SECTION = "Parallel run options"
 
 def options() -> dict[str, dict[str, dict[str, Any]]]:
     """Return option name -> command -> facts."""
-    found: dict[str, dict[str, dict[str, Any]]] = {}
+    by_command: dict[str, dict[str, dict[str, Any]]] = {}
     for command in COMMANDS:
         for option in facts_of(command)["option"]:
-            found.setdefault(option["long"], {})[command] = option
-    return found
+            by_command.setdefault(option["long"], {})[command] = option
+    return by_command
 
 
 def groups(by_command: dict[str, dict[str, Any]]) -> list[dict[str, dict[str, Any]]]:
     """Return the commands by what the option looks like: --wait of srun has an argument."""
-    found: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    by_table: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for command, option in by_command.items():
-        found.setdefault((option.get("short", ""), option["arg"]), {})[command] = option
-    return list(found.values())
+        by_table.setdefault((option.get("short", ""), option["arg"]), {})[command] = option
+    return list(by_table.values())
 
 
 def table_row(name: str, by_command: dict[str, dict[str, Any]]) -> str:
@@ -78,7 +78,7 @@ def help_row(name: str, by_command: dict[str, dict[str, Any]]) -> str:
         if option["arg"] != "none" and name != "autocomplete":
             argument = argument_name(command, name)
     section = next(
-        (place for place, names in enumerate(help_sections().values(), 1) if name in names), 0
+        (number for number, names in enumerate(help_sections().values(), 1) if name in names), 0
     )
     return f"    {name!r}: ({argument!r}, {section}, {purpose!r}),\n"
 

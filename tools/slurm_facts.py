@@ -63,15 +63,15 @@ def argument_name(name: str, option: str) -> str:
 @cache
 def documented() -> dict[str, dict[str, list[dict[str, Any]]]]:
     """Return command -> kind of entry -> what is documented of each entry, in order of the file."""
-    found: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    found_facts: dict[str, dict[str, list[dict[str, Any]]]] = {}
     for path in sorted((FACTS / "commands").glob("*.toml")):
         facts = command(path.stem)
-        found[path.stem] = {
+        found_facts[path.stem] = {
             kind: entries
             for kind, keys in KEPT.items()
             if (entries := _trimmed(facts.get(kind, []), keys))
         }
-    return found
+    return found_facts
 
 
 def _trimmed(entries: list[dict[str, Any]], keys: tuple[str, ...]) -> list[dict[str, Any]]:

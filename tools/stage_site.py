@@ -19,17 +19,17 @@ PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/RESULTS.md", "LI
 
 def pages() -> list[Path]:
     """Return the pages of the repository that the site shows, as paths in it."""
-    found = [path for path in REPOSITORY.glob("docs/**/*.md") if path.parent != SITE]
-    return [*map(Path, PAGES), *(path.relative_to(REPOSITORY) for path in sorted(found))]
+    paths = [path for path in REPOSITORY.glob("docs/**/*.md") if path.parent != SITE]
+    return [*map(Path, PAGES), *(path.relative_to(REPOSITORY) for path in sorted(paths))]
 
 
 def main(man: Path, target: Path) -> None:
     """Write everything anew."""
     shutil.rmtree(target, ignore_errors=True)
     for page in pages():
-        place = target / page
-        place.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(REPOSITORY / page, place)
+        copy = target / page
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(REPOSITORY / page, copy)
     for name in ("index.md", "conf.py"):
         shutil.copyfile(SITE / name, target / name)
     texts = {path.name: path.read_text() for path in sorted(man.glob("man*/*"))}

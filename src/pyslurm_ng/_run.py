@@ -77,7 +77,7 @@ def _die_by(signal_name: str) -> None:
 
 
 def _report(name: str, problem: BaseException) -> None:
-    """Say in one line what nobody foresaw."""
+    """Report an unexpected error in one line."""
     if os.environ.get("PYSLURM_DEBUG"):
         import traceback
 

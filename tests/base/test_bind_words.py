@@ -55,7 +55,7 @@ def test_mem_bind_is_read_and_written_again(text: str, wanted: str) -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(text: str, wanted: str) -> None:
-    """Slurm's texts, but for the last, which Slurm does not bound."""
+    """Slurm's texts. Only the last differs, because Slurm has no bound there."""
     with pytest.raises(BindWordsError) as refused:
         cpu_bind(text)
     assert str(refused.value) == wanted

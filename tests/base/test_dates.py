@@ -112,3 +112,18 @@ def test_time_formats_follow_slurm_time_format() -> None:
     assert format_date(NOW + 3 * 86400, "relative", NOW) == "Mon 11:58"
     assert format_date(NOW + 30 * 86400, "relative", NOW) == "20 Dec 11:58"
     assert format_date(NOW + 200 * 86400, "relative", NOW) == "8 Jun 2027"
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("now+1fortnight", 4), ("now+", 3), ("2030-13-01", 5), ("2030-01-45", 8), ("12:60", 3),
+        ("2030-01-01T12:60", 14), ("2030-01-01T12:00:61", 17), ("12:00:99", 6), ("13:00pm", 5),
+        ("01/32", 3), ("01/01/2", 7), ("12", 2), ("todayx", 5), ("1301", 0), ("25:00", 0),
+        ("2030-01-01T25:00", 11), ("whenever", 0),
+    ],
+)  # fmt: skip
+def test_the_place_of_the_mistake_is_slurms(text: str, position: int) -> None:
+    """As 22.05 prints it: where the field begins that cannot be, or the reading stopped."""
+    with pytest.raises(DateError, match=rf"\(pos={position}\)"):
+        parse_date(text, 1_700_000_000)

@@ -131,10 +131,10 @@ def test_commands_can_afford_it() -> None:
     ran = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
     )
-    assert set(ran.stdout.split()) <= {"__future__"}
+    assert set(ran.stdout.split()) <= {"__future__", "errno"}  # errno is part of the interpreter
 
 
-def test_a_users_list_has_no_more_brackets_than_there_is_to_name() -> None:
+def test_a_users_list_has_a_bounded_number_of_brackets() -> None:
     """RELIABILITY 46: eighteen thousand brackets took slurmctld a tenth of a second."""
     few = ",".join(f"r{rack}n[1-2]" for rack in range(SPARE_BRACKETS + 4))
     assert len(expand_of_user(few, 4)) == 2 * (SPARE_BRACKETS + 4)

@@ -33,8 +33,8 @@ def test_every_form_of_an_id_is_read(text: str, expected: tuple[object, ...]) ->
 @pytest.mark.parametrize(
     "text", ["", "0", "-1", "abc", "1x", "1_", "1_[3-1]", "1_[a]", "1+", "1.x", "99999999999", "²"]
 )
-def test_what_is_no_id_is_refused(text: str) -> None:
-    """What is no id is never taken for one."""
+def test_other_words_are_refused(text: str) -> None:
+    """No other word is read as an id."""
     with pytest.raises(JobIdError):
         parse_job_id(text)
 

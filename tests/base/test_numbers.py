@@ -32,7 +32,7 @@ NO_ERRORS = {
     *(("dbd/database.py", number) for number in (2002, 2003, 2006, 2013, 2014, 2055)),
     ("dbd/schema.py", 1001),
     ("sched/cons_tres/devices.py", 2000),
-    ("sim/chaos.py", 1001),
+    ("sim/life.py", 1001),
     ("wire/endpoint.py", 2000),
 }
 _ROUND = {1000, 2047, 2048}  # also sizes and bounds, everywhere
@@ -52,7 +52,7 @@ def test_bits_of_a_group_are_single_and_distinct(prefix: str) -> None:
 
 
 def test_the_numbers_are_those_users_know() -> None:
-    """What scripts, journals and Slurm's own tools hold; none of them may ever change."""
+    """Scripts, journals and Slurm's own tools have these numbers. None of them may ever change."""
     assert (numbers.NO_VAL16, numbers.NO_VAL, numbers.INFINITE) == (65534, 4294967294, 4294967295)
     assert (numbers.STEP_BATCH, numbers.STEP_EXTERN) == (4294967291, 4294967292)
     assert (numbers.JOB_COMPLETED, numbers.JOB_OUT_OF_MEMORY) == (3, 11)

@@ -34,8 +34,8 @@ def test_a_name_waits_once_and_can_be_taken_back() -> None:
     assert calls == ["first"]
 
 
-def test_a_timer_may_be_set_anew_by_what_it_calls() -> None:
-    """As a kill that is repeated until nothing is left; each turn calls it once."""
+def test_a_callback_may_set_its_own_timer_again() -> None:
+    """So a kill is repeated until nothing is left. Each turn calls it once."""
     calls: list[str] = []
     loop = PollLoop()
 

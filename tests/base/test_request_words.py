@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base import numbers as n
-from pyslurm_ng.base.request_words import MAIL_BITS, MAIL_WORDS, exclusive_word, oversubscribe_word
+from pyslurm_ng.base.request_words import MAIL_BITS, MAIL_WORDS, exclusive_word
 
 
 @pytest.mark.parametrize(
@@ -22,10 +22,6 @@ def test_the_most_special_wish_is_shown(flags: int, word: str) -> None:
     """A job that asked for nothing shows what its partition says."""
     assert exclusive_word(flags) == word
     assert exclusive_word(flags, "USER") == (word if flags else "USER")
-
-
-def test_sharing() -> None:
-    assert [oversubscribe_word(bits) for bits in (n.REQ_OVERSUBSCRIBE, n.REQ_HOLD)] == ["YES", "NO"]
 
 
 def test_all_mail_is_not_all_of_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base import state_names
+from pyslurm_ng.base import numbers as n, state_names
 from pyslurm_ng.cli.squeue import BRIEF_FIELDS as BRIEF_OF_SQUEUE
 from pyslurm_ng.ctld.queries.jobs import BRIEF_FIELDS
 from pyslurm_ng.model import states
@@ -48,5 +48,14 @@ def test_states_have_sinfos_words_and_suffixes(
 
 
 def test_squeue_knows_what_the_controller_sends_at_once() -> None:
-    """Else it would ask for details it does not need, or miss columns."""
+    """Otherwise it would ask for details that it does not need, or miss columns."""
     assert set(BRIEF_FIELDS) == BRIEF_OF_SQUEUE
+
+
+def test_a_job_requeued_into_hold_is_pending() -> None:
+    """Only JSON tells that it was; a special exit has a state of its own."""
+    assert state_names.job_state(0, n.JOB_FLAG_REQUEUE_HOLD) == "PENDING"
+    assert state_names.job_state_compact(0, n.JOB_FLAG_REQUEUE_HOLD) == "PD"
+    both = n.JOB_FLAG_REQUEUE_HOLD | n.JOB_FLAG_SPECIAL_EXIT
+    assert state_names.job_state(0, both) == "SPECIAL_EXIT"
+    assert state_names.parse_job_state("requeue_hold") == (-1, n.JOB_FLAG_REQUEUE_HOLD)

@@ -131,13 +131,16 @@ def test_a_date_is_one_moment(
 def test_words_mean_the_days_own_time(
     place: str, now: str, words: str, way: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A day is as long as it is; `now+1day` is 24 hours."""
+    """A day has 23, 24 or 25 hours. `now+1day` is 24 hours."""
     zone(place, monkeypatch)
     assert parse_date(words, utc(now), past=way == "past") == utc(moment)
 
 
 def test_what_is_stored_does_not_depend_on_the_time_zone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One moment, shown to three people; each of them may write it as it is shown to him."""
+    """One moment is shown in three time zones.
+
+    A date that is written as it is shown means the same moment.
+    """
     moment = utc("2026-10-25T01:30")
     shown = set()
     for place in ("Europe/Berlin", "America/New_York", "Asia/Kolkata"):

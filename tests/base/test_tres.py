@@ -85,9 +85,15 @@ def test_billing_weights_are_exact() -> None:
     cpu, mem = parse_weights("CPU=1.0,Mem=0.25G")
     assert (cpu.name, cpu.of(4)) == ("cpu", 4_000_000)
     assert (mem.name, mem.of(3072)) == ("mem", 750_000)
-    for text in ("CPU", "CPU=x", "CPU=1,CPU=2", "foo=1", "CPU=-1", "CPU=."):
+    for text in ("CPU", "CPU=x", "CPU=1,CPU=2", "foo=1", "CPU=--1", "CPU=.", "CPU=-"):
         with pytest.raises(TresError):
             parse_weights(text)
+
+
+def test_billing_weights_may_be_negative() -> None:
+    """What a site wants to be used makes a job cheaper."""
+    cpu, mem = parse_weights("CPU=-1.5,Mem=+2G")
+    assert (cpu.of(4), mem.of(3072)) == (-6_000_000, 6_000_000)
 
 
 AMOUNTS = st.dictionaries(

@@ -11,6 +11,8 @@ from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
 from pyslurm_ng.cli.submit import option_names, submission
 from pyslurm_ng.cli.submit.host_file import read_names
+from pyslurm_ng.conf.lexer import read_conf
+from pyslurm_ng.conf.quick import quick
 
 ENDLESS = "/dev/zero"
 LIMIT = "it holds more than 16 MiB"
@@ -39,3 +41,12 @@ def test_an_endless_list_of_hosts_is_refused(capsys: pytest.CaptureFixture[str])
     with pytest.raises(SystemExit):
         show_hostlist(None, [ENDLESS])  # type: ignore[arg-type]
     assert capsys.readouterr().err == f"scontrol: error: {ENDLESS}: {LIMIT}\n"
+
+
+def test_an_endless_configuration_is_refused() -> None:
+    """By commands and by daemons: SLURM_CONF may name anything."""
+    with pytest.raises(OSError, match="it holds more than 64 MiB"):
+        quick(ENDLESS, ("ClusterName",))
+    assert [error.text for error in read_conf(ENDLESS).errors] == [
+        "cannot be read: it holds more than 64 MiB"
+    ]

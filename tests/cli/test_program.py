@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -87,7 +88,7 @@ def test_the_first_operand_ends_the_options_of_a_launcher() -> None:
         ("--j", "option '--j' is ambiguous; possibilities: '--json' '--jobs'"),
     ],
 )
-def test_what_cannot_be_read_is_said_in_the_words_of_getopt(words: str, text: str) -> None:
+def test_errors_have_the_words_of_getopt(words: str, text: str) -> None:
     """Users and scripts know these texts."""
     with pytest.raises(UsageError) as problem:
         split_words(words.split(), BY_NAME, BY_LETTER, mixed=True)
@@ -122,7 +123,7 @@ def test_help_says_what_each_option_is_for(program: Program) -> None:
 
 
 def test_scontrols_help_names_what_it_does(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its commands and what it shows, but for second names and burst buffers."""
+    """Its commands and what it shows, except second names and burst buffers."""
     with pytest.raises(SystemExit):
         scontrol.PROGRAM.read(["--help"])
     heads = re.findall(r"^ {2}([\w!]+)", capsys.readouterr().out, re.MULTILINE)
@@ -172,21 +173,29 @@ def test_suggestions_end_with_an_equals_sign_where_a_value_must_follow() -> None
 
 
 @pytest.mark.parametrize("module", [squeue, sprio, sinfo, scontrol])
-def test_federation_switches_change_nothing_where_there_is_none(module: ModuleType) -> None:
-    """As with Slurm outside of a federation."""
+def test_federation_switches_change_nothing_without_a_federation(module: ModuleType) -> None:
+    """As in Slurm."""
     words = ["--federation", "--local"]
     given, operands = module.PROGRAM.read(words)
     assert set(given) == {"federation", "local"} and not operands
 
 
-def test_another_cluster_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """A database may know it; no command reaches it."""
+def test_a_cluster_that_nobody_knows_is_named(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One line each; this cluster beside it in the list is shown all the same."""
+    (tmp_path / "slurm.conf").write_text("ClusterName=demo\n")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     with pytest.raises(SystemExit) as end:
-        squeue.PROGRAM.check_cluster({"clusters": "demo,mars"}, "demo")
+        squeue.PROGRAM.check_cluster({"clusters": "mars"}, "demo")
     assert end.value.code == 1
-    said = "squeue: error: --clusters=mars: other clusters are not supported yet\n"
-    assert capsys.readouterr().err == said
+    unknown = "squeue: error: No cluster 'mars' known by database.\n"
+    said = capsys.readouterr().err
+    assert said.startswith(unknown + "squeue: error: 'mars' can't be reached now, or it is an ")
+    squeue.PROGRAM.check_cluster({"clusters": "demo,mars"}, "demo")
+    assert capsys.readouterr().err == unknown
     squeue.PROGRAM.check_cluster({"clusters": "Demo,all"}, "demo")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)

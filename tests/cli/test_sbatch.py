@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shlex
 import tempfile
 import time
@@ -74,20 +75,24 @@ def recorded(folder: str) -> Iterator[Case]:
         )
 
 
-# Not repeated: Slurm blames the database, which is not asked here (test_another_cluster_...).
+# Not repeated with the others: it is refused before submission (test_another_cluster_...).
 ELSEWHERE = {"cluster_unknown"}
 EVERY_CASE = [*recorded("errors"), *recorded("errors_enforcepartlimits_all")]
 CASES = [case for case in EVERY_CASE if case.name not in ELSEWHERE]
 
 
-def test_another_cluster_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whether or not a database knows it, with exit code 1 as recorded."""
+def test_another_cluster_is_refused_as_recorded(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that no database knows: Slurm's lines, exit code 1."""
+    (tmp_path / "slurm.conf").write_text("ClusterName=demo\n")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     options = Options("sbatch")
     pairs, _ = options.split_words(["-M", "mars"])
     options.apply_all(pairs, COMMAND_LINE)
     with pytest.raises(SystemExit) as end:
         submission.check_cluster(options, "demo")
-    said = "sbatch: error: --clusters=mars: other clusters are not supported yet\n"
+    said = next(case for case in EVERY_CASE if case.name in ELSEWHERE).stderr
     assert (end.value.code, capsys.readouterr().err) == (1, said)
 
 
@@ -261,7 +266,7 @@ def test_stronger_memory_option_replaces_the_weaker_one(shell: Shell) -> None:
     assert (request.mem_per_node_mib, request.mem_per_cpu_mib) == (0, 500)
 
 
-def test_pbs_lines_are_translated_unless_told_otherwise(shell: Shell) -> None:
+def test_pbs_lines_are_translated_unless_switched_off(shell: Shell) -> None:
     """The common #PBS options have counterparts."""
     script = b"#!/bin/sh\n#PBS -N old -q gpu\n#PBS -l nodes=2:ppn=3,walltime=0:30:00,mem=4gb\n"
     request = shell.job(stdin=script).request
@@ -282,7 +287,18 @@ def test_bsub_lines_are_translated(shell: Shell) -> None:
 def test_foreign_options_without_counterpart_are_refused_by_name(shell: Shell) -> None:
     """Nothing that was asked for is silently dropped."""
     _, err, code = shell.run(stdin=b"#!/bin/sh\n#BSUB -R select[mem>4]\n")
-    assert (err, code) == ("sbatch: error: #BSUB -R is not implemented yet\n", 1)
+    first, second = err.splitlines()
+    assert (first, code) == ("sbatch: invalid option -- 'R'", 1)
+    assert second == "sbatch: error: Unrecognized command line parameter ?"
+
+
+def test_resources_of_pbs_that_slurm_ignores_are_named(shell: Shell) -> None:
+    """A script of a Cray runs on; naccelerators are GPUs."""
+    job = shell.job(stdin=b"#!/bin/sh\n#PBS -l naccelerators=2,nice=3\n")
+    assert (job.request.gres, job.nice) == ("gpu:2", 3)
+    out, err, code = shell.run(stdin=b"#!/bin/sh\n#PBS -l mppwidth=4\n")
+    assert (err, code) == ("sbatch: #PBS -l mppwidth has no effect\n", 0)
+    assert out.startswith("Submitted")
 
 
 def test_refused_option_is_named(shell: Shell) -> None:
@@ -371,6 +387,17 @@ def test_verbose_lists_the_options_given(shell: Shell) -> None:
     assert "sbatch: mem                 : 10G\n" in err
 
 
+def test_twice_verbose_names_what_the_job_inherits(shell: Shell) -> None:
+    """-vv: limits, niceness and umask, in Slurm's order."""
+    _, err, _ = shell.run("-vv", "--propagate=NOFILE,CORE,CPU", "--wrap", "true")
+    lines = [line for line in err.splitlines() if "propagating" in line]
+    names = [line.partition("propagating ")[2].partition("=")[0] for line in lines]
+    assert names == "RLIMIT_CPU RLIMIT_CORE RLIMIT_NOFILE SLURM_PRIO_PROCESS UMASK".split()
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    assert lines[2] == f"sbatch: debug:  propagating RLIMIT_NOFILE={soft}"
+    assert "propagating" not in shell.run("-v", "--wrap", "true")[1]
+
+
 def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
     """A job that is over before the first look needs no second one."""
     job = shell.job("--wrap", "exit 3")
@@ -388,7 +415,7 @@ def test_wait_returns_the_exit_code_of_the_job(shell: Shell) -> None:
 
 @pytest.mark.parametrize("command", ["sbatch", "salloc", "srun"])
 def test_usage_puts_each_option_in_brackets(command: str) -> None:
-    """Drivers read option names out of --usage: nothing may stand outside brackets."""
+    """Programs read option names from --usage, so nothing may be outside brackets."""
     text = usage_text(Options(command))
     rest = text.removeprefix(f"Usage: {command}").removesuffix(OPERANDS[command] + "\n")
     assert re.sub(r"\[-[^\[\]]*(\[=value\])?\]", "", rest).strip() == ""
@@ -409,3 +436,17 @@ def test_help_lists_each_option_in_its_section(command: str) -> None:
     named = re.findall(r"^ {2}(?:-\w,| {3}) --([\w-]+)", text, re.MULTILINE)
     bracketed = re.findall(r"\[(?:-\w\|)?--([\w-]+)", usage_text(Options(command)))
     assert sorted(named) == sorted(bracketed)
+
+
+@pytest.mark.parametrize(
+    ("option", "begins"),
+    [("--gres=help", "Valid gres options are:\n"), ("--hint=help", "Application hint options:\n")],
+)
+def test_help_of_an_option_needs_no_script(
+    option: str, begins: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with Slurm 22.05, which answers before it looks for one."""
+    monkeypatch.setattr("sys.stdin", None)
+    assert sbatch.main([option]) == 0
+    assert capfd.readouterr().out.startswith(begins)
+    assert sbatch.main([option, "/no/such/script"]) == 0

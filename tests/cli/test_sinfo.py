@@ -52,7 +52,7 @@ def test_draining_node(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("name", ["R_down", "Rl_down", "default_down", "default_part_down"])
 def test_node_down(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reason is listed with who gave it and when."""
+    """The reason is listed with its user and time."""
     reference = ReferenceCluster()
     reference.now_us = at("12:08:20" if name == "Rl_down" else "12:08:18")
     reference.submit(18, "alice", "12:08:09", "other", nodes_min=1)
@@ -80,6 +80,11 @@ def test_node_down(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("-h -o %D,%w", ["4,1+"]),
         ("-h -e -o %D,%w", ["2,1", "2,10"]),
         ("-h -t mix&planned -o %N", ["n[1,3-4]"]),
+        ("-h -t mix+planned -o %N", ["n[1,3-4]"]),
+        ("-h -t planned&!mix -o %N", ["n2"]),
+        ("-h -t ~mix -o %N", ["n2"]),
+        ("-h -t mi,BOOT -o %N", ["n[1,3-4]"]),
+        ("-h -t boot -o %N", []),
         ("-h -p gpu -o %C", ["4/28/0/32"]),
         ("-h -n n[3-4] -o %O", ["34.95-36.21"]),
     ],
@@ -98,3 +103,21 @@ def test_sorts_by_what_is_not_printed(letter: str, monkeypatch: pytest.MonkeyPat
         printed = run_command(monkeypatch, queue(), "alice", words)
         assert (printed.code, printed.stderr) == (0, "")
         assert set(printed.stdout.split()) == {"n1", "n2", "n3", "n4"}
+
+
+def test_verbose_tells_the_options_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lines of Slurm 22.05, then the date, then the table."""
+    words = ["sinfo", "-vv", "-h", "-p", "gpu", "-t", "mix"]
+    lines = run_command(monkeypatch, queue(), "alice", words).stdout.splitlines()
+    for line in (
+        "filtering   = true",
+        "format      = partition:9 ,available:.5 ,time:.10 ,nodes:.6 ,statecompact:.6 ,nodelist:0",
+        "no_header   = true",
+        "partition   = gpu",
+        "states      = mix",
+        "verbose     = 2",
+        "state_flag      = true",
+        "weight_flag     = false",
+    ):
+        assert line in lines
+    assert lines[-2].endswith("2026") and lines[-1].startswith("gpu")

@@ -56,7 +56,7 @@ def test_factors_are_slurms(column: str, jobs: set[str], monkeypatch: pytest.Mon
 
 
 def test_priority_is_the_sum(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody has to trust the first number; columns are rounded, the sum is cut."""
+    """Users can check the first number. Columns are rounded, and the sum is cut."""
     words = ["sprio", "-h", "-o", "%Y %S %A %B %F %J %P %Q %N"]
     printed = run_command(monkeypatch, queue(), "alice", words)
     lines = [[int(word) for word in line.split()] for line in printed.stdout.splitlines()]

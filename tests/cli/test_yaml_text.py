@@ -48,7 +48,7 @@ def test_a_text_is_quoted_only_where_it_must_be(value: str, text: str) -> None:
 def test_an_option_yaml_turns_pieces_of_a_document_into_one(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    """Commands that stream JSON need not know of it; without the option all is as before."""
+    """Commands that stream JSON do not need to know it. Without the option nothing changes."""
     command.take_yaml(given := {"yaml": ""})
     assert given == {"json": ""}
     command.write_bytes(b'{\n  "jobs": [')

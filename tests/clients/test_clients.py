@@ -95,9 +95,11 @@ def test_client_runs_unchanged(
     shutil.copy(HERE / "programs" / client["program"], program)
     shutil.chown(work, USER)
     path = f"{environment / 'bin'}{os.pathsep}{cluster.environment['PATH']}"
-    variables = {"PATH": path, "HOME": str(work), "TMPDIR": "/tmp", "USER": USER, "LOGNAME": USER}
+    variables = {"PATH": path, "TMPDIR": "/tmp", "USER": USER, "LOGNAME": USER}
+    # runuser itself may set HOME to that of the user, where games may write nothing.
+    as_user = ["runuser", "-u", USER, "--", "env", f"HOME={work}"]
     done = subprocess.run(
-        ["runuser", "-u", USER, "--", RUNNERS[program.suffix], program.name],
+        [*as_user, RUNNERS[program.suffix], program.name],
         cwd=work,
         env={**cluster.environment, **variables},
         capture_output=True,

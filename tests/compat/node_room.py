@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.d.job_spec import batch_spec, step_spec
-from pyslurm_ng.d.local_node import LocalNode
-from pyslurm_ng.d.node_setup import Account
-from pyslurm_ng.d.setup import Options, Setup, load_setup
-from pyslurm_ng.d.spool import Spool
-from pyslurm_ng.d.step_contract import StepSpec
+from pyslurm_ng.d.node.local_node import LocalNode
+from pyslurm_ng.d.node.setup import Options, Setup, load_setup
+from pyslurm_ng.d.spec.job_spec import batch_spec, step_spec
+from pyslurm_ng.d.spec.node_setup import Account
+from pyslurm_ng.d.spool.spool import Spool
+from pyslurm_ng.d.spool.step_contract import StepSpec
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.wire import node_messages as nm
-from tests.ctld.controller import wait_for
 from tests.d.stepd.supervised import Supervised, Template
+from tests.world.waiting import wait_until
 
 CONF = """
 ClusterName=c
@@ -84,7 +84,7 @@ class Node:
         """Start a script and wait until it has written a word."""
         step = template.start(self.batch(script))
         out = self.directory / "out"
-        wait_for(lambda: out.exists() and word in out.read_text())
+        wait_until(lambda: out.exists() and word in out.read_text())
         return step
 
     def local(self, log: Any = None) -> LocalNode:

@@ -86,7 +86,10 @@ def test_a_program_travels_packed(node: type[Node], tool: Path) -> None:
 
 
 def test_libraries_travel_with_a_program(node: type[Node], tool: Path) -> None:
-    """srun --send-libs, but for those below --bcast-exclude; tasks are told where they are."""
+    """srun --send-libs sends them, except those below --bcast-exclude.
+
+    Tasks are told where they are.
+    """
     assert sent_by_srun(tool, "--bcast-exclude=none") == {"program": "/there/tool"}
     assert list(node.files()) == ["/there/tool"]
     assert "library_path" not in sent_by_srun(tool, "--send-libs")  # all of them in /lib
@@ -123,7 +126,7 @@ def run_sbcast(patch: pytest.MonkeyPatch, *words: str) -> int:
 def test_sbcast_sends_libraries(
     node: type[Node], tool: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--send-libs, but for those below --exclude."""
+    """--send-libs sends them, except those below --exclude."""
     assert run_sbcast(monkeypatch, str(tool), "/there/tool") == 0
     assert run_sbcast(monkeypatch, "--send-libs", str(tool), "/there/tool") == 0
     assert list(node.files()) == ["/there/tool"]

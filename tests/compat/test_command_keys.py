@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,6 +64,19 @@ def test_srun_port_range(cluster: LiveCluster) -> None:
     assert 30100 <= int(port) <= 30199
 
 
+def test_srun_needs_a_free_port_of_its_range(cluster: LiveCluster) -> None:
+    """Another port could be one that a firewall closes; the step is given back."""
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        more = by_conf(cluster, f"SrunPortRange={port}-{port}")
+        ran = cluster.run("srun", "-n1", "true", **more)
+    assert (ran.returncode, ran.stderr) == (
+        1,
+        f"srun: error: all ports in range ({port}, {port}) exhausted, cannot establish listening "
+        "port\n",
+    )
+
+
 def test_wait_time(cluster: LiveCluster) -> None:
     """WaitTime=1: a second after the first task has ended the others are killed."""
     more = by_conf(cluster, "WaitTime=1")
@@ -73,7 +87,7 @@ def test_wait_time(cluster: LiveCluster) -> None:
 
 
 def test_bcast_dest_dir(cluster: LiveCluster, tmp_path: Path) -> None:
-    """BcastParameters=DestDir: where a program goes that names no place of its own."""
+    """BcastParameters=DestDir: where a program goes if srun names no place."""
     tool = program(tmp_path, "tool", "echo $0")
     place = tmp_path / "there"
     place.mkdir()

@@ -29,7 +29,7 @@ from pyslurm_ng.ctld.start import (
     prepare,
     write_pid_file,
 )
-from pyslurm_ng.d.controllers import Controllers
+from pyslurm_ng.d.controllers.connections import Controllers
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
@@ -94,7 +94,7 @@ def test_slurm_sched_log_level(tmp_path: Path, level: int) -> None:
 
 
 def test_slurmctld_pid_file(tmp_path: Path) -> None:
-    """SlurmctldPidFile holds the daemon's process id, and its socket lies beside it."""
+    """SlurmctldPidFile has the daemon's process id. Its socket is in the same folder."""
     path = tmp_path / "run.pid"
     found = write_pid_file(begun(tmp_path, f"SlurmctldPidFile={path}\n"), DaemonLog("slurmctld"))
     assert found is not None
@@ -104,7 +104,7 @@ def test_slurmctld_pid_file(tmp_path: Path) -> None:
 
 @pytest.mark.daemons
 def test_slurmctld_port(tmp_path: Path) -> None:
-    """SlurmctldPort is where it listens, whatever SlurmctldAddr others reach it by."""
+    """It listens on SlurmctldPort, at whatever address SlurmctldAddr is reached."""
     controller = Controller(tmp_path, "SlurmctldAddr=192.0.2.1\n")
     try:
         controller.start()
@@ -185,9 +185,10 @@ def with_parts(directory: Path, text: str, look: Callable[[ControllerParts], Non
 
 
 def test_accounting_storage(tmp_path: Path) -> None:
-    """AccountingStorageType turns it on; Host is where slurmdbd is, TRES what it counts.
+    """AccountingStorageType turns it on.
 
-    It is told them with ClusterName and AccountingStoreFlags.
+    Host says where slurmdbd is, and TRES what it counts. slurmdbd gets them with ClusterName and
+    AccountingStoreFlags.
     """
     lines = "AccountingStorageHost=192.0.2.7\nAccountingStorageTRES=gres/gpu\nGresTypes=gpu\n"
 
@@ -200,7 +201,7 @@ def test_accounting_storage(tmp_path: Path) -> None:
     def connected(parts: ControllerParts) -> None:
         parts.accounting.connect(parts.configuration.conf)
         assert parts.accounting.link is not None
-        assert parts.accounting.link._place.host == "192.0.2.7"
+        assert parts.accounting.link._address.host == "192.0.2.7"
         told = parts.accounting.link._registration
         assert "gres/gpu" in told.tres
         assert told.cluster == "test"

@@ -45,8 +45,8 @@ ENFORCED = "EnforcePartLimits=ALL\n"
         ("State=INACTIVE", {}, Errno.ESLURM_PARTITION_NOT_AVAIL),
     ],
 )
-def test_a_partition_takes_no_such_job(line: str, request_: dict[str, object], code: int) -> None:
-    """And one without the key does."""
+def test_a_partition_refuses_such_a_job(line: str, request_: dict[str, object], code: int) -> None:
+    """A partition without the key takes it."""
     room = Site(f"{ENFORCED}{MORE} DefMemPerCPU=100 {line}")
     assert room.refused(partition="x", **request_) == code
     Site(f"{ENFORCED}{MORE} DefMemPerCPU=100").job(partition="x", **request_)
@@ -144,7 +144,7 @@ def test_priority_type_basic_is_the_order_of_submission() -> None:
 
 
 def test_first_and_max_job_id() -> None:
-    """FirstJobId=500 begins; behind MaxJobId=501 numbers begin anew."""
+    """Ids begin at FirstJobId=500, and after MaxJobId=501 they begin again."""
     room = Site("FirstJobId=500\nMaxJobId=502")
     ids = [room.job().job_id for _ in range(2)]
     assert ids == [500, 501]

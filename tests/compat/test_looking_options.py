@@ -133,7 +133,7 @@ def test_scontrol_answers(line: str, text: str, monkeypatch: pytest.MonkeyPatch)
     "name", ["sacct", "sacctmgr", "sbcast", "scancel", "sinfo", "squeue", "sstat"]
 )
 def test_options_without_effect_are_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Scripts go on, and whoever reads them learns of it."""
+    """Scripts go on, and their users see a line."""
     module = importlib.import_module(f"pyslurm_ng.cli.{name}")
     for option in module.NO_EFFECT:
         takes_one = module.PROGRAM.by_name[option][2] == REQUIRED

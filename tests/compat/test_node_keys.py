@@ -15,15 +15,15 @@ import pytest
 
 from pyslurm_ng.base.numbers import REQ_OPEN_TRUNCATE
 from pyslurm_ng.d.__main__ import _open_log
+from pyslurm_ng.d.controllers.registration import Registration
 from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, TellUnkillable
 from pyslurm_ng.d.daemon import write_pid_file
-from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.host.cgroup import TreeV1
-from pyslurm_ng.d.job_programs import JobPrograms
-from pyslurm_ng.d.registration import Registration
-from pyslurm_ng.d.service import NodeStreams
-from pyslurm_ng.d.setup import BadSetup, Options, load_setup
-from pyslurm_ng.d.spool import Spool
+from pyslurm_ng.d.jobs.job_programs import JobPrograms
+from pyslurm_ng.d.node.health import HealthCheck
+from pyslurm_ng.d.node.setup import BadSetup, Options, load_setup
+from pyslurm_ng.d.requests.service import NodeStreams
+from pyslurm_ng.d.spool.spool import Spool
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -77,7 +77,7 @@ def test_slurmd_spool_dir(template: Template) -> None:
 
 @pytest.mark.parametrize("value", ["", "JobAcctGatherType=jobacct_gather/linux"])
 def test_job_acct_gather_type(template: Template, value: str) -> None:
-    """JobAcctGatherType: without it nobody counts what tasks use."""
+    """JobAcctGatherType: without it nothing measures what tasks use."""
     end, _ = Node(template.directory, value).run(template, "python3 -c 'x = bytearray(60 << 20)'")
     if not value:
         assert end["usage"] is None
@@ -106,7 +106,7 @@ def test_task_affinity(template: Template, value: str) -> None:
 
 @pytest.mark.parametrize("where", ["node", "partition"])
 def test_cpu_bind_of_a_line(tmp_path: Path, where: str) -> None:
-    """CpuBind of a node's or a partition's line is how steps are bound that say nothing."""
+    """CpuBind of a node's or a partition's line binds steps that have no option of their own."""
     bound = Node(tmp_path, "TaskPlugin=task/affinity").step()["tasks"][0]
     assert bound["cpus"]
     lines: dict[str, Any] = {where: "CpuBind=none"}
@@ -204,7 +204,7 @@ def test_a_program_has_so_long(slurmd: Any, tmp_path: Path, key: str, limits: st
 
 
 def test_unkillable_step_program(slurmd: Any, tmp_path: Path) -> None:
-    """UnkillableStepProgram is told of which job and step something outlives SIGKILL."""
+    """UnkillableStepProgram gets the job and the step of which a process outlives SIGKILL."""
     path = program(tmp_path, f"echo $SLURM_JOB_ID $SLURM_STEP_ID > {tmp_path}/told")
     daemon = slurmd(f"UnkillableStepProgram={path}")
     daemon.run(daemon.programs.unkillable(TellUnkillable(7, 3)))
@@ -248,11 +248,12 @@ def test_slurmd_port(tmp_path: Path) -> None:
     node = Node(tmp_path, f"SlurmdPort={port}\nSlurmdPidFile={tmp_path}/n1.pid")
     identity: Any = SimpleNamespace(authenticator=object(), signer=None)
     runner: Any = SimpleNamespace(fork_receiver=None)
+    actions: Any = SimpleNamespace(groups=SimpleNamespace(hold=None))
     unused: Any = None
 
     async def listens() -> None:
         streams = NodeStreams(
-            node.local(), identity, runner, unused, unused, unused, status=unused, relay=unused
+            node.local(), identity, runner, unused, actions, unused, status=unused, relay=unused
         )
         await streams.listen()
         with socket.create_connection(("127.0.0.1", port), 30) as peer:
@@ -353,7 +354,10 @@ def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") 
     ],
 )
 def test_a_step_is_confined(tmp_path: Path, lines: str, file: str, wanted: str) -> None:
-    """cgroup.conf: a job of 100 MiB without a GPU, in the group's own file; else it is empty."""
+    """cgroup.conf: a job of 100 MiB without a GPU is confined by the files of its group.
+
+    Without the keys they are empty.
+    """
     groups = Groups(tmp_path / "groups")
     plan = grouped(tmp_path, lines).batch("")["cgroup"]
     assert groups.made(plan).get(file, "") == wanted

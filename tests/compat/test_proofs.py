@@ -64,7 +64,7 @@ def test_a_proof_is_there_and_about_its_row(part: str, key: str, test: str) -> N
 
 
 def test_every_row_is_proven() -> None:
-    """A new row of `same` brings its test, or says what else it is."""
+    """A new row of `same` needs a test, or another word."""
     proven = {(part, key) for part, key, _ in PROVEN}
     missing = sorted(f"{part} {key}" for part, key in ROWS if (part, key) not in proven)
     assert missing == [], "name a test in proofs.toml, or say what it is"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import REQ_EXCLUSIVE
 from pyslurm_ng.conf.check import topologies_of
 from pyslurm_ng.conf.gres_conf import parse_gres_conf
 from pyslurm_ng.ctld.queries.nodes import NODE_FIELDS, show_nodes
@@ -104,7 +105,7 @@ def test_block_sizes(sizes: str, starts: bool) -> None:
 
 
 def test_topology_plugin(tmp_path: Path) -> None:
-    """TopologyPlugin=topology/flat leaves topology.conf alone, topology/tree goes by it."""
+    """topology/flat does not read topology.conf, topology/tree uses it."""
     path = tmp_path / "slurm.conf"
     (tmp_path / "topology.conf").write_text(
         "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-4]"
@@ -135,7 +136,7 @@ def test_select_type(kind: str, nodes: list[int]) -> None:
 
 
 def test_cr_cpu_charges_cpus_and_no_memory() -> None:
-    """SelectTypeParameters=CR_CPU: of a core's two CPUs one is charged, memory is nobody's."""
+    """SelectTypeParameters=CR_CPU: one of a core's two CPUs is charged. Memory is not counted."""
     for select, cpus, mem_mib in (("CR_CPU", 3, 0), ("CR_CPU_Memory", 3, 1500), ("CR_Core", 4, 0)):
         _, job = just_started(select, ntasks=3, nodes_min=1, nodes_max=1)
         (alloc,) = job.nodes
@@ -166,6 +167,19 @@ def test_one_gpu_or_all_may_be_shared(flag: str, running: int) -> None:
     assert len(site.run().starts) == running
 
 
+@pytest.mark.parametrize(("flags", "given"), [("Count=2", 2), ("Flags=explicit", 0)])
+def test_whole_nodes_come_without_explicit_resources(flags: str, given: int) -> None:
+    """Flags=explicit of gres.conf: only jobs that name such a resource get it."""
+    conf = conf_of(PARTS.format(nodes=1, select="", scheduler="sched/backfill"))
+    spec = parse_gres_conf(f"Name=gpu {flags}\n", conf.gres_types, conf.nodes)
+    found = node_gres(conf.nodes[0], spec, [])
+    for gres, expected in (("", given), ("gpu:1", max(given, 1))):
+        site = PartsSite(gres=found)
+        site.add(gres=gres, flags=REQ_EXCLUSIVE)
+        (start,) = site.run().starts
+        assert sum(held.count for held in start.nodes[0].gres if held.name == "gpu") == expected
+
+
 # Preemption and turns ----------------------------------------------------------------------------
 
 
@@ -178,7 +192,7 @@ def test_one_gpu_or_all_may_be_shared(flag: str, running: int) -> None:
     ],
 )
 def test_a_partition_has_a_preempt_mode_of_its_own(cluster: str, own: str, mode: str) -> None:
-    """PreemptMode of the victims' partition says what becomes of them."""
+    """PreemptMode of the victims' partition says what happens to them."""
     site = PreemptionSite(
         (TIERS % cluster).replace("PartitionName=low", f"PartitionName=low {own}")
     )
@@ -287,7 +301,10 @@ def test_qos_of_a_partition() -> None:
     [("associations", True, False), ("limits", True, True), ("safe", False, False)],
 )
 def test_accounting_storage_enforce(word: str, starts: bool, is_ended: bool) -> None:
-    """AccountingStorageEnforce=limits ends a job whose minutes are over, =safe starts none such."""
+    """AccountingStorageEnforce=limits ends a job whose minutes are used up.
+
+    With =safe such a job does not start.
+    """
     scene = Site(f"AccountingStorageEnforce={word}")
     scene.account(Limits(grp_tres_mins={"cpu": 20}))
     long = scene.job(account="physics", time_limit_min=60)

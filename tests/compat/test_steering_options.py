@@ -43,9 +43,9 @@ def cancelled(reference: ReferenceCluster) -> list[int]:
 def test_scancel_reaches_only(
     user: str, words: str, ended: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Jobs of this account, partition, QOS, node, reservation, wckey or of oneself.
+    """Jobs of this account, partition, QOS, node, reservation or wckey, or the user's own.
 
-    root, who may end any job, has none of its own here.
+    root may end any job, but has none of its own here.
     """
     reference = queue()
     reference.submit(41, "alice", "12:10:18", "reserved", reservation="maint")
@@ -68,11 +68,23 @@ def test_scancel_asks_about_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cancelled(again) == []
 
 
+def test_a_name_sends_nothing_to_the_terminal_of_the_one_who_cancels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """RELIABILITY 68: root is asked about jobs of users, who choose their names."""
+    reference = queue()
+    reference.submit(41, "alice", "12:10:18", "a\x1b]0;b\a\nCancel job_id=1\x9b31m")
+    printed = run(monkeypatch, reference, "root", "scancel --interactive 41", "n\n")
+    assert printed.stdout == (
+        "Cancel job_id=41 name=a?]0;b??Cancel job_id=1?31m partition=main [y/n]? "
+    )
+
+
 # scontrol ----------------------------------------------------------------------------------------
 
 
-def test_hidden_partitions_are_shown_to_who_asks_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--all and --hide, of which the last one counts; their jobs are hidden with them."""
+def test_hidden_partitions_are_shown_with_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last one of --all and --hide counts. Jobs of hidden partitions are hidden, too."""
     reference = queue()
     run(monkeypatch, reference, "root", "scontrol update PartitionName=gpu Hidden=YES")
 
@@ -97,7 +109,7 @@ def test_hidden_partitions_are_shown_to_who_asks_for_all(monkeypatch: pytest.Mon
     assert "22" in shown("squeue -h -o %i --all")
 
 
-def test_nodes_of_the_future_are_shown_to_who_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nodes_of_the_future_are_shown_with_future(monkeypatch: pytest.MonkeyPatch) -> None:
     """--future of scontrol and sinfo."""
     reference = queue()
     run(monkeypatch, reference, "root", "scontrol update NodeName=n2 State=FUTURE")
@@ -155,10 +167,13 @@ def test_wait_job_returns_when_the_nodes_are_ready(monkeypatch: pytest.MonkeyPat
         ("top 99", "Invalid job id specified for job 99\n"),
     ],
 )
-def test_quiet_leaves_it_to_the_exit_code(
+def test_quiet_commands_only_set_the_exit_code(
     words: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """--quiet: the lines that Slurm 22.05 leaves out; updates of nodes it prints all the same."""
+    """--quiet leaves out the lines that Slurm 22.05 leaves out.
+
+    Updates of nodes are printed nevertheless.
+    """
     told = run(monkeypatch, queue(), "root", f"scontrol {words}")
     assert (told.stdout + told.stderr, told.code) == (text, 1)
     assert run(monkeypatch, queue(), "root", f"scontrol --quiet {words}") == Printed("", "", 1)
@@ -204,10 +219,13 @@ def test_sprio_shows(words: str, jobs: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_sprio_says_what_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--verbose: the format and how many jobs there are, on stderr."""
+    """--verbose: its options before the table, as Slurm 22.05 prints them."""
     printed = run(monkeypatch, queue(), "root", "sprio -h -o %i -j 24,25 --verbose")
-    assert printed.stderr == "format      = %i\njobs        = 2\n"
-    assert printed.stdout.split() == ["24", "25"]
+    rule = "-" * 29
+    assert printed.stdout.splitlines()[:5] == [
+        rule, "format     = %i", "job_flag   = 1", "jobs       = 24,25", "partition  = (null)",
+    ]  # fmt: skip
+    assert printed.stdout.rpartition(rule)[2].split() == ["24", "25"]
 
 
 # sdiag -------------------------------------------------------------------------------------------

@@ -152,12 +152,13 @@ def test_an_option_becomes_a_flag(command: str, option: str) -> None:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_file_of_nodes_stands_for_their_names(command: str, tmp_path: Path) -> None:
-    """--nodefile, as -w with the names in the file."""
+def test_a_file_of_nodes_gives_their_names(command: str, tmp_path: Path) -> None:
+    """--nodefile is as -w with the names in the file."""
     path = tmp_path / "nodes"
     path.write_text("n1\nn2\n")
     request = parsed(command, [f"--nodefile={path}"]).request
-    assert request == {**parsed(command, ["-w", "n1"]).request, "node_list": "n1,n2"}
+    assert request == parsed(command, ["-w", "n1,n2"]).request
+    assert request["node_list"] == "n[1-2]"
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -236,7 +237,7 @@ def test_a_login_environment_of_another_form_is_refused(value: str) -> None:
 def test_a_burst_buffer_is_named_as_without_effect(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Slurm takes it in silence where BurstBufferType is not set; the job goes on all the same."""
+    """Slurm takes it in silence where BurstBufferType is not set. The job is submitted."""
     (tmp_path / "bb").write_text("#DW jobdw capacity=1GB\n")
     for words in (["--bb=capacity=10G"], [f"--bbf={tmp_path}/bb"], ["--bb=x", "--quiet"], []):
         submission.check_configured(parsed(command, words), {})
@@ -247,7 +248,7 @@ def test_a_burst_buffer_is_named_as_without_effect(
 
 
 def test_nodes_are_told_how_to_bind_tasks() -> None:
-    """srun --cpu-bind and --mem-bind; what a node makes of the words, tests/d/host."""
+    """srun --cpu-bind and --mem-bind. For what a node does with the words, see tests/d/host."""
     granted = {"credential": b"", "distribution": "Block"}
     conf = {"PropagateResourceLimits": "NONE"}
 
@@ -263,7 +264,7 @@ def test_nodes_are_told_how_to_bind_tasks() -> None:
 def test_options_of_srun_without_effect_are_named(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On the command line; a variable may stand there for good."""
+    """Only those on the command line; a variable may always be set."""
     for name in srun.NO_EFFECT:
         assert srun.main([f"--{name}=4"]) == 1
         said = capsys.readouterr().err.splitlines()[0]
@@ -286,8 +287,8 @@ def test_options_of_srun_without_effect_are_named(
         ("environment", "environment"),
     ],
 )
-def test_a_bound_is_told_of_the_option(field: str, option: str) -> None:
-    """Users do not know the fields of requests; other lines stay as they are."""
+def test_a_bound_is_reported_with_the_option(field: str, option: str) -> None:
+    """Users do not know the fields of requests. Other lines stay as they are."""
     bound = "at most 128 characters are allowed"
     assert submission.by_option(f"{field}: {bound}") == f"{option}: {bound}"
     for line in ("Invalid partition name specified", f"{field}: no such type", bound):

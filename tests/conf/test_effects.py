@@ -57,7 +57,7 @@ def refusals_of(tmp_path: Path, text: str) -> list[str]:
 
 @pytest.mark.parametrize("section", TABLES)
 def test_every_key_named_exists_and_is_named_once(section: str) -> None:
-    """A key that nobody can write, or of two effects, would be a mistake here."""
+    """A key that cannot be written, or has two effects, is a mistake in the table."""
     table: Keys = SECTIONS[section]
     known = {key.name for key in TABLES[section]}
     lists = [set(table.same), set(table.differs), set(table.accepted), set(table.refused)]
@@ -161,11 +161,17 @@ def test_select_linear_gives_whole_nodes() -> None:
     """It must not share them as cons_tres would."""
     conf = conf_of(FOUR_NODES + "SelectType=select/linear\n")
     assert {one.exclusive for one in conf.partitions} == {"NODE"}
-    with pytest.raises(ConfErrors, match="select/linear shares no nodes here; NO is allowed"):
-        conf_of(
-            FOUR_NODES
-            + "SelectType=select/linear\nPartitionName=shared Nodes=ALL OverSubscribe=FORCE:2\n"
-        )
+    shared = "SelectType=select/linear\nPartitionName=shared Nodes=ALL OverSubscribe=FORCE:2\n"
+    conf = conf_of(FOUR_NODES + shared)
+    assert {one.over_subscribe for one in conf.partitions} == {"NO"}
+    assert any("OverSubscribe=FORCE:2 means NO" in line for line in conf.warnings)
+
+
+def test_the_schedulers_log_has_one_level() -> None:
+    """Files of sites give it 3 as they give SlurmctldDebug a number."""
+    conf = conf_of(FOUR_NODES + "SlurmSchedLogLevel=3\n")
+    assert conf.slurm_sched_log_level == 1
+    assert any("SlurmSchedLogLevel=3 no longer exists and means" in line for line in conf.warnings)
 
 
 def test_files_beside_slurm_conf_name_what_has_no_effect(tmp_path: Path) -> None:
@@ -178,10 +184,8 @@ def test_files_beside_slurm_conf_name_what_has_no_effect(tmp_path: Path) -> None
     found = [
         line.removeprefix(f"{tmp_path}/") for line in check_warnings(str(tmp_path / "slurm.conf"))
     ]
-    assert found[:2] == [
+    assert found[:1] == [
         "cgroup.conf:2: EnableExtraControllers has no effect in pyslurm-ng yet",
-        "gres.conf:1: Flags=env_uuid has no effect in pyslurm-ng: devices are named by their "
-        "numbers",
     ]
     assert "oci.conf: is not read by pyslurm-ng: --container is refused" in found
 

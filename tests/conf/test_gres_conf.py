@@ -47,6 +47,16 @@ def test_detection_may_differ_by_node() -> None:
     assert empty_gres_conf().auto_detect_on("n1") == ""
 
 
+def test_a_line_of_flags_alone_takes_the_count_of_slurm_conf() -> None:
+    """Flags=explicit without Count or File: as many as Gres= of each node says, of its type."""
+    conf = read("Name=gpu Flags=explicit\nName=nic Type=x\n")
+    lines = [[line for line in conf.lines_of(node) if line.name == "gpu"] for node in CONF.nodes]
+    assert [[(line.type_name, line.amount) for line in here] for here in lines] == [
+        [("a100", 4)], [("a100", 4)], []
+    ]  # fmt: skip
+    assert [line.amount for line in conf.lines_of(CONF.nodes[2])] == [1]
+
+
 def test_counts_take_suffixes() -> None:
     assert read("NodeName=n3 Name=shard Count=2K\n").lines[0].amount == 2048
 
@@ -78,6 +88,12 @@ def test_counts_take_suffixes() -> None:
 )
 def test_a_mistake_is_named(text: str, expected: str) -> None:
     assert expected in problems(text + "\n")[0]
+
+
+def test_no_variables_excludes_variables() -> None:
+    assert problems("Name=gpu Type=a100 Count=4 Flags=no_gpu_env,opencl_env") == [
+        "gres.conf:1: Name: Flags=no_gpu_env excludes other flags of variables"
+    ]
 
 
 def test_all_mistakes_are_named() -> None:

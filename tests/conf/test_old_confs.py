@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
 
 BASE = "ClusterName=c\nSlurmctldHost=ctl\n"
@@ -30,14 +31,34 @@ def read(lines: str, node: str = NODE) -> SlurmConf:
         ("DebugFlags=JobContainer", "debug_flags", ("Namespace",), "means DebugFlags=Namespace"),
     ],
 )
-def test_words_that_slurm_once_had(line: str, attribute: str, value: object, said: str) -> None:
-    """They are named with what stands for them, and the others count."""
+def test_words_of_older_slurms(line: str, attribute: str, value: object, said: str) -> None:
+    """They are named with their replacement, and the other words count."""
     conf = read(line)
     assert tuple(map(str.lower, getattr(conf, attribute))) == tuple(
         map(str.lower, value)  # type: ignore[call-overload]
     )
     (warning,) = [text for text in conf.warnings if "no longer exists" in text]
     assert warning.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("AcctGatherInfinibandType=acct_gather_infiniband/none", "use AcctGatherInterconnectType"),
+        ("SallocDefaultCommand=xterm", "use LaunchParameters=use_interactive_step"),
+        ("SchedulerAuth=auth/munge", "no longer exists and is ignored"),
+    ],
+)
+def test_keys_of_older_slurms(line: str, said: str) -> None:
+    """Each is named with its successor, and the file counts."""
+    (warning,) = [text for text in read(line).warnings if "no longer exists" in text]
+    assert warning.endswith(said)
+
+
+def test_front_ends_are_refused_by_name() -> None:
+    """As Slurm 22.05 does: their nodes would be hosts that do not exist."""
+    with pytest.raises(ConfErrors, match="FrontendName: front ends no longer exist"):
+        read("FrontendName=f1")
 
 
 def test_job_submit_plugins_may_have_their_type_before_them() -> None:
@@ -47,7 +68,7 @@ def test_job_submit_plugins_may_have_their_type_before_them() -> None:
 
 
 def test_nodes_that_begin_idle() -> None:
-    """IDLE means what UNKNOWN means; said once, however many lines there are."""
+    """IDLE means what UNKNOWN means. One line says so, however many nodes there are."""
     conf = read("", "NodeName=n1 State=IDLE\nNodeName=n[2-3] State=idle\n")
     assert [node.state for node in conf.nodes] == ["UNKNOWN"] * 3
     assert len([text for text in conf.warnings if "State=" in text]) == 1
@@ -71,8 +92,8 @@ def test_the_last_default_partition_counts() -> None:
     ]
 
 
-def test_control_machine_is_said_to_count() -> None:
-    """Where SlurmctldHost is not given, and only there."""
+def test_control_machine_counts_with_a_warning() -> None:
+    """Only where SlurmctldHost is not set."""
     old = "ControlMachine=old\nControlAddr=10.0.0.9"
     conf = parse_slurm_conf(f"ClusterName=c\n{NODE}{PARTITION}{old}\n")
     assert conf.slurmctld_host[0].name == "old"

@@ -117,8 +117,8 @@ def test_list_parameters_are_looked_up_by_word() -> None:
         ("rl_enable,rl_bucket_size=5", ""),
     ],
 )
-def test_words_that_do_nothing_as_they_stand_are_named(words: str, said: str) -> None:
-    """What keeps two runs apart must not be lost by a slip of the pen."""
+def test_words_without_effect_as_written_are_named(words: str, said: str) -> None:
+    """A typing mistake must not switch off what keeps two runs apart."""
     conf = read(f"SlurmctldParameters={words}\n" + NODES)
     assert [line.partition("SlurmctldParameters: ")[2] for line in conf.warnings] == (
         [said] if said else []
@@ -377,7 +377,7 @@ def test_option_tables_belong_to_known_parameters() -> None:
     )
 )
 def test_any_values_are_read_or_refused(lines: list[tuple[str, str]]) -> None:
-    """RELIABILITY 74: never a traceback, whatever stands behind a key."""
+    """RELIABILITY 74: never a traceback, for any value of a key."""
     text = HEAD + "".join(f"{name}={value}\n" for name, value in lines)
     try:
         parse_slurm_conf(text)

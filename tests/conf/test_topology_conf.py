@@ -91,7 +91,7 @@ def test_an_empty_file_is_a_flat_network() -> None:
         ("SwitchName=a Nodes=n1 Colour=red", "unknown key in topology.conf"),
     ],
 )  # fmt: skip
-def test_what_is_no_network_is_refused_with_its_line(text: str, expected: str) -> None:
+def test_a_bad_network_is_refused_with_its_line(text: str, expected: str) -> None:
     lines = problems(text + "\n")
     assert any(expected in line for line in lines), lines
     assert all(line.startswith("topology.conf:") for line in lines)

@@ -59,8 +59,6 @@ def test_topologies_are_read_as_files_of_their_own() -> None:
          "topology a: no NodeName line of slurm.conf has z1"),
         ([{"topology": "a", "block": BLOCK | {"block_sizes": [2, 3]}}],
          "topology a: 3 is not 2 times a power of two"),
-        ([{"topology": name, "cluster_default": True, "flat": True} for name in "ab"],
-         "cluster_default is set for a and b; one is allowed"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named(content: Any, text: str) -> None:
@@ -68,6 +66,37 @@ def test_what_is_wrong_is_named(content: Any, text: str) -> None:
     with pytest.raises(ConfErrors) as caught:
         topologies_of(content, "topology.yaml", NODES)
     assert [str(error) for error in caught.value.errors] == [f"topology.yaml: {text}"]
+
+
+def test_switches_and_blocks_may_wait_for_their_nodes() -> None:
+    """Nodes join them by their own Topology=; a key without a value is as if it were absent."""
+    units: list[dict[str, Any]] = [
+        {"switch": "root", "children": "s[1-2]"},
+        {"switch": "s1"},
+        {"switch": "s2", "nodes": None, "children": ""},
+    ]
+    tree, block, bare = topologies_of(
+        [
+            {"topology": "net", "tree": {"switches": units}},
+            {"topology": "nvl", "block": {"block_sizes": [2], "blocks": [{"block": "b1"}]}},
+            {"topology": "none", "tree": {"switches": []}},
+        ],
+        "topology.yaml",
+        NODES,
+    )
+    assert [(unit.name, unit.level, unit.node_names) for unit in tree.switches] == [
+        ("root", 1, ()),
+        ("s1", 0, ()),
+        ("s2", 0, ()),
+    ]
+    assert (block.blocks[0].node_names, block.block_sizes) == ((), (2,))
+    assert (bare.kind, bare.switches) == ("tree", ())
+
+
+def test_the_first_default_is_the_clusters() -> None:
+    """Slurm takes the first topology with cluster_default: true."""
+    content = [{"topology": name, "cluster_default": True, "flat": True} for name in "ab"]
+    assert [item.is_default for item in topologies_of(content, "topology.yaml")] == [True, False]
 
 
 def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:
@@ -127,9 +156,7 @@ def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:
         ("", " expected a list of topologies"),
     ],
 )  # fmt: skip
-def test_what_is_no_network_is_refused_with_its_line(
-    tmp_path: Path, text: str, expected: str
-) -> None:
+def test_a_bad_network_is_refused_with_its_line(tmp_path: Path, text: str, expected: str) -> None:
     """As `slurmctld --check`, its start and `scontrol reconfigure` say it."""
     path = tmp_path / "topology.yaml"
     path.write_text(text)

@@ -6,12 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 from pyslurm_ng.up.ports import free_row
 from pyslurm_ng.wire.client import Client
+from tests.world.processes import is_alive
+from tests.world.waiting import wait_until
 
 SOURCE = Path(__file__).resolve().parents[2] / "src"
 LIMIT_S = 60.0
@@ -109,7 +110,7 @@ class Controller:
         """Send a signal and wait until the process is gone."""
         pid = self.pid()
         os.kill(pid, number)
-        wait_for(lambda: not _is_alive(pid))
+        wait_until(lambda: not is_alive(pid))
 
     def stop(self) -> None:
         """End it if it runs."""
@@ -117,25 +118,9 @@ class Controller:
             pid = self.pid()
         except (OSError, ValueError):
             return
-        if _is_alive(pid):
+        if is_alive(pid):
             self.kill(signal.SIGKILL)
 
     def log(self) -> str:
         """Return what it has logged."""
         return self.log_file.read_text() if self.log_file.exists() else ""
-
-
-def wait_for(condition: Any, limit_s: float = LIMIT_S) -> None:
-    """Wait for something another process does."""
-    end = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.01)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return False
-    return state != "Z"

@@ -20,7 +20,8 @@ import pytest
 
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.wire.client import SlurmError
-from tests.ctld.controller import SOURCE, Controller, wait_for
+from tests.ctld.controller import SOURCE, Controller
+from tests.world.waiting import wait_until
 
 pytestmark = [
     pytest.mark.daemons,
@@ -127,7 +128,7 @@ def one_point(place: Path, call: str, number: int, expected: list[object]) -> bo
     controller = Controller(place)
     traced = start_traced(controller, call, number)
     try:
-        wait_for(lambda: traced.poll() is not None or is_up(controller))
+        wait_until(lambda: traced.poll() is not None or is_up(controller))
         answered = run_commands(controller) if traced.poll() is None else 0
         was_killed = traced.poll() is not None or answered < len(COMMANDS)
     finally:
@@ -157,7 +158,7 @@ def room(tmp_path: Path) -> Iterator[Path]:
 )
 def test_some_crash_points(room: Path, call: str, number: int, expected: list[object]) -> None:
     """RELIABILITY 2: a few of the points, in each run of the tests."""
-    one_point(room / "c", call, number, expected)
+    assert one_point(room / "c", call, number, expected), "the daemon never came so far"
 
 
 @pytest.mark.soak

@@ -12,7 +12,8 @@ import pytest
 
 from pyslurm_ng import __version__
 from pyslurm_ng.wire.client import SlurmError
-from tests.ctld.controller import Controller, wait_for
+from tests.ctld.controller import Controller
+from tests.world.waiting import wait_until
 
 pytestmark = pytest.mark.daemons
 
@@ -32,7 +33,7 @@ def nodes_text(controller: Controller) -> bytes:
     return bytes(controller.call("ShowNodes")["records"])
 
 
-def test_it_returns_when_it_can_be_talked_to(controller: Controller) -> None:
+def test_it_returns_when_it_answers(controller: Controller) -> None:
     """The next command of a script finds it ready; nothing is printed on the way."""
     ran = controller.run()
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
@@ -41,7 +42,7 @@ def test_it_returns_when_it_can_be_talked_to(controller: Controller) -> None:
 
 
 def test_one_runs_per_state_directory(controller: Controller) -> None:
-    """The second is told who holds it, and leaves the first one's pid file alone."""
+    """The second names the process that holds it, and leaves the first one's pid file alone."""
     controller.start()
     pid = controller.pid()
     ran = controller.run("-D")
@@ -78,7 +79,7 @@ def test_shutdown_by_command_is_answered_first(controller: Controller) -> None:
     controller.start()
     pid_file = controller.pid_file
     assert controller.change("Shutdown", controller_only=True) == {"notes": []}
-    wait_for(lambda: not pid_file.exists())
+    wait_until(lambda: not pid_file.exists())
 
 
 def test_a_bad_configuration_stops_the_start(controller: Controller) -> None:
@@ -144,7 +145,7 @@ def test_hang_up_reads_the_files_again(controller: Controller) -> None:
     controller_log = controller.log
 
     os.kill(pid, signal.SIGHUP)
-    wait_for(lambda: "reconfigured from" in controller_log())
+    wait_until(lambda: "reconfigured from" in controller_log())
     assert b"extra" in bytes(controller.call("ShowPartitions")["records"])
 
 

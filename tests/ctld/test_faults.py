@@ -13,7 +13,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.ctld.nodes import node_service
 from pyslurm_ng.ctld.queries import job_fields, jobs
 from pyslurm_ng.ctld.rules import timers
-from pyslurm_ng.ctld.rules.sparing import sparing
+from pyslurm_ng.ctld.rules.rule_faults import sparing
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.users import identities, reservation_groups
 from pyslurm_ng.model import events as ev
@@ -56,7 +56,7 @@ def licenses(count: int) -> list[ev.AnyEvent]:
     return [ev.LicensesUpdated(START_US, ((f"l{number}", 1),)) for number in range(count)]
 
 
-def test_an_observer_that_raises_about_one_event_hears_of_the_others() -> None:
+def test_an_observer_that_raises_about_one_event_gets_the_others() -> None:
     """Orders, mail and log lines of other jobs in the same batch are not lost."""
     room, heard, others = Room(), [], []
 
@@ -78,8 +78,8 @@ def test_an_observer_that_raises_about_one_event_hears_of_the_others() -> None:
     assert len(room.journal.payloads) == 1
 
 
-def test_an_answer_that_raises_keeps_none_of_the_others() -> None:
-    """A broken connection's release must not hold up all that wait behind it."""
+def test_an_answer_that_raises_delays_no_other() -> None:
+    """A broken connection must not hold up the answers that wait behind it."""
     room, heard, told = Room(), Heard(), []
     room.writer.follow(told.append)
     room.writer.follow(lambda sequence: 1 // 0)
@@ -129,7 +129,7 @@ def running(cluster: Cluster, count: int) -> list[Job]:
 
 
 def test_time_limits_end_jobs_beside_one_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job whose limit cannot be judged outlives it; nobody else does."""
+    """If a job's limit cannot be judged, that job goes on; all others end."""
     cluster, spared = cluster_of(), Spared()
     jobs_here = running(cluster, 3)
     odd = jobs_here[1]
@@ -234,7 +234,7 @@ def test_a_report_that_raises_costs_one_job(
 
 
 def test_a_message_that_raises_is_answered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A node that waits for an answer is told that there is none, and goes on."""
+    """A node that waits gets an error and goes on."""
     room = SenderRoom(tmp_path)
     monkeypatch.setattr(node_service, "register", lambda *words: 1 // 0)
     answers = room.register("n1")
@@ -273,8 +273,8 @@ def test_one_record_that_raises_leaves_the_listing(
     assert spared.told
 
 
-def test_a_number_that_no_record_can_hold_leaves_the_listing() -> None:
-    """Whatever is in the state: what cannot be packed is left out and told of."""
+def test_a_record_that_cannot_be_packed_is_left_out() -> None:
+    """It is reported, and all other records are listed."""
     cluster, soft = cluster_of(), Soft(started_us=1)
     soft.spared = spared = Spared()
     good, odd = submit(cluster, JobRequest(name="good")), submit(cluster, JobRequest(name="odd"))
@@ -299,7 +299,7 @@ def test_faults_are_logged_once_a_minute() -> None:
 
 
 def test_sdiag_shows_faults_only_when_there_are_any(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without faults the output is Slurm's; with some they are named, and -r begins anew."""
+    """Without faults the output is Slurm's. -r sets the counts to zero."""
     reference = queue()
     assert "Faults" not in run_command(monkeypatch, reference, "root", ["sdiag"]).stdout
     reference.soft.faults.update(job=2, request=40)

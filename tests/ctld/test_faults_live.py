@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.kernels.records import project
-from tests.ctld.controller import Controller, wait_for
+from tests.ctld.controller import Controller
+from tests.world.waiting import wait_until
 
 pytestmark = pytest.mark.daemons
 RAISING = """
@@ -48,11 +49,14 @@ def submit(controller: Controller, **wants: object) -> int:
 
 
 def test_a_daemon_lives_with_a_job_that_makes_planning_raise(controller: Controller) -> None:
-    """Held by an event, so after a restart too; counted for sdiag, told in the log, reset by -r."""
+    """An event holds the job, so a restart holds it, too.
+
+    sdiag counts it, the log names it, and -r resets the count.
+    """
     controller.start()
     good, bad, late = submit(controller), submit(controller, mincpus=3), submit(controller)
-    wait_for(lambda: reasons(controller)[bad] == "BadConstraints")
-    wait_for(lambda: reasons(controller)[late] not in ("None", "BadConstraints"))
+    wait_until(lambda: reasons(controller)[bad] == "BadConstraints")
+    wait_until(lambda: reasons(controller)[late] not in ("None", "BadConstraints"))
     assert reasons(controller)[good] != "BadConstraints"
     assert dict(controller.call("ShowDiagnostics")["faults"]) == {"job": 1}
     assert f"fault (job): job {bad} cannot be scheduled: ZeroDivisionError" in controller.log()

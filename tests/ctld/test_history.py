@@ -11,131 +11,22 @@ import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
-from pyslurm_ng.ctld.history import History
-from pyslurm_ng.ctld.recover import recover_cluster
-from pyslurm_ng.ctld.rules import past
-from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.scripts import ScriptStore
-from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.daemon.log import QUIET, DaemonLog
+from pyslurm_ng.ctld.rules import restored_state
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.journal.recovery import Layout, Recovery
-from pyslurm_ng.journal.reserve import Reserve
-from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.check import check
-from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.wire.dbd_messages import ComparedJob, RegisterCluster
+from pyslurm_ng.wire.dbd_messages import ComparedJob
 from pyslurm_ng.wire.node_messages import RunningJob
-from tests.ctld.followers.dbd_sides import Accounting, identity, until
-from tests.dbd.accounting_room import at, configured, on, started, submitted
+from tests.ctld.followers.dbd_sides import Accounting, ControllerLife, start_of, until
+from tests.dbd.accounting_room import at, configured, submitted
 
 T = at("12:00:00")
-
-
-class Lines(DaemonLog):
-    """A log that a test reads."""
-
-    def __init__(self) -> None:
-        super().__init__("slurmctld")
-        self.stderr_level = QUIET
-        self.lines: list[str] = []
-
-    def error(self, text: str) -> None:
-        self.lines.append(text)
-
-
-def start_of(cluster: Cluster, job_id: int) -> list[ev.AnyEvent]:
-    """Return the events of a job's start on n1."""
-    allocated, step = started(T, job_id, on(1))
-    assert isinstance(allocated, ev.JobAllocated)
-    duty_id = cluster.next_duty_id
-    begun = ev.DutiesDone(T, ((0, duty_id),))
-    return [msgspec.structs.replace(allocated, first_duty_id=duty_id), step, begun]
-
-
-class Life:
-    """One controller process over a state directory."""
-
-    def __init__(self, state: Path, accounting: Accounting, *, ignore_errors: bool = False) -> None:
-        loop = asyncio.get_running_loop()
-        layout = Layout(state)
-        layout.create()
-        recovery = Recovery(layout, ignore_errors=ignore_errors)
-        self.cluster, _ = recover_cluster(recovery, ScriptStore(state / "scripts"))
-        self.log = Lines()
-        epoch = max(recovery.next_epoch, self.cluster.epoch + 1)
-        self.journal = JournalWriter(
-            layout.journal,
-            recovery.journal_id,
-            recovery.position._replace(epoch=epoch),
-            first_sequence=recovery.next_sequence,
-            on_durable=lambda one: loop.call_soon_threadsafe(self.writer.on_durable, one),
-            on_fatal=lambda why: None,
-            reserve=Reserve(layout.reserve),
-        )
-        self.writer = Writer(
-            self.cluster, self.journal, call_soon=loop.call_soon, on_bug=lambda text, error: None
-        )
-        self.writer.record([ev.EpochStarted(T, epoch, "ctl")])
-        if not self.cluster.nodes:
-            self.writer.record([configured(T)])
-        faults = Faults(self.log)
-        self.history = History(self.writer, lambda: T, "ctl", self.log, faults)
-        self.link = DbdLink(
-            identity=identity("slurmctld"),
-            place=Place((accounting.path,), "127.0.0.1", 1),
-            registration=RegisterCluster("demo", "ctl", 6817, recovery.journal_id.hex()),
-            journal=layout.journal,
-            durable=lambda: self.writer.durable,
-            on_update=lambda update: None,
-            log=self.log,
-            faults=faults,
-            history=self.history,
-            start=recovery.position.sequence,
-        )
-        self.writer.follow(self.link.wake)
-        self.task = loop.create_task(self.link.run())
-
-    def submit(self, count: int) -> list[int]:
-        """Accept some jobs; return their ids."""
-        found = []
-        for _ in range(count):
-            found.append(free_job_id(self.cluster))
-            self.writer.record([submitted(T, found[-1])])
-        return found
-
-    def start(self, job_id: int) -> None:
-        """Start a job on n1."""
-        self.writer.record(start_of(self.cluster, job_id))
-
-    def end(self, job_id: int, state: JobState = JobState.COMPLETED, status: int = 0) -> None:
-        """End a job's run; its node is clean."""
-        job, end = self.cluster.jobs[job_id], job_end.End(state, status)
-        clean = frozenset((0,))
-        self.writer.record(job_end.complete(self.cluster, job, end, T, clean_nodes=clean))
-
-    async def stored(self) -> None:
-        """Wait until slurmdbd has everything."""
-        self.writer.flush()
-        await until(lambda: self.link.acknowledged >= self.journal.appended)
-
-    async def close(self) -> None:
-        self.writer.flush()
-        await until(lambda: self.writer.durable >= self.journal.appended)
-        self.task.cancel()
-        await asyncio.gather(self.task, return_exceptions=True)
-        self.writer.close()
-        self.journal.close()
-        assert check(self.cluster) == []
 
 
 def play(place: Path, story: Callable[[Accounting, Path], Awaitable[None]]) -> Accounting:
@@ -167,13 +58,13 @@ def put_back(state: Path) -> None:
 
 async def live_and_lose(accounting: Accounting, state: Path) -> int:
     """Live, make a backup, live on, and put the backup back; return the newest epoch."""
-    life = Life(state, accounting)
+    life = ControllerLife(state, accounting)
     assert life.submit(3) == [1, 2, 3]
     life.start(2)
     await life.stored()
     await life.close()
     shutil.copytree(state, state.with_name("backup"))
-    life = Life(state, accounting)
+    life = ControllerLife(state, accounting)
     life.start(1)  # waits in the backup
     life.end(1)
     life.end(2, JobState.FAILED, 256)  # runs in it
@@ -190,7 +81,7 @@ def test_a_restored_backup_is_noticed_by_what_slurmdbd_knows(tmp_path: Path) -> 
 
     async def story(accounting: Accounting, state: Path) -> None:
         epoch = await live_and_lose(accounting, state)
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         await until(life.link.contact.is_set)
         assert life.cluster.epoch > epoch
         assert life.cluster.jobs[1].state == JobState.COMPLETED
@@ -199,8 +90,8 @@ def test_a_restored_backup_is_noticed_by_what_slurmdbd_knows(tmp_path: Path) -> 
         assert life.cluster.jobs[3].state == JobState.PENDING
         assert life.cluster.jobs[3].attempt == 1  # nodes have seen attempt 0
         (first,) = life.submit(1)
-        assert first == 7 + past.MARGIN
-        (line,) = [one for one in life.log.lines if "restored from a backup, or its" in one]
+        assert first == 7 + restored_state.MARGIN
+        (line,) = [one for one in life.lines if "restored from a backup, or its" in one]
         assert "2 jobs have ended meanwhile" in line
         assert "3 jobs submitted meanwhile are lost" in line
         assert "4-6" in line
@@ -213,22 +104,22 @@ def test_a_restored_backup_is_noticed_by_what_slurmdbd_knows(tmp_path: Path) -> 
             6: "CANCELLED", first: "PENDING",
         }  # fmt: skip
         # From here on all is as usual.
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         await until(life.link.contact.is_set)
         assert life.submit(1) == [first + 1]
         await life.stored()
         await life.close()
-        assert life.log.lines == []
+        assert life.lines == []
 
     play(tmp_path, story)
 
 
-def test_a_controller_killed_while_it_notices_does_so_again(tmp_path: Path) -> None:
-    """What slurmdbd has told is durable here before slurmdbd forgets it."""
+def test_a_controller_killed_during_the_check_repeats_it(tmp_path: Path) -> None:
+    """slurmctld makes slurmdbd's answer durable before slurmdbd forgets it."""
 
     async def story(accounting: Accounting, state: Path) -> None:
         await live_and_lose(accounting, state)
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
 
         async def killed(*_: object) -> None:
             raise asyncio.CancelledError
@@ -236,7 +127,7 @@ def test_a_controller_killed_while_it_notices_does_so_again(tmp_path: Path) -> N
         life.history.settle = killed  # type: ignore[assignment,method-assign]
         await asyncio.gather(life.task, return_exceptions=True)
         await life.close()
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         await until(life.link.contact.is_set)
         assert life.cluster.jobs[1].state == JobState.COMPLETED
         assert life.submit(1)[0] > 6
@@ -252,7 +143,7 @@ def test_a_past_that_differs_is_noticed_late_by_the_checksum(tmp_path: Path) -> 
     async def story(accounting: Accounting, state: Path) -> None:
         await live_and_lose(accounting, state)
         await accounting.stop()
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         ids = life.submit(1)
         for _ in range(40):
             await asyncio.sleep(0)
@@ -260,9 +151,9 @@ def test_a_past_that_differs_is_noticed_late_by_the_checksum(tmp_path: Path) -> 
             life.writer.flush()
         await life.close()
         await accounting.start()
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         await until(life.link.contact.is_set)
-        assert any("restored from a backup, or its" in line for line in life.log.lines)
+        assert any("restored from a backup, or its" in line for line in life.lines)
         await life.stored()
         await life.close()
         with accounting.read() as connection:
@@ -276,16 +167,16 @@ def test_a_lost_newest_segment_is_noticed(tmp_path: Path) -> None:
     """RELIABILITY 5: set aside with `slurmctld -i`, or gone; the ids in it are not given again."""
 
     async def story(accounting: Accounting, state: Path) -> None:
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         life.submit(2)
         await life.stored()
         await life.close()
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         life.submit(2)
         await life.stored()
         await life.close()
         sorted((state / "journal").glob("*.journal"))[-1].write_bytes(b"")
-        life = Life(state, accounting, ignore_errors=True)
+        life = ControllerLife(state, accounting, ignore_errors=True)
         await until(life.link.contact.is_set)
         (job_id,) = life.submit(1)
         assert job_id > 4
@@ -298,19 +189,19 @@ def test_a_lost_newest_segment_is_noticed(tmp_path: Path) -> None:
 
 
 def test_a_new_state_goes_on_behind_what_slurmdbd_knows(tmp_path: Path) -> None:
-    """The state directory is gone: ids and epochs go on all the same."""
+    """The state directory is gone, but ids and epochs go on behind those that were used."""
 
     async def story(accounting: Accounting, state: Path) -> None:
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         life.submit(5)
         await life.stored()
         await life.close()
         epoch = life.cluster.epoch
         shutil.rmtree(state)
         state.mkdir()
-        life = Life(state, accounting)
+        life = ControllerLife(state, accounting)
         await until(life.link.contact.is_set)
-        assert life.submit(1)[0] == 6 + past.MARGIN
+        assert life.submit(1)[0] == 6 + restored_state.MARGIN
         assert life.cluster.epoch > epoch
         await life.stored()
         await life.close()
@@ -319,17 +210,17 @@ def test_a_new_state_goes_on_behind_what_slurmdbd_knows(tmp_path: Path) -> None:
 
 
 def test_a_usual_restart_changes_nothing(tmp_path: Path) -> None:
-    """Neither a line nor an event, also where slurmdbd is behind or knows no checksum."""
+    """It makes no log line and no event, even if slurmdbd is behind or has no checksum."""
 
     async def story(accounting: Accounting, state: Path) -> None:
         for number in range(4):
-            life = Life(state, accounting)
+            life = ControllerLife(state, accounting)
             await until(life.link.contact.is_set)
             assert life.submit(1) == [number + 1]
             if number != 1:
                 await life.stored()
             await life.close()
-            assert life.log.lines == []
+            assert life.lines == []
             if number == 2:
                 with accounting.database.write() as connection:
                     connection.execute(schema.cursors.update().values(checksum=""))
@@ -353,19 +244,17 @@ def cluster_of(next_job_id: int, first: int = 1, highest: int = 1000) -> Cluster
     [(10, 10, True), (10, 9, False), (10, 400, True), (900, 100, True), (100, 900, False),
      (10, 0, False), (10, 1001, False)],
 )  # fmt: skip
-def test_which_ids_are_beyond_where_ids_begin_anew(
-    following: int, seen: int, is_beyond: bool
-) -> None:
-    """Behind MaxJobId comes FirstJobId: the nearer way round decides."""
-    assert past.is_beyond(cluster_of(following), seen) is is_beyond
+def test_ids_are_compared_around_the_highest(following: int, seen: int, is_beyond: bool) -> None:
+    """After MaxJobId comes FirstJobId: the shorter way round decides."""
+    assert restored_state.is_beyond(cluster_of(following), seen) is is_beyond
 
 
 def test_ids_are_skipped_around_the_highest() -> None:
     """They stay within what the configuration allows."""
     cluster = cluster_of(9000, first=100, highest=9999)
-    apply_all(cluster, past.skip_ids(cluster, 9500, T))
-    assert cluster.next_job_id == 100 + (9501 + past.MARGIN - 100) % 9900
-    assert past.skip_ids(cluster, 9500, T) == []
+    apply_all(cluster, restored_state.skip_ids(cluster, 9500, T))
+    assert cluster.next_job_id == 100 + (9501 + restored_state.MARGIN - 100) % 9900
+    assert restored_state.skip_ids(cluster, 9500, T) == []
 
 
 def test_attempts_of_pending_jobs_go_on_behind_those_of_nodes() -> None:
@@ -373,9 +262,9 @@ def test_attempts_of_pending_jobs_go_on_behind_those_of_nodes() -> None:
     cluster = cluster_of(1)
     apply_all(cluster, [submitted(T, 1), submitted(T, 2)])
     running = [RunningJob(1, 2, []), RunningJob(7, 0, [])]
-    apply_all(cluster, past.skip_attempts(cluster, running, T))
+    apply_all(cluster, restored_state.skip_attempts(cluster, running, T))
     assert (cluster.jobs[1].attempt, cluster.jobs[2].attempt) == (3, 0)
-    assert past.skip_attempts(cluster, running, T) == []
+    assert restored_state.skip_attempts(cluster, running, T) == []
 
 
 def test_a_run_that_slurmdbd_knows_to_be_older_is_given_back() -> None:
@@ -383,7 +272,7 @@ def test_a_run_that_slurmdbd_knows_to_be_older_is_given_back() -> None:
     cluster = cluster_of(1)
     apply_all(cluster, [submitted(T, 1)])
     apply_all(cluster, start_of(cluster, 1))
-    for events in past.settle(cluster, [ComparedJob(1, 3, "RUNNING", 0, T, 0)], T):
+    for events in restored_state.settle(cluster, [ComparedJob(1, 3, "RUNNING", 0, T, 0)], T):
         apply_all(cluster, events)
     job = cluster.jobs[1]
     assert (job.state, job.attempt) == (JobState.PENDING, 4)

@@ -6,6 +6,7 @@ import pytest
 
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import MOST_IDS
+from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, agrees, job_id_text
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
@@ -56,6 +57,32 @@ def test_every_filter_must_agree(wanted: JobFilter, expected: int) -> None:
     test = agrees(cluster, wanted, NOW_US)
     assert not isinstance(test, Reject)
     assert sum(test(job) for job in cluster.jobs.values()) == expected
+
+
+def test_a_sluid_names_one_record() -> None:
+    """A task of an array by its own, the tasks that wait by that of their record."""
+    cluster = queue().cluster
+    for job in cluster.jobs.values():
+        text = sluid_text(job.sluid)
+        assert [(part.job_id, tasks) for part, tasks in named(cluster, [text])[0]] == [
+            (job.job_id, ())
+        ]
+    assert named(cluster, ["s00HM83DBK7M01"]) == ([], ["s00HM83DBK7M01"])
+
+
+def test_a_sluid_is_found_after_ids_began_anew() -> None:
+    """Ids beyond the next one belong to older jobs."""
+    cluster = queue().cluster
+    cluster.next_job_id = 2
+    job = max(cluster.jobs.values(), key=lambda job: job.job_id)
+    assert JobFinder(cluster).named(sluid_text(job.sluid)) == [(job, ())]
+
+
+def test_many_unknown_sluids_are_too_many() -> None:
+    """RELIABILITY 46: each of them looks at many ids that are not in use."""
+    cluster = queue().cluster
+    texts = [sluid_text(sluid_number(1, job_id)) for job_id in range(1, 4096)]
+    assert JobFinder(cluster).several(texts) is TOO_MANY
 
 
 def test_unknown_node_is_refused() -> None:
@@ -151,8 +178,8 @@ def test_ids_that_name_too_much_are_refused() -> None:
     assert len(parts) == 602
 
 
-def test_all_ids_of_one_arrays_tasks_take_one_look_at_it() -> None:
-    """As many as a request may name, of a whole array that waits; what names nothing is told."""
+def test_all_tasks_of_one_array_are_found_in_one_look() -> None:
+    """With as many ids as a request may name. Ids of no job are reported."""
     cluster = with_arrays(MANY, 0)
     every = [f"1_{task}" for task in range(MANY)]
     parts, unknown = named(cluster, every)

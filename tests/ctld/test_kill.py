@@ -71,7 +71,7 @@ def test_a_request_repeated_after_a_kill_makes_no_second_job(controller: Control
 
 
 def test_scripts_survive_a_kill(controller: Controller) -> None:
-    """The content is in the journal before the promise, whatever became of its file."""
+    """The content is in the journal before the promise, even if its file is lost."""
     controller.start()
     script = b"#!/bin/sh\necho kept\n"
     job = controller.change(

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.wire.client import Client, SlurmError
-from tests.ctld.controller import Controller, wait_for
+from tests.ctld.controller import Controller
 from tests.ctld.submitter import known_jobs
+from tests.world.waiting import wait_until
 
 pytestmark = pytest.mark.daemons
 OUTSTANDING = 256
@@ -72,7 +73,7 @@ def known_soon(controller: Controller) -> dict[int, str]:
             return False
         return True
 
-    wait_for(is_answered, PATIENCE_S)
+    wait_until(is_answered, limit_s=PATIENCE_S)
     return found[-1]
 
 

@@ -99,10 +99,10 @@ def test_kept_records_equal_fresh_ones(steps: list[tuple[str, Any]]) -> None:
     assert len(project(fresh_nodes.records, range(len(NODE_FIELDS)))) == 4
 
 
-def test_many_waiting_jobs_are_packed_anew_between_other_work(
+def test_many_waiting_jobs_are_packed_again_between_other_work(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Who asks meanwhile gets what is there, and is not kept waiting."""
+    """A query in between gets what is there and does not wait."""
     monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
     monkeypatch.setattr(jobs, "_SLICE", 1)
     reference = queue()
@@ -135,10 +135,10 @@ def test_many_waiting_jobs_are_packed_anew_between_other_work(
         ShowJobs(filter=JobFilter(jobs=[str(number) for number in range(1, 40)])),
     ],
 )
-def test_what_is_packed_in_advance_changes_no_answer(
+def test_packing_in_advance_changes_no_answer(
     monkeypatch: pytest.MonkeyPatch, request_: ShowJobs
 ) -> None:
-    """Nor does what happens between two slices."""
+    """Nor does an event between two slices."""
     monkeypatch.setattr(jobs, "_MANY_WAITING", 0)
     monkeypatch.setattr(jobs, "_SLICE", 1)
     monkeypatch.setattr(jobs, "_DETAILED_SLICE", 1)
@@ -158,7 +158,7 @@ def test_what_is_packed_in_advance_changes_no_answer(
 
 
 def test_narrow_questions_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever else there is."""
+    """Even if there are many other jobs."""
     monkeypatch.setattr(jobs, "_MANY_WAITING", 10)
     reference = queue()
     terms = (reference.cluster, reference.soft, reference.conf)

@@ -12,7 +12,8 @@ import pytest
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld import scripts
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
+from pyslurm_ng.ctld.rules.submission.submit import digest_of
+from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -38,16 +39,16 @@ def store(tmp_path: Path) -> ScriptStore:
 
 def test_the_same_content_is_journaled_once(store: ScriptStore) -> None:
     """A thousand jobs of one script cost one file and one event."""
-    stored = store.put(SCRIPT, 1)
+    stored = store.put(SCRIPT, digest_of(SCRIPT), 1)
     store.applied([*stored, submitted(1)])
     assert len(stored) == 1
-    assert store.put(SCRIPT, 2) == []
+    assert store.put(SCRIPT, digest_of(SCRIPT), 2) == []
     assert store.get(digest_of(SCRIPT)) == SCRIPT
 
 
 def test_no_script_is_no_file(store: ScriptStore) -> None:
     """salloc has none."""
-    assert store.put(b"", 1) == []
+    assert store.put(b"", digest_of(b""), 1) == []
     assert digest_of(b"") == ""
     assert store.get("") == b""
 
@@ -56,7 +57,7 @@ def test_a_file_goes_with_its_last_job_once_that_is_durable(store: ScriptStore) 
     """Two jobs name it; the second purge lets it go, but only when it is on disk."""
     later: list[Callable[[], None]] = []
     store.when_durable = later.append
-    store.applied([*store.put(SCRIPT, 1), submitted(1), submitted(2)])
+    store.applied([*store.put(SCRIPT, digest_of(SCRIPT), 1), submitted(1), submitted(2)])
     path = store.path(digest_of(SCRIPT))
     store.applied([ev.JobPurged(time_us=2, job_ids=(1,))])
     assert later == []
@@ -70,9 +71,9 @@ def test_a_file_named_again_meanwhile_stays(store: ScriptStore) -> None:
     """Between the purge and its durability a new job may bring the same script."""
     later: list[Callable[[], None]] = []
     store.when_durable = later.append
-    store.applied([*store.put(SCRIPT, 1), submitted(1)])
+    store.applied([*store.put(SCRIPT, digest_of(SCRIPT), 1), submitted(1)])
     store.applied([ev.JobPurged(time_us=2, job_ids=(1,))])
-    store.applied([*store.put(SCRIPT, 3), submitted(2)])
+    store.applied([*store.put(SCRIPT, digest_of(SCRIPT), 3), submitted(2)])
     later[0]()
     assert store.get(digest_of(SCRIPT)) == SCRIPT
     assert store.path(digest_of(SCRIPT)).exists()
@@ -80,17 +81,17 @@ def test_a_file_named_again_meanwhile_stays(store: ScriptStore) -> None:
 
 def test_split_array_tasks_name_their_arrays_script(store: ScriptStore) -> None:
     """The script outlives the array's record while a task needs it."""
-    store.applied([*store.put(SCRIPT, 1), submitted(1)])
+    store.applied([*store.put(SCRIPT, digest_of(SCRIPT), 1), submitted(1)])
     store.applied([ev.ArrayTaskSplit(time_us=2, array_job_id=1, task_id=0, job_id=2)])
     store.applied([ev.JobPurged(time_us=3, job_ids=(1,))])
     assert store.path(digest_of(SCRIPT)).exists()
 
 
-def test_recovery_writes_what_the_crash_lost_and_removes_what_nobody_names(
+def test_recovery_restores_lost_files_and_removes_strays(
     store: ScriptStore,
 ) -> None:
     """The journal has the content; files of refused or purged jobs are strays."""
-    stray = store.put(b"stray", 1)
+    stray = store.put(b"stray", digest_of(b"stray"), 1)
     assert stray
     event = ev.ScriptStored(time_us=1, digest=digest_of(SCRIPT), content=SCRIPT)
     path = store.path(event.digest)
@@ -113,7 +114,7 @@ def test_a_full_disk_is_not_filled_further(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(OSError, match="No space"):
-        store.put(b"#!/bin/sh\nexit\n", 1)
+        store.put(SCRIPT, digest_of(SCRIPT), 1)
     assert [path for path in (tmp_path / "scripts").rglob("*") if path.is_file()] == []
 
 
@@ -125,12 +126,14 @@ def test_one_users_contents_have_a_bound(
     monkeypatch.setattr(scripts, "MOST_BYTES", 100)
     monkeypatch.setattr(scripts, "MOST_BYTES_OF_EACH", 1)
     content, other = b"x" * 60, b"y" * 60
-    store.applied([*store.put(content, 1), submitted(1, content), submitted(2, content)])
+    store.applied(
+        [*store.put(content, digest_of(content), 1), submitted(1, content), submitted(2, content)]
+    )
     assert store.refusal(40, [1, 2], 1) == ""
     assert "script and environment: 41 bytes" in store.refusal(41, [1, 2], 1)
     assert store.refusal(10, [1, 2], 1) == ""
     assert store.refusal(41, [1, 2], 101) == ""
-    store.applied([*store.put(other, 1), submitted(3, other)])
+    store.applied([*store.put(other, digest_of(other), 1), submitted(3, other)])
     assert "jobs have 120 bytes; at most 100" in store.refusal(11, [1, 2, 3], 1)
     assert store.refusal(41, [3], 1) == store.refusal(41, [1], 1) != ""
 
@@ -150,8 +153,8 @@ def test_the_bound_is_asked_at_submission(
     def ask(*, is_operator: bool) -> Decision | Reject:
         caller = Caller(1001, 1001, "alice", is_operator=is_operator)
         context = Context(conf, START_US, caller)
-        return service._with_scripts(lambda *_: Decision(events=[submitted(1)]), cluster, message,
-                                     context)  # fmt: skip
+        decision = Decision(events=[submitted(1, message.script)])
+        return service._with_scripts(lambda *_: decision, cluster, message, context)
 
     refused = ask(is_operator=False)
     assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_ACCOUNTING_POLICY

@@ -26,12 +26,12 @@ def groups(controller: Controller) -> int:
     return int(controller.call("ShowDiagnostics")["counters"]["journal_groups"])
 
 
-def test_who_looks_does_not_wait_for_syncs_and_submissions_share_them(
+def test_queries_do_not_wait_for_syncs_and_submissions_share_them(
     controller: Controller,
 ) -> None:
-    """squeue is as quick as ever, and a hundred jobs a second are accepted.
+    """squeue stays fast, and a hundred jobs a second are accepted.
 
-    What is counted is syncs, not seconds: a look that waited for the disk would see one or two.
+    The test counts syncs, not seconds: a query that waited for the disk would see one or two.
     """
     controller.start()
     submitters = [Submitter(controller, f"s{number}") for number in range(4)]

@@ -27,7 +27,7 @@ def test_ends_of_jobs_are_counted_by_kind() -> None:
 
 
 def test_calls_are_counted_by_kind_and_by_user_until_reset() -> None:
-    """`sdiag -r` sets them to zero; what the nodes said stays."""
+    """`sdiag -r` sets them to zero. What nodes reported stays."""
     soft = Soft(started_us=1)
     soft.count_call("Ping", 0, 10)
     soft.count_call("Ping", 1000, 20)

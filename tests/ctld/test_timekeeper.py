@@ -20,7 +20,6 @@ from pyslurm_ng.ctld.rules.reservation import reservation_due
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.timekeeper import Timekeeper, TimeMark
-from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.batches import decode_batch, encode_batch
@@ -37,7 +36,7 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire import node_messages as nm
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
 from tests.world.logs import LineLog
-from tests.world.writer_ends import HeldJournal
+from tests.world.writer_room import WriterRoom
 
 SECOND_US = 1_000_000
 MINUTE_US = 60 * SECOND_US
@@ -60,14 +59,14 @@ class Watch:
         return Clock(newest_us, lambda: self.true_us + self.wrong_us, lambda: self.true_us)
 
 
-class Controller:
+class Controller(WriterRoom):
     """One life of a controller's timers around a cluster that outlives it."""
 
     def __init__(self, watch: Watch, cluster: Cluster) -> None:
-        self.watch, self.cluster, self.conf = watch, cluster, conf_of()
+        super().__init__(cluster)
+        self.watch, self.conf = watch, conf_of()
         mark = TimeMark(watch.directory / "time")
         self.clock = watch.clock(max(cluster.time_us, mark.read()) + 1)
-        self.writer = Writer(cluster, HeldJournal(), call_soon=lambda work: None, on_bug=self._bug)
         self.soft = Soft(self.clock.now_us())
         self.limits, self.usage = LimitIndex(cluster), UsageIndex(cluster, self.conf)
         for part in (self.soft, self.limits, self.usage):
@@ -77,9 +76,6 @@ class Controller:
         self.keeper = Timekeeper(self.clock, self.writer, self.run_times, mark, self.log)
         self.keeper.begin()
         self.writer.record([ev.EpochStarted(self.clock.now_us(), cluster.epoch + 1, "h")])
-
-    def _bug(self, text: str, error: BaseException) -> None:
-        raise AssertionError(text) from error
 
     def run(self, seconds: int) -> None:
         """Let true time pass, with all that a controller does about it; nodes are heard of."""
@@ -171,7 +167,7 @@ def test_a_restart_with_a_clock_that_jumped_ends_no_job_early(
 
 @pytest.mark.parametrize("jump_us", [*JUMPS, SECOND_US, -SECOND_US])
 def test_a_jump_of_a_running_controller_ends_no_job_early(jump_us: int, watch: Watch) -> None:
-    """Nor is a node taken for silent, or usage for more or less than there was."""
+    """No node counts as silent, and usage is right."""
     cluster = cluster_of()
     one = Controller(watch, cluster)
     job = started(one)
@@ -214,7 +210,10 @@ def test_what_people_set_is_wall_time(watch: Watch) -> None:
 
 
 def test_a_requeued_job_waits_as_long_as_it_should(watch: Watch) -> None:
-    """Its begin time was counted from recorded time; three days back it would wait for them."""
+    """Its begin time is counted from recorded time.
+
+    Without a correction it would wait three more days.
+    """
     cluster = cluster_of()
     one = Controller(watch, cluster)
     job = started(one)
@@ -245,8 +244,8 @@ def test_nodes_answer_for_their_own_jobs_only(watch: Watch) -> None:
     assert (mine.state, theirs.state) == (JobState.RUNNING, JobState.RUNNING)
 
 
-def test_a_job_that_its_node_knows_nothing_of_keeps_its_time(watch: Watch) -> None:
-    """An allocation without steps: the controller counts as having been away for no time."""
+def test_a_job_that_its_node_does_not_know_keeps_its_time(watch: Watch) -> None:
+    """An allocation without steps: no time is counted for the controller's absence."""
     cluster = cluster_of()
     before = Controller(watch, cluster)
     job = started(before)

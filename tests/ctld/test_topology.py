@@ -86,7 +86,7 @@ def test_the_topology_survives_a_checkpoint() -> None:
 
 
 @pytest.mark.parametrize("text", [TREE, BLOCKS, ""])
-def test_the_topology_is_shown_as_a_file_that_says_the_same(text: str, tmp_path: Path) -> None:
+def test_the_topology_is_shown_as_a_file_with_the_same_content(text: str, tmp_path: Path) -> None:
     """Whatever kind of file it came from."""
     cluster = cluster_with(text)
     answer = topology_lines(cluster, ShowTopology(as_yaml=True))

@@ -60,7 +60,7 @@ def room() -> Room:
 
 
 def test_an_answer_waits_for_the_disk(room: Room) -> None:
-    """Applied and journaled, but not told until the batch is durable."""
+    """The event is applied and journaled, but the answer waits until the batch is durable."""
     heard = room.ask("a")
     assert "a" in room.writer.cluster.licenses
     assert (heard.told, room.journal.payloads) == ([], [])
@@ -94,7 +94,7 @@ def test_one_turn_is_one_batch(room: Room) -> None:
 
 
 def test_a_query_waits_for_what_it_saw(room: Room) -> None:
-    """Rows are taken when asked and told when durable; later batches do not matter."""
+    """Rows are read when asked for and sent when durable. Later batches do not matter."""
     room.ask("a")
     heard = Heard()
     room.writer.look(lambda: Pong("n", "primary", "v", len(room.writer.cluster.licenses)), heard)
@@ -123,8 +123,8 @@ def test_a_refusal_waits_for_its_reason(room: Room) -> None:
     assert heard.told == [(2048, "Invalid license specification")]
 
 
-def test_answers_leave_in_order_and_only_their_own(room: Room) -> None:
-    """A sync releases what waited for it and no more."""
+def test_answers_leave_in_order_and_only_when_due(room: Room) -> None:
+    """A sync releases only answers that waited for it."""
     heard = []
     for number in range(3):
         heard.append(room.ask(f"l{number}", bytes([number]) * 16))
@@ -158,7 +158,7 @@ def test_the_first_answer_survives_a_restart(room: Room) -> None:
 
 
 def test_another_user_with_the_same_request_id_is_another_request(room: Room) -> None:
-    """Ids belong to users; nobody learns another's reply."""
+    """Ids belong to users, so no user sees another's reply."""
     room.ask("a")
     heard = Heard()
     stranger = Context(CONF, 6, Caller(uid=2000, gid=2000, user_name="bob"))

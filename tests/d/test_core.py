@@ -22,6 +22,7 @@ from pyslurm_ng.d.core.actions import (
     StartStep,
     TellUnkillable,
 )
+from pyslurm_ng.d.core.attempt_ends import KEPT_LONGER, KEPT_MINUTES, MOST
 from pyslurm_ng.d.core.node_core import NodeCore, StepEnd
 from pyslurm_ng.d.core.orders import obey
 from pyslurm_ng.d.core.runs import epilog_ended, prolog_ended
@@ -57,7 +58,7 @@ def started(node: NodeCore, job_id: int = 1, duty_id: int = 5) -> None:
 
 
 def test_a_short_script_is_one_report() -> None:
-    """The end stands for the launch, and nothing is left to be terminated."""
+    """The report of the end includes the launch, and no terminate order is needed."""
     node = core()
     assert isinstance(obey(node, launch(), credential())[0], StartBatch)
     step_started(node, 1, 0, STEP_BATCH)
@@ -67,7 +68,7 @@ def test_a_short_script_is_one_report() -> None:
     assert node.jobs == {}
 
 
-def test_an_order_heard_again_starts_nothing_twice() -> None:
+def test_a_repeated_order_starts_nothing_twice() -> None:
     node = core()
     started(node)
     assert obey(node, launch(), credential()) == []
@@ -92,7 +93,7 @@ def test_an_older_epoch_is_not_obeyed() -> None:
 
 
 def test_the_newest_job_id_is_remembered_around_the_highest() -> None:
-    """RELIABILITY 8: a controller that has lost its newest jobs is told of them."""
+    """RELIABILITY 8: a controller that has lost its newest jobs gets this id."""
     node = core()
     for job_id in (5, 3, 30_000_000, 60_000_000, 2):
         obey(node, launch(), credential(job_id))
@@ -186,7 +187,17 @@ def test_terminate_ends_everything_then_reports() -> None:
     assert node.jobs == {}
 
 
-def test_the_end_of_its_reservation_is_said_too() -> None:
+def test_a_step_beyond_its_limit_may_still_save_its_work() -> None:
+    """Its tasks get TERM, KillWait later KILL, and its stderr says why."""
+    node = core()
+    started(node)
+    launch_step(node, credential(step_id=0), 1)
+    order = nm.SignalJob(8, 1, 0, 0, 9, SIGNAL_TIME_LIMIT)
+    words = {"do": "terminate", "why": "DUE TO TIME LIMIT", "wait_s": 30.0}
+    assert obey(node, order, None) == [Command(1, 0, 0, words)]
+
+
+def test_the_end_of_its_reservation_is_in_a_second_line() -> None:
     """In a second line."""
     node = core()
     obey(node, launch(), msgspec.structs.replace(credential(), reservation="r"))
@@ -198,8 +209,8 @@ def test_the_end_of_its_reservation_is_said_too() -> None:
     assert action.words["why"] == f"DUE TO TIME LIMIT\n{more}"
 
 
-def test_an_end_that_is_ordered_again_is_told_again() -> None:
-    """A supervisor may not have heard of it; by force it waits no longer."""
+def test_an_end_that_is_ordered_again_is_sent_again() -> None:
+    """A supervisor may have missed it. A forced end no longer waits."""
     node = core()
     started(node)
     obey(node, nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT), None)
@@ -208,6 +219,37 @@ def test_an_end_that_is_ordered_again_is_told_again() -> None:
         order = nm.TerminateJob(8, 1, 0, SIGNAL_TIME_LIMIT, force=force)
         assert obey(node, order, None) == [Command(1, 0, STEP_BATCH, words)]
     assert not any(isinstance(report, nm.JobTerminated) for report in node.reports)
+
+
+def test_an_end_is_remembered_for_as_long_as_its_credential_lasts() -> None:
+    """However many others end in that time. RELIABILITY 59."""
+    node = core()
+    node.remember(1, 0)
+    for number in range(2, 3 * KEPT_LONGER):
+        node.remember(number, 0)
+    for _ in range(KEPT_MINUTES):
+        node.ended.pass_minute()
+    assert node.is_over(credential(1))
+    assert obey(node, launch(), credential(1)) == []
+    node.ended.pass_minute()
+    assert len(node.ended) == KEPT_LONGER
+    assert not node.is_over(credential(1))
+    assert node.is_over(credential(3 * KEPT_LONGER - 1))
+
+
+def test_nothing_new_begins_while_no_further_end_can_be_remembered() -> None:
+    """Memory has a bound; what waits begins when the oldest are forgotten."""
+    node = core()
+    started(node, MOST + 1)
+    for number in range(1, MOST + 1):
+        node.remember(number, 0)
+    assert obey(node, launch(), credential(MOST + 2)) == []
+    [refused] = launch_step(node, credential(MOST + 2, step_id=0), 1)
+    assert isinstance(refused, RefuseStep)
+    assert isinstance(launch_step(node, credential(MOST + 1, step_id=0), 2)[0], StartStep)
+    for _ in range(KEPT_MINUTES + 1):
+        node.ended.pass_minute()
+    assert isinstance(obey(node, launch(), credential(MOST + 2))[0], StartBatch)
 
 
 def test_nothing_starts_in_a_job_that_is_over() -> None:
@@ -289,8 +331,8 @@ def test_refusals_carry_slurms_numbers() -> None:
     assert report.code == Errno.ESLURMD_JOB_NOTRUNNING == 4027
 
 
-def test_a_fault_of_the_node_is_told_from_one_of_the_request() -> None:
-    """The controller drains a node for several of the first kind, whoever submits there."""
+def test_faults_of_the_node_and_of_the_request_differ() -> None:
+    """The controller drains a node for several of the first kind, whichever users submit there."""
     node = core()
     obey(node, launch(), credential())
     step_failed(node, 1, 0, STEP_BATCH, "spool: Input/output error", is_nodes=True)
@@ -325,7 +367,7 @@ def test_epilog_runs_when_nothing_is_left() -> None:
     assert node.reports[-1] == nm.JobTerminated(1, 0, 8, 256)
 
 
-def test_signals_reach_whom_they_are_for() -> None:
+def test_signals_reach_their_target() -> None:
     node = core()
     started(node)
     launch_step(node, credential(step_id=3), 1)
@@ -387,7 +429,7 @@ ORDERS = st.one_of(
 @settings(deadline=None)
 @given(st.lists(ORDERS, max_size=30))
 def test_no_attempt_is_ever_started_twice(orders: list[tuple[str, int, int]]) -> None:
-    """Whatever is repeated, reordered or late; nor are two attempts of a job here at once."""
+    """Orders may be repeated, reordered or late. Two attempts of a job are never here at once."""
     node = core()
     starts: list[tuple[int, int]] = []
     running: set[tuple[int, int]] = set()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.base.numbers import REQ_NTASKS_SET
-from pyslurm_ng.d import environment as env
+from pyslurm_ng.d.spec import environment as env, job_counts
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc
 from pyslurm_ng.wire.node_messages import HetComponent, JobCredential
 
@@ -63,8 +63,8 @@ def credential(
     return JobCredential(**{**fields, **more})  # type: ignore[arg-type]
 
 
-def place(node: str, per_cpu: int = 1000) -> env.NodePlace:
-    return env.NodePlace(node, node, "/etc/slurm/slurm.conf", mem_per_cpu_mib=per_cpu)
+def settings(node: str, per_cpu: int = 1000) -> env.NodeSettings:
+    return env.NodeSettings(node, node, "/etc/slurm/slurm.conf", mem_per_cpu_mib=per_cpu)
 
 
 def shown(variables: dict[str, str], pid: str) -> dict[str, str]:
@@ -77,7 +77,7 @@ def shown(variables: dict[str, str], pid: str) -> dict[str, str]:
 def test_plain_script() -> None:
     expected = golden("batch")
     job = credential(["n3"], [1], [1], 1795176985, 1795180585, job_id=69, job_name="envbatch")
-    found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 
 
@@ -87,7 +87,7 @@ def test_array_task() -> None:
         ["n3"], [1], [1], 1795177006, 1795180606, job_id=78, job_name="sbatch",
         array_job_id=76, array_task_id=5, array_count=3, array_min=3, array_max=7, array_step=2,
     )  # fmt: skip
-    found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 
 
@@ -104,7 +104,7 @@ def test_script_with_many_options() -> None:
         "FOO": "bar", "SLURM_EXPORT_ENV": "ALL,FOO=bar", "SLURM_GET_USER_ENV": "1",
         "SLURM_OPEN_MODE": "a",
     }  # fmt: skip
-    found = env.batch_environment(job, place("n3"), sent, env.GpuView(), {})
+    found = env.batch_environment(job, settings("n3"), sent, env.GpuView(), {})
     expected["FOO"] = "bar"
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 
@@ -117,7 +117,7 @@ def test_script_with_gpus() -> None:
         request=request,
     )  # fmt: skip
     view = env.GpuView(range(4), range(4), range(4))
-    found = env.batch_environment(job, place("n1"), SENT_BY_SBATCH, view, {})
+    found = env.batch_environment(job, settings("n1"), SENT_BY_SBATCH, view, {})
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 
 
@@ -132,11 +132,25 @@ def test_task_of_a_step(task: int, node: str, local: int) -> None:
         request=request, step_id=0, step_nodes=("n3", "n4"), step_allocs=allocs,
         step_tasks=((0, 1), (2,)), step_cpus_per_task=2, step_distribution="block",
     )  # fmt: skip
-    script = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
-    srun = env.SrunPlace("127.0.0.1", 44349, 0o22)
-    found = env.step_environment(job, place(node), script, srun)
+    script = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    srun = env.SrunAddress("127.0.0.1", 44349, 0o22)
+    found = env.step_environment(job, settings(node), script, srun)
     found |= env.task_variables(task, local, env.GpuView())
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+def test_the_interactive_step_sees_the_job_and_binds_no_steps() -> None:
+    """Steps of its shell are as large as those of salloc's command; --preserve-env keeps counts."""
+    sent = {"SLURM_NTASKS": "5", "SLURM_NNODES": "2", "SLURM_TASKS_PER_NODE": "3,2", "HOME": "/"}
+    of_step = {
+        "SLURM_NTASKS": "1", "SLURM_NPROCS": "1", "SLURM_NNODES": "1", "SLURM_STEP_NUM_TASKS": "1",
+        "SLURM_TASKS_PER_NODE": "1", "SLURM_CPU_BIND_TYPE": "mask_cpu:", "SLURM_DISTRIBUTION": "x",
+    }  # fmt: skip
+    shell = job_counts.interactive_variables({**sent, **of_step}, sent)
+    assert shell == {**sent, "SLURM_STEP_NUM_TASKS": "1"}
+    kept = job_counts.kept_counts({**sent, **of_step}, sent)
+    assert (kept["SLURM_NTASKS"], kept["SLURM_NPROCS"]) == ("5", "1")
+    assert kept["SLURM_CPU_BIND_TYPE"] == "mask_cpu:"
 
 
 @pytest.mark.parametrize("task", [0, 1, 2, 3])
@@ -159,7 +173,9 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
                              "SLURM_JOB_OVERSUBSCRIBE": "NO",
                              "SLURM_MEM_PER_CPU": "1000"}  # fmt: skip
     own = [2 * local, 2 * local + 1]
-    found = env.step_environment(job, place(node), sent, env.SrunPlace("127.0.0.1", 33721, 0o22))
+    found = env.step_environment(
+        job, settings(node), sent, env.SrunAddress("127.0.0.1", 33721, 0o22)
+    )
     found |= env.task_variables(task, local, env.GpuView(range(4), own, own))
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 
@@ -175,11 +191,11 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
     ],
 )
 def test_resources_of_tasks_as_typed(typed: str, shown_text: str) -> None:
-    """SLURM_TRES_PER_TASK is what the user wrote, as long as it is what the job has."""
+    """SLURM_TRES_PER_TASK is what the user wrote, as long as the job has it."""
     request = JobRequest(ntasks=1, cpus_per_task=2, gpus_per_task="1")
     job = credential(["n1"], [2], [1], 1, 2, job_id=5, job_name="x", request=request)
     sent = {"SLURM_TRES_PER_TASK": typed}
-    found = env.batch_environment(job, place("n1"), sent, env.GpuView(), {})
+    found = env.batch_environment(job, settings("n1"), sent, env.GpuView(), {})
     assert found["SLURM_TRES_PER_TASK"] == shown_text
 
 
@@ -187,7 +203,7 @@ def test_users_cannot_set_what_the_job_says() -> None:
     """RELIABILITY 63: a variable of the submission never hides one that describes the job."""
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x")
     sent = {"SLURM_JOB_ID": "1", "SLURM_JOB_UID": "0", "SLURMD_NODENAME": "evil"}
-    found = env.batch_environment(job, place("n3"), sent, env.GpuView(), {})
+    found = env.batch_environment(job, settings("n3"), sent, env.GpuView(), {})
     assert (found["SLURM_JOB_ID"], found["SLURM_JOB_UID"]) == ("5", "1001")
     assert found["SLURMD_NODENAME"] == "n3"
 
@@ -199,7 +215,7 @@ def test_prolog_gets_nothing_from_the_user() -> None:
     """
     request = JobRequest(comment="a\0b\nLD_PRELOAD=/tmp/evil\r", extra="1\u20282", std_out="x")
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x", request=request)
-    found = env.hook_environment(job, place("n3"), "prolog_slurmd", env.GpuView())
+    found = env.hook_environment(job, settings("n3"), "prolog_slurmd", env.GpuView())
     assert not {"PATH", "HOME", "LD_PRELOAD"} & set(found)
     assert found["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmd"
     assert found["SLURM_JOB_COMMENT"] == "ab LD_PRELOAD=/tmp/evil "
@@ -231,7 +247,7 @@ def test_script_of_a_heterogeneous_job() -> None:
         ["n3"], [2], [1], 1795177014, 1795180614, job_id=79, job_name="sbatch", request=first,
         allocs=here, het_components=both,
     )  # fmt: skip
-    found = env.batch_environment(job, place("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
     found.pop("SLURM_CPUS_PER_TASK")  # the recording lacks it, and srun in it broke over that
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pyslurm_ng.d.core.node_core import NodeCore
-from pyslurm_ng.d.spool import Spool
+from pyslurm_ng.d.spool.spool import Spool
 
 
 def test_a_node_obeys_no_epoch_below_the_newest_it_has_seen() -> None:
@@ -18,7 +18,7 @@ def test_a_node_obeys_no_epoch_below_the_newest_it_has_seen() -> None:
 
 
 def test_it_remembers_that_epoch_on_disk(tmp_path: Path) -> None:
-    """A node that was restarted still knows who is in command."""
+    """A node that was restarted still knows which controller is in command."""
     spool = Spool(str(tmp_path))
     assert spool.epoch() == 0
     for epoch in (4, 6):

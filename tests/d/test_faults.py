@@ -14,18 +14,19 @@ import pytest
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import END_CLEAN
-from pyslurm_ng.d import controller_orders, job_programs, launches as module
-from pyslurm_ng.d.accounts import Accounts
-from pyslurm_ng.d.controller_orders import ControllerOrders
 from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, StartBatch
 from pyslurm_ng.d.core.node_core import StepEnd
 from pyslurm_ng.d.core.orders import obey
 from pyslurm_ng.d.core.steps import step_ended
-from pyslurm_ng.d.local_node import LocalNode
-from pyslurm_ng.d.node_actions import NodeActions
-from pyslurm_ng.d.node_setup import Account
-from pyslurm_ng.d.spool import Spool
-from pyslurm_ng.d.step_runner import StepKey
+from pyslurm_ng.d.jobs import job_programs, launches as module
+from pyslurm_ng.d.jobs.node_actions import NodeActions
+from pyslurm_ng.d.node.accounts import Accounts
+from pyslurm_ng.d.node.local_node import LocalNode
+from pyslurm_ng.d.requests import controller_orders
+from pyslurm_ng.d.requests.controller_orders import ControllerOrders
+from pyslurm_ng.d.spec.node_setup import Account
+from pyslurm_ng.d.spool.spool import Spool
+from pyslurm_ng.d.steps.step_runner import StepKey
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
 from tests.d.credentials import credential
@@ -81,7 +82,7 @@ class Slurmd:
         self.runner: Any = Runner()
         self.faults = Faults(self.log)
         setup: Any = SimpleNamespace(node=SimpleNamespace(
-            node_name="n1", conf=SimpleNamespace(
+            node_name="n1", tree=None, conf=SimpleNamespace(
                 prolog=(), prolog_timeout=1, epilog=(), epilog_timeout=1, kill_wait=30,
                 unkillable_step_timeout=60)))  # fmt: skip
         node = LocalNode(setup, Spool(str(directory)), self.log, self.faults)
@@ -146,7 +147,7 @@ def failed(slurmd: Slurmd) -> list[int]:
 def test_a_launch_that_raises_is_reported_and_the_others_run(
     slurmd: Slurmd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The controller hears that it failed, so the job does not hang in the books."""
+    """The controller hears that it failed, so the job is not shown as running."""
 
     def raising(node: object, known: nm.JobCredential, *rest: object) -> dict[str, object]:
         if known.job_id == 2:
@@ -200,7 +201,7 @@ def test_a_prolog_that_cannot_be_run_counts_as_failed(
     """Nothing runs without its prolog, and nothing waits for it for ever."""
     slurmd.core.has_prolog = True
     obey(slurmd.core, nm.LaunchBatch(5, b"1", b"#!/bin/sh\n"), credential(1))
-    monkeypatch.setattr(job_programs, "place_of", lambda *words: 1 // 0)
+    monkeypatch.setattr(job_programs, "node_settings", lambda *words: 1 // 0)
     loop.run_until_complete(slurmd.actions.programs.prolog(RunProlog(1, 0, credential(1))))
     assert failed(slurmd) == [1]
     assert started(slurmd) == []
@@ -215,13 +216,13 @@ def test_an_epilog_that_cannot_be_run_ends_the_job(
     slurmd.core.has_epilog = True
     step_ended(slurmd.core, 1, 0, STEP_BATCH, StepEnd(0, END_CLEAN, 1, 2))
     obey(slurmd.core, nm.TerminateJob(9, 1, 0, 0), None)
-    monkeypatch.setattr(job_programs, "place_of", lambda *words: 1 // 0)
+    monkeypatch.setattr(job_programs, "node_settings", lambda *words: 1 // 0)
     loop.run_until_complete(slurmd.actions.programs.epilog(RunEpilog(1, 0, credential(1))))
     assert any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
     assert slurmd.faults.counts == {"epilog": 1}
 
 
-def test_errors_on_the_loop_are_counted_and_told_once_a_minute(slurmd: Slurmd) -> None:
+def test_errors_on_the_loop_are_counted_and_logged_once_a_minute(slurmd: Slurmd) -> None:
     """A timer that raises each second must not fill the log's disk."""
     for _ in range(100):
         slurmd.faults.on_loop(None, {"message": "timer", "exception": ValueError("x")})
@@ -269,8 +270,8 @@ def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Slurmd
     assert is_clean(slurmd)
 
 
-def test_old_mail_keeps_no_job_on_its_node(slurmd: Slurmd) -> None:
-    """An order for a script that ran, was reported and is forgotten but for its file's name."""
+def test_an_old_order_keeps_no_job_on_its_node(slurmd: Slurmd) -> None:
+    """The script ran, was reported and is forgotten. Only its file's name is left."""
     slurmd.runner.start = started_before
     orders(slurmd, 1)
     assert is_clean(slurmd)

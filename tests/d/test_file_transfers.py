@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.d import file_transfers
-from pyslurm_ng.d.file_transfers import FileTransfers
+from pyslurm_ng.d.host.cgroup import GroupV2
+from pyslurm_ng.d.requests import file_transfers
+from pyslurm_ng.d.requests.file_transfers import FileTransfers
 from pyslurm_ng.d.stepd import file_receiver
 from pyslurm_ng.wire.node_messages import SendFile
 
@@ -44,9 +45,10 @@ class Node:
         self.children: list[int] = []
         self.ended: set[int] = set()
         self.job_group = directory / "job_1"
-        plan: Any = {"version": 2, "job": {"unified": str(self.job_group)}}
         self.files = FileTransfers(
-            self._fork, lambda known: known.uid in self.ended, lambda known: plan
+            self._fork,
+            lambda known: known.uid in self.ended,
+            lambda known: GroupV2({"unified": str(self.job_group)}),
         )
 
     def _fork(self, theirs: socket.socket) -> None:
@@ -97,7 +99,10 @@ def on_node(test: Any, directory: Path) -> None:
 
 
 def test_a_user_has_a_share_of_the_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """His next file is told to come back; another user's is taken, and the largest makes room."""
+    """The next file of this user has to come again.
+
+    Another user's is accepted, and the largest makes room.
+    """
     monkeypatch.setattr(file_transfers, "_MOST_OPEN", 4)
     monkeypatch.setattr(file_transfers, "_MOST_OF_USER", 4)
 
@@ -117,7 +122,7 @@ def test_a_user_has_a_share_of_the_places(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_writer_that_its_user_stopped_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It holds its place for a minute, then neither place nor process is left."""
+    """It holds its place for a minute. Then place and process are free."""
     monkeypatch.setattr(file_transfers, "_ANSWER_LIMIT_S", 0.3)
     monkeypatch.setattr(file_transfers, "_KILL_AFTER_S", 0.0)
 
@@ -133,7 +138,7 @@ def test_a_writer_that_its_user_stopped_is_killed(
 
 
 def test_two_blocks_of_a_file_do_not_mix(tmp_path: Path) -> None:
-    """The second of two at once is refused, whoever sent them."""
+    """The second of two at once is refused, whichever process sent them."""
 
     async def test(node: Node) -> None:
         assert not isinstance(await node.begin(ALICE, 1), int)
@@ -145,7 +150,7 @@ def test_two_blocks_of_a_file_do_not_mix(tmp_path: Path) -> None:
 
 
 def test_a_credential_opens_nothing_after_its_job(tmp_path: Path) -> None:
-    """Neither a new file nor the next block of one that was begun, which goes."""
+    """Neither a new file nor the next block of an open one, which is removed."""
 
     async def test(node: Node) -> None:
         assert not isinstance(await node.begin(ALICE, 1), int)

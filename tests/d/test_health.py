@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d.health import first_pause_s, is_due_in
+from pyslurm_ng.d.node.health import first_pause_s, is_due_in
 
 CONF = """
 ClusterName=c

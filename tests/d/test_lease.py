@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pyslurm_ng.d.controllers.lease import Lease, word
 from pyslurm_ng.d.core.node_core import NodeCore
 from pyslurm_ng.d.core.orders import obey
-from pyslurm_ng.d.lease import Lease, word
 from pyslurm_ng.wire import node_messages as nm
 
 RUN = (7, 0)
@@ -17,7 +17,10 @@ def lease(now_s: float = 0.0, *, is_kept: bool = True) -> Lease:
 
 
 def test_it_asks_after_three_heartbeats_and_ends_nothing_before_its_lease_is_over() -> None:
-    """Whatever the controller has given up; its answer begins the lease anew."""
+    """Even if the controller has given up the run.
+
+    The controller's answer begins the lease again.
+    """
     kept = lease()
     assert not kept.is_cut_off(30.0)
     assert kept.is_cut_off(35.0)
@@ -28,13 +31,13 @@ def test_it_asks_after_three_heartbeats_and_ends_nothing_before_its_lease_is_ove
     assert not kept.is_cut_off(90.0)
 
 
-def test_what_was_not_given_up_goes_on() -> None:
+def test_runs_that_were_not_given_up_go_on() -> None:
     """However long it lasts: a controller that is away gives nothing up."""
     assert lease().orders([], 1e9) == []
 
 
-def test_other_policies_end_nothing() -> None:
-    """Neither as in Slurm nor where ends have to be confirmed."""
+def test_other_policies_end_no_run() -> None:
+    """Neither Slurm's policy nor the one with confirmed ends."""
     kept = lease(is_kept=False)
     assert not kept.is_cut_off(1e9)
     assert kept.orders([RUN], 1e9) == []

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pyslurm_ng.d.job_spec import step_spec
-from pyslurm_ng.d.node_setup import Account, SpecError
+from pyslurm_ng.d.spec.job_spec import step_spec
+from pyslurm_ng.d.spec.node_setup import Account, SpecError
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire import node_messages as nm
 from tests.compat.node_room import Node
@@ -48,7 +48,7 @@ def test_what_no_exec_takes_is_refused(node: Node, words: list[str], environment
 
 
 def test_each_task_has_the_first_program_that_names_it(node: Node) -> None:
-    """The others have the last that names nobody."""
+    """The others have the last program that names no task."""
     programs = [nm.Program(["a"], [0, 2]), nm.Program(["b"], [2, 3, 9999]), nm.Program(["c"]),
                 nm.Program(["d"])]  # fmt: skip
     made = spec(node, programs, program="/tmp/sent.%N")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.d import step_record
-from pyslurm_ng.d.spool import Spool, SpoolFull
-from pyslurm_ng.d.stepd.step_files import write_script
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.spool.batch_script import write_script
+from pyslurm_ng.d.spool.spool import Spool, SpoolFull
 
 
 def full(*words: object, **more: object) -> int:
@@ -51,10 +51,13 @@ def test_a_launch_needs_room_and_leaves_some(
 def test_a_tiny_file_system_is_not_full_when_it_is_empty(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Of a tiny file system less is kept free, so that a launch fits."""
     spool = Spool(str(tmp_path / "spool"))
     tiny = os.statvfs_result((512, 512, 512, 400, 400, 100, 90, 90, 0, 255))
     monkeypatch.setattr(os, "statvfs", lambda path: tiny)
     spool.check_room(100 << 10)
+    with pytest.raises(SpoolFull, match="4096 kept free"):
+        spool.check_room(200 << 10)
 
 
 def test_the_epoch_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,8 +70,8 @@ def test_the_epoch_is_kept_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(os.listdir(spool.directory)) == ["epoch", "prologs", "steps"]
 
 
-def test_scripts_of_dead_supervisors_go_and_others_directories_stay(tmp_path: Path) -> None:
-    """The spool may be /tmp: what merely has such a name is not ours to remove."""
+def test_scripts_of_dead_supervisors_are_removed_and_other_folders_stay(tmp_path: Path) -> None:
+    """The spool may be /tmp, where other programs have folders with such names."""
     spool = Spool(str(tmp_path / "spool"))
     for job_id in (1, 2, 123456):
         write_script(f"{spool.directory}/job{job_id:05d}", b"#!/bin/sh\n", os.getuid(), os.getgid())
@@ -80,7 +83,10 @@ def test_scripts_of_dead_supervisors_go_and_others_directories_stay(tmp_path: Pa
 
 
 def test_a_finished_step_is_not_launched_again(tmp_path: Path) -> None:
-    """RELIABILITY 59: its credential outlives what is kept of it, but for the name of its file."""
+    """RELIABILITY 59: its credential lives longer than the step's records.
+
+    Only the name of its file stays.
+    """
     spool = Spool(str(tmp_path / "spool"))
     path = spool.step_path(1, 2, 0)
     step_record.create(path, {"job": 1, "tasks": []})
@@ -89,11 +95,11 @@ def test_a_finished_step_is_not_launched_again(tmp_path: Path) -> None:
     assert step_record.read(path) == {}
     with pytest.raises(FileExistsError):
         step_record.create(path, {"job": 1, "tasks": []})
-    assert [key for _, key in spool.found_steps()] == [(1, 2, 0)]
+    assert [key for _, key in spool.step_files()] == [(1, 2, 0)]
 
 
 def test_the_newest_job_id_survives_a_restart(tmp_path: Path) -> None:
-    """RELIABILITY 8: and a file that cannot be read is none."""
+    """RELIABILITY 8: a file that cannot be read counts as none."""
     place = str(tmp_path / "spool")
     Spool(place).keep_newest_job_id(4_711)
     assert Spool(place).newest_job_id() == 4_711
@@ -112,3 +118,19 @@ def test_a_large_file_is_emptied_once_its_end_is_known(tmp_path: Path) -> None:
     assert step_record.read(spool.step_path(2, 0, 0)) == {}
     with pytest.raises(FileExistsError):
         step_record.create(spool.step_path(2, 0, 0), {})
+
+
+def test_the_end_of_a_step_is_read_without_its_spec(tmp_path: Path) -> None:
+    """A spec may hold a thousand tasks; it is of use only where the supervisor has left no end."""
+    path = Spool(str(tmp_path)).step_path(1, 0, 0)
+    step_record.create(path, {"env": [b"x" * 5000], "tasks": []})
+    step_record.append(path, {"kind": "pid", "pid": 7})
+    assert step_record.read_end(path) == step_record.read(path)
+    assert {*step_record.read_end(path)} == {"spec", "pid"}
+    step_record.append(path, {"kind": "end", "status": 3})
+    assert {*step_record.read_end(path)} == {"pid", "end"}
+    with open(path, "ab") as file:
+        file.write(b"\0\0\1\0half a record")
+    assert step_record.read_end(path)["end"]["status"] == 3
+    os.truncate(path, 0)
+    assert step_record.read_end(path) == {}

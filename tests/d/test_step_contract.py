@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
+from pyslurm_ng.d.spool.step_contract import StepSpec, TaskSpec
 from pyslurm_ng.kernels.records import pack, unpack
 from tests.compat.node_room import Node
 from tests.d.stepd.supervised import Template
@@ -20,8 +20,8 @@ def holds(spec: Any) -> bool:
     )
 
 
-def test_scripts_and_steps_are_told_all_of_it(tmp_path: Path) -> None:
-    """mypy checks the values; a key that only one of the two had would be found by a user."""
+def test_scripts_and_steps_get_every_key(tmp_path: Path) -> None:
+    """mypy checks the values. A key that only one side has would be found by a user."""
     node = Node(tmp_path)
     assert holds(node.batch("true"))
     assert holds(node.step())

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.d import spool_shares, step_record
-from pyslurm_ng.d.node_setup import SpecError
-from pyslurm_ng.d.step_runner import StepRunner
+from pyslurm_ng.d.spec.node_setup import SpecError
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.steps import spool_shares
+from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.model.ids import STEP_BATCH
 from tests.d.stepd.supervised import LIMIT_S, Template
 
@@ -55,17 +56,17 @@ def ended_with(template: Template, *orders: str) -> Mapping[str, Any]:
     return asyncio.run(live())
 
 
-def test_who_is_ended_before_it_has_begun_does_not_run_on(template: Template) -> None:
-    """A user who is not in the node's cache is looked up first; scancel does not wait for that."""
+def test_a_job_that_is_ended_before_it_has_begun_does_not_run(template: Template) -> None:
+    """A user who is not in the node's cache is looked up first. scancel does not wait for that."""
     records = ended_with(template, "expect", "end", "start")
     assert records["end"]["status"] & 0x7F in (9, 15)
 
 
-def test_who_is_ended_at_once_ends(template: Template) -> None:
+def test_a_step_that_is_ended_at_once_ends(template: Template) -> None:
     assert ended_with(template, "expect", "start", "end")["end"]["status"] & 0x7F in (9, 15)
 
 
-def test_nothing_is_kept_for_who_is_not_started_after_all(template: Template) -> None:
+def test_nothing_is_kept_for_a_step_that_does_not_start(template: Template) -> None:
     async def live() -> None:
         runner = StepRunner(
             str(template.directory), on_started=lambda *_: None, on_ended=lambda *_: None
@@ -82,7 +83,10 @@ def test_nothing_is_kept_for_who_is_not_started_after_all(template: Template) ->
 def test_the_steps_of_one_user_have_a_share_of_the_spool(
     template: Template, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Large environments of one, however many steps, leave room for the steps of others."""
+    """Large environments of one user leave room for the steps of others.
+
+    The number of steps does not matter.
+    """
     monkeypatch.setattr(spool_shares, "SHARE_BYTES", 3 << 20)
     monkeypatch.setattr(spool_shares, "SHARES", 1 << 40)
 
@@ -122,7 +126,7 @@ def test_the_steps_of_one_user_have_a_share_of_the_spool(
 
 
 def test_a_question_without_an_answer_is_forgotten(template: Template) -> None:
-    """Also one to a step that cannot be told: questions do not add up over months."""
+    """Also one to a step that cannot be reached: questions do not add up over months."""
 
     async def live() -> dict[int, Any]:
         runner = StepRunner(

@@ -60,7 +60,7 @@ def test_levels_are_apart(tmp_path: Path) -> None:
     assert log.level == INFO
 
 
-def test_nobody_forges_a_line() -> None:
+def test_no_user_forges_a_line() -> None:
     """RELIABILITY 70: what users choose stays on its line, in syslog, too."""
     sent: list[str] = []
     log = DaemonLog("slurmctld", lambda _, text: sent.append(text))

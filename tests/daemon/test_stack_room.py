@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from pyslurm_ng.daemon.stack_room import with_stack_room
+from pyslurm_ng.daemon.process_settings import with_stack_room
 
 COUNT = """
 import sys
-from pyslurm_ng.daemon.stack_room import with_stack_room
+from pyslurm_ng.daemon.process_settings import with_stack_room
 
 def leaf(): return 0
 def deep(depth):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemons.live import BIN, LiveCluster, missing_programs
+from tests.world.processes import is_alive
 
 USERS = ("nobody", "games")
 
@@ -84,15 +85,7 @@ def kill(cluster: LiveCluster, daemon: str) -> None:
     """Kill a daemon as a crash would and wait until it is gone."""
     pid = pid_of(cluster, daemon)
     os.kill(pid, signal.SIGKILL)
-    cluster.wait_until(f"end of {daemon}", lambda: not is_running(pid))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return False
-    return stat[stat.rindex(")") + 2] != "Z"
+    cluster.wait_until(f"end of {daemon}", lambda: not is_alive(pid))
 
 
 def start_daemon(cluster: LiveCluster, daemon: str) -> None:

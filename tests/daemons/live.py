@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.world.waiting import wait_until
+
 # scripts/run_tests.sh names another directory where other users may not enter this one.
 BIN = Path(os.environ.get("PYSLURM_TEST_BIN") or Path(sys.prefix) / "bin")
 SBIN = BIN if (BIN / "slurmctld").exists() else BIN.parent / "sbin"
@@ -21,7 +23,9 @@ PYTHON_PATH = [str(_INSTALLED)] if _INSTALLED.exists() else [path for path in sy
 COMMAND_LIMIT_S = 60.0
 # What srun and salloc say of a job that does not start at once, as on a machine under load.
 _WAITING = re.compile(
-    r"^(srun|salloc): job \d+ (queued and waiting for|has been allocated) resources\n", re.MULTILINE
+    r"^(srun|salloc): (job \d+ (queued and waiting for|has been allocated) resources"
+    r"|Required node not available \(down, drained or reserved\))\n",
+    re.MULTILINE,
 )
 
 
@@ -71,10 +75,16 @@ class LiveCluster:
 
     def wait_until(self, what: str, condition: Callable[[], bool], limit_s: float = 60.0) -> None:
         """Wait for something to become true; the test fails by name when it does not."""
-        deadline = time.monotonic() + limit_s
-        while not condition():
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{what}: not within {limit_s:.0f} s\n{self.logs()}")
+        try:
+            wait_until(condition, what, limit_s, pause_s=0.05)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.logs()}") from None
+
+    def keeps(self, what: str, condition: Callable[[], bool], for_s: float) -> None:
+        """Let a fault last this long; something must hold all the time, or the test fails."""
+        ends = time.monotonic() + for_s
+        while time.monotonic() < ends:
+            assert condition(), f"{what}: no longer so\n{self.logs()}"
             time.sleep(0.05)
 
     def wait_for_jobs(self, *job_ids: int, limit_s: float = 60.0) -> None:

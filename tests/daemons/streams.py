@@ -76,6 +76,16 @@ def submissions(
             submitter.join()
 
 
+def wait_for_promises(cluster: LiveCluster, submitters: Sequence[Submitter], more: int) -> None:
+    """Wait until so many further submissions have been promised, however long each takes."""
+
+    def promised() -> int:
+        return sum(len(submitter.promises) for submitter in submitters)
+
+    goal = promised() + more
+    cluster.wait_until(f"{more} further promises", lambda: promised() >= goal)
+
+
 def promises_of(submitters: Sequence[Submitter]) -> dict[int, str]:
     """Return the mark of each promised job; no id may have been given twice."""
     assert [word for submitter in submitters for word in submitter.unexpected] == []

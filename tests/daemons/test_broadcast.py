@@ -75,7 +75,7 @@ def test_a_job_is_needed_and_known(live_cluster: LiveCluster, work: Path) -> Non
 
 
 def test_srun_sends_its_program(live_cluster: LiveCluster, work: Path) -> None:
-    """To a name of its own on each node unless a full path is given."""
+    """To a name of its own on each node, unless a full path is given."""
     (work / "tool").write_text("#!/bin/sh\necho $0\n")
     (work / "tool").chmod(0o755)
     ran = live_cluster.run("srun", "-n1", "--bcast", "./tool", cwd=work)
@@ -89,3 +89,21 @@ def test_srun_sends_its_program(live_cluster: LiveCluster, work: Path) -> None:
     assert "No such file or directory" in ran.stderr
     assert ran.stderr.endswith("Step launch aborted.\n")
     assert ran.returncode == 1
+
+
+def test_a_file_goes_to_the_nodes_of_a_step(live_cluster: LiveCluster, work: Path) -> None:
+    """-j names a step, -v tells what is sent where; steps that are not there have no nodes."""
+    (work / "file").write_text("data\n")
+    said = in_job(
+        live_cluster, work,
+        "srun -n1 sleep 60 & until squeue -hs -j $SLURM_JOB_ID | grep -q '[.]0 '; do sleep .1; "
+        f"done; sbcast -v -j $SLURM_JOB_ID.0 file {work}/copy; "
+        f"sbcast -j $SLURM_JOB_ID.7 file {work}/copy; sbcast -j $SLURM_JOB_ID.x file copy; "
+        "scancel $SLURM_JOB_ID.0; wait",
+    )  # fmt: skip
+    lines = said.splitlines()
+    assert (work / "copy").read_text() == "data\n"
+    assert "sbcast: modes    = 100644" in lines
+    assert any(line.startswith("sbcast: jobid      = ") and line.endswith(".0") for line in lines)
+    assert any(line.endswith(".7 lookup error: Invalid job id specified") for line in lines)
+    assert any(line.startswith("sbcast: fatal: Bad step specified: ") for line in lines)

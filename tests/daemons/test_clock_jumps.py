@@ -112,7 +112,7 @@ def test_a_host_that_starts_with_a_wrong_clock(cluster: LiveCluster) -> None:
 
 
 def test_a_controller_alone_with_a_wrong_clock_loses_no_job(cluster: LiveCluster) -> None:
-    """It takes nobody's word then, and says why with both times; that is no node's death."""
+    """It believes no node then, and logs why with both times. No node counts as lost."""
     job_id = cluster.submit("-t", "10", "-o", "none", "--wrap", "sleep 1000")
     cluster.wait_until("start", lambda: state(cluster, job_id) == "RUNNING")
     before = len(log_of(cluster)), len(log_of(cluster, "slurmd-n1"))
@@ -137,7 +137,7 @@ def test_a_controller_alone_with_a_wrong_clock_loses_no_job(cluster: LiveCluster
 
 @pytest.mark.parametrize("offset", ["+240s", "-240s"])
 def test_a_node_within_five_minutes_works(cluster: LiveCluster, offset: str) -> None:
-    """Credentials bear a skew of 300 s; what jobs have used does not depend on it."""
+    """Credentials allow a difference of 300 s, and usage does not depend on it."""
     kill(cluster, "slurmd-n1")
     restart(cluster, "slurmd-n1", offset)
     assert cluster.out("srun", "-w", "n1", "hostname").strip()
@@ -148,8 +148,8 @@ def test_a_node_within_five_minutes_works(cluster: LiveCluster, offset: str) -> 
     restart(cluster, "slurmd-n1")
 
 
-def test_a_node_two_hours_off_is_told_why(cluster: LiveCluster) -> None:
-    """One clear line with both times, and its jobs are not given up."""
+def test_a_node_two_hours_off_logs_why(cluster: LiveCluster) -> None:
+    """One clear line has both times, and its jobs are not given up."""
     job_id = cluster.submit("-w", "n1", "-t", "10", "-o", "none", "--wrap", "sleep 1000")
     cluster.wait_until("start", lambda: state(cluster, job_id) == "RUNNING")
     before = len(log_of(cluster))

@@ -113,7 +113,7 @@ def test_a_controller_that_dies_in_between(cluster: LiveCluster, runs: Path) -> 
 
 
 def test_tasks_are_as_nice_as_their_command(cluster: LiveCluster) -> None:
-    """PropagatePrioProcess=1: neither sbatch nor srun gives a job more than it has."""
+    """PropagatePrioProcess=1: no job gets a better priority than that of its sbatch or srun."""
     out = cluster.directory.parent / "nice"
     wanted = os.getpriority(os.PRIO_PROCESS, 0) + 5
     script = "nice; srun --overlap -n 1 nice"

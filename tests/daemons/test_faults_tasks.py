@@ -21,6 +21,7 @@ from tests.daemons.faults import (
     wait_for_text,
 )
 from tests.daemons.live import LiveCluster, start
+from tests.world.processes import count_in_script, is_running
 
 pytestmark = AS_OTHERS
 
@@ -58,10 +59,6 @@ def work(cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
     return place
 
 
-def nothing_left(marker: str) -> bool:
-    return subprocess.run(["pgrep", "-f", marker], check=False, stdout=-3).returncode == 1
-
-
 # What people do to outlive their job, each with its own mark in the argument of sleep.
 ESCAPES = (
     "setsid sleep {m}1 &",
@@ -78,18 +75,23 @@ ESCAPES = (
 
 
 def test_nothing_escapes(cluster: LiveCluster, work: Path) -> None:
-    """RELIABILITY 29: whatever a script leaves behind dies with it, and it is COMPLETED."""
+    """RELIABILITY 29: every process that a script leaves behind dies with it.
+
+    The job is COMPLETED.
+    """
     marker = f"88{os.getpid()}"
+    words = f"{marker}[1-8]|sleep-{marker}9"
     script = work / "escape.sh"
     script.write_text(
         "#!/bin/bash\n" + "\n".join(line.format(m=marker) for line in ESCAPES)
-        + f"\nuntil [ $(pgrep -fc 'sleep.{marker}') -ge {len(ESCAPES)} ]; do sleep 0.1; done\n"
+        + f"\nuntil [ {count_in_script(words)} = {len(ESCAPES)} ]; do sleep 0.1; done\n"
         "echo all\n"
     )  # fmt: skip
     job_id = submit_as(cluster, "nobody", "-t", "10", "-o", "out", str(script), cwd=work)
     cluster.wait_for_jobs(job_id)
     assert (work / "out").read_text() == "all\n"
-    assert nothing_left(f"sleep.{marker}")
+    assert not any(is_running(f"{marker}{n}") for n in range(1, 10))
+    assert not is_running(f"sleep-{marker}9")
     assert cluster.accounted(job_id) == "COMPLETED|0:0"
 
 
@@ -234,7 +236,7 @@ def test_devices_as_output(cluster: LiveCluster, work: Path) -> None:
 
 
 def test_symlink_swapped_under_output(cluster: LiveCluster, work: Path) -> None:
-    """RELIABILITY 61: root's file is never touched whatever the path is at the moment."""
+    """RELIABILITY 61: root's file is never touched, wherever the path leads at that moment."""
     canary = work / "canary"
     canary.write_text("untouched\n")
     canary.chmod(0o600)
@@ -261,7 +263,10 @@ def test_symlink_swapped_under_output(cluster: LiveCluster, work: Path) -> None:
 
 
 def test_full_output_disk(cluster: LiveCluster, work: Path) -> None:
-    """RELIABILITY 32: the script's write fails and it ends as it likes; nothing else suffers."""
+    """RELIABILITY 32: the script's write fails, and the script decides how it ends.
+
+    Nothing else is affected.
+    """
     disk = work / "disk"
     disk.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=64k,mode=777", "none", str(disk)]

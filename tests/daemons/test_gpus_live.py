@@ -80,7 +80,7 @@ def test_jobs_have_gpus_near_their_cores(cluster: LiveCluster) -> None:
 
 
 def test_steps_side_by_side_see_gpus_of_their_own(cluster: LiveCluster) -> None:
-    """Each of two steps has one of the job's two GPUs, as has each of two tasks."""
+    """Each of two steps has one of the job's two GPUs, and so has each of two tasks."""
     other = running(cluster, "-n1", "--gpus=2")
     output = cluster.directory / "steps.out"
     script = STEPS.format(both=cluster.directory / "both")
@@ -131,7 +131,12 @@ def test_jobs_share_a_gpu(cluster: LiveCluster) -> None:
     third = running(cluster, "--gres=shard:2")
     whole = running(cluster, "--gres=gpu:1")
     found = [held(cluster, job_id)[1] for job_id in (first, second, third, whole)]
-    assert found == ["shard:3(IDX:0)", "shard:1(IDX:0)", "shard:2(IDX:1)", "gpu:1(IDX:2)"]
+    assert found == [
+        "shard:3(3/4,0/4,0/4,0/4)",
+        "shard:1(1/4,0/4,0/4,0/4)",
+        "shard:2(0/4,2/4,0/4,0/4)",
+        "gpu:1(IDX:2)",
+    ]
     node = cluster.out("scontrol", "show", "node", "n1", "-d")
     assert "GresUsed=gpu:1(IDX:2),shard:6(4/4,2/4,0/4,0/4)" in node
     assert "gres/gpu=1,gres/shard=6" in node
@@ -175,3 +180,42 @@ def test_resources_of_tasks_are_shown_as_typed(cluster: LiveCluster) -> None:
     assert found[0] == "cpu=2,gres/shard" and len(found) == 2
     words = ("-n1", "--mem=100", "--tres-per-task=cpu:1,gres/gpu:1", "sh", "-c", show)
     assert cluster.out("srun", *words).strip() == "cpu:1,gres/gpu:1"
+
+
+def test_a_step_counts_its_own_gpus(cluster: LiveCluster) -> None:
+    """SLURM_GPUS_ON_NODE is the step's: a step may have fewer than its job."""
+    show = "echo $SLURM_GPUS_ON_NODE $SLURM_JOB_GPUS $SLURM_STEP_GPUS"
+    words = ("salloc", "-Q", "-n1", "--mem=100", "--gpus=2", "sh", "-c")
+    script = f"srun sh -c '{show}'; srun --gpus=1 sh -c '{show}'; srun --gres=none sh -c '{show}'"
+    assert cluster.out(*words, script).splitlines() == ["2 0,1 0,1", "1 0,1 0", "0,1"]
+
+
+def test_counted_tasks_on_whole_nodes_have_their_own_cpus(cluster: LiveCluster) -> None:
+    """`srun --exclusive -n2` implies --exact; without -n its task has the node."""
+    show = ("sh", "-c", "echo $SLURM_JOB_CPUS_PER_NODE $SLURM_CPUS_ON_NODE")
+    whole = ("srun", "--exclusive", "--mem=100")
+    assert cluster.out(*whole, "-n2", *show) == "8 2\n" * 2
+    assert cluster.out(*whole, "-n2", "-c3", *show) == "8 6\n" * 2
+    assert cluster.out(*whole, "-N1", *show) == "8 8\n"
+    assert cluster.out(*whole, "-c4", *show) == "8 8\n" * 2
+
+
+def test_steps_of_salloc_and_scripts_know_how_gpus_were_asked_for(cluster: LiveCluster) -> None:
+    """--gpu-bind reaches the steps; GPUs of sockets need no sockets to be named again."""
+    show = "echo $CUDA_VISIBLE_DEVICES $SLURM_GPU_BIND $SLURM_TRES_BIND $SLURM_GPUS_PER_SOCKET"
+    step = ("srun", "sh", "-c", show)
+    salloc = ("salloc", "-Q", "--mem=100")
+    bound = cluster.out(*salloc, "-n2", "--gpus=2", "--gpu-bind=single:1", *step)
+    assert sorted(bound.splitlines()) == ["0 single:1", "1 single:1"]
+    bound = cluster.out(*salloc, "-n2", "--gpus=2", "--tres-bind=gres/gpu:map:0,1", *step)
+    assert sorted(bound.splitlines()) == ["0 gres/gpu:map:0,1", "1 gres/gpu:map:0,1"]
+    words = ("sh", "-c", "echo $SLURM_NTASKS; srun echo $SLURM_PROCID")
+    for counted in (("--gpus=1", "--ntasks-per-gpu=2"), ("--gpus=2", "--gpus-per-task=1")):
+        assert cluster.out(*salloc, *counted, *words) == "2\n\n\n"
+    sockets = ("--sockets-per-node=2", "--gpus-per-socket=1", "-n1")
+    assert cluster.out(*salloc, *sockets, *step) == "0,2 1\n"
+    output = cluster.directory / "sockets.out"
+    cluster.submit(
+        "--wait", "--mem=100", "-o", str(output), *sockets, "--wrap", f"srun sh -c '{show}'"
+    )
+    assert output.read_text() == "0,2 1\n"

@@ -77,5 +77,45 @@ def test_waiting_components_are_cancelled_together(live_cluster: LiveCluster) ->
     assert f"HetJobIdSet={leader}-{leader + 1}" in live_cluster.out(
         "scontrol", "show", "job", f"{leader}+1"
     )
-    live_cluster.out("scancel", f"{leader}+1")
+    refused = live_cluster.run("scancel", f"{leader}+1")
+    assert (refused.returncode, refused.stderr) == (
+        60,
+        f"scancel: error: Kill job error on job id {leader}+1: "
+        "Operation not permitted on individual component of heterogeneous job\n",
+    )
+    live_cluster.out("scancel", str(leader))
     live_cluster.wait_for_jobs(leader, leader + 1)
+
+
+def test_filters_cancel_one_component(live_cluster: LiveCluster) -> None:
+    """Each has nodes of its own, so a node names one of them; the others go on."""
+    words = ("-o", "/dev/null", "-w", "n1", ":", "-w", "n2", "--wrap", "sleep 60")
+    leader = live_cluster.submit(*words)
+
+    def running() -> list[str]:
+        shown = live_cluster.out("squeue", "-h", "-t", "R", "-o", "%i %N", "-j", str(leader))
+        return sorted(shown.splitlines())
+
+    both = [f"{leader}+0 n1", f"{leader}+1 n2"]
+    live_cluster.wait_until("both components run", lambda: running() == both)
+    live_cluster.out("scancel", "-w", "n2")
+    live_cluster.wait_until("the second one is over", lambda: running() == both[:1])
+    live_cluster.out("scancel", str(leader))
+    live_cluster.wait_for_jobs(leader, leader + 1)
+
+
+def test_steps_in_components_of_a_job_from_outside(live_cluster: LiveCluster) -> None:
+    """--jobid names the leader; without it in the environment, srun asks what components are."""
+    words = ("salloc", "-Q", "--no-shell", "-n1", ":", "-n1", "-w", "n2")
+    assert live_cluster.run(*words).returncode == 0
+    shown = live_cluster.out("squeue", "-h", "--me", "-t", "R", "-o", "%i %A")
+    ids = dict(line.split() for line in shown.splitlines())
+    leader = next(job for job in ids.values() if f"{job}+1" in ids)
+    script = ("sh", "-c", "echo $SLURM_PROCID of $SLURM_NTASKS")
+    both = live_cluster.out("srun", f"--jobid={leader}", "--het-group=0,1", *script)
+    assert sorted(both.splitlines()) == ["0 of 2", "1 of 2"]
+    second = live_cluster.run("srun", "--jobid", leader, "--het-group=1", "sleep", "0")
+    assert (second.returncode, second.stderr) == (0, "")
+    refused = live_cluster.run("srun", f"--jobid={leader}", "--het-group=2", "true")
+    assert "maximum value of 1" in refused.stderr
+    live_cluster.run("scancel", leader)

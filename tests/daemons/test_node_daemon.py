@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.daemons.live import BIN, LiveCluster, missing_programs, start
+from tests.world.processes import is_running
 
 pytestmark = pytest.mark.daemons
 STEPS = 20
@@ -117,7 +117,7 @@ def test_cancel_kills_all(cluster: LiveCluster) -> None:
     cluster.wait_until("start", lambda: out.exists() and bool(out.read_text()), 30)
     cluster.out("scancel", str(job_id))
     cluster.wait_for_jobs(job_id)
-    assert subprocess.run(["pgrep", "-f", f"sleep {marker}"], check=False).returncode == 1
+    assert not is_running(marker)
     said = out.read_text()
     assert f"error: *** JOB {job_id} ON n1 CANCELLED AT " in said
     assert said.rstrip().endswith("DUE to SIGNAL Terminated ***")
@@ -137,7 +137,7 @@ def test_killed_supervisor_ends_the_job(cluster: LiveCluster) -> None:
     )
     os.kill(supervisor, signal.SIGKILL)
     cluster.wait_for_jobs(job_id)
-    assert subprocess.run(["pgrep", "-f", f"sleep {marker}"], check=False).returncode == 1
+    assert not is_running(marker)
     assert cluster.accounted(job_id, "State") == "NODE_FAIL"
 
 

@@ -45,8 +45,9 @@ TASKS = {
         ["4", "0"],
     ),
     "wait-for-children": (
-        "srun -n1 sh -c '(sleep 1; echo late) & echo early'; "
-        "srun -n1 --wait-for-children sh -c '(sleep 1; echo late) & echo early'",
+        "child='(until [ -e go ]; do sleep 0.1; done; echo late) & echo early'; "
+        'srun -n1 sh -c "$child"; srun -n1 --wait-for-children sh -c "$child" > out & '
+        "until grep -qs early out; do sleep 0.1; done; touch go; wait; cat out",
         ["early", "early", "late"],
     ),
     "wait": (
@@ -64,11 +65,24 @@ def test_tasks_of_srun(live_cluster: LiveCluster, work: Path, name: str) -> None
     assert ran.stdout.splitlines() == out, ran
 
 
+@pytest.mark.parametrize("option", ["--ntasks-per-socket=2", "--ntasks-per-core=1"])
+@pytest.mark.parametrize(
+    "words", ["salloc -Q {} sh -c", "srun {} sh -c", "salloc -Q -n1 srun {} sh -c"]
+)
+def test_most_tasks_of_a_part_are_in_the_environment(
+    live_cluster: LiveCluster, words: str, option: str
+) -> None:
+    """As asked, of salloc's command and of tasks."""
+    name = f"SLURM_{option[2:].partition('=')[0].upper().replace('-', '_')}"
+    shown = live_cluster.out(*words.format(f"-n1 {option}").split(), f"echo ${name}")
+    assert shown == f"{option[-1]}\n"
+
+
 @pytest.mark.parametrize("command", ["sbatch", "salloc"])
 def test_steps_bind_memory_as_their_job_says(
     live_cluster: LiveCluster, work: Path, command: str
 ) -> None:
-    """--mem-bind of sbatch and salloc is that of the steps which say nothing."""
+    """--mem-bind of sbatch and salloc holds for steps without an option of their own."""
     show = "srun -n1 sh -c 'echo $SLURM_MEM_BIND'"
     if command == "salloc":
         words = ("-Q", "-n1", "--mem-bind=local", "bash", "-c", show)
@@ -115,7 +129,7 @@ def test_one_interrupt(
 
 
 def test_signals_that_are_not_passed_on(live_cluster: LiveCluster, work: Path) -> None:
-    """--ignore-signals=USR1: the task hears of USR2 alone."""
+    """--ignore-signals=USR1: the task gets USR2 alone."""
     task = (
         "trap 'echo one' USR1; trap 'echo two; exit' USR2; echo ready; while :; do sleep 0.1; done"
     )

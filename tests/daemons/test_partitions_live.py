@@ -10,10 +10,11 @@ from itertools import pairwise
 import pytest
 
 from pyslurm_ng.wire.endpoint import zmq_port
-from tests.daemons.faults import AS_OTHERS, is_running, kill
+from tests.daemons.faults import AS_OTHERS, kill
 from tests.daemons.live import LiveCluster
 from tests.daemons.proxy import Proxy
 from tests.daemons.silent_nodes import TIMEOUT_S, Victim, is_well, states, three_nodes
+from tests.world.processes import is_alive
 
 pytestmark = AS_OTHERS
 NODE = "n1"
@@ -53,14 +54,19 @@ def healed(cluster: LiveCluster, way: Proxy) -> Iterator[Proxy]:
     cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
 
 
-def test_a_node_that_is_cut_off_ends_what_was_given_up(cluster: LiveCluster, healed: Proxy) -> None:
-    """Over another node it hears that its job is given up, ends it when its lease is over, and says
-    so: the second run begins while it is still cut off, and after the end of the first."""
+def test_a_node_that_is_cut_off_ends_runs_that_were_given_up(
+    cluster: LiveCluster, healed: Proxy
+) -> None:
+    """Through another node it hears that its job is given up.
+
+    It ends the job when its lease is over, and reports that. The second run begins while the node
+    is still cut off, and after the end of the first.
+    """
     victim = Victim(cluster, "lease")
     assert victim.node == NODE
     healed.cut()
     victim.wait_for_second_run()
-    assert not is_running(victim.pid)
+    assert not is_alive(victim.pid)
     assert "overlap" not in victim.lines()
     assert victim.comment().startswith(
         f"run 1 began after the end of run 0 on {NODE} was confirmed: {NODE} said so through n"
@@ -70,20 +76,21 @@ def test_a_node_that_is_cut_off_ends_what_was_given_up(cluster: LiveCluster, hea
     victim.end()
 
 
-def test_while_the_controller_is_away_nobody_ends_anything(
-    cluster: LiveCluster, healed: Proxy
-) -> None:
-    """A node that is cut off as well, for longer than its lease: no neighbour reaches it either."""
+def test_no_job_ends_while_the_controller_is_away(cluster: LiveCluster, healed: Proxy) -> None:
+    """This holds on a node that is cut off for longer than its lease.
+
+    No neighbour can reach the controller either.
+    """
     victim = Victim(cluster, "away")
     kill(cluster, "slurmctld")
     healed.cut()
-    time.sleep(2.5 * TIMEOUT_S)  # the outage has to be longer than the lease
-    assert is_running(victim.pid)
+    # The outage has to be longer than the lease.
+    cluster.keeps("the job runs", lambda: is_alive(victim.pid), 2.5 * TIMEOUT_S)
     healed.heal()
     done = cluster.run("slurmctld")
     assert done.returncode == 0, done.stderr
     cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
-    assert is_running(victim.pid)
+    assert is_alive(victim.pid)
     assert victim.lines() == [f"run 0 on {victim.node}"]
     victim.end()
 

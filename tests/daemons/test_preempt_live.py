@@ -68,12 +68,12 @@ def test_requeue_and_cancel(cluster: LiveCluster) -> None:
     """One victim waits again, the other gets SIGTERM and some time; the preemptor runs on both."""
     again = submit(cluster, "again", "sleep 600", "-w", "n1", "-n2")
     over = submit(
-        cluster, "over", "trap 'echo told' TERM; echo ready; sleep 600 & wait; sleep 600",
+        cluster, "over", "trap 'echo told' TERM; echo ready; while :; do sleep 1 & wait; done",
         "-w", "n2", "-n2",
     )  # fmt: skip
     cluster.wait_until("the trap is set", lambda: "ready" in output(cluster, over))
     wait_for_state(cluster, again, "RUNNING")
-    high = submit(cluster, "high", "sleep 1", "-N2", "-n4", "--ntasks-per-node=2")
+    high = submit(cluster, "high", "true", "-N2", "-n4", "--ntasks-per-node=2")
     wait_for_state(cluster, high, "COMPLETED")
     assert cluster.accounted(over) == "PREEMPTED|0:0"
     assert "told" in output(cluster, over)
@@ -89,7 +89,7 @@ def test_requeue_and_cancel(cluster: LiveCluster) -> None:
 
 
 def test_suspended_job_goes_on_by_itself(cluster: LiveCluster) -> None:
-    """The victim stops while the preemptor runs on its cores, and ends as if nothing had been."""
+    """The victim stops while the preemptor runs on its cores, and then ends as usual."""
     stop = cluster.directory / "stop"
     victim = submit(
         cluster, "pause", f"echo ready; until test -e {stop}; do sleep 0.1; done; echo done",

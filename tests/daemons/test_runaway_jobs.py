@@ -28,7 +28,7 @@ def cluster() -> Iterator[LiveCluster]:
 
 
 def test_jobs_that_only_the_records_know_are_found_and_fixed(cluster: LiveCluster) -> None:
-    """As after a journal that was lost; jobs that wait or run are none of them."""
+    """As after a journal that was lost. Jobs that wait or run are not among them."""
     ended = cluster.submit("--wrap", "true")
     cluster.accounted(ended)
     waiting = cluster.submit("-H", "--wrap", "true")

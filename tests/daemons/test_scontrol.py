@@ -76,7 +76,7 @@ def test_a_job_gives_up_a_node(live_cluster: LiveCluster) -> None:
     )
 
 
-def test_nobody_there(live_cluster: LiveCluster) -> None:
+def test_no_controller(live_cluster: LiveCluster) -> None:
     """One line each, exit 1."""
     for words, line in (
         (("listpids", "9999", "n1"), "JobId=9999 does not exist on node n1.\n"),
@@ -125,7 +125,7 @@ def test_a_reservation_ends_its_jobs(live_cluster: LiveCluster) -> None:
 
 
 def test_explanations(live_cluster: LiveCluster) -> None:
-    """Who holds the nodes, what would start sooner, and for a running job where it started."""
+    """They name the jobs on the nodes and what would start sooner. A running job has its nodes."""
     sleep = ("-o", "/dev/null", "--wrap", "sleep 600")
     first = live_cluster.submit("-w", "n1", "--exclusive", "-t", "60", *sleep)
     running = ("squeue", "-h", "-t", "R", "-j", str(first))

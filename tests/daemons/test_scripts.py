@@ -98,7 +98,7 @@ def test_pipeline_goes_on_after_its_failure(live_cluster: LiveCluster, work: Pat
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can submit as two users")
 def test_two_users_are_kept_apart(live_cluster: LiveCluster, work: Path) -> None:
-    """Neither reads the other's files nor signals the other's processes, and nothing survives."""
+    """Neither reads the other's files nor signals the other's processes. No process survives."""
     users = ["nobody", "games"]
     if subprocess.run(
         ["setpriv", "--reuid=nobody", "--clear-groups", BIN / "sbatch", "-V"]

@@ -28,10 +28,10 @@ def uids_of(pid: int) -> set[int]:
 def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         lines = directory / "extra.conf"
-        lines.write_text("PrivateData=jobs\n")
+        lines.write_text("PrivateData=jobs\nAccountingStorageEnforce=associations\n")
         made = start(
             directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(lines),
-            "--slurm-user", SERVICE_USER,
+            "--slurm-user", SERVICE_USER, "--users", f"{OWNER},{OTHER}",
         )  # fmt: skip
         yield made
         left = tracebacks(made)
@@ -40,7 +40,7 @@ def cluster() -> Iterator[LiveCluster]:
 
 
 def test_services_hold_no_rights_of_root(cluster: LiveCluster) -> None:
-    """Whatever breaks into slurmctld or slurmdbd is not root; slurmd has to be."""
+    """An attacker inside slurmctld or slurmdbd is not root; slurmd has to be."""
     service = pwd.getpwnam(SERVICE_USER).pw_uid
     for daemon in ("slurmctld", "slurmdbd"):
         pid = pid_of(cluster, daemon)
@@ -54,13 +54,13 @@ def test_services_hold_no_rights_of_root(cluster: LiveCluster) -> None:
 
 
 def test_jobs_of_others_run_and_are_accounted(cluster: LiveCluster) -> None:
-    """slurmd starts jobs as their users although the controller could not."""
+    """slurmd starts jobs as their users although the controller could not; `up` gave an account."""
     job = submit_as(cluster, OWNER, "-D", "/tmp", "-o", "/dev/null", "--wrap", "id -u; exit 3")
-    assert cluster.accounted(job, "User,State,ExitCode") == f"{OWNER}|FAILED|3:0"
+    assert cluster.accounted(job, "User,Account,State,ExitCode") == f"{OWNER}|users|FAILED|3:0"
 
 
 def test_root_keeps_the_files_slurmd_works_with(cluster: LiveCluster) -> None:
-    """slurmd is root, so nobody else may write where its files are."""
+    """slurmd is root, so no other user may write where its files are."""
     service = pwd.getpwnam(SERVICE_USER).pw_uid
     for name in ("", "etc", "log", "run", "spool"):
         place = cluster.directory / name

@@ -8,8 +8,10 @@ from __future__ import annotations
 import os
 import random
 import signal
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -25,12 +27,14 @@ from tests.daemons.faults import (
     tracebacks,
 )
 from tests.daemons.live import LiveCluster, start
-from tests.daemons.streams import check_ledger, promises_of, submissions
+from tests.daemons.streams import check_ledger, promises_of, submissions, wait_for_promises
 
 pytestmark = [*AS_OTHERS, pytest.mark.soak]
 MINUTES = float(os.environ.get("PYSLURM_SOAK_MINUTES", "3"))
 DAEMONS = ("slurmctld", "slurmdbd", "slurmd-n1", "slurmd-n2")
 GROWTH_MIB = 64
+QUESTIONS = {"slurmctld": ["squeue"], "slurmdbd": ["sacct"]}
+"""What asks a daemon; an answer of the others is that of a node."""
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def cluster() -> Iterator[LiveCluster]:
 
 
 def one_fault(cluster: LiveCluster, chance: random.Random) -> None:
-    """Kill a daemon and start it again, or stop one for a moment."""
+    """Kill a daemon and start it again, or stop one while somebody asks it."""
     daemon = chance.choice(DAEMONS)
     if chance.random() < 0.7:
         kill(cluster, daemon)
@@ -54,8 +58,16 @@ def one_fault(cluster: LiveCluster, chance: random.Random) -> None:
         return
     pid = pid_of(cluster, daemon)
     os.kill(pid, signal.SIGSTOP)
-    time.sleep(chance.uniform(0.1, 2))  # how long it hangs is the input of this test
-    os.kill(pid, signal.SIGCONT)
+    node = {"SLURMD_NODENAME": daemon.removeprefix("slurmd-")}
+    with subprocess.Popen(
+        QUESTIONS.get(daemon, ["scontrol", "show", "slurmd"]),
+        env={**cluster.environment, **node},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as question:
+        with suppress(subprocess.TimeoutExpired):
+            question.wait(chance.uniform(0.1, 2))
+        os.kill(pid, signal.SIGCONT)
 
 
 def resources(pid: int) -> tuple[int, int]:
@@ -91,7 +103,7 @@ def test_nothing_needs_a_hand(cluster: LiveCluster) -> None:
     names = [f"soak{number}" for number in range(4)]
     with submissions(cluster, ledger, names, users=USERS) as submitters:
         while time.monotonic() < end_s:
-            time.sleep(chance.uniform(0.2, 3))  # the moment is the input of this test
+            wait_for_promises(cluster, submitters, chance.randint(1, 40))
             one_fault(cluster, chance)
     promises = promises_of(submitters)
     assert len(promises) > 20 * MINUTES

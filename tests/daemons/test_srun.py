@@ -148,7 +148,7 @@ RECORDED = {
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_as_slurm_prints_it(live_cluster: LiveCluster, work: Path, name: str) -> None:
-    """Recorded from a running Slurm, but for what is refused by name."""
+    """Recorded from a running Slurm, except for what is refused by name."""
     script, out, err = RECORDED[name]
     ran = in_allocation(live_cluster, work, script, "-N1", "-n4")
     assert (normal(ran.stdout), normal(ran.stderr)) == (out, err)
@@ -182,8 +182,8 @@ def test_salloc_lines_and_code(live_cluster: LiveCluster, work: Path) -> None:
     assert ran.returncode == 6
 
 
-def test_salloc_goes_where_it_is_told(live_cluster: LiveCluster, work: Path) -> None:
-    """--chdir is where the command runs; nothing is allocated where there is no such place."""
+def test_salloc_runs_the_command_where_chdir_says(live_cluster: LiveCluster, work: Path) -> None:
+    """Without such a folder nothing is allocated."""
     (work / "below").mkdir()
     ran = live_cluster.run("salloc", "-Q", "-n1", "-D", "below", "pwd", cwd=work)
     assert ran.stdout == f"{work.resolve()}/below\n"
@@ -211,7 +211,12 @@ def test_megabytes_through_stdin_and_stdout(live_cluster: LiveCluster, work: Pat
 
 def test_steps_of_a_job_wait_for_each_other(live_cluster: LiveCluster, work: Path) -> None:
     """One CPU: the second step says that it waits, and then runs at once."""
-    script = "srun sleep 1 & sleep 0.3; srun echo second; wait"
+    script = (
+        "srun sh -c 'touch begun; until [ -e go ]; do sleep 0.1; done' & "
+        "until [ -e begun ]; do sleep 0.1; done; "
+        "srun echo second 2> said & "
+        "until grep -qs retrying said; do sleep 0.1; done; touch go; wait; cat said >&2"
+    )
     ran = in_allocation(live_cluster, work, script, "-n1")
     assert ran.stdout.split() == ["second"]
     assert normal(ran.stderr) == [
@@ -227,23 +232,23 @@ def test_steps_in_sequence_are_silent(live_cluster: LiveCluster, work: Path) -> 
 
 
 def test_steps_started_together_take_different_nodes(live_cluster: LiveCluster, work: Path) -> None:
-    """Four one-task steps, four nodes."""
-    script = (
-        "for i in 1 2 3 4; do srun -Q -N1 -n1 sh -c 'echo $SLURMD_NODENAME; sleep 1' & done; wait"
-    )
+    """Four one-task steps, four nodes; each goes on until all four have begun."""
+    task = "echo $SLURMD_NODENAME; touch begun.$SLURM_STEP_ID; "
+    task += "until [ $(ls begun.* | wc -l) = 4 ]; do sleep 0.1; done"
+    script = f"for i in 1 2 3 4; do srun -Q -N1 -n1 sh -c '{task}' & done; wait"
     ran = in_allocation(live_cluster, work, script, "-N4", "-n4")
     assert sorted(ran.stdout.split()) == ["n1", "n2", "n3", "n4"]
 
 
 def test_pty_is_a_terminal(live_cluster: LiveCluster, work: Path) -> None:
-    """--pty gives task 0 a terminal of its own."""
+    """--pty gives task 0 a terminal."""
     ran = in_allocation(live_cluster, work, "srun --pty tty", "-n1")
     assert ran.stdout.startswith("/dev/pts/")
     assert ran.returncode == 0
 
 
 def test_srun_from_outside_by_jobid(live_cluster: LiveCluster, work: Path) -> None:
-    """--jobid runs in a job that somebody else's shell holds."""
+    """--jobid runs in a job that another shell holds."""
     job_id = live_cluster.submit("-n1", "-o", "/dev/null", "--wrap", "sleep 60", cwd=work)
     ran = live_cluster.run("srun", f"--jobid={job_id}", "printenv", "SLURM_JOB_ID", cwd=work)
     assert (ran.stdout.strip(), ran.returncode) == (str(job_id), 0)
@@ -277,25 +282,73 @@ def test_killed_srun_takes_step_and_job_along(live_cluster: LiveCluster, spawn: 
     )
 
 
+def waiting_id(process: subprocess.Popen[str]) -> str:
+    """Return the id of the job that srun or salloc says it waits for."""
+    assert process.stderr is not None
+    while "queued and waiting" not in (line := process.stderr.readline()):
+        assert line
+    return line.split()[2]
+
+
 def test_interrupt_while_pending_revokes(live_cluster: LiveCluster, spawn: Spawn) -> None:
     """Ctrl-C: the job is gone when srun is."""
     process = spawn("srun", "-n1", "--hold", "true")
     assert process.stderr is not None
-    assert "queued and waiting for resources" in process.stderr.readline()
+    job_id = waiting_id(process)
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=LIMIT_S)
-    assert re.search(r"Job allocation \d+ has been revoked", err)
+    assert err.splitlines() == [
+        f"srun: Job allocation {job_id} has been revoked",
+        f"srun: Force Terminated JobId={job_id}",
+    ]
     assert process.returncode == 1
     assert live_cluster.out("squeue", "-h", "--me") == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "lines"),
+    [
+        (
+            ["srun", "-n1", "--hold", "true"],
+            [
+                "srun: Job has been cancelled",
+                "srun: error: Unable to allocate resources: "
+                "Job/step already completing or completed",
+            ],
+        ),
+        (
+            ["salloc", "-n1", "--hold", "true"],
+            [
+                "salloc: Job allocation {} has been revoked.",
+                "salloc: Job has been cancelled",
+                "salloc: error: Job submit/allocate failed: "
+                "Job/step already completing or completed",
+            ],
+        ),
+    ],
+)
+def test_a_job_that_is_cancelled_while_it_waits(
+    live_cluster: LiveCluster, spawn: Spawn, command: list[str], lines: list[str]
+) -> None:
+    """srun and salloc say so in Slurm 22.05's words."""
+    process = spawn(*command)
+    job_id = waiting_id(process)
+    live_cluster.out("scancel", job_id)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert err.splitlines() == [text.format(job_id) for text in lines]
+    assert process.returncode == 1
 
 
 def test_cancelled_allocation_tells_salloc(live_cluster: LiveCluster, spawn: Spawn) -> None:
     """--kill-command ends the command of a job that was cancelled."""
     process = spawn("salloc", "-n1", "-K", "sleep", "60")
     assert process.stderr is not None
-    granted = process.stderr.readline()
+    # It may have to wait first, and then says so: jobs of earlier tests may still be completing.
+    said = [process.stderr.readline()]
+    while said[-1] and not said[-1].startswith("salloc: Nodes "):
+        said.append(process.stderr.readline())
+    granted = next(line for line in said if line.startswith("salloc: Granted job allocation "))
     job_id = granted.split()[-1]
-    assert process.stderr.readline().startswith("salloc: Nodes ")
     live_cluster.out("scancel", job_id)
     _, err = process.communicate(timeout=LIMIT_S)
     assert err == f"salloc: Job allocation {job_id} has been revoked.\n"
@@ -344,3 +397,54 @@ def _finds(command: str) -> bool:
             except OSError:
                 continue
     return False
+
+
+WAITING_FILES = [
+    ["--multi-prog", "fifo"],
+    ["-i", "fifo", "true"],
+    ["-o", "fifo", "true"],
+    ["-e", "fifo", "true"],
+    ["--prolog", "/bin/cat", "true"],
+]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("words", WAITING_FILES, ids=lambda words: words[0])
+def test_a_signal_ends_an_srun_that_waits_for_a_file(
+    live_cluster: LiveCluster, work: Path, spawn: Spawn, words: list[str], number: signal.Signals
+) -> None:
+    """A FIFO that nobody opens, or a program that does not end, costs nobody a KILL."""
+    (work / "fifo").unlink(missing_ok=True)
+    os.mkfifo(work / "fifo")
+    process = spawn("srun", "-Q", "-n1", *words)
+    live_cluster.wait_until(
+        "the step", lambda: ".0" in live_cluster.out("squeue", "-h", "-s", "-o", "%i"), LIMIT_S
+    )
+    process.send_signal(number)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == 1
+    assert re.fullmatch(
+        rf"srun: error: StepId=\d+\.0: ended by signal {number:d} before its launch\n", err
+    )
+    live_cluster.wait_until(
+        "the job's end", lambda: live_cluster.out("squeue", "-h", "--me") == "", LIMIT_S
+    )
+
+
+def test_a_fifo_is_no_program_to_send(live_cluster: LiveCluster, work: Path) -> None:
+    """Neither srun --bcast nor sbcast waits for its writer."""
+    os.mkfifo(work / "fifo")
+    sent = live_cluster.run("srun", "-Q", "-n1", "--bcast", "./fifo", cwd=work)
+    assert (sent.returncode, sent.stderr) == (
+        1, f"srun: fatal: Can't send `{work}/./fifo`: not a regular file\n",
+    )  # fmt: skip
+    copied = live_cluster.run("salloc", "-Q", "-n1", "sbcast", "fifo", f"{work}/copy", cwd=work)
+    assert (copied.returncode, copied.stderr) == (
+        255, "sbcast: error: Can't send `fifo`: not a regular file\n",
+    )  # fmt: skip
+
+
+def test_programs_come_from_a_pipe(live_cluster: LiveCluster, work: Path) -> None:
+    """As with process substitution of a shell."""
+    command = "srun -Q -n2 --multi-prog <(printf '0 echo a\\n1 echo b\\n')"
+    assert sorted(live_cluster.out("bash", "-c", command, cwd=work).split()) == ["a", "b"]

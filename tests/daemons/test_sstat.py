@@ -58,8 +58,8 @@ def test_bars_and_plain_numbers(live_cluster: LiveCluster, job: str) -> None:
     assert raw[0] == f"{job}.0" and int(raw[1]) % 1024 == 0
 
 
-def test_what_does_not_run_has_no_steps(live_cluster: LiveCluster) -> None:
-    """One line, and the headings all the same."""
+def test_a_job_that_does_not_run_has_no_steps(live_cluster: LiveCluster) -> None:
+    """One line, and the headings."""
     found = live_cluster.run("sstat", "-n", "-j", "999999")
     assert found.stdout == ""
     assert found.stderr == "sstat: error: No steps running for JobId=999999\n"

@@ -47,7 +47,7 @@ def test_programs_run_around_the_step(live_cluster: LiveCluster, work: Path) -> 
 
 
 def test_a_failing_prolog_of_srun_aborts_the_step(live_cluster: LiveCluster, work: Path) -> None:
-    """Nothing is launched; an epilog that fails is only told of."""
+    """Nothing is launched. An epilog that fails is only reported."""
     fails = program(work, "fails", "exit 3")
     ran = live_cluster.run("srun", f"--prolog={fails}", "touch", "ran", cwd=work)
     assert ran.stderr == "srun: error: srun prolog failed rc = 3. Aborting step.\n"

@@ -7,21 +7,12 @@ import pwd
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-
-import psutil
 
 from pyslurm_ng.up.ports import free_row
 from pyslurm_ng.wire.client import Client
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether a process runs; one that nobody waits for, as in containers, does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+from tests.world.processes import is_alive
+from tests.world.waiting import wait_until
 
 
 class AccountingDaemon:
@@ -85,8 +76,4 @@ class AccountingDaemon:
         self.wait_gone(pid)
 
     def wait_gone(self, pid: int) -> None:
-        for _ in range(1000):
-            if not is_alive(pid):
-                return
-            time.sleep(0.02)
-        raise AssertionError(f"{pid} does not end")
+        wait_until(lambda: not is_alive(pid), f"end of process {pid}")

@@ -16,11 +16,13 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
-from pyslurm_ng.dbd import registration, schema
+from pyslurm_ng.dbd import registration, schema, show
+from pyslurm_ng.dbd.admin.change import actor_of
 from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.batches import Frame, ingest
 from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import GresAlloc, JobRequest, NodeAlloc, Step, Usage
@@ -32,6 +34,7 @@ from pyslurm_ng.wire.dbd_messages import (
     ChangeEntities,
     ChangeResult,
     ClusterRegistered,
+    ListEntities,
     RegisterCluster,
 )
 from pyslurm_ng.wire.stream import StreamServer
@@ -177,6 +180,18 @@ def manage(
             target.append(word)
     request = ChangeEntities(verb, entity, assignments(where), assignments(settings), commit)
     return change(database, request, uid, user, uid == 0)
+
+
+def listed(
+    database: Database, entity: str, words: str = "", *flags: str, uid: int = 0, user: str = "root"
+) -> list[dict[str, object]]:
+    """Return the rows by field that sacctmgr shows a user, before slurmctld is asked."""
+    request = ListEntities(entity, assignments(words.split()), list(flags))
+    with database.read() as connection:
+        actor = actor_of(connection, uid, user, uid == 0)
+        answer = show.list_entities(connection, request, actor, frozenset())
+    found = project(answer.records, range(len(answer.fields)))
+    return [dict(zip(answer.fields, row, strict=True)) for row in found]
 
 
 @dataclass

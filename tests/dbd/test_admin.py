@@ -134,14 +134,20 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("modify user bob set maxjobs=x", " Bad MaxJobs value: x"),
+        ("modify user bob set maxjobs=x", "sacctmgr: error: Invalid value for MaxJobs (x)"),
         ("modify user bob set maxwall=soon", " Bad MaxWallDurationPerJob time format: soon"),
         ("modify user bob set grptres=cpu", " Bad GrpTRES value: "),
-        ("modify user bob set fairshare=many", " Bad FairShare value: many"),
-        ("modify user bob set qos=nope", " You gave a bad qos 'nope'. Valid QOS's are"),
+        (
+            "modify user bob set fairshare=many",
+            "sacctmgr: error: Invalid value for FairShare (many)",
+        ),
+        (
+            "modify user bob set qos=nope",
+            "sacctmgr: error: You gave a bad qos 'nope'. Valid QOS's are",
+        ),
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
         ("modify user where frob=1 set maxjobs=1", " Unknown condition: frob=1"),
-        ("add user dave account=chem cluster=nope", " The cluster nope doesn't exist."),
+        ("add user dave account=chem cluster=nope", " This cluster 'nope' doesn't exist."),
         ("modify qos low set flags=Nonsense", " Bad Flags value: Nonsense"),
         ("modify qos low set preemptmode=hug", " Bad Preempt Mode given: hug"),
         ("modify account chem set parent=nope", " Parent account nope doesn't exist"),
@@ -201,7 +207,7 @@ def test_a_deleted_association_comes_back_under_its_id(store: Database) -> None:
 
 
 def test_a_removed_qos_leaves_every_list(store: Database) -> None:
-    """Nobody may keep a QOS that does not exist."""
+    """No list may keep a QOS that does not exist."""
     manage(store, "modify user bob set qos+=low defaultqos=low")
     manage(store, "delete qos low")
     assert effective(store, "chem", "bob") == ("normal",)
@@ -285,7 +291,7 @@ def test_texts_are_never_part_of_a_statement(store: Database, text: str) -> None
 
 
 def test_events_may_be_for_operators_alone(store: Database) -> None:
-    """PrivateData=events: everybody else gets none of them, operators all."""
+    """PrivateData=events: operators get all of them, other users none."""
     with store.write() as connection:
         (cluster,) = connection.execute(sa.select(schema.clusters.c.id).limit(1)).one()
         event = {"cluster_id": cluster, "node_name": "n1", "start_us": 1, "state": "DOWN"}
@@ -357,15 +363,15 @@ def test_only_what_changed_is_sent(store: Database) -> None:
     assert third.users_removed == ["carol"]
 
 
-def test_another_store_means_everything_again(store: Database) -> None:
-    """The database was replaced; versions of the old one say nothing."""
+def test_another_store_starts_again_from_nothing(store: Database) -> None:
+    """The database was replaced, so versions of the old one do not count."""
     sent = update(store, 3, "another")
     assert sent is not None
     assert sent.is_full
 
 
 def test_an_undone_change_has_no_version(store: Database) -> None:
-    """Else controllers would ask for what does not exist."""
+    """Otherwise controllers would ask for a version that does not exist."""
     first = update(store, 0)
     assert first is not None
     manage(store, "add account bio", commit=False)

@@ -25,7 +25,7 @@ def place(tmp_path: Path) -> Iterator[AccountingDaemon]:
 
 
 @pytest.mark.parametrize("with_conf", [True, False])
-def test_it_returns_when_it_can_be_talked_to(place: AccountingDaemon, with_conf: bool) -> None:
+def test_it_returns_when_it_answers(place: AccountingDaemon, with_conf: bool) -> None:
     """In the background by default; without slurmdbd.conf the embedded store is used.
 
     Then it listens on slurm.conf's AccountingStoragePort.
@@ -61,7 +61,7 @@ def test_shutdown_by_command(place: AccountingDaemon) -> None:
 def test_reconfigure_by_command(
     place: AccountingDaemon, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """sacctmgr reconfigure: LogFile and its level are read anew, without a restart."""
+    """sacctmgr reconfigure: LogFile and its level are read again without a restart."""
     place.write_dbd_conf()
     assert place.run().returncode == 0
     pid, moved = place.pid(), place.path / "moved.log"
@@ -142,3 +142,28 @@ def test_the_schema_version_is_shown(place: AccountingDaemon) -> None:
     assert place.run("-u").stdout.startswith("Schema version of the database: 0\n")
     assert place.run().returncode == 0
     assert place.run("-u").stdout.startswith(f"Schema version of the database: {LATEST}\n")
+
+
+def test_keys_are_listed_in_slurms_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `sacctmgr show configuration` prints: recorded order and forms, without secrets."""
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    (tmp_path / "slurm.conf").write_text("ClusterName=demo\n")
+    path = tmp_path / "slurmdbd.conf"
+    path.write_text(
+        f"StorageType=accounting_storage/sqlite\nStorageLoc={tmp_path}/a.sqlite\nSlurmUser=root\n"
+    )
+    path.chmod(0o600)
+    pairs = load_configuration(parse_options(["-f", str(path)])).pairs
+    names = [name for name, _ in pairs]
+    for order in (
+        ["PurgeUsageAfter", "PurgeJobScriptAfter", "PurgeJobEnvAfter", "SLURMDBD_CONF"],
+        ["SLURMDBD_CONF", "SLURMDBD_VERSION", "SerializerParameters"],
+        ["DisableCoordDBD", "DisableArchiveCommands", "DisableRollups"],
+        ["TrackWCKey", "TrackSlurmctldDown"],
+    ):
+        first = names.index(order[0])
+        assert names[first : first + len(order)] == order
+    forms = dict(pairs)
+    assert (forms["CommitDelay"], forms["MaxQueryTimeRange"]) == ("0", "UNLIMITED")
+    assert (forms["PrivateData"], forms["SLURMDBD_CONF"]) == ("none", str(path))
+    assert "StoragePass" not in forms

@@ -79,7 +79,10 @@ def test_a_migration_killed_at_any_statement_can_be_repeated(tmp_path: Path) -> 
 def test_an_older_store_may_have_several_records_of_a_run(
     sqlite_database: Database, steps: int
 ) -> None:
-    """Up to version 3 a key allowed but one; what was stored stays, killed anywhere or not."""
+    """Up to version 3 a key allowed only one.
+
+    What was stored stays, even if the change is killed half way.
+    """
     old = schema.jobs.to_metadata(sa.MetaData())
     old.indexes.clear()
     key = sa.UniqueConstraint("cluster_id", "job_id", "submit_us", "attempt", name="uq_job")
@@ -149,14 +152,14 @@ def test_upsert_replaces_the_other_columns(database: Database) -> None:
 
 
 def test_names_differ_by_case(database: Database) -> None:
-    """MySQL compares names without case unless told otherwise; users' names are exact."""
+    """MySQL compares names without case by default; users' names are exact."""
     with database.write() as connection:
         for name in ("Alice", "alice"):
             connection.execute(schema.users.insert().values(name=name))
     assert {"Alice", "alice"} <= {name for (name,) in rows(database, schema.users, "name")}
 
 
-def test_a_locked_database_is_tried_again_until_told_to_stop(sqlite_database: Database) -> None:
+def test_a_locked_database_is_tried_again_until_stopped(sqlite_database: Database) -> None:
     """RELIABILITY 50: lock waits, full disks and lost servers are waited for; mistakes are not."""
     failures: list[BaseException] = []
     waits: list[int] = []

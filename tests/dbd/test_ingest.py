@@ -7,6 +7,7 @@ import pytest
 import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
 
+from pyslurm_ng.base.sluid import sluid_number
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest import job_rows
@@ -36,14 +37,6 @@ T = at("12:08:08")
 
 def jobs(database: Database, *columns: str) -> list[tuple[object, ...]]:
     return rows(database, schema.jobs, *columns)
-
-
-@pytest.fixture
-def store(database: Database) -> Database:
-    """A store that knows cluster demo and its nodes."""
-    register(database)
-    record(database, configured(T))
-    return database
 
 
 def test_a_job_from_submission_to_end(store: Database) -> None:
@@ -88,7 +81,7 @@ def test_generic_resources_count_only_if_tracked(store: Database) -> None:
     assert jobs(store, "tres_requested") == [("billing=4,cpu=4,gres/gpu=2,mem=4000,node=1",)]
 
 
-def test_a_cancelled_waiting_job_names_who_did_it(store: Database) -> None:
+def test_a_cancelled_waiting_job_names_the_user(store: Database) -> None:
     """sacct prints CANCELLED by UID."""
     record(store, submitted(T, 1))
     record(store, ev.JobEnded(T + SECOND, 1, 4, cancelled_by=1001))
@@ -124,6 +117,13 @@ def test_a_group_of_tasks_becomes_one_record(store: Database) -> None:
     ]
 
 
+def test_tasks_have_the_sluids_that_slurmctld_shows(store: Database) -> None:
+    """By their array's submission, whenever they were split off."""
+    record(store, submitted(T, 3, array_pending=((0, 9, 1),), array_limit=2))
+    record(store, ev.ArrayTaskSplit(T + SECOND, 3, 2, 4))
+    assert jobs(store, "job_id", "sluid") == [(3, sluid_number(T, 3)), (4, sluid_number(T, 4))]
+
+
 def test_a_requeue_begins_a_new_record(store: Database) -> None:
     """The former one keeps how it ended and is found only with duplicates."""
     record(store, submitted(T, 1), *started(T + SECOND, 1, on(3)))
@@ -135,6 +135,11 @@ def test_a_requeue_begins_a_new_record(store: Database) -> None:
     assert jobs(store, "attempt", "is_last", "state", "node_list", "eligible_us") == [
         (0, 0, "NODE_FAIL", "n3", T),
         (1, 1, "PENDING", "", T + 125 * SECOND),
+    ]
+    # It is a submission of its own, with an id of its own.
+    assert jobs(store, "submit_us", "sluid", "original_sluid") == [
+        (T, sluid_number(T, 1), sluid_number(T, 1)),
+        (T + 5 * SECOND, *[sluid_number(T + 5 * SECOND, 1)] * 2),
     ]
     # What the run before had is told of the waiting job too, as scontrol tells it.
     (before, after) = jobs(store, "cpus_allocated", "nodes_allocated", "tres_allocated")
@@ -152,7 +157,10 @@ def test_a_requeue_by_hand_is_shown_as_such(store: Database) -> None:
 
 
 def test_giving_up_nodes_begins_a_new_record(store: Database) -> None:
-    """What it held until then is a record of its own, which shows without duplicates too."""
+    """What the job held until then is a record of its own.
+
+    It is shown without --duplicates, too.
+    """
     record(store, submitted(T, 1), *started(T + SECOND, 1, on(3), on(4)))
     record(store, ev.JobResized(T + 5 * SECOND, 1, (on(3),), 9))
     assert jobs(store, "is_last", "state", "node_list", "start_us", "end_us") == [
@@ -170,7 +178,7 @@ def test_giving_up_nodes_begins_a_new_record(store: Database) -> None:
     ]
 
 
-def test_a_steps_new_limit_is_told(store: Database) -> None:
+def test_a_steps_new_limit_is_stored(store: Database) -> None:
     record(store, submitted(T, 1), *started(T, 1, on(1)))
     record(store, ev.StepUpdated(T + SECOND, 1, STEP_BATCH, 7))
     assert rows(store, schema.steps, "name", "time_limit_min") == [("batch", 7)]
@@ -302,8 +310,8 @@ def test_a_failure_half_way_stores_neither_rows_nor_cursor(
     assert jobs(store, "job_id", "job_index") == [(1, 1), (2, 2)]
 
 
-def test_a_controller_started_anew_ends_what_was_open(store: Database) -> None:
-    """`slurmctld -c` knows nothing of these jobs; they must not run for ever in the books."""
+def test_a_controller_started_with_c_ends_open_jobs(store: Database) -> None:
+    """`slurmctld -c` does not know these jobs; they must not run for ever in accounting."""
     record(store, submitted(T, 1), *started(T, 1, on(1)), submitted(T, 2))
     assert register(store, "journal-2").sequence == 0
     assert jobs(store, "state") == [("CANCELLED",), ("CANCELLED",)]
@@ -391,8 +399,11 @@ def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None
     assert kinds - {kind.__name__ for kind in kept} == of_no_interest
 
 
-def test_what_a_job_waited_for_is_told_once_it_has_run(store: Database) -> None:
-    """As in Slurm: the last reason but Priority and Resources; none for what never started."""
+def test_the_reason_of_a_wait_is_stored_once_the_job_has_run(store: Database) -> None:
+    """As in Slurm, it is the last reason other than Priority and Resources.
+
+    A job that never started has none.
+    """
     for job_id in (1, 2):
         record(store, submitted(T, job_id))
         record(store, ev.JobUpdated(T, job_id, {"reason": int(Reason.JobHeldUser)}))
@@ -407,10 +418,10 @@ def test_what_a_job_waited_for_is_told_once_it_has_run(store: Database) -> None:
     ("reason", "told"),
     [(Reason.QOSMaxJobsPerUserLimit, "QOSMaxJobsPerUserLimit"), (Reason.Priority, "None")],
 )
-def test_what_the_scheduler_had_against_a_job_is_told(
+def test_reasons_of_passes_are_stored_with_the_start(
     store: Database, reason: Reason, told: str
 ) -> None:
-    """Reasons of passes are in no event of their own: the start has the last one."""
+    """They have no event of their own; the start has the last one."""
     record(store, submitted(T, 1))
     first, *others = started(T + SECOND, 1, on(1))
     assert isinstance(first, ev.JobAllocated)

@@ -13,7 +13,7 @@ from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest, Step
 from pyslurm_ng.wire import messages, table
-from tests.dbd.accounting_room import at, configured, on, record, register, submitted
+from tests.dbd.accounting_room import at, on, record, submitted
 
 T = at("12:08:08")
 
@@ -30,13 +30,6 @@ CUT = {
 
 READ = ("gres", "gpus", "gpus_per_node", "gpus_per_socket", "gpus_per_task", "tres_per_task")
 """Fields that accounting reads: only what they say is stored."""
-
-
-@pytest.fixture
-def store(database: Database) -> Database:
-    register(database)
-    record(database, configured(T))
-    return database
 
 
 def texts(kind: str, prefix: str) -> dict[str, int]:
@@ -113,7 +106,7 @@ def test_names_fit_their_columns(kind: str, field: str, column: sa.Column[str]) 
 
 
 def test_the_longest_values_are_stored(store: Database) -> None:
-    """All at once, at their bounds: nothing is refused, and only what is meant to be is cut."""
+    """All at once, at their bounds: none is refused, and only the four known fields are cut."""
     bounds = texts("SubmitJob", "request.")
     names = {path.removeprefix("request."): most for path, most in bounds.items()}
     fields = {name: "é" * most for name, most in names.items() if name not in READ}

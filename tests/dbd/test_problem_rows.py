@@ -6,27 +6,23 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd import lengths, schema, show
-from pyslurm_ng.dbd.admin.change import actor_of
+from pyslurm_ng.dbd import lengths, schema
 from pyslurm_ng.dbd.database import Database, is_of_one_row
 from pyslurm_ng.dbd.ingest import batches
 from pyslurm_ng.dbd.ingest.batches import ingest, read_cursor, store_problems
 from pyslurm_ng.dbd.ingest.frames import Frame, NewerRecordError, Problem, decode_frame
-from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.batches import encode_batch
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import JobRequest, Step
-from pyslurm_ng.wire.dbd_messages import ListEntities
 from tests.dbd.accounting_room import (
     JOURNAL,
     at,
-    configured,
     finished,
+    listed,
     manage,
     on,
     record,
-    register,
     rows,
     started,
     submitted,
@@ -41,24 +37,13 @@ def bad_update(job_id: int) -> ev.JobUpdated:
     return ev.JobUpdated(T, job_id, {"priority": "high"})
 
 
-@pytest.fixture
-def store(database: Database) -> Database:
-    """A store that knows cluster demo and its nodes."""
-    register(database)
-    record(database, configured(T))
-    return database
-
-
 def job_ids(database: Database) -> list[int]:
     return [job_id for (job_id,) in rows(database, schema.jobs, "job_id")]  # type: ignore[misc]
 
 
-def shown(database: Database, uid: int, name: str) -> list[list[object]]:
+def shown(database: Database, uid: int, user: str) -> list[list[object]]:
     """Return the rows of `sacctmgr show problem` as a user sees them."""
-    with database.read() as connection:
-        actor = actor_of(connection, uid, name, uid == 0)
-        answer = show.list_entities(connection, ListEntities("problem"), actor, frozenset())
-    return [list(row) for row in project(answer.records, range(4))]
+    return [list(row.values()) for row in listed(database, "problem", uid=uid, user=user)]
 
 
 def test_a_long_wckey_does_not_stop_accounting(store: Database) -> None:
@@ -190,7 +175,7 @@ def test_operators_see_and_delete_problems(store: Database) -> None:
 
 
 def test_problems_are_kept_in_bounds(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody who can make problems at will must not fill the database."""
+    """A user who can make problems at will must not fill the database."""
     monkeypatch.setattr(batches, "MOST_PROBLEMS", 3)
     for number in range(5):
         one = Problem(number, T, "JobUpdated", 1, "x" * 5000, "y" * 200_000)
@@ -214,14 +199,14 @@ def test_a_broken_database_sets_nothing_aside(store: Database) -> None:
 
 
 def test_both_dialects_refuse_what_is_too_long(store: Database) -> None:
-    """SQLite by itself does not look; without this the tests could not see a missing cut."""
+    """SQLite by itself does not check. Without this check the tests could not see a missing cut."""
     with pytest.raises(sa.exc.DBAPIError) as caught, store.write() as connection:
         connection.execute(schema.users.insert().values(name="n" * 129))
     assert is_of_one_row(caught.value)
 
 
 def test_a_partition_that_is_too_long_is_refused_in_one_line(store: Database) -> None:
-    """By sacctmgr: the answer names the column; nothing of it is stored, and nobody else waits."""
+    """sacctmgr's answer names the column. Nothing of it is stored, and no other change waits."""
     refused = manage(store, f"add user bob account=root partition={'p' * 300}")
     assert refused.exit_code == 1
     (line,) = refused.error_lines

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import msgpack
 import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.dbd import migrations, schema
-from pyslurm_ng.dbd.admin.verbs import actor_of
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.updates import association_update, store_value
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.events import LicensesUpdated
 from pyslurm_ng.model.license_server import deficit
 from pyslurm_ng.model.states import JobState, Reason
-from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
-from tests.dbd.accounting_room import assignments, manage, register
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate
+from tests.dbd.accounting_room import listed, manage
 from tests.world.callers import BOB
 from tests.world.site import Site
 
@@ -27,23 +24,9 @@ MATLAB = "name=matlab server=flex_host"
 ADD = f"add resource {MATLAB} count=50 servertype=flexlm type=license cluster=demo"
 
 
-@pytest.fixture
-def store(database: Database) -> Database:
-    """A cluster, demo."""
-    register(database)
-    return database
-
-
 def shown(database: Database, words: str = "", *flags: str) -> list[tuple[object, ...]]:
     """Return name, server, count, what is allocated, cluster and its share."""
-    request = ListEntities("resource", assignments(words.split()), list(flags))
-    with database.read() as connection:
-        answer = list_entities(
-            connection, request, actor_of(connection, 0, "root", True), frozenset()
-        )
-    unpacker = msgpack.Unpacker(raw=False)
-    unpacker.feed(answer.records)
-    rows = [dict(zip(answer.fields, row, strict=True)) for row in unpacker]
+    rows = listed(database, "resource", words, *flags)
     keys = ("Name", "Server", "Count", "Allocated", "Cluster", "Allowed")
     return [tuple(row[key] for key in keys) for row in rows]
 
@@ -62,7 +45,7 @@ def licenses(database: Database) -> list[tuple[str, int]] | None:
     return found.licenses
 
 
-def test_added_resources_are_told_and_shown(store: Database) -> None:
+def test_added_resources_are_sent_and_shown(store: Database) -> None:
     """With a share in percent; the controller gets the count."""
     result = manage(store, f"{ADD} percentallowed=40")
     assert result.lines == [
@@ -86,22 +69,28 @@ def test_added_resources_are_told_and_shown(store: Database) -> None:
     ("line", "text"),
     [
         ("add resource count=5 server=a", " Need name of resource to add."),
-        ("add resource name=x count=5",
-         " Need to designate a resource type to initially add 'x'."),
+        ("add resource name=x",
+         " Need to designate a resource count to initially add 'x'."),
         ("add resource name=x count=5 type=foo",
          " Unknown resource type: 'foo'  Valid resources is License."),
         ("add resource name=x@y count=5 type=license", " Bad resource name 'x@y@slurmdb'"),
-        ("add resource name=x count=-5 type=license", " Bad value for Count: '-5'"),
-        ("add resource name=x flags=odd type=license",
-         " Unknown flag used in: odd. Valid is Absolute."),
+        ("add resource name=x count=-5 type=license",
+         "sacctmgr: error: Invalid value for Count (-5)"),
+        ("add resource name=x count=1 flags=odd",
+         " Unknown Server Resource flag used in:"),
         (f"{ADD} percentallowed=40", " Nothing new added."),
         (f"add resource {MATLAB} cluster=nosuch",
-         " The cluster nosuch doesn't exist. Please add first."),
+         " This cluster 'nosuch' doesn't exist."),
         ("modify resource where name=nosuch set count=100", " Nothing modified"),
         (f"modify resource where {MATLAB} set", " You didn't give me anything to set"),
         (f"modify resource where {MATLAB} cluster=demo set percentallowed=160",
          "sacctmgr: error: You can not allocate more than 100% of a resource"),
-        (f"modify resource where {MATLAB} set percentallowed=x", " Bad value for Allowed: 'x'"),
+        (f"modify resource where {MATLAB} set percentallowed=x",
+         "sacctmgr: error: Invalid value for Allowed (x)"),
+        (f"modify resource where {MATLAB} set type=license", " You didn't give me anything to set"),
+        (f"modify resource where {MATLAB} cluster=nosuch set percentallowed=1",
+         " Nothing modified"),
+        (f"delete resource where {MATLAB} cluster=nosuch", " Nothing deleted"),
         ("delete resource", " No conditions given to remove, not executing."),
         ("delete resource where name=nosuch", " Nothing deleted"),
     ],
@@ -112,6 +101,20 @@ def test_what_cannot_be_changes_nothing(store: Database, line: str, text: str) -
     result = manage(store, line)
     assert result.exit_code == 1
     assert (result.error_lines or result.lines)[0] == text
+    assert licenses(store) == [("matlab@flex_host", 20)]
+
+
+def test_a_resource_is_a_license_unless_it_says_so(store: Database) -> None:
+    """Slurm knows no other type, so that type= may be left out."""
+    assert manage(store, "add resource name=x count=5").exit_code == 0
+    assert shown(store) == [("x", "slurmdb", 5, 0, "", 0)]
+
+
+def test_the_flag_is_taken_away_again(store: Database) -> None:
+    assert manage(store, f"{ADD} percentallowed=40").exit_code == 0
+    assert manage(store, f"modify resource {MATLAB} set flags+=absolute").exit_code == 0
+    assert licenses(store) == [("matlab@flex_host", 40)]
+    assert manage(store, f"modify resource {MATLAB} set flags-=absolute").exit_code == 0
     assert licenses(store) == [("matlab@flex_host", 20)]
 
 

@@ -86,7 +86,7 @@ def test_many_changes_of_one_user_delay_another_by_one() -> None:
     assert answered.count("alice") >= 100
 
 
-def test_a_user_may_have_so_many_waiting_and_no_more() -> None:
+def test_a_user_has_a_bounded_number_of_waiting_requests() -> None:
     """Others find room, and the command asks again a second later."""
     with busy_writer() as (writer, go_on):
         alice, bob = Caller("alice", []), Caller("bob", [])

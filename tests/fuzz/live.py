@@ -1,8 +1,9 @@
-"""Fuzz every door of a live cluster: `python -m tests.fuzz.live [--seconds S]`; needs root.
+"""Fuzz every door of a live cluster: `python -m tests.fuzz.live [--seconds S] [--at-once]`.
 
-One ordinary user and strangers send to slurmctld, slurmd, slurmdbd and supervisors, S seconds a
-door. Afterwards: every daemon is the process it was, its memory is within 64 MiB of its start, no
-log holds a traceback, and the cluster runs jobs. Prints a line a door; exit code 1 on a finding.
+It needs root. One ordinary user and strangers send to slurmctld, slurmd, slurmdbd and supervisors,
+S seconds a door. Afterwards: every daemon is the process it was, its memory is within 64 MiB of its
+start, no log holds a traceback, and the cluster runs jobs. Prints a line a door; exit code 1 on a
+finding.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import pwd
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.daemons.faults import open_directory, pid_of, tracebacks
@@ -84,9 +86,10 @@ def findings(cluster: LiveCluster, pids: dict[str, int], begun: dict[str, int]) 
 
 
 def main() -> int:
-    """Fuzz one door after another."""
+    """Fuzz one door after another, or all at once."""
     parser = argparse.ArgumentParser(description="Fuzz every door of a live cluster.")
     parser.add_argument("--seconds", type=int, default=600, help="for each door")
+    parser.add_argument("--at-once", action="store_true", help="all doors at the same time")
     parser.add_argument("--only", default="", help="doors whose name holds this word")
     given = parser.parse_args()
     if os.geteuid() != 0:
@@ -100,20 +103,25 @@ def main() -> int:
             pids = {daemon: pid_of(cluster, daemon) for daemon in DAEMONS}
             cluster.run("srun", "-n1", "true")
             begun = {daemon: memory_mib(pid) for daemon, pid in pids.items()}
-            for name, door, where in doors(cluster):
-                if given.only not in name:
-                    continue
-                sent = send(cluster, door, where, given.seconds)
+            chosen = [door for door in doors(cluster) if given.only in door[0]]
+            for group in [chosen] if given.at_once else [[door] for door in chosen]:
+                with ThreadPoolExecutor(len(group)) as senders:
+                    sent = list(
+                        senders.map(
+                            lambda door: send(cluster, door[1], door[2], given.seconds), group
+                        )
+                    )
                 cluster.run("scancel", "-u", USER)
                 wrong = [line for line in findings(cluster, pids, begun) if line not in known]
                 known += wrong
+                for (name, _, _), amount in zip(group, sent, strict=True):
+                    print(f"{name:32} {amount} sent", flush=True)
                 grown = ", ".join(
                     f"{daemon} {memory_mib(pid) - begun[daemon]:+d} MiB"
                     for daemon, pid in pids.items()
                     if Path(f"/proc/{pid}").exists()
                 )
-                shown = f"{sent} sent, {grown}: {'FOUND' if wrong else 'ok'}"
-                print(f"{name:32} {shown}", flush=True)
+                print(f"{'':32} {grown}: {'FOUND' if wrong else 'ok'}", flush=True)
                 if wrong:
                     is_well = False
                     print("\n".join("    " + line for line in wrong[:20]), flush=True)

@@ -89,10 +89,10 @@ def _by_chance(name: str, seconds: int, found: Path) -> None:
     while time.monotonic() < end_s:
         data = mutated(random, random.choice(inputs), inputs)
         runs += 1
-        begun_s = time.monotonic()
+        begun_s = time.process_time()
         try:
             target.run(data)
-            if time.monotonic() - begun_s > SLOWEST_S:
+            if time.process_time() - begun_s > SLOWEST_S:
                 raise AssertionError(f"took longer than {SLOWEST_S} s")
         except BaseException:
             found.mkdir(parents=True, exist_ok=True)

@@ -133,7 +133,7 @@ def test_an_unfinished_segment_creation_is_removed(room: Room) -> None:
 
 @pytest.mark.parametrize("size", [0, 10, HEADER_BYTES, 5000])
 def test_an_emptied_newest_segment_is_refused(room: Room, size: int) -> None:
-    """RELIABILITY 5: it was taken for one whose creation a crash had interrupted."""
+    """RELIABILITY 5: it looked like one whose creation a crash had interrupted."""
     room.write(payloads_of(3))
     room.write(payloads_of(2))
     newest = room.segments()[-1]
@@ -160,7 +160,7 @@ def checkpoint_at(room: Room, sequence: int, payload: bytes = b"state") -> None:
 
 
 def test_only_records_behind_the_checkpoint_are_read(room: Room) -> None:
-    """RELIABILITY 10: the checkpoint stands for everything up to its record."""
+    """RELIABILITY 10: the checkpoint has everything up to its record."""
     room.write(payloads_of(30), segment_bytes=1000)
     checkpoint_at(room, 17)
     recovery, payloads = room.recover()

@@ -67,7 +67,7 @@ def test_any_bit_flip_ends_the_frames_there(payloads: list[bytes], data: st.Data
 
 @given(st.binary(max_size=400))
 def test_random_bytes_are_no_frames(raw: bytes) -> None:
-    """Noise is neither a frame nor a crash."""
+    """They give neither a frame nor a crash."""
     assert scan_frames(KEY, raw, BEFORE).frames == []
 
 

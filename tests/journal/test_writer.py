@@ -89,7 +89,7 @@ def test_two_controllers_cannot_begin_the_same_epoch(room: Room) -> None:
 
 
 def test_a_batch_too_large_is_refused_before_it_is_numbered(room: Room) -> None:
-    """The limit holds for the one who asks, not for the journal."""
+    """Its caller gets the error, and the journal goes on."""
     writer = room.start()
 
     class Huge(bytes):
@@ -229,10 +229,10 @@ def fill(file: io.FileIO) -> OSError:
 
 
 @pytest.mark.root
-def test_a_full_disk_is_told_before_the_reserve_is_touched(tiny_disk: Room) -> None:
-    """Submissions stop at the flag, running work goes on in the reserve, space ends it all.
+def test_a_full_disk_is_noticed_before_the_reserve_is_used(tiny_disk: Room) -> None:
+    """Submissions stop at the flag, running work goes on in the reserve, and space ends it all.
 
-    What has filled the disk goes on: it must not get the reserve.
+    The program that has filled the disk goes on: it must not get the reserve.
     """
     writer = tiny_disk.start()
     ballast = tiny_disk.layout.state / "ballast"
@@ -318,10 +318,10 @@ def _but_heads(refuse: Callable[..., None]) -> Callable[[int, bytes, int], None]
 
 
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EIO])
-def test_a_disk_that_takes_nothing_any_more_ends_the_process(
+def test_a_disk_that_takes_no_more_writes_ends_the_process(
     room: Room, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """RELIABILITY 7: a file system that was mounted read-only is no full one: nobody waits."""
+    """RELIABILITY 7: a file system that was mounted read-only is not a full one. Nothing waits."""
     writer = room.start()
 
     def refuse(*words: object) -> None:
@@ -368,7 +368,7 @@ def test_the_reserve_is_a_part_of_a_small_file_system(tmp_path: Path) -> None:
 
 
 def test_one_controller_per_state_directory(tmp_path: Path) -> None:
-    """The second one is told who holds it; the lock ends with its holder."""
+    """The second one names the process that holds the lock. The lock ends with its holder."""
     lock = StateLock(tmp_path)
     with pytest.raises(JournalError, match=rf"in use by another slurmctld \(pid {os.getpid()} on"):
         StateLock(tmp_path)
@@ -402,8 +402,8 @@ def test_a_follower_gets_each_durable_batch_once(room: Room) -> None:
     writer.close()
 
 
-def test_a_follower_behind_the_oldest_record_is_told(room: Room) -> None:
-    """Removed records are not skipped silently."""
+def test_a_follower_behind_the_oldest_record_gets_an_error(room: Room) -> None:
+    """Removed records are not skipped in silence."""
     room.write([b"%d" % number for number in range(20)], segment_bytes=300)
     room.segments()[0].unlink()
     with pytest.raises(CursorLost, match="record 1 is no longer kept"):
@@ -451,8 +451,11 @@ def test_segments_go_behind_the_older_checkpoint_and_the_slowest_follower(room: 
     assert room.recover()[0].position.sequence == 40
 
 
-def test_an_archive_keeps_what_nobody_needs_any_more(room: Room) -> None:
-    """Segments are moved there, with a checkpoint that they continue; what is too old goes."""
+def test_an_archive_keeps_segments_that_are_no_longer_needed(room: Room) -> None:
+    """They are moved there, with a checkpoint that they continue.
+
+    Segments that are too old are removed.
+    """
     room.write([b"record %d" % number for number in range(40)], segment_bytes=500)
     key, positions, records = b"", {}, {}
     for path in room.segments():

@@ -75,6 +75,37 @@ def test_offers(line: str, offered: str, path: str) -> None:
     assert done.stdout.split() == offered.split(), done
 
 
+HOSTILE = ["$(touch made)", "`touch made`", "${x:=$(touch made)}", "a;touch made", "a b",
+           "\x1b[31m"]  # fmt: skip
+
+
+def test_names_are_never_run(path: str, tmp_path: Path) -> None:
+    """Coordinators name accounts, users name jobs: not by completion, nor by the line it makes.
+
+    RELIABILITY 68.
+    """
+    sinfo = tmp_path / "sinfo"
+    names = "".join(f"printf '%s\\n' '{name}'\n" for name in HOSTILE)
+    sinfo.write_text(f"#!/bin/sh\n{names}")
+    sinfo.chmod(0o755)
+
+    def run(script: str, *words: str) -> list[str]:
+        done = subprocess.run(
+            ["bash", "-c", script, "bash", str(SCRIPT), *words],
+            env={**os.environ, "PATH": os.pathsep.join([str(tmp_path), path])},
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        return done.stdout.splitlines()
+
+    offered = run(TRY, "sbatch", "-p", "")
+    assert run(f"printf '%s\\n' {' '.join(offered)}") == HOSTILE[:-1]
+    assert run(TRY, "sbatch", "-p", "a") == ["a\\;touch\\ made", "a\\ b"]
+    assert not (tmp_path / "made").exists()
+
+
 def test_each_command_is_completed() -> None:
     """And installed under its name, where bash-completion looks."""
     named = SCRIPT.read_text().rpartition("complete -o default -F _pyslurm_ng")[2]

@@ -77,7 +77,7 @@ def test_exit_code_is_what_main_returns(installed: Path, code: int) -> None:
 
 
 def test_main_gets_arguments_without_the_name(installed: Path) -> None:
-    """Whatever path the program is called by, messages use its plain name."""
+    """Messages have the plain name, whatever path the program is called by."""
     result = run(installed, "trial", "argv", "-x", "é")
     assert result.stdout == "['trial', 'argv', '-x', 'é'] ['argv', '-x', 'é']\n"
 
@@ -131,7 +131,7 @@ def test_interrupt_ends_by_the_signal(installed: Path) -> None:
 
 
 def test_closed_pipe_ends_in_silence(installed: Path) -> None:
-    """`squeue | head -1` says nothing about a broken pipe."""
+    """`squeue | head -1` prints nothing about a broken pipe."""
     reader, writer = os.pipe()
     child = subprocess.Popen(
         [str(installed / "bin" / "trial"), "pipe"], stdout=writer, stderr=subprocess.PIPE
@@ -167,7 +167,7 @@ def test_start_imports_next_to_nothing(installed: Path) -> None:
 
 
 def test_seldom_used_codecs_are_found(installed: Path) -> None:
-    """Host names are encoded by `idna`, which lies in the package that the launcher brings."""
+    """Host names need `idna`, which is in the package that the launcher brings."""
     python = installed / "lib" / "pyslurm-ng" / "bin" / "pyslurm-python"
     python.parent.mkdir()
     shutil.copy(PROGRAM, python)
@@ -200,8 +200,8 @@ def test_version_is_the_same_everywhere() -> None:
     assert sys.version_info >= (3, 10)
 
 
-def test_pack_gives_way_to_a_changed_source(installed: Path) -> None:
-    """A command comes from its pack only while the pack is what its source would give."""
+def test_a_changed_source_replaces_the_pack(installed: Path) -> None:
+    """A command comes from its pack only while its source gives the same pack."""
     trial = installed / "lib" / "pyslurm-ng" / "pyslurm_ng" / "cli" / "trial.py"
     write = "import sys; sys.path.insert(0, 'scripts'); import build_launcher as b; "
     write += f"from pathlib import Path; b.write_pack('trial', Path({str(trial.parents[1])!r}))"

@@ -26,7 +26,7 @@ from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_records import Running, Waiting
 from pyslurm_ng.sched.frame.job_views import Views
-from pyslurm_ng.sched.frame.measures import Ask, given
+from pyslurm_ng.sched.frame.measures import Ask, ask_of_allocation
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.sched.limits.headroom import Used
@@ -79,7 +79,9 @@ class ClusterMachine(RuleBasedStateMachine):
 
     def held(self, job: Job) -> Ask:
         """Return what a job holds, however long."""
-        return given(job.nodes, job.licenses_alloc, self.cluster.partitions[job.partition], 0)
+        return ask_of_allocation(
+            job.nodes, job.licenses_alloc, self.cluster.partitions[job.partition], 0
+        )
 
     def running(self) -> list[int]:
         """Return jobs that run and are not over."""

@@ -28,8 +28,8 @@ def test_replies_survive_a_checkpoint() -> None:
     assert list(Cluster.from_bytes(cluster.to_bytes()).replies) == [(4294967294, ID, 7, b"")]
 
 
-def test_a_day_later_they_are_forgotten_oldest_first() -> None:
-    """Nobody retries for longer, and memory is not for ever."""
+def test_replies_are_forgotten_after_a_day_oldest_first() -> None:
+    """No command tries again for longer, and memory is finite."""
     cluster = Cluster()
     for number in range(3):
         apply(cluster, ev.RequestAnswered(number * DAY_US // 2, 1, bytes([number]) * 16, b"x"))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.ctld.queries.job_fields import detail_values
+from pyslurm_ng.model.amounts import requested_gres
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.sizes import cpus_of_each_gpu
 from tests.model.clusters import cluster_of, conf_of, submit
@@ -40,3 +42,46 @@ def test_cpus_that_come_with_each_gpu(fields: dict[str, object], cpus: int) -> N
     job = cluster.jobs[submit(cluster, request)]
     shown = detail_values(cluster, job, ())
     assert shown["cpus_per_gpu"] == cpus
+
+
+@pytest.mark.parametrize(
+    ("fields", "asked"),
+    [
+        ({"ntasks": 4}, "cpu=1,mem=10M,node=1,billing=1"),
+        ({"ntasks": 4, "cpus_per_task": 3}, "cpu=1,mem=10M,node=1,billing=1"),
+        ({"ntasks": 4, "nodes_min": 2, "nodes_max": 2}, "cpu=2,mem=20M,node=2,billing=2"),
+    ],
+)
+def test_tasks_that_share_cpus_ask_for_one_of_each_node(
+    fields: dict[str, object], asked: str
+) -> None:
+    """As Slurm 22.05 shows a job with --overcommit that waits."""
+    cluster = cluster_of(conf_of(CONF))
+    request = JobRequest(
+        partition="gpu",
+        mem_per_cpu_mib=10,
+        flags=REQ_OVERCOMMIT,
+        **fields,  # type: ignore[arg-type]
+    )
+    job = cluster.jobs[submit(cluster, request)]
+    assert detail_values(cluster, job, ())["tres_req"] == asked
+
+
+@pytest.mark.parametrize(
+    ("fields", "gpus"),
+    [
+        ({"gpus": "2", "gpus_per_task": "1"}, 2),
+        ({"gpus": "4", "gpus_per_node": "2", "gpus_per_task": "1"}, 4),
+        ({"gpus_per_node": "2", "gpus_per_task": "1"}, 4),
+        ({"gres": "gpu:2", "gpus_per_socket": "1", "sockets_per_node": 2}, 4),
+        ({"gpus": "4", "gres": "gpu:2,fpga:1"}, 4),
+        ({"gpus_per_task": "a100:1"}, 2),
+    ],
+)
+def test_gpus_that_several_options_name_are_counted_once(
+    fields: dict[str, object], gpus: int
+) -> None:
+    """Two nodes with a task each; limits and ReqTRES count these amounts."""
+    amounts = requested_gres(JobRequest(**fields), nodes=2, tasks=2)  # type: ignore[arg-type]
+    assert amounts["gres/gpu"] == gpus
+    assert amounts.get("gres/fpga", 2) == 2

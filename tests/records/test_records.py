@@ -145,7 +145,7 @@ def test_malformed_values_are_named(data: bytes, message: str) -> None:
         unpack(data)
 
 
-def test_project_refuses_what_is_no_array() -> None:
+def test_project_refuses_other_values_than_arrays() -> None:
     with pytest.raises(ValueError, match="not an array"):
         project(pack({"a": 1}), [0])
 
@@ -159,8 +159,8 @@ def test_depth_is_limited_both_ways() -> None:
         pack([value])
 
 
-def test_deep_unwanted_fields_cost_no_stack() -> None:
-    """A field nobody asked for may nest as deep as its bytes allow."""
+def test_deep_unwanted_fields_need_no_stack() -> None:
+    """A field that was not asked for may nest as deep as its bytes allow."""
     blob = b"\x92" + b"\x91" * 100_000 + b"\x00" + b"\x07"
     assert project(blob, [1]) == [(7,)]
 
@@ -203,7 +203,7 @@ def test_width_zero_is_as_long_as_the_text() -> None:
     ],
 )
 def test_cells_hold_no_control_characters(text: str, shown: str) -> None:
-    """Nobody's job name breaks somebody else's table or terminal."""
+    """A job name cannot break another user's table or terminal."""
     assert render([(text,)], [(0, 0, "")]).decode() == shown + "\n"
 
 

@@ -27,10 +27,10 @@ def digests(nodes: int, jobs: int, seed: int, *words: str) -> list[str]:
     ("nodes", "jobs"), [(200, 600), pytest.param(100_000, 10_000, marks=pytest.mark.soak)]
 )
 @pytest.mark.parametrize("words", [(), ("--limits",), ("--no-tree", "--limits")])
-def test_a_plan_does_not_hang_on_how_strings_are_hashed(
+def test_a_plan_does_not_depend_on_how_strings_are_hashed(
     nodes: int, jobs: int, words: tuple[str, ...]
 ) -> None:
-    """A standby that takes over, and who replays a bug report, gets the starts of the first."""
+    """A controller that takes over, and the replay of a bug report, get the same starts."""
     first = digests(nodes, jobs, 1, *words)
     assert len(first) == 3
     assert digests(nodes, jobs, 2, *words) == first

@@ -43,13 +43,8 @@ class Partitions(Chaos):
 
     def run(self) -> None:
         """Let ten faults come one after the other, some at once; then calm."""
-        for number in range(self._jobs):
-            self.world.at(
-                self.world.now_us + self.world.random.randrange(300) * SECOND_US,
-                self._client(number),
-            )
-        for node in self.nodes:
-            self._node_loop(node)
+        self.users.begin()
+        self.daemons.begin()
         self._tick()
         for number in range(PARTITIONS):
             self.world.after((30 + number * _EVERY_S) * SECOND_US, self._break)
@@ -95,8 +90,8 @@ class Partitions(Chaos):
         elif chance.random() < 0.15:
             network.stop("ctl")
             self.world.after(chance.choice((10, 50)) * SECOND_US, lambda: network.go_on("ctl"))
-        name = chance.choice([node.name for node in self.nodes])
-        others = [node.name for node in self.nodes if node.name != name]
+        name = chance.choice([node.name for node in self.daemons.nodes])
+        others = [node.name for node in self.daemons.nodes if node.name != name]
         how = chance.choice(("node", "way", "way", "between", "group", "stop", "crash"))
         pairs: list[tuple[str, str]] = []
         if how == "node":
@@ -110,7 +105,7 @@ class Partitions(Chaos):
         elif how == "stop":
             network.stop(name)
         else:
-            self._crash_node(next(node for node in self.nodes if node.name == name))
+            self.daemons.crash(self.daemons.node(name))
         for one, other in pairs:
             network.part(one, other)
         self.partitions += 1
@@ -146,7 +141,7 @@ class _Fencing:
                 return
             fails = life.world.random.random() < 0.3
             if not fails:
-                life._crash_node(next(node for node in life.nodes if node.name == name))
+                life.daemons.crash(life.daemons.node(name))
             done(HookResult(256 if fails else 0, "exit code 1" if fails else ""))
 
         life.world.after(5 * SECOND_US, end)
@@ -154,14 +149,19 @@ class _Fencing:
 
 
 class Outage(Partitions):
-    """A controller that is away for an hour, killed or standing still, while jobs run."""
+    """A controller that is away for an hour, killed or standing still, while jobs run.
+
+    Attributes:
+        lasted: (job, attempt) of the runs that went on through the outage.
+    """
+
+    lasted: set[tuple[int, int]]
 
     def run(self) -> None:
         """Let jobs begin, take the controller away, bring it back; none of the jobs ends of it."""
-        for number in range(self._jobs):
-            self._client(number)()
-        for node in self.nodes:
-            self._node_loop(node)
+        for number in range(self.users.jobs):
+            self.users.client(number)()
+        self.daemons.begin()
         self._tick()
         self._pass(120)
         begun = self._runs()
@@ -170,6 +170,7 @@ class Outage(Partitions):
         self._take_away()
         self._pass(7200)
         self._expect(begun)
+        self.lasted = begun
         self._calm_down()
 
     def run_time_us(self) -> int:
@@ -202,6 +203,6 @@ class Outage(Partitions):
 
     def _expect(self, begun: set[tuple[int, int]]) -> None:
         """Raise Violation unless all these run still, in the books and on nodes."""
-        there = {key for node in self.nodes for key in node.scripts}
+        there = {key for node in self.daemons.nodes for key in node.scripts}
         if not begun <= self._runs() or not begun <= there:
             raise Violation(f"{len(begun - self._runs())} of {len(begun)} jobs ended in an outage")

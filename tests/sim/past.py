@@ -13,7 +13,7 @@ from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.journal.segment import SegmentHeader, encode_frames, segment_path
 from pyslurm_ng.model import events as ev
@@ -97,7 +97,7 @@ def record(
         job = cluster.jobs[job_id]
         return jobs[int(job.request.comment)][4] * MINUTE_US
 
-    PretendNodes(world, controller.writer, run_time_us, rules=again(conf))
+    PretendNodes(world, controller.writer, run_time_us, rules=requeue_rules(conf))
 
     def ask(message: Struct, user: str) -> None:
         is_root = user == "root"

@@ -22,9 +22,9 @@ SchedulerTimeSlice=10
 @pytest.mark.parametrize("by", ["partition_prio", "qos"])
 @pytest.mark.parametrize("mode", ["CANCEL", "REQUEUE", "SUSPEND,GANG"])
 def test_no_change_breaks_a_limit(mode: str, by: str) -> None:
-    """No limit is passed, nobody starts where or when he may not, all ends, replay equals live.
+    """No limit is passed, and no job starts where or when it may not.
 
-    RELIABILITY 20.
+    RELIABILITY 20. All jobs end, and replay equals live.
     """
     for seed in range(FIRST, FIRST + max(1, SEEDS)):
         life = Crowd(

@@ -21,7 +21,7 @@ SchedulerTimeSlice=10
 
 @pytest.mark.parametrize("mode", ["", "CANCEL", "SUSPEND,GANG"])
 def test_no_network_breaks_a_start(mode: str) -> None:
-    """Everybody starts where the network of the moment lets him, and everything ends.
+    """Each job starts where the network of the moment allows it, and all jobs end.
 
     RELIABILITY 20.
     """

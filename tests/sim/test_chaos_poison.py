@@ -68,7 +68,7 @@ class PoisonedLife(Chaos):
         return [job for job in cluster.jobs.values() if job.request.name == POISON]
 
     def _all_over(self) -> bool:
-        if self.controller is None or len(self.ledger.promised) < self._jobs:
+        if self.controller is None or not self.users.are_answered:
             return False
         cluster = self.controller.cluster
         left = {job.job_id for job in self._poisoned(cluster)}
@@ -92,8 +92,8 @@ class PoisonedLife(Chaos):
         super()._judge()
 
 
-def test_poisoned_journals_cost_nobody_else() -> None:
-    """Crashes, restarts and broken networks included: the state always has some of them."""
+def test_poisoned_journals_cost_no_other_job() -> None:
+    """With crashes, restarts and broken networks. The state always has some of these jobs."""
     held = 0
     for seed in range(FIRST, FIRST + max(1, SEEDS)):
         life = PoisonedLife(seed)
@@ -107,7 +107,7 @@ def test_poisoned_journals_cost_nobody_else() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_such_a_job_applies(field: str) -> None:
+def test_a_poisoned_job_can_be_read_from_the_journal(field: str) -> None:
     """A journal that holds it can be read: what is in the state is there."""
     cluster = Cluster()
     request = JobRequest(name=POISON, **{field: LEAST})

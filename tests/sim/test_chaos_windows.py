@@ -11,11 +11,9 @@ import os
 
 import pytest
 
-from pyslurm_ng.model.duty import Duty
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sim.chaos import Chaos, SimNode
+from pyslurm_ng.sim.chaos import Chaos
 from pyslurm_ng.sim.net import Faults
-from pyslurm_ng.wire import node_messages as nm
 
 SEEDS = int(os.environ.get("PYSLURM_SIM_SEEDS", "100")) // 10
 FIRST = int(os.environ.get("PYSLURM_SIM_FIRST_SEED", "0"))
@@ -30,15 +28,11 @@ class Windows(Chaos):
         self.hits = 0
         self.faults = self.network.faults = Faults()
 
-    def _send_order(self, node: SimNode, duty: Duty, epoch: int) -> None:
-        if self.controller is None:
-            return  # it has died between two orders of one message
-        super()._send_order(node, duty, epoch)
+    def order_left(self) -> None:
         if self._at_orders:
             self._die()
 
-    def _reported(self, node: SimNode, boot: int, batch: list[nm.Report]) -> None:
-        super()._reported(node, boot, batch)
+    def reports_came(self) -> None:
         if not self._at_orders:
             self._die()
 

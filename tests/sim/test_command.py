@@ -112,10 +112,10 @@ def test_bad_input_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     ]
 
 
-def test_what_is_gzipped_needs_no_name_that_says_so(
+def test_a_gzipped_file_needs_no_special_name(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Nor is anything else taken for it; what was cut is one line."""
+    """No other file is read as one, and one that was cut gives one line."""
     packed, plain, cut = (tmp_path / name for name in ("a.swf", "b.swf.gz", "c.swf.gz"))
     whole = gzip.compress(("\n".join(JOBS) + "\n").encode())
     packed.write_bytes(whole)

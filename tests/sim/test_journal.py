@@ -54,8 +54,8 @@ def test_the_same_configuration_gives_the_same_starts(tmp_path: Path) -> None:
     assert not run.refused
 
 
-def test_a_report_says_who_gains(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Backfill lets the short job start at once; table, JSON and page agree."""
+def test_a_report_says_which_users_gain(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Backfill lets the short job start at once. Table, JSON and page agree."""
     state, conf = record(tmp_path / "state"), tmp_path / "slurm.conf"
     conf.write_text(CONF)
     html = tmp_path / "out.html"
@@ -72,8 +72,8 @@ def test_a_report_says_who_gains(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert "http" not in page and ">cay<" in page
 
 
-def test_a_torn_tail_is_said_and_not_cut(tmp_path: Path) -> None:
-    """Reading changes nothing on disk; what was torn is named."""
+def test_a_torn_tail_is_reported_and_not_cut(tmp_path: Path) -> None:
+    """Reading changes nothing on disk."""
     state = record(tmp_path / "state")
     path = next((state / "journal").iterdir())
     whole = path.read_bytes()
@@ -194,7 +194,7 @@ def test_settings_replace_what_included_files_say(
     assert small["jobs"] < json.loads(capsys.readouterr().out)["jobs"]
 
 
-def test_where_the_page_cannot_go_is_said_at_once(
+def test_a_page_that_cannot_be_written_is_an_error_at_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     conf, html = tmp_path / "slurm.conf", tmp_path / "nowhere" / "page.html"
@@ -429,7 +429,10 @@ def test_what_this_configuration_lacks_is_counted(tmp_path: Path) -> None:
 
 
 def test_reservations_of_nodes_that_are_gone_have_as_many_others(tmp_path: Path) -> None:
-    """By name where there is such a node, else by count; whoever stood in stays; said once."""
+    """By name where there is such a node, otherwise by count.
+
+    Jobs that ran in one stay. One line says so.
+    """
     at_us = BEGIN_US + 20 * MINUTE_US
     jobs = [simple(1, "ann", 1, 30, 20), simple(2, "bob", 2, 30, 5), simple(3, "cay", 1, 30, 5)]
     course = {"starttime": str(at_us), "duration": "60", "nodes": "n[3-4]", "users": "eve"}
@@ -474,7 +477,7 @@ def test_reservations_of_a_checkpoint_get_other_nodes_too(tmp_path: Path) -> Non
     assert list(run.moved) == ["course"]
 
 
-def test_licences_of_other_servers_are_told_again(tmp_path: Path) -> None:
+def test_licences_of_other_servers_are_set_again(tmp_path: Path) -> None:
     """This configuration's own stay as they are here."""
     told = ev.LicensesUpdated(BEGIN_US, (("own", 1), ("matlab@flex", 2)))
     jobs = [simple(minute, "ann", 1, 30, 10, licenses="matlab@flex") for minute in (1, 2, 3)]
@@ -555,7 +558,7 @@ def test_another_topology_may_be_tried(tmp_path: Path) -> None:
 
 
 def test_idle_years_pass_at_once(tmp_path: Path) -> None:
-    """What befalls reservations and nodes meanwhile is done before the next job comes."""
+    """What is due for reservations and nodes happens before the next job comes."""
     year_min = 365 * 1440
     jobs = [
         simple(0, "ann", 1, 30, 20),

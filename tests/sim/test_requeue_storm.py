@@ -98,7 +98,7 @@ COUNTS = (200, pytest.param(5000, marks=pytest.mark.soak))
 def test_a_storm_of_failing_launches_ends_by_itself(
     count: int, more: str, starts: int, reason: Reason
 ) -> None:
-    """Each job has a few starts, further and further apart; others start as if nothing were."""
+    """Each job has a few starts, further and further apart. Other jobs start as usual."""
     # Room for some more than all of them, or good jobs would wait for bad ones' turns.
     storm = Storm(count // 16 + 4, more)
     bad = storm.submit(BAD, count)

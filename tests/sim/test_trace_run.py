@@ -15,7 +15,7 @@ def job(number: int, submit_s: int, run_s: int, limit_s: int = 600) -> TraceJob:
 
 
 def test_centuries_without_jobs_are_one_step() -> None:
-    """Neither an idle gap, nor a job that runs and one that waits for a century, cost ticks."""
+    """An idle gap takes no ticks, nor does a job that runs or waits for a century."""
     jobs = [
         job(1, 0, 600),
         job(2, 2 * CENTURY_S, CENTURY_S, CENTURY_S),

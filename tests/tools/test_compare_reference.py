@@ -61,3 +61,23 @@ def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     code, text = compare(tmp_path)
     assert (code, text) == (2, f"compare_reference: error: {tmp_path}/b: not a directory\n")
+
+
+def test_a_line_with_a_reason_is_explained_and_others_stay(tmp_path: Path) -> None:
+    """A reason is about its files and lines only; it cannot hide what breaks beside them."""
+    for root, verb in ((tmp_path / "a", "a using"), (tmp_path / "b", "using")):
+        recorded(root, f"Job 7 to start at 2026 {verb} 2 processors\n", "env/sbatch_test_only")
+    assert compare(tmp_path)[0] == 0
+    recorded(tmp_path / "b", "Job 7 is not\nto start at all\n", "env/sbatch_test_only")
+    code, text = compare(tmp_path, "--diff")
+    assert (code, text.split()[:2]) == (1, ["differs", "1"])
+    assert "+Job <job> is not" in text and "+to start at all" not in text
+
+
+def test_the_page_lists_every_reason() -> None:
+    """The page and the comparer speak of the same differences."""
+    done = subprocess.run(
+        [sys.executable, str(TOOL), "--reasons"], capture_output=True, text=True, check=True
+    )
+    page = TOOL.parents[1] / "docs" / "reference" / "reference-differences.md"
+    assert "| choice |" in done.stdout and done.stdout in page.read_text()

@@ -14,7 +14,7 @@ import generate_reliability as table  # noqa: E402  (a tool, not a package)
 
 
 def test_every_row_has_a_test_or_a_record() -> None:
-    """A row that nobody holds would be a promise without a proof."""
+    """A row without a test would be a promise without a proof."""
     tests, records = table.tests_by_row(), table.records_by_row()
     rows = [number for _, group in table.groups() for number, _, _ in group]
     assert len(rows) == 78

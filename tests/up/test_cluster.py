@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 
+from pyslurm_ng.up import cluster
 from pyslurm_ng.up.cluster import are_settled, summary
 
 
@@ -25,6 +28,24 @@ def test_nodes_down_on_purpose_are_not_waited_for(
 ) -> None:
     """A node that its administrator has set DOWN stays so over `down` and `up`."""
     assert are_settled(states, count) is expected
+
+
+@pytest.mark.parametrize("name", ["(none)", "", ".", "two words", "a,b", "n[1-3]", "$(id)", "#"])
+def test_a_host_that_slurm_conf_cannot_name_is_refused(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Linux calls a host `(none)` that nobody has named; slurmctld's error did not help."""
+    monkeypatch.setattr(socket, "gethostname", lambda: name)
+    with pytest.raises(cluster.NotPossible, match=r"^this host is called .*; set a name"):
+        cluster._own_name()
+
+
+@pytest.mark.parametrize("name", ["n1", "A_b-3", "123", "x" * 64])
+def test_a_host_keeps_its_short_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A domain is left out, as by `hostname -s`."""
+    for full in (name, f"{name}.example.org"):
+        monkeypatch.setattr(socket, "gethostname", lambda full=full: full)
+        assert cluster._own_name() == name
 
 
 def test_nodes_out_of_service_are_named() -> None:

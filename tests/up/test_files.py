@@ -217,3 +217,36 @@ def test_run_directories_of_deleted_clusters_are_removed(
     remove_abandoned_runs()
     assert kept.run.parent == temporary
     assert list(temporary.iterdir()) == [kept.run]
+
+
+def test_slurmdbd_trusts_the_same_peers_as_the_others(layout: Layout) -> None:
+    """With AuthType=auth/munge for slurmctld alone, all accounting would be lost."""
+    lines = "AuthType=auth/munge authinfo=socket=/run/m.sock\nAccountingStoragePort=7001 # mine\n"
+    text = write(dataclasses.replace(REQUEST, extra_lines=lines), layout)
+    assert "AuthType=auth/slurm" not in text
+    assert "AccountingStoragePort=11001" not in text
+    dbd = keys((layout.etc / "slurmdbd.conf").read_text())
+    assert (dbd["AuthType"], dbd["AuthInfo"]) == ("auth/munge", '"socket=/run/m.sock"')
+    assert dbd["DbdPort"] == "7001"
+
+
+def test_ports_may_be_chosen() -> None:
+    """Firewalls and documents name ports; a port that is used is named."""
+    first = ports.free_row(4)
+    assert ports.chosen_row(first, 4) == first
+    with socket.socket() as other:
+        other.bind(("", first + 2))
+        with pytest.raises(ports.NoPorts, match=f"--port {first}: port {first + 2} is in use"):
+            ports.chosen_row(first, 4)
+    with socket.socket() as other:
+        other.bind(("", first + 10_000))
+        with pytest.raises(ports.NoPorts, match=f"{first + 10_000}, which belongs to {first},"):
+            ports.chosen_row(first, 4)
+
+
+@pytest.mark.parametrize(
+    ("first", "text"), [(65_534, "go beyond 65535"), (15_000, "would be needed twice")]
+)
+def test_ports_that_cannot_be(first: int, text: str) -> None:
+    with pytest.raises(ports.NoPorts, match=text):
+        ports.chosen_row(first, 3 if first > 60_000 else 10_001)

@@ -39,6 +39,16 @@ def test_the_hosts_file_begins_with_the_hosts_own(
     ]
 
 
+def test_a_kernel_that_forbids_it_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which call was refused, and how: an administrator may want to allow it."""
+
+    def refuse(name: str, hosts: Path) -> None:
+        raise OSError(1, "unshare: Operation not permitted")
+
+    monkeypatch.setattr(host_names, "enter", refuse)
+    assert host_names.why_not() == "unshare: Operation not permitted"
+
+
 @pytest.mark.skipif(bool(WHY_NOT), reason=f"no namespaces here: {WHY_NOT}")
 def test_a_program_sees_its_hosts_name_and_the_others(tmp_path: Path) -> None:
     """And this host keeps its name and its hosts file."""

@@ -10,11 +10,13 @@ import msgspec
 import pytest
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import ERROR, QUIET, DaemonLog
-from pyslurm_ng.wire import auth, auth_munge, auth_slurm, identity, munge
+from pyslurm_ng.wire import auth, auth_munge, auth_slurm, connection, identity, munge, replay_store
 from pyslurm_ng.wire.auth import AuthError, Peer, body_digest, check_digest
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, KeyFileError, load_key
+from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.identity import load_identity
 from pyslurm_ng.wire.replay_store import ReplayStore
 from tests.wire.wire_room import NOW_US, SECRET, authenticator
@@ -36,8 +38,8 @@ def cause_of(act: Callable[[], object]) -> str:
     return caught.value.cause
 
 
-def test_a_token_names_whom_the_kernel_named() -> None:
-    """uid, gid and host travel signed; nothing else is believed."""
+def test_a_token_names_the_user_that_the_kernel_named() -> None:
+    """uid, gid and host are signed; nothing else is believed."""
     admission = authenticator().admit(issue(), "Ping", "slurmctld")
     assert (admission.peer.uid, admission.peer.gid, admission.peer.host) == (1000, 100, "host1")
     assert (admission.peer.role, admission.peer.via) == ("user", "slurm")
@@ -167,6 +169,29 @@ def test_nonces_are_kept_exactly_as_long_as_needed() -> None:
     for now in range(0, 6 * MINUTE_US, MINUTE_US // 2):
         assert not store.remember(nonce, 6 * MINUTE_US, now)
     store.remember(b"m" * 16, 20 * MINUTE_US, 9 * MINUTE_US)
+    assert len(store) == 1
+
+
+def test_one_users_tokens_leave_room_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """RELIABILITY 46: four million tokens of one user refused those of all nodes for minutes."""
+    monkeypatch.setattr(replay_store, "MOST_OF_USER", 5)
+    monkeypatch.setattr(replay_store, "MOST_OF_USERS", 8)
+    monkeypatch.setattr(replay_store, "KEPT_FOR_EACH", 2)
+    store, until_us = ReplayStore(NOW_US), NOW_US + 6 * MINUTE_US
+
+    def remember(first: int, owner: int) -> bool:
+        return store.remember(b"%016d" % first, until_us, NOW_US, owner)
+
+    assert all(remember(number, 1000) for number in range(5))
+    with pytest.raises(AuthError, match=r"^too many credentials of uid 1000 in the last minutes"):
+        remember(5, 1000)
+    assert not remember(4, 1000)
+    assert all(remember(number, 1001) for number in range(10, 13))
+    assert all(remember(number, 1002) for number in range(20, 22))
+    with pytest.raises(AuthError, match=r"^too many credentials of uid 1002 in the last minutes"):
+        remember(22, 1002)
+    assert all(store.remember(b"%016d" % number, until_us, NOW_US) for number in range(30, 60))
+    assert store.remember(b"%016d" % 5, until_us + 9 * MINUTE_US, NOW_US + 8 * MINUTE_US, 1000)
     assert len(store) == 1
 
 
@@ -333,7 +358,7 @@ def test_keys_that_are_no_keys_are_refused(key_file: Path) -> None:
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_key_of_another_user_is_refused(key_file: Path) -> None:
-    """Who owns the file can change the key."""
+    """The owner of the file could change the key."""
     os.chown(key_file, 4242, 0)
     assert "owned by uid 4242" in key_error(key_file)
 
@@ -386,7 +411,23 @@ def test_a_token_is_no_job_credential_and_back() -> None:
 # --- munge --------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(munge.is_installed(), reason="libmunge is installed")
-def test_without_munge_the_error_says_what_to_do() -> None:
+def test_without_munge_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """AuthType's default is munge, so this is the first error many will see."""
-    assert cause_of(lambda: auth_munge.MungeAuthenticator("c1", 0)) == "no_munge"
+    monkeypatch.setattr(munge, "_LIBRARY", "libmunge.so.of.no.machine")
+    monkeypatch.setattr(munge, "_loaded", {})
+    with pytest.raises(auth.AuthError, match="install munge or set AuthType=auth/slurm") as refusal:
+        auth_munge.MungeAuthenticator("c1", 0)
+    assert refusal.value.cause == "no_munge"
+
+
+def test_a_full_share_asks_the_command_to_wait() -> None:
+    """Unlike other refused credentials, the next one may be taken in some minutes."""
+    codes = {}
+    for cause in (replay_store.STORE_FULL, "bad_signature"):
+        refused = BadFrame("bad_credential", "refused")
+        refused.__cause__ = AuthError(cause, "refused")
+        codes[cause] = connection.code_of(refused)
+    assert codes == {
+        replay_store.STORE_FULL: Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF,
+        "bad_signature": Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR,
+    }

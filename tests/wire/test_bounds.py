@@ -56,7 +56,7 @@ def test_each_field_is_refused_just_beyond_its_bound(kind: str) -> None:
 )
 @given(st.data())
 def test_what_is_within_all_bounds_is_decoded(kind: str, data: st.DataObject) -> None:
-    """The bounds in the table are the ones the decoder goes by."""
+    """The decoder uses the bounds in the table."""
     body = packed(data.draw(bodies(kind)))
     if len(body) > table.row(kind).max_bytes:
         return
@@ -65,10 +65,16 @@ def test_what_is_within_all_bounds_is_decoded(kind: str, data: st.DataObject) ->
     assert decode_request(kind, table.encode(found)) == found
 
 
+class _Unbounded(msgspec.Struct):
+    text: str
+
+
 def test_what_a_node_says_of_itself_is_bounded_too() -> None:
     """It comes inside RegisterNode as bytes, and is decoded by its own type."""
     for blob in (NodeFacts, Usage):
         check_bounded(blob.__name__, msgspec.inspect.type_info(blob))
+    with pytest.raises(TypeError, match=r"_Unbounded\.text"):
+        check_bounded("_Unbounded", msgspec.inspect.type_info(_Unbounded))
 
 
 def test_every_bound_is_listed_for_the_reference_page() -> None:
@@ -107,7 +113,7 @@ def test_what_stopped_the_cluster_is_refused_with_one_clear_line(
 
 
 def test_a_million_names_do_not_make_a_step() -> None:
-    """M7: they took the controller 10 ms to decode, in front of everybody else's commands."""
+    """M7: it took 10 ms to decode them, before all other users' commands."""
     body = {"request_id": bytes(16), "job_id": 1, "task_nodes": ["n1"] * (1 << 20)}
     assert refusal("CreateStep", body) == "task_nodes: at most 65536 items are allowed"
 
@@ -139,7 +145,7 @@ def test_lean_bytes_are_those_outside_of_byte_strings(
 
 @given(st.binary(max_size=60), st.integers(0, 80))
 def test_lean_never_reads_beyond_its_bytes(body: bytes, most: int) -> None:
-    """Whatever the bytes are, the answer is yes or no."""
+    """For any bytes the answer is yes or no."""
     assert is_lean(body, most) in (True, False)
 
 

@@ -82,8 +82,8 @@ def test_heads_that_no_frame_may_have_are_refused(changes: dict[str, int], cause
     assert caught.value.cause == cause
 
 
-def test_other_protocols_are_told_apart() -> None:
-    """A web browser or Slurm's own commands get a refusal, not a wait."""
+def test_other_protocols_are_recognized() -> None:
+    """A web browser or Slurm's own commands get a refusal and do not wait."""
     with pytest.raises(BadFrame) as caught:
         Listener().feed(b"GET / HTTP/1.1\r\nHost: controller\r\n\r\n")
     assert caught.value.cause == "bad_magic"

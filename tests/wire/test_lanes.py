@@ -29,7 +29,7 @@ def test_a_heavier_lane_takes_more_per_turn() -> None:
 
 @given(st.lists(st.tuples(st.integers(-1, 4), st.booleans())))
 def test_nothing_is_lost_and_each_lane_keeps_its_order(steps: list[tuple[int, bool]]) -> None:
-    """Whatever the mixture of pushing and popping."""
+    """In any mixture of pushing and popping."""
     lanes: Lanes[int] = Lanes({-1: 8})
     expected: dict[int, list[int]] = {}
     for number, (lane, is_push) in enumerate(steps):

@@ -65,8 +65,8 @@ def cause(authenticator: MungeAuthenticator, credential: bytes, kind: str = "Pin
     return caught.value.cause
 
 
-def test_munge_says_who_sent_it_once(auth_info: str) -> None:
-    """uid and gid are munged's word; the same credential again is a replay."""
+def test_munge_names_the_sender_once(auth_info: str) -> None:
+    """munge gives uid and gid. The same credential again is a replay."""
     authenticator = MungeAuthenticator("c1", 0, auth_info)
     credential = authenticator.issue(ME, "slurmctld", "Ping", body_digest(BODY))
     admission = authenticator.admit(credential, "Ping", "slurmctld")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.wire.pace import Pace
-from pyslurm_ng.wire.stream_limits import StreamLimits
+from pyslurm_ng.wire.pace import Pace, StreamLimits
 
 LIMITS = StreamLimits(handshake_s=10, frame_s=120, idle_s=600, grace_s=10, least_rate=1000)
 

@@ -89,7 +89,12 @@ def test_any_bytes_are_frames_or_refused(data: bytes) -> None:
     except step_io.BadStepFrame:
         return
     for kind, _, body in found:
-        step_io.check_body(kind, body)
+        _, _, least, most, ranges = step_io.FRAMES[kind]
+        assert least <= len(body) <= most
+        numbers = step_io.numbers(body) if ranges else []
+        assert all(
+            low <= number <= high for number, (low, high) in zip(numbers, ranges, strict=False)
+        )
 
 
 def test_every_type_has_a_row() -> None:
@@ -103,7 +108,7 @@ def test_every_type_has_a_row() -> None:
 
 
 def test_frames_before_a_malformed_one_count() -> None:
-    """srun's first frame makes known who it is, and so that it can be told what was wrong."""
+    """srun's first frame identifies it, so that srun can be told what was wrong."""
     reader = step_io.Frames(step_io.SRUN)
     good, bad = step_io.pack(step_io.PING), step_io.pack(step_io.SIGNAL, 0, b"")
     assert [kind for kind, _, _ in reader.feed(good + bad)] == [step_io.PING]

@@ -56,7 +56,7 @@ def test_a_daemon_is_known_by_its_role(tmp_path: Path) -> None:
 
 
 def test_parts_refusals_and_losses(tmp_path: Path) -> None:
-    """Every end of a request is told apart."""
+    """Each end of a request has its own type."""
 
     async def test() -> None:
         server, port, _ = await serve(tmp_path)

@@ -106,7 +106,7 @@ def test_a_body_beyond_its_kinds_limit_is_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["Nope", "", "ErrorReply"])
 def test_only_requests_in_the_table_are_decoded(kind: str) -> None:
-    """A reply's kind is no request's, and an unknown one nobody's."""
+    """A reply's kind is not a request's, and an unknown kind belongs to no request."""
     with pytest.raises(MessageError) as caught:
         decode_request(kind, b"\x80")
     assert caught.value.cause == "unknown_kind"
@@ -170,7 +170,7 @@ def test_a_schema_that_contains_itself_cannot_be_registered() -> None:
 
 
 def test_a_kind_is_registered_once_and_only_with_known_roles() -> None:
-    """Two schemas under one name, or a role nobody has, are mistakes."""
+    """Two schemas under one name are a mistake, and so is an unknown role."""
 
     class Other(msgspec.Struct, forbid_unknown_fields=True):
         pass

@@ -19,6 +19,7 @@ from pyslurm_ng.wire.daemon_link import socket_path
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Ping, Pong, Reconfigure, Shutdown
 from pyslurm_ng.wire.stream import Call, StreamLimits, StreamServer
+from pyslurm_ng.wire.user_ranges import UserRanges
 
 SECRET = bytes(range(64))
 NOW_US = 1_790_000_000_000_000
@@ -30,6 +31,8 @@ def now_us() -> int:
 
 SERVICE_UID = os.geteuid() or 600
 """So that this process is privileged as root and as an ordinary user."""
+ALICE, BOB, CAROL = range(SERVICE_UID + 1, SERVICE_UID + 4)
+"""Uids of ordinary users: the user that runs the tests is none of them."""
 
 
 def authenticator(
@@ -76,7 +79,9 @@ class Room:
         limits: StreamLimits | None = None,
         handler: Callable[[Call], None] = handle,
         clock_us: Callable[[], int] = now_us,
+        user_ranges: UserRanges | None = None,
     ) -> None:
+        self.user_ranges = user_ranges
         self.conf = {
             "ClusterName": "c1",
             "SlurmctldHost": "localhost(127.0.0.1)",
@@ -106,6 +111,7 @@ class Room:
             service_uid=SERVICE_UID,
             authenticator=self.authenticator,
             limits=self.limits,
+            user_ranges=self.user_ranges,
         )
         await self.server.listen_unix(self.path)
         self.port = await self.server.listen_tcp("127.0.0.1", 0)
@@ -161,7 +167,7 @@ class Room:
         self._opened.append(connection)
         return connection
 
-    def token(self, kind: str, body: bytes, uid: int = 1000, audience: str = "slurmctld") -> bytes:
+    def token(self, kind: str, body: bytes, uid: int = ALICE, audience: str = "slurmctld") -> bytes:
         peer = Peer(uid, uid, 0, "user", "host1", "host1", "unix")
         return self.authenticator.issue(peer, audience, kind, body_digest(body))
 

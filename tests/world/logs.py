@@ -16,8 +16,8 @@ class LineLog:
         self.mark = mark
         self.lines: list[str] = []
 
-    def info(self, text: str) -> None:
-        self.lines.append(text)
+    def info(self, *texts: str) -> None:
+        self.lines += texts
 
     verbose = info
 

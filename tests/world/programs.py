@@ -1,4 +1,4 @@
-"""Programs of a controller that run until the test ends them."""
+"""Programs of a controller: some that run until the test ends them, some that are only noted."""
 
 from __future__ import annotations
 
@@ -34,3 +34,13 @@ class HeldPrograms:
         started = Run(patterns[0], environment, limit_s, done)
         self.runs.append(started)
         return started.kill
+
+
+class NotedPrograms:
+    """Runs nothing; `runs` has the words and the environment of each program, in order."""
+
+    def __init__(self) -> None:
+        self.runs: list[tuple[tuple[str, ...], dict[str, str]]] = []
+
+    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0, /) -> None:
+        self.runs.append((tuple(argv), dict(environment)))

@@ -6,7 +6,7 @@ the events of the journal, and the cluster is checked after each step.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pyslurm_ng.base.errors import Reject
@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.queries.job_fields import soft_values
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.calendar import UTC, Calendar
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.nodes import reports
 from pyslurm_ng.ctld.rules.reservation import reservation_due
 from pyslurm_ng.ctld.rules.starts import preempt
@@ -71,12 +72,21 @@ class Site:
         self.now_us = now_us
         self.soft = Soft(now_us)
         self.fairshare: dict[int, float] = {}  # by association
+        self._followers: list[Callable[[Sequence[ev.AnyEvent]], None]] = []
+
+    def follow(self, applied: Callable[[Sequence[ev.AnyEvent]], None]) -> None:
+        """Tell a function of each batch of events once it is applied, as the writer does."""
+        self._followers.append(applied)
 
     def apply(self, events: Sequence[ev.AnyEvent]) -> None:
         """Apply events as they come back from the journal, and check the cluster."""
-        if events:
-            apply_all(self.cluster, decode_batch(encode_batch(list(events))))
-            self.check()
+        if not events:
+            return
+        batch = decode_batch(encode_batch(list(events)))
+        apply_all(self.cluster, batch)
+        self.check()
+        for applied in self._followers:
+            applied(batch)
 
     def check(self) -> None:
         """See that the cluster is sound."""
@@ -104,6 +114,14 @@ class Site:
         if isinstance(outcome, Reject):
             return outcome.code
         return self.cluster.jobs[outcome.reply.job_id]  # type: ignore[union-attr]
+
+    def submit_parts(self, *requests: JobRequest) -> Decision | Reject:
+        """Submit components of one job of alice; apply what comes of it."""
+        message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
+        outcome = submit_job(self.cluster, message, self.context())
+        if isinstance(outcome, Decision):
+            self.apply(outcome.events)
+        return outcome
 
     def job(self, who: Caller = ALICE, **request: object) -> Job:
         """Submit a job that is accepted; return it."""
@@ -171,6 +189,14 @@ class Site:
         self.now_us += by_us
         self.apply(timers.due(self.cluster, self.conf, {}, self.now_us))
         self.apply(reservation_due.due(self.cluster, self.conf, self.now_us, self.calendar))
+
+    def end(
+        self, job: Job, state: JobState = JobState.COMPLETED, status: int = 0, flags: int = 0
+    ) -> None:
+        """Let a job end now with a wait status; its nodes are clean at once."""
+        nodes = frozenset(alloc.node_id for alloc in job.nodes)
+        end = job_end.End(state, exit_code=status, flags=flags)
+        self.apply(job_end.complete(self.cluster, job, end, self.now_us, clean_nodes=nodes))
 
     # What nodes report ------------------------------------------------------------------------
 

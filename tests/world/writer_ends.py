@@ -51,6 +51,9 @@ class Heard:
         assert not self.told, "a second final answer"
         self.told.append(answer)
 
+    def prepared(self, answer: Any) -> Callable[[], None]:
+        return lambda: self.reply(answer)
+
     def error(self, code: int, text: str) -> None:
         self.reply((code, text))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model.cluster import Cluster
 from tests.model.clusters import START_US, cluster_of

@@ -93,26 +93,26 @@ def _read(
     lists: "tuple[str, ...]",
     flags: "dict[str, str]",
 ) -> BindWords:
-    found = BindWords()
+    binding = BindWords()
     words = text.split(",") if text else []
     while words:
         word = words.pop(0)
         lowered = word.lower()
         head = lowered.partition(":")[0]
         if lowered in _LOUDNESS:
-            found.is_verbose = _LOUDNESS[lowered]
+            binding.is_verbose = _LOUDNESS[lowered]
         elif lowered == "help":
-            found.is_help = True
+            binding.is_help = True
         elif lowered in flags:
-            found.flags.add(flags[lowered])
+            binding.flags.add(flags[lowered])
         elif lowered in kinds:
-            found.kind, found.values = kinds[lowered], []
+            binding.kind, binding.values = kinds[lowered], []
         elif head in lists:
-            found.kind, found.values = head, _list(lowered, option, words)
+            binding.kind, binding.values = head, _list(lowered, option, words)
         else:
             raise BindWordsError(f'unrecognized --{option} argument "{word}"')
-    found.flags.discard("")
-    return found
+    binding.flags.discard("")
+    return binding
 
 
 def _list(first: str, option: str, words: "list[str]") -> "list[str]":

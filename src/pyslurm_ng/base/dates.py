@@ -12,6 +12,7 @@ import time
 
 from pyslurm_ng.base.numbers import INFINITE
 
+_NAMED_DAYS = {"today": 0, "tomorrow": 1, "yesterday": -1}
 _NAMED_TIMES = {
     "midnight": 0,
     "elevenses": 11,
@@ -106,7 +107,7 @@ class _Reader:
         unit = digits.lstrip("0123456789")
         digits = digits[: len(digits) - len(unit)]
         if not digits or len(digits) > 12:
-            raise self.fail(4)
+            raise self.fail(3)
         scale = 1
         if unit:
             for name, seconds in _UNITS_S.items():
@@ -115,7 +116,7 @@ class _Reader:
                     scale = seconds
                     break
             else:
-                raise self.fail(4 + len(digits))
+                raise self.fail(3 + len(digits))
         offset = int(digits) * scale
         return self.now_s + (offset if tail[0] == "+" else -offset)
 
@@ -130,11 +131,11 @@ class _Reader:
         if word:
             if word in _NAMED_TIMES:
                 self._set_clock((_NAMED_TIMES[word], 0, 0), start)
-            elif word in ("today", "tomorrow", "yesterday"):
-                offset = {"today": 0, "tomorrow": 1, "yesterday": -1}[word]
-                self._set_day(_day_after(self.now_s, offset), start)
+            elif word in _NAMED_DAYS:
+                self._set_day(_day_after(self.now_s, _NAMED_DAYS[word]), start)
             else:
-                raise self.fail(start)
+                known = (name for name in (*_NAMED_DAYS, *_NAMED_TIMES) if word.startswith(name))
+                raise self.fail(start + max(map(len, known), default=0))
             self.position = end
             return
         end = start
@@ -170,11 +171,12 @@ class _Reader:
         half = self.lowered[self.position :].lstrip()[:2]
         if half in ("am", "pm"):
             if not 1 <= hour <= 12:
-                raise self.fail(start)
+                raise self.fail(self.lowered.index(half, self.position))
             hour = hour % 12 + (12 if half == "pm" else 0)
             self.position = self.lowered.index(half, self.position) + 2
-        if hour > 23 or minute > 59 or second > 59:
-            raise self.fail(start)
+        for field, most in enumerate((23, 59, 59)):
+            if (hour, minute, second)[field] > most:
+                raise self.fail(_field_start(token, start, field))
         return hour, minute, second
 
     def _date(self, token: str, start: int) -> tuple[int, int, int]:
@@ -184,11 +186,11 @@ class _Reader:
                 break
         else:
             if len(token) not in (4, 6):
-                raise self.fail(start)
+                raise self.fail(self.position)
             fields = [token[index : index + 2] for index in range(0, len(token), 2)]
-        if not all(field.isdigit() for field in fields):
+        numbers = [int(field) for field in fields if field.isdigit()]
+        if len(numbers) < len(fields):
             raise self.fail(start)
-        numbers = [int(field) for field in fields]
         if "-" in token:
             if len(numbers) != 3 or len(fields[0]) != 4:
                 raise self.fail(start)
@@ -200,9 +202,12 @@ class _Reader:
             if year < 100:
                 year += 2000
         else:
-            raise self.fail(start)
-        if not 1 <= month <= 12 or not 1 <= day <= _MONTH_DAYS[month - 1]:
-            raise self.fail(start)
+            raise self.fail(self.position)
+        in_order = 1 if "-" in token else 0
+        if not 1 <= month <= 12:
+            raise self.fail(_field_start(token, start, in_order))
+        if not 1 <= day <= _MONTH_DAYS[month - 1]:
+            raise self.fail(_field_start(token, start, in_order + 1))
         return year, month, day
 
     def _set_clock(self, clock: tuple[int, int, int], start: int) -> None:
@@ -235,6 +240,14 @@ class _Reader:
             return _moment_of((year, month, day, *clock))
         except (OverflowError, ValueError):
             raise self.fail(0) from None
+
+
+def _field_start(token: str, start: int, number: int) -> int:
+    """Return where the field `number` of a day or time of day begins that begins at `start`."""
+    ends = [index for index, letter in enumerate(token) if not letter.isdigit()]
+    if not ends:  # MMDD or MMDDYY
+        return start + 2 * number
+    return start + (ends[number - 1] + 1 if number else 0)
 
 
 def _moment_of(wanted: tuple[int, int, int, int, int, int]) -> int:

@@ -50,7 +50,7 @@ def parse_gpu_bind(text: str) -> GpuBind:
     if kind in _LISTS and colon:
         numbers = tuple(_listed(value, _LISTS[kind], text))
         return GpuBind(kind.removesuffix("_gpu"), numbers, word, is_verbose=is_verbose)
-    raise GpuBindError(f"Invalid --gpu-bind argument: gpu:{text}")
+    raise GpuBindError(f"Invalid --gpu-bind argument: {text}")
 
 
 def _listed(value: str, base: int, text: str) -> "list[int]":
@@ -58,14 +58,14 @@ def _listed(value: str, base: int, text: str) -> "list[int]":
     numbers: list[int] = []
     for part in filter(None, value.split(",")):
         word, star, times = part.partition("*")
-        digits = word.lower().removeprefix("0x")
+        digits = word.lower().removeprefix("0x") if base == 16 else word
         try:
-            number = int(digits, 16 if base == 16 or digits != word.lower() else 10)
+            number = int(digits if digits.isalnum() else "-", base)
             count = int(times) if star else 1
         except ValueError:
-            raise GpuBindError(f"Invalid --gpu-bind argument: gpu:{text}") from None
-        if number < 0 or count < 1 or count > 65536:
-            raise GpuBindError(f"Invalid --gpu-bind argument: gpu:{text}")
+            raise GpuBindError(f"Invalid --gpu-bind argument: {text}") from None
+        if count < 1 or count > 65536:
+            raise GpuBindError(f"Invalid --gpu-bind argument: {text}")
         numbers += [number] * count
     return numbers
 
@@ -76,7 +76,7 @@ def gpu_part(tres_bind: str) -> str:
     Raises:
         GpuBindError: a part without the name of a resource, or an unknown binding.
     """
-    found = ""
+    wanted = ""
     for part in filter(None, tres_bind.split("+")):
         name, colon, value = part.partition(":")
         try:
@@ -86,5 +86,5 @@ def gpu_part(tres_bind: str) -> str:
         if not colon or not name.removeprefix("gres/"):
             raise GpuBindError(f"Invalid --tres-bind argument: {tres_bind}")
         if name in ("gres/gpu", "gpu"):
-            found = value
-    return found
+            wanted = value
+    return wanted

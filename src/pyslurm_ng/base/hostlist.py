@@ -172,8 +172,8 @@ def _split(text: str) -> list[str]:
         inner, closed, rest = piece.partition("]") if number else ("", "]", piece)
         if not closed:
             more = number + 1 < len(pieces)
-            what = "bracket inside a bracket" if more else "'[' without ']'"
-            raise HostlistError(f"Invalid hostlist: {text}: {what}")
+            problem = "bracket inside a bracket" if more else "'[' without ']'"
+            raise HostlistError(f"Invalid hostlist: {text}: {problem}")
         if "]" in rest:
             raise HostlistError(f"Invalid hostlist: {text}: ']' without '['")
         if number:
@@ -183,13 +183,13 @@ def _split(text: str) -> list[str]:
         if rest[0] in _SEPARATORS and begun:
             words.append(begun)
             begun = ""
-        found = rest.replace(",", " ").split()
-        if begun and found:
-            found[0] = begun + found[0]
+        numbers = rest.replace(",", " ").split()
+        if begun and numbers:
+            numbers[0] = begun + numbers[0]
             begun = ""
-        if found and rest[-1] not in _SEPARATORS:
-            begun = found.pop()
-        words += found
+        if numbers and rest[-1] not in _SEPARATORS:
+            begun = numbers.pop()
+        words += numbers
     if begun:
         words.append(begun)
     return words

@@ -1,4 +1,8 @@
-"""Job and step ids as users type them: ``27``, ``27_3``, ``27_[1-4,8]``, ``30+1``, ``21.0``."""
+"""Job and step ids as users type them: ``27``, ``27_3``, ``27_[1-4,8]``, ``30+1``, ``21.0``.
+
+A SLUID (`base.sluid`) stands for the id of the job that has it: ``s00HM83DBK7M01``, with a step
+``s00HM83DBK7M01.0``.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ from pyslurm_ng.base.numbers import (
     STEP_INTERACTIVE,
     STEP_PENDING,
 )
+from pyslurm_ng.base.sluid import sluid_of
 
 NO_TASKS: tuple[tuple[int, int, int], ...] = ()
 
@@ -32,10 +37,10 @@ class JobName:
     """One id as typed, taken apart.
 
     `tasks` holds (first, last, step) triples of an array's tasks, empty for all of the job;
-    `het_offset` and `step` are -1 when not given.
+    `het_offset` and `step` are -1 when not given. A SLUID has `job_id` 0; `sluid` is its number.
     """
 
-    __slots__ = ("het_offset", "job_id", "step", "tasks", "text")
+    __slots__ = ("het_offset", "job_id", "sluid", "step", "tasks", "text")
 
     def __init__(
         self,
@@ -44,12 +49,13 @@ class JobName:
         tasks: tuple[tuple[int, int, int], ...] = NO_TASKS,
         het_offset: int = -1,
         step: int = -1,
+        sluid: int = 0,
     ) -> None:
         self.text = text
         self.job_id = job_id
         self.tasks = tasks
         self.het_offset = het_offset
-        self.step = step
+        self.step, self.sluid = step, sluid
 
 
 def parse_job_id(text: str) -> JobName:
@@ -60,6 +66,8 @@ def parse_job_id(text: str) -> JobName:
     """
     if text.isdigit() and len(text) <= _MAX_ID_DIGITS and text.isascii() and int(text):
         return JobName(text, int(text))
+    if text[:1] == "s":
+        return _sluid_name(text)
     rest, dot, step_text = text.partition(".")
     step = _step(step_text) if dot else -1
     job_text, underscore, task_text = rest.partition("_")
@@ -74,6 +82,15 @@ def parse_job_id(text: str) -> JobName:
     het_offset = _number(het_text) if het_text else -1
     tasks = _tasks(task_text) if underscore else NO_TASKS
     return JobName(text, job_id, tasks, het_offset, step)
+
+
+def _sluid_name(text: str) -> JobName:
+    """Return the parts of a SLUID, perhaps with a step."""
+    sluid_text, dot, step_text = text.partition(".")
+    sluid = sluid_of(sluid_text)
+    if not sluid:
+        raise JobIdError(text)
+    return JobName(text, 0, step=_step(step_text) if dot else -1, sluid=sluid)
 
 
 def split_job_ids(text: str) -> list[str]:
@@ -109,8 +126,8 @@ def _number(text: str) -> int:
 
 
 def _step(text: str) -> int:
-    found = STEP_NUMBERS.get(text)
-    return found if found is not None else _number(text)
+    number = STEP_NUMBERS.get(text)
+    return number if number is not None else _number(text)
 
 
 def _tasks(text: str) -> tuple[tuple[int, int, int], ...]:

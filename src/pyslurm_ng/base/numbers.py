@@ -129,6 +129,7 @@ REQ_SIGNAL_RESV = 1 << 32  # --signal=R:
 REQ_CONSOLIDATE_SEGMENTS = 1 << 33
 REQ_SPREAD_SEGMENTS = 1 << 34
 REQ_GRES_MANY_TASKS_SHARING = 1 << 35
+REQ_NO_SPECIAL_CORES = 1 << 36  # --core-spec=0 or --thread-spec=0: the system's cores, too
 # What the controller adds in its answers: which names were left to a default, whether CPUs were
 # counted exactly, and whether the scheduler has looked at the job.
 REQ_DEFAULT_ACCOUNT = 1 << 40
@@ -157,6 +158,7 @@ STEP_EXACT = 1 << 1
 STEP_NO_KILL = 1 << 2
 STEP_PTY = 1 << 4
 STEP_MEM_ZERO = 1 << 5  # shares the job's memory
+STEP_BESIDE_ALL = 1 << 6  # the interactive step: it has the first node and keeps none of it
 
 # The jobs or steps that one request may name: about 20 ms of slurmctld's time.
 MOST_IDS = 1 << 12

@@ -16,7 +16,6 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
-    REQ_OVERSUBSCRIBE,
 )
 
 MAIL_BITS = {
@@ -53,8 +52,3 @@ def exclusive_word(flags: int, otherwise: str = "NO") -> str:
         if flags & bit:
             return word
     return otherwise
-
-
-def oversubscribe_word(flags: int) -> str:
-    """Return whether a job asked to share what it gets."""
-    return "YES" if flags & REQ_OVERSUBSCRIBE else "NO"

@@ -2,15 +2,30 @@
 
 As in Slurm it is a 64-bit number (`sacct -o dbindex` shows it). Its text is `s` and 13 letters of
 Crockford's base 32, so texts sort by time.
+
+A requeue is a new submission, so the job gets another one; a resize begins another record of the
+same submission.
 """
 
 _LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VALUES = {letter: value for value, letter in enumerate(_LETTERS)}
 _CLUSTER = 1 << 54
+_TEXT_LENGTH = 14
+LOW_BITS = 1023
+"""The last bits of a number are those of the job's id."""
 
 
 def sluid_number(submit_us: int, job_id: int) -> int:
-    """Return the number for a record: a mark, 44 bits of milliseconds, 10 bits of the job id."""
-    return _CLUSTER | (submit_us // 1000 & (1 << 44) - 1) << 10 | job_id & 1023
+    """Return the number for a record: a mark, then milliseconds times 1024 plus the job id.
+
+    Tasks of an array have one time of submission and ids in a row, so theirs differ, too.
+    """
+    return _CLUSTER | (submit_us // 1000 << 10) + job_id & _CLUSTER - 1
+
+
+def record_sluid(submit_us: int, resize_us: int, job_id: int) -> int:
+    """Return the number of a job's newest record; `resize_us` is 0 for a job never resized."""
+    return sluid_number(resize_us or submit_us, job_id)
 
 
 def sluid_text(number: int) -> str:
@@ -22,3 +37,16 @@ def sluid_text(number: int) -> str:
         letters.append(_LETTERS[number & 31])
         number >>= 5
     return "s" + "".join(reversed(letters))
+
+
+def sluid_of(text: str) -> int:
+    """Return the number of a text as users type it, 0 when it is none."""
+    if len(text) != _TEXT_LENGTH or text[0] != "s":
+        return 0
+    number = 0
+    for letter in text[1:].upper():
+        value = _VALUES.get(letter)
+        if value is None:
+            return 0
+        number = number << 5 | value
+    return number if number < 1 << 63 else 0

@@ -68,10 +68,14 @@ NODE_FLAGS = (
 NODE_FLAG = {name: bit for bit, name in NODE_FLAGS}
 
 
+# A job that was requeued into hold waits like others; only JSON has its flag.
+_SHOWN_FLAGS = tuple(row for row in JOB_FLAGS if row[0] != n.JOB_FLAG_REQUEUE_HOLD)
+
+
 def job_state(state: int, flags: int) -> str:
     """Return a job's state in one word."""
     if flags:
-        for bit, name, _ in JOB_FLAGS:
+        for bit, name, _ in _SHOWN_FLAGS:
             if flags & bit:
                 return name
     return JOB_STATES[state][0]
@@ -80,7 +84,7 @@ def job_state(state: int, flags: int) -> str:
 def job_state_compact(state: int, flags: int) -> str:
     """Return a job's state in two or three letters."""
     if flags:
-        for bit, _, compact in JOB_FLAGS:
+        for bit, _, compact in _SHOWN_FLAGS:
             if flags & bit:
                 return compact
     return JOB_STATES[state][1]

@@ -25,6 +25,10 @@ class TresError(ValueError):
     """A TRES or GRES text that cannot be read; the text names the part that is wrong."""
 
 
+class MixedTypesError(TresError):
+    """A resource that is asked for with and without a type."""
+
+
 class Gres(NamedTuple):
     """One generic resource with the amount that is asked for or that a node has.
 
@@ -149,16 +153,16 @@ def parse_gres(text: str) -> tuple[Gres, ...]:
     """
     if text.strip().lower() in ("", "none"):
         return ()
-    found: dict[tuple[str, str], Gres] = {}
+    resources: dict[tuple[str, str], Gres] = {}
     for part in text.split(","):
         gres = _parse_one_gres(part.strip())
-        if (gres.name, gres.type_name) in found:
+        if (gres.name, gres.type_name) in resources:
             raise TresError(f"{part.strip()}: resource given twice")
-        found[gres.name, gres.type_name] = gres
-    for name, type_name in found:
-        if type_name and (name, "") in found:
-            raise TresError(f"{name}: given with and without a type")
-    return tuple(gres for gres in found.values() if gres.amount)
+        resources[gres.name, gres.type_name] = gres
+    for name, type_name in resources:
+        if type_name and (name, "") in resources:
+            raise MixedTypesError(f"{name}: given with and without a type")
+    return tuple(gres for gres in resources.values() if gres.amount)
 
 
 class TresPerTask(NamedTuple):
@@ -181,29 +185,29 @@ def parse_tres_per_task(text: str) -> TresPerTask:
     cpus, gpus, others = 0, [], []
     licenses: list[tuple[str, int]] = []
     for word in text.split(","):
-        what, equals, count = word.partition("=")
+        resource, equals, count = word.partition("=")
         if not equals:
-            what, _, count = word.rpartition(":")
+            resource, _, count = word.rpartition(":")
             if word.lower().startswith(("gres", "license/")) and not count.isdigit():
-                what, count = word, "1"
-        name_as_written = what.partition("/")[2]
-        what = what.lower().replace("gres:", "gres/")
-        if not (count.isascii() and count.isdigit() and len(count) < 10 and what):
+                resource, count = word, "1"
+        name_as_written = resource.partition("/")[2]
+        resource = resource.lower().replace("gres:", "gres/")
+        if not (count.isascii() and count.isdigit() and len(count) < 10 and resource):
             raise TresError(f"{word}: expected cpu=n or gres/name[:type]=n")
-        lead, _, name = what.partition("/")
+        lead, _, name = resource.partition("/")
         kind = name.partition(":")[2]
-        if what == "cpu":
+        if resource == "cpu":
             cpus = int(count)
         elif lead == "license" and _is_name(name.partition("@")[0]):
             licenses.append((name_as_written, int(count)))
         elif lead != "gres":
-            raise TresError(f"{what} is not implemented yet")
+            raise TresError(f"{resource} is not implemented yet")
         elif not all(_is_name(part) for part in name.split(":", 1)):
             raise TresError(f"{word}: expected cpu=n or gres/name[:type]=n")
         elif name.partition(":")[0] == "gpu":
             gpus.append(f"{kind}:{int(count)}" if kind else str(int(count)))
         else:
-            others.append(f"{what}={int(count)}")
+            others.append(f"{resource}={int(count)}")
     return TresPerTask(cpus, ",".join(gpus), ",".join(others), tuple(licenses))
 
 
@@ -238,13 +242,13 @@ def parse_node_gres(text: str) -> tuple[NodeGres, ...]:
     Raises:
         TresError: a text of another shape, or the same name and type twice.
     """
-    found: dict[tuple[str, str], NodeGres] = {}
+    resources: dict[tuple[str, str], NodeGres] = {}
     for word in _split_outside_parentheses(text):
         gres = _parse_one_node_gres(word)
-        if (gres.name, gres.type_name) in found:
+        if (gres.name, gres.type_name) in resources:
             raise TresError(f"{word}: resource given twice")
-        found[gres.name, gres.type_name] = gres
-    return tuple(found.values())
+        resources[gres.name, gres.type_name] = gres
+    return tuple(resources.values())
 
 
 def _parse_one_node_gres(word: str) -> NodeGres:
@@ -321,7 +325,7 @@ def parse_weights(text: str) -> tuple[TresWeight, ...]:
     Raises:
         TresError: an unknown TRES, a weight that is no decimal number, a name given twice.
     """
-    found: dict[str, TresWeight] = {}
+    weights: dict[str, TresWeight] = {}
     for word in (part.strip() for part in text.split(",")):
         if not word:
             continue
@@ -333,11 +337,14 @@ def parse_weights(text: str) -> tuple[TresWeight, ...]:
         if name in _MEMORY_TRES and number[-1:].upper() in ("M", "G", "T", "P"):
             per = 1024 ** "MGTP".index(number[-1].upper())
             number = number[:-1]
-        whole, _, fraction = number.partition(".")
-        digits = (whole or "0") + fraction
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > 18 or number == ".":
+        sign = -1 if number[:1] == "-" else 1
+        unsigned = number[1:] if number[:1] in ("-", "+") else number
+        whole, _, fraction = unsigned.partition(".")
+        digits = whole + fraction
+        if not (digits.isascii() and digits.isdigit()) or len(digits) > 18:
             raise TresError(f"{word}: not a decimal number")
-        if name in found:
+        if name in weights:
             raise TresError(f"{name} given twice")
-        found[name] = TresWeight(name, int((whole or "0") + (fraction + "000000")[:6]), per)
-    return tuple(found.values())
+        millionths = sign * int((whole or "0") + (fraction + "000000")[:6])
+        weights[name] = TresWeight(name, millionths, per)
+    return tuple(weights.values())

@@ -162,15 +162,9 @@ def _is_number(text: str) -> bool:
 
 def format_seconds(seconds: int) -> str:
     """Return ``[D-]HH:MM:SS`` as scontrol and sacct print times; INFINITE is ``UNLIMITED``."""
-    if seconds == INFINITE:
-        return "UNLIMITED"
-    if seconds < 0:
-        return "INVALID"
-    minutes, second = divmod(seconds, 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    clock = f"{hour:02d}:{minute:02d}:{second:02d}"
-    return f"{days}-{clock}" if days else clock
+    text = format_seconds_short(seconds)
+    missing = len("00:00:00") - len(text)
+    return "00:00:00"[:missing] + text if missing > 0 and seconds >= 0 else text
 
 
 def format_seconds_short(seconds: int) -> str:

@@ -11,9 +11,19 @@ if TYPE_CHECKING:
 
 
 def say(text: str) -> None:
-    """Print a line on stderr, after earlier output on stdout."""
+    """Print lines on stderr, after earlier output on stdout."""
     sys.stdout.flush()
-    sys.stderr.write(text + "\n")
+    sys.stderr.write(printable(text, "\n\t") + "\n")
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Return a text without characters that would command the reader's terminal, but for `kept`.
+
+    What users call their jobs, and what their programs are called, is read by administrators.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char in kept else "?" for char in text)
 
 
 def version_line() -> str:

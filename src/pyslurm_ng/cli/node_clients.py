@@ -21,13 +21,13 @@ def node_clients(
     except SlurmError as error:
         fail(f"slurm_load_node error: {error.text.rpartition(chr(10))[2]}")
     host = os.uname().nodename
-    here = {host, host.partition(".")[0], "localhost", "127.0.0.1", "::1"}
+    own_names = {host, host.partition(".")[0], "localhost", "127.0.0.1", "::1"}
     fields = ["name", "address", "hostname", "port"]
     rows = Table(reply["fields"], reply["records"], fields).rows
-    mine = os.environ.get("SLURMD_NODENAME", "")
+    own_node = os.environ.get("SLURMD_NODENAME", "")
     if not names:
-        rows = [row for row in rows if mine == row[0]] or [
-            row for row in rows if here & {row[0], row[1], row[2]}
+        rows = [row for row in rows if own_node == row[0]] or [
+            row for row in rows if own_names & {row[0], row[1], row[2]}
         ]
     if not rows:
         fail(f"{command}: error: no node of this cluster runs on {host}")

@@ -49,7 +49,7 @@ def split_words(
     Raises:
         UsageError: unknown or ambiguous option, argument missing or not allowed.
     """
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     operands: list[str] = []
     position = 0
     while position < len(words):
@@ -65,14 +65,14 @@ def split_words(
             continue
         position += 1
         if word.startswith("--"):
-            position = _long(word[2:], words, position, by_name, found)
+            position = _long(word[2:], words, position, by_name, pairs)
         else:
-            position = _letters(word[1:], words, position, by_letter, found)
-    return found, operands + words[position:]
+            position = _letters(word[1:], words, position, by_letter, pairs)
+    return pairs, operands + words[position:]
 
 
 def _long(
-    text: str, words: "list[str]", position: int, by_name: "Mapping[str, Row]", found: "list[Pair]"
+    text: str, words: "list[str]", position: int, by_name: "Mapping[str, Row]", pairs: "list[Pair]"
 ) -> int:
     """Read one long option; return where to go on."""
     name, equals, rest = text.partition("=")
@@ -86,7 +86,7 @@ def _long(
             raise UsageError(f"option '--{name}' requires an argument")
         value = words[position]
         position += 1
-    found.append((name, value))
+    pairs.append((name, value))
     return position
 
 
@@ -107,7 +107,7 @@ def _letters(
     words: "list[str]",
     position: int,
     by_letter: "Mapping[str, Row]",
-    found: "list[Pair]",
+    pairs: "list[Pair]",
 ) -> int:
     """Read one word of short options; return where to go on."""
     for index, letter in enumerate(text):
@@ -115,7 +115,7 @@ def _letters(
         if row is None:
             raise UsageError(f"invalid option -- '{letter}'")
         if row[2] == NONE:
-            found.append((row[0], None))
+            pairs.append((row[0], None))
             continue
         value: str | None = text[index + 1 :]
         if row[2] == REQUIRED and not value:
@@ -123,7 +123,7 @@ def _letters(
                 raise UsageError(f"option requires an argument -- '{letter}'")
             value = words[position]
             position += 1
-        found.append((row[0], None if row[2] == OPTIONAL and not value else value))
+        pairs.append((row[0], None if row[2] == OPTIONAL and not value else value))
         break
     return position
 

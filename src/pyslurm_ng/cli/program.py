@@ -3,7 +3,7 @@
 import os
 import sys
 
-from pyslurm_ng.cli.command import DATA_PARSER, fail, say, split_list, take_yaml, version_line
+from pyslurm_ng.cli.command import DATA_PARSER, fail, say, take_yaml, version_line
 from pyslurm_ng.cli.option_words import UsageError, split_words, suggestions
 
 TYPE_CHECKING = False
@@ -79,14 +79,14 @@ class Program:
         --version and other options that ask for a text.
         """
         try:
-            found, operands = split_words(argv, self.by_name, self.by_letter, mixed=True)
+            pairs, operands = split_words(argv, self.by_name, self.by_letter, mixed=True)
         except UsageError as problem:
             fail(f'{self.name}: {problem}\nTry "{self.name} --help" for more information')
         given = Given()
         for variable, name in self._environment:
             if variable in os.environ:
                 given[name] = os.environ[variable]
-        given.pairs = tuple((self.same.get(name, name), value or "") for name, value in found)
+        given.pairs = tuple((self.same.get(name, name), value or "") for name, value in pairs)
         for name, value in given.pairs:
             self._take(given, name, value)
         self._choose_document(given)
@@ -113,11 +113,11 @@ class Program:
             fail(f"{self.name}: error: --{name} is not supported yet")
         if name in self._no_effect:
             say(f"{self.name}: --{name} has no effect in pyslurm-ng yet")
-        for one, other in self._opposites:
-            if name == one:
+        for option, other in self._opposites:
+            if name == option:
                 given.pop(other, None)
             elif name == other:
-                given.pop(one, None)
+                given.pop(option, None)
         given[name] = value
 
     def _help(self) -> str:
@@ -138,21 +138,11 @@ class Program:
         fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
 
     def check_cluster(self, given: "Mapping[str, str]", own: str) -> None:
-        """Exit if -M names another cluster than slurm.conf."""
-        wrong = foreign_cluster(given.get("clusters", ""), own)
-        if wrong:
-            fail(cluster_unknown(self.name, wrong))
+        """Exit if -M does not name the cluster of slurm.conf."""
+        if given.get("clusters"):
+            from pyslurm_ng.cli.clusters import check_clusters
 
-
-def foreign_cluster(wanted: str, own: str) -> str:
-    """Return the first cluster of a list that is not this one; "" if there is none."""
-    known = (own.lower(), "all")
-    return next((name for name in split_list(wanted) if name.lower() not in known), "")
-
-
-def cluster_unknown(command: str, name: str) -> str:
-    """Return the line about a cluster that is not ours; it need not exist."""
-    return f"{command}: error: --clusters={name}: other clusters are not supported yet"
+            check_clusters(self.name, given["clusters"], own)
 
 
 def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:
@@ -163,7 +153,7 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
         fail(f"{command}: error: Error: invalid entry for --iterate: '{interval}'")
     from time import sleep, time
 
-    from pyslurm_ng.cli.listing.fmt import date_line
+    from pyslurm_ng.cli.listing.list_format import date_line
 
     while True:
         print(date_line(int(time() * 1e6)))

@@ -1,6 +1,6 @@
 """Requests about many jobs, sent in parts: slurmctld hears other users between two of them."""
 
-from pyslurm_ng.base.numbers import MOST_IDS
+from pyslurm_ng.base.numbers import MOST_IDS, SHOW_ALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,20 +20,20 @@ def change_all(
         ask: sends the change of some of the ids with some more fields, and returns the answer.
     """
     whole: dict[str, Any] = {"count": 0, "errors": [], "done": []}
-    place: dict[str, int] = {}
+    progress: dict[str, int] = {}
     first = 0
     while True:
         part = ids[first : first + MOST_IDS]
-        reply = ask(part, place)
+        reply = ask(part, progress)
         whole["count"] += reply["count"]
         whole["errors"] += reply["errors"]
         whole["done"] += reply.get("done", [])
         if reply.get("is_partial"):
             first += reply["next_id"]
-            place = {"from_job": reply["next_job"], "below_job": reply["below_job"]}
+            progress = {"from_job": reply["next_job"], "below_job": reply["below_job"]}
             continue
         first += len(part)
-        place = {}
+        progress = {}
         if first >= len(ids):
             return whole
 
@@ -58,3 +58,24 @@ def show_all(
             reply["records"] = whole["records"] + reply["records"]
         whole = reply
     return whole
+
+
+def record_id(client: "Client", text: str) -> int:
+    """Return the number of the job that an id as typed names: a task, a component, a SLUID.
+
+    Raises:
+        SlurmError: no job has it.
+    """
+    from pyslurm_ng.cli.command import Table
+
+    wanted = {"filter": {"jobs": [text], "all_states": True}, "flags": SHOW_ALL}
+    reply = client.call("ShowJobs", wanted)
+    rows = Table(reply["fields"], reply["records"], ["job_id"]).rows
+    if not rows:
+        from pyslurm_ng.base.error_numbers import Errno
+        from pyslurm_ng.base.error_texts import error_text
+        from pyslurm_ng.wire.client import SlurmError
+
+        number = Errno.ESLURM_INVALID_JOB_ID
+        raise SlurmError(number, error_text(number))
+    return int(rows[0][0])

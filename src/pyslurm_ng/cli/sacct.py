@@ -9,10 +9,11 @@ from pyslurm_ng.cli.accounting.sacct_fields import (
     LONG_FORMAT,
     OPTIONS,
 )
-from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection
+from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection, window_text
 from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
-from pyslurm_ng.cli.command import fail, read_conf, write_bytes
-from pyslurm_ng.cli.program import Program, cluster_unknown, foreign_cluster
+from pyslurm_ng.cli.clusters import check_clusters
+from pyslurm_ng.cli.command import fail, read_conf, say, write_bytes
+from pyslurm_ng.cli.program import Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,12 +77,13 @@ def _answer(
     client: "Client", conf: "dict[str, str]", given: "dict[str, str]", argv: "list[str]"
 ) -> int:
     cluster = conf.get("ClusterName", "cluster").lower()
-    foreign = foreign_cluster(given.get("clusters", os.environ.get("SLURM_CLUSTERS", "")), cluster)
-    if foreign:
-        fail(cluster_unknown("sacct", foreign))
+    wanted = given.get("clusters", os.environ.get("SLURM_CLUSTERS", ""))
+    check_clusters("sacct", wanted, cluster)
     if "batch-script" in given or "env-vars" in given:
         return _texts(client, cluster, given)
     request = selection(given, cluster)
+    if "verbose" in given:
+        say(f"sacct: {window_text(request)}")
     if "json" in given:
         from pyslurm_ng.cli.accounting import sacct_json
 
@@ -129,23 +131,25 @@ def rows_of(part: "dict[str, Any]", request: "dict[str, Any]") -> "list[tuple[Ro
     if request.get("step_columns"):
         for values in project(part["step_records"], range(len(step_names))):
             steps.setdefault(values[0], []).append(dict(zip(step_names, values, strict=True)))
-    only = [one for one in request.get("jobs", ()) if one[3] != -1]
-    found: list[tuple[Row, Row | None]] = []
+    only = [wanted_job for wanted_job in request.get("jobs", ()) if wanted_job[3] != -1]
+    rows: list[tuple[Row, Row | None]] = []
     for position, job in enumerate(jobs):
         own = steps.get(position, ())
         if only:
-            wanted = [one for one in request["jobs"] if _names(one, job)]
-            numbers = {one[3] for one in wanted}
+            wanted = [wanted_job for wanted_job in request["jobs"] if _names(wanted_job, job)]
+            numbers = {wanted_job[3] for wanted_job in wanted}
             if -1 not in numbers:
-                found += [(job, step) for step in own if step["step_id"] in numbers]
+                rows += [(job, step) for step in own if step["step_id"] in numbers]
                 continue
-        found.append((job, None))
-        found += [(job, step) for step in own]
-    return found
+        rows.append((job, None))
+        rows += [(job, step) for step in own]
+    return rows
 
 
 def _names(selector: "list[int]", job: "Row") -> bool:
-    job_id, task, offset, _ = selector
+    job_id, task, offset, _, *sluid = selector
+    if sluid:
+        return bool(job["sluid"] == sluid[0])
     if task >= 0:
         return bool(job["array_job_id"] == job_id and job["array_task_id"] in (task, -1))
     if offset >= 0:
@@ -198,7 +202,7 @@ def _columns(
         job.update(dict.fromkeys(texts[name][0]))
         step.update(dict.fromkeys(texts[name][2]))
     if request.get("jobs") or not job:
-        ids = ("job_id", "array_job_id", "array_task_id", "het_job_id", "het_job_offset")
+        ids = ("job_id", "array_job_id", "array_task_id", "het_job_id", "het_job_offset", "sluid")
         job.update(dict.fromkeys(ids))
     job.update(dict.fromkeys(("array_job_id", "array_task_id", "array_tasks")))
     step["step_id"] = None
@@ -207,17 +211,17 @@ def _columns(
 
 def _expand_arrays(rows: "list[tuple[Row, Row | None]]") -> "list[tuple[Row, Row | None]]":
     """Return a row for each waiting task of an array (--array)."""
-    found: list[tuple[Row, Row | None]] = []
+    expanded: list[tuple[Row, Row | None]] = []
     for job, step in rows:
         if not job["array_tasks"]:
-            found.append((job, step))
+            expanded.append((job, step))
             continue
         for word in job["array_tasks"].partition("%")[0].split(","):
             span, _, by = word.partition(":")
             first, _, last = span.partition("-")
             for task in range(int(first), int(last or first) + 1, int(by or 1)):
-                found.append(({**job, "array_tasks": "", "array_task_id": task}, step))
-    return found
+                expanded.append(({**job, "array_tasks": "", "array_task_id": task}, step))
+    return expanded
 
 
 def _set_units(context: "Context", given: "dict[str, str]", request: "dict[str, Any]") -> None:
@@ -250,6 +254,7 @@ def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[Chosen]":
 
 def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
     """Print stored scripts or environments (-B, --env-vars)."""
+    from pyslurm_ng.base.sluid import sluid_text
     from pyslurm_ng.wire.client import SlurmError
 
     is_script = "batch-script" in given
@@ -257,16 +262,19 @@ def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
         option = "--batch-script" if is_script else "--env-vars"
         fail(f"sacct: fatal: {option} requires job ids, given with -j")
     for selector in jobs_of(given["jobs"]):
-        job_id = selector[0]
+        job_id, sluid = selector[0], selector[4:]
         fields = {"cluster": cluster, "job_id": job_id, "want_environment": not is_script}
+        if sluid:
+            fields["sluid"] = sluid[0]
         try:
             text = client.call("GetJobScript", fields)["text"]
         except SlurmError as error:
             _fail_for(error)
+        name = sluid_text(sluid[0]) if sluid else job_id
         if is_script:
-            print(f"Batch Script for {job_id}")
+            print(f"Batch Script for {name}")
         else:
-            print(f"Environment used for {job_id} (must be batch to display)")
+            print(f"Environment used for {name} (must be batch to display)")
         print(TEXT_LINE)
         text = text.replace("\0", "\n")
         print(text or "NONE", end="" if text.endswith("\n") else "\n")
@@ -290,7 +298,7 @@ def _usage() -> str:
     return f"sacct [<OPTION>]\n    Valid <OPTION> values are: {names}"
 
 
-NO_EFFECT = ("expand-patterns", "use-local-uid", "verbose")
+NO_EFFECT = ("expand-patterns", "use-local-uid")
 PROGRAM = Program(
     "sacct",
     OPTIONS,

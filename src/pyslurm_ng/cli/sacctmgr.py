@@ -67,7 +67,7 @@ def run(session: Session, words: "list[str]") -> int:
         return 0
     verb = _match(words[0], VERBS)
     if not verb:
-        say(f"sacctmgr: error: invalid keyword: {words[0]}")
+        say(f"invalid keyword: {words[0]}")
         return 1
     if verb == "dump":
         from pyslurm_ng.cli.accounting import sacctmgr_dump
@@ -77,7 +77,7 @@ def run(session: Session, words: "list[str]") -> int:
         fail(f"sacctmgr: error: {verb} is not supported yet")
     if verb in ("ping", "reconfigure", "shutdown", "version"):
         return _daemon(session, verb)
-    entity = _match(words[1], [(name, name) for name in ENTITIES[verb]]) if words[1:] else ""
+    entity = _match(words[1], _entities(verb)) if words[1:] else ""
     if not entity:
         say(f"No valid entity in {verb} command\n{_LISTS[verb]}")
         return 1
@@ -162,6 +162,12 @@ def assignments(words: "list[str]", verb: str) -> "tuple[list[list[str]], list[l
         else:
             target.append(assignment(word))
     return where, settings
+
+
+def _entities(verb: str) -> "list[tuple[str, str]]":
+    """Return the words for entities of a verb, and what they mean."""
+    names = [(name, name) for name in ENTITIES[verb]]
+    return names + [("acct", "account")] if "account" in ENTITIES[verb] else names
 
 
 def _match(word: str, table: "Any") -> str:

@@ -10,7 +10,7 @@ from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
 from pyslurm_ng.cli.submit import option_values as ov, submission
 from pyslurm_ng.cli.submit.allocation import Allocation, NotAtOnce, Revoked
-from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, HelpRequested
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.wire.client import SlurmError
 
@@ -21,17 +21,14 @@ if TYPE_CHECKING:
 _LEAD = "Job submit/allocate failed"
 _NOT_FOUND = 127
 _LONG_WAIT_S = 10
+CONF_KEYS = ("LaunchParameters", "InteractiveStepOptions", *submission.CONF_KEYS)
+_INTERACTIVE = "--interactive --preserve-env --pty $SHELL"
 
 
 def main(argv: "list[str]") -> int:
     """Run; return the exit code."""
     options = Options("salloc")
-    try:
-        return _run(options, argv)
-    except OptionError as problem:
-        return submission.option_failure(options, problem)
-    except HelpRequested as problem:
-        return submission.told(problem)
+    return submission.outcome(options, lambda: _run(options, argv))
 
 
 def _run(options: Options, argv: "list[str]") -> int:
@@ -46,10 +43,10 @@ def _run(options: Options, argv: "list[str]") -> int:
 
         groups, operands = split_groups(options, operands)
         further = further_components(options, [], groups, dict(os.environ))
-    conf = read_conf("salloc", *submission.CONF_KEYS)
+    conf = read_conf("salloc", *CONF_KEYS)
     for component in (options, *further):
         submission.finish(component, conf)
-    command = operands or [os.environ.get("SHELL") or "/bin/sh"]
+    command = operands or _default_command(options, conf)
     path = _find(command[0])
     if not path:
         say(f'salloc: error: Unable to find command "{command[0]}"')
@@ -57,6 +54,22 @@ def _run(options: Options, argv: "list[str]") -> int:
     work = _Salloc(options, argv, conf, command, path, has_command=bool(operands))
     work.further = further
     return work.run()
+
+
+def _default_command(options: Options, conf: "dict[str, str]") -> "list[str]":
+    """Return what runs without a command: a shell here, or a step on the job's first node."""
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    words = conf.get("LaunchParameters", "").lower().split(",")
+    if "use_interactive_step" not in words or "no-shell" in options.settings:
+        return [shell]
+    import shlex
+
+    text = conf.get("InteractiveStepOptions") or _INTERACTIVE
+    text = text.replace("${SHELL}", "$SHELL").replace("$SHELL", shlex.quote(shell))
+    try:
+        return ["srun", *map(os.path.expandvars, shlex.split(text))]
+    except ValueError as problem:
+        raise OptionError(f"InteractiveStepOptions={text}: {problem}", 1) from None
 
 
 def _find(name: str) -> str:

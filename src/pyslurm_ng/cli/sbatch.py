@@ -15,7 +15,7 @@ from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.directives import apply_directives
-from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, HelpRequested
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.wire.client import SlurmError
 
@@ -41,11 +41,7 @@ def main(argv: "list[str]") -> int:
     """Submit; return the exit code."""
     options = Options("sbatch")
     try:
-        return _run(options, argv)
-    except OptionError as problem:
-        return submission.option_failure(options, problem)
-    except HelpRequested as problem:
-        return submission.told(problem)
+        return submission.outcome(options, lambda: _run(options, argv))
     except ScriptError as problem:
         for line in str(problem).split("\n"):
             say(f"sbatch: error: {line}")
@@ -56,6 +52,8 @@ def _run(options: Options, argv: "list[str]") -> int:
     pairs, operands = options.split_words(argv)
     if submission.announce(options, pairs):
         return 0
+    if any(value == "help" for _, value in pairs):
+        _help(pairs)
     groups: list[list[tuple[str, str | None]]] = []
     if operands[:1] == [":"]:
         from pyslurm_ng.cli.submit.het_options import split_groups
@@ -90,6 +88,18 @@ def _run(options: Options, argv: "list[str]") -> int:
         return _submit(options, client, conf, script, variables, components)
     except SlurmError as problem:
         return submission.refusal("sbatch", problem, _LEAD)
+
+
+def _help(pairs: "list[tuple[str, str | None]]") -> None:
+    """Read the options before there is a script, which those that ask for help do not need.
+
+    Raises:
+        HelpRequested: one of them does.
+    """
+    try:
+        Options("sbatch").apply_all(pairs, COMMAND_LINE)
+    except OptionError:
+        return  # told when the options are read after the script
 
 
 # The script -----------------------------------------------------------------------------------
@@ -132,14 +142,14 @@ def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
 
 def _find(name: str) -> str:
     """Return the full path of a script, in this directory or in PATH."""
-    here = os.path.normpath(os.path.join(current_directory(), name))
+    own_path = os.path.normpath(os.path.join(current_directory(), name))
     if "/" in name or os.path.exists(name):
-        return here
+        return own_path
     for directory in os.environ.get("PATH", "").split(":"):
         path = f"{directory}/{name}"
         if directory and os.path.isfile(path) and os.access(path, os.R_OK):
             return path
-    return here
+    return own_path
 
 
 def _read(path: str, name: str) -> bytes:
@@ -189,6 +199,7 @@ def _describe(
     if operands[1:]:
         request["argv"] = [submission.plain_text(word) for word in operands[1:]]
     request["rlimits"] = submission.limits(options.settings.get("propagate", ""), conf)
+    submission.say_propagated(options, request["rlimits"])
 
 
 def _submit(
@@ -246,16 +257,16 @@ def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
 def _test(client: "Client", request: "dict[str, Any]", quiet: bool) -> int:
     """`--test-only`: print when and where the job, or each component, would start."""
     try:
-        found = client.call("TestJob", {"request": request})
+        answer = client.call("TestJob", {"request": request})
     except SlurmError as problem:
         return submission.refusal("sbatch", problem, "allocation failure", is_plain=True)
     if not quiet:
         from pyslurm_ng.base.dates import format_date
 
-        when = format_date(found["start_us"] // SECOND_US)
+        when = format_date(answer["start_us"] // SECOND_US)
         say(
-            f"sbatch: Job {found['job_id']} to start at {when} using {found['cpus']} processors "
-            f"on nodes {found['nodes']} in partition {found['partition']}"
+            f"sbatch: Job {answer['job_id']} to start at {when} using {answer['cpus']} processors "
+            f"on nodes {answer['nodes']} in partition {answer['partition']}"
         )
     return 0
 

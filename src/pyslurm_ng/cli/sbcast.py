@@ -2,9 +2,12 @@
 
 import os
 
+from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.job_ids import STEP_NUMBERS, JobIdError, JobName, parse_job_id
 from pyslurm_ng.cli.command import connect, fail, read_conf, say
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.program import Given, Program
+from pyslurm_ng.cli.request_parts import record_id
 from pyslurm_ng.cli.step.broadcast import (
     EXCLUDED,
     LARGEST_BLOCK,
@@ -19,6 +22,9 @@ from pyslurm_ng.wire.client import SlurmError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Any
+
+    from pyslurm_ng.wire.client import Client
 
 OPTIONS = (
     ("autocomplete", "", REQUIRED),
@@ -67,20 +73,21 @@ def main(argv: "list[str]") -> int:
     if path.endswith("/"):
         fail("sbcast: error: Target filename cannot be a directory.")
     conf = read_conf("sbcast", "BcastExclude", "BcastParameters")
-    job_id = _job_id(given.get("jobid", ""))
+    name = _job_name(given.get("jobid", ""))
     block_bytes = _size(given["size"]) if "size" in given else LARGEST_BLOCK
     _number("fanout", given.get("fanout", "0"))
     limit_s = _number("timeout", given.get("timeout", "0")) or 60
     compress = _is_on("compress", given, "lz4", ("lz4", "none"), parameter(conf, "Compression"))
     sends_libraries = _is_on("send-libs", given, "yes", ("yes", "no"), parameter(conf, "send_libs"))
     path = os.path.join(os.getcwd(), path)
-    try:
-        granted = connect(conf).call("AskFileCredential", {"job_id": job_id})
-    except SlurmError as error:
-        say(f"sbcast: error: Slurm job {job_id} lookup error: {error.text}")
+    if "verbose" in given:
+        _tell(given, source, path, block_bytes, sends_libraries=sends_libraries)
+        _tell_file(source)
+    granted = _credential(connect(conf), name)
+    if granted is None:
         return 255
     if "verbose" in given:
-        _tell(given, source, path, granted["nodes"], block_bytes)
+        say(f"sbcast: jobid      = {name.text}\nsbcast: node_list  = {fold(granted['nodes'])}")
     broadcast = Broadcast(
         "sbcast", conf, granted, force="force" in given, preserve="preserve" in given,
         compress=compress, block_bytes=block_bytes, limit_s=float(limit_s),
@@ -98,13 +105,33 @@ def main(argv: "list[str]") -> int:
     return code
 
 
-def _job_id(text: str) -> int:
+def _job_name(text: str) -> "JobName":
+    """Return the job, component, step or SLUID of --jobid; no job has the id of other texts."""
     if not text:
         fail("sbcast: error: Need a job id to run this command.  Run from within a Slurm job or "
              "use the --jobid option.")  # fmt: skip
-    if "+" in text or "." in text:
-        fail(f"sbcast: error: --jobid={text}: components and steps are not implemented yet")
-    return _number("jobid", text)
+    job, dot, step = text.partition(".")
+    if dot and not step.isdigit() and step not in STEP_NUMBERS:
+        fail(f"sbcast: fatal: Bad step specified: {job}")
+    try:
+        return parse_job_id(text)
+    except JobIdError:
+        return JobName("0", 0)
+
+
+def _credential(client: "Client", name: "JobName") -> "dict[str, Any] | None":
+    """Return the nodes and what lets us write there, or None after a line that says why not."""
+    job_id = name.job_id
+    fields: dict[str, Any] = {}
+    if name.step >= 0:
+        fields["step_id"] = name.step
+    try:
+        if name.tasks or name.het_offset >= 0 or name.sluid:
+            job_id = record_id(client, name.text.partition(".")[0])
+        return client.call("AskFileCredential", {"job_id": job_id, **fields})
+    except SlurmError as error:
+        say(f"sbcast: error: Slurm job {name.text} lookup error: {error.text}")
+        return None
 
 
 def _number(name: str, text: str) -> int:
@@ -138,20 +165,43 @@ def _is_on(
 
 
 def _tell(
-    given: "Mapping[str, str]", source: str, path: str, nodes: "list[str]", block_bytes: int
+    given: "Given", source: str, path: str, block_bytes: int, *, sends_libraries: bool
 ) -> None:
-    """Print what -v prints: the settings."""
-    from pyslurm_ng.base.hostlist import fold
-
+    """Print the settings: the first part of what -v prints."""
     rule = "-" * 29
     for line in (
         rule,
         f"block_size = {block_bytes}",
+        f"compress   = {int('compress' in given)}",
+        f"exclude    = {given.get('exclude', EXCLUDED)}",
         f"force      = {str('force' in given).lower()}",
+        f"fanout     = {given.get('fanout', '0')}",
         f"preserve   = {str('preserve' in given).lower()}",
+        f"send_libs  = {str(sends_libraries).lower()}",
+        f"timeout    = {given.get('timeout', '0')}",
+        f"verbose    = {given.times('verbose') or 1}",
         f"source     = {source}",
         f"dest       = {path}",
         rule,
-        f"node_list  = {fold(nodes)}",
+    ):
+        say(f"sbcast: {line}")
+
+
+def _tell_file(source: str) -> None:
+    """Print what the file is; one that is not there is reported where it is read."""
+    from time import ctime
+
+    try:
+        status = os.stat(source)
+    except OSError:
+        return
+    for line in (
+        f"modes    = {status.st_mode:o}",
+        f"uid      = {status.st_uid}",
+        f"gid      = {status.st_gid}",
+        f"atime    = {ctime(status.st_atime)}",
+        f"mtime    = {ctime(status.st_mtime)}",
+        f"ctime    = {ctime(status.st_ctime)}",
+        f"size     = {status.st_size}",
     ):
         say(f"sbcast: {line}")

@@ -4,9 +4,24 @@ import os
 import sys
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-from pyslurm_ng.base.numbers import CANCEL_BATCH, CANCEL_FULL, CANCEL_VERBOSE, SIGKILL
+from pyslurm_ng.base.numbers import (
+    CANCEL_BATCH,
+    CANCEL_FULL,
+    CANCEL_VERBOSE,
+    SHOW_DETAIL,
+    SIGKILL,
+)
 from pyslurm_ng.base.state_names import parse_job_state
-from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, split_list, uid_of
+from pyslurm_ng.cli.command import (
+    Table,
+    connect,
+    fail,
+    printable,
+    read_conf,
+    say,
+    split_list,
+    uid_of,
+)
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
 from pyslurm_ng.cli.program import Program
 from pyslurm_ng.cli.request_parts import change_all, show_all
@@ -136,10 +151,10 @@ def _filter(given: "dict[str, str]") -> "dict[str, Any]":
 
 
 def _state(word: str) -> int:
-    found = parse_job_state(word)
-    if found is None or not 0 <= found[0] <= 2:
+    state = parse_job_state(word)
+    if state is None or not 0 <= state[0] <= 2:
         fail(f"scancel: error: Invalid job state: {word}")
-    return found[0]
+    return state[0]
 
 
 def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
@@ -175,9 +190,9 @@ def _asked(
 ) -> "dict[str, Any]":
     """Ask for all that is to be cancelled."""
 
-    def ask(jobs: "list[str]", place: "dict[str, int]") -> "dict[str, Any]":
+    def ask(jobs: "list[str]", progress: "dict[str, int]") -> "dict[str, Any]":
         request = {"filter": {**job_filter, "jobs": jobs}, "signal": signal, "flags": flags}
-        return client.change("CancelJobs", {**request, **place}, timeout_s=60.0)
+        return client.change("CancelJobs", {**request, **progress}, timeout_s=60.0)
 
     return change_all(job_filter.get("jobs") or [], ask)
 
@@ -231,6 +246,8 @@ def _report_errors(
         is_harmless = is_absent and is_plain and not is_step
         if (not is_harmless or verbose) and "quiet" not in given:
             kind = "job step" if is_step else "job"
+            if verbose and is_plain and not is_step:
+                say(f"scancel: Terminating job {text}")  # as Slurm, before it asks
             say(f"scancel: error: Kill job error on {kind} id {text}: {words}")
         if not is_harmless:
             code = 1 if is_absent else number & 0xFF
@@ -243,7 +260,8 @@ def _confirmed(
     """Ask about each job; return a filter of the ids that got a yes, and errors of absent jobs."""
     from pyslurm_ng.base.error_numbers import Errno
     from pyslurm_ng.base.error_texts import error_text
-    from pyslurm_ng.cli.listing.fmt import job_id_text
+    from pyslurm_ng.base.sluid import record_sluid
+    from pyslurm_ng.cli.listing.list_format import job_id_text
 
     asked = dict(job_filter)
     steps = [text for text in asked.get("jobs", ()) if "." in text]
@@ -252,33 +270,36 @@ def _confirmed(
     known: set[int] = set()
     for row in _unfinished(client, asked) if asked["jobs"] or not steps else ():
         text = job_id_text(*row[:7])
-        known.update((row[0], row[1], row[5]))
+        known.update((row[0], row[1], row[5], record_sluid(row[9], row[10], row[0])))
         if _yes(f"Cancel job_id={text} name={row[7]} partition={row[8]}"):
             # An array's limit is no part of its tasks' ids.
             tasks = f"{row[1]}_[{row[3]}]" if row[3] else str(row[0])
             chosen.append(tasks)
     number = int(Errno.ESLURM_INVALID_JOB_ID)
-    absent = [text for text in asked["jobs"] if parse_job_id(text).job_id not in known]
+    names = map(parse_job_id, asked["jobs"])
+    absent = [name.text for name in names if (name.sluid or name.job_id) not in known]
     return {"jobs": chosen}, [(text, number, error_text(number)) for text in absent]
 
 
 def _unfinished(client: "Client", job_filter: "dict[str, Any]") -> "list[tuple[Any, ...]]":
-    """Return (ids of seven fields, name, partition) of the jobs that are not over."""
+    """Return (ids of seven fields, name, partition, two times) of the jobs that are not over."""
     from pyslurm_ng.base.error_numbers import Errno
 
     try:
-        reply = show_all(client, "ShowJobs", {"filter": {"states": [0, 1, 2], **job_filter}})
+        wanted = {"filter": {"states": [0, 1, 2], **job_filter}, "flags": SHOW_DETAIL}
+        reply = show_all(client, "ShowJobs", wanted)
     except SlurmError as error:
         if error.code != Errno.ESLURM_INVALID_JOB_ID:
             raise
         return []
     fields = ["job_id", "array_job_id", "array_task_id", "array_tasks", "array_limit",
-              "het_job_id", "het_offset", "name", "partition"]  # fmt: skip
+              "het_job_id", "het_offset", "name", "partition",
+              "submit_us", "resize_us"]  # fmt: skip
     return Table(reply["fields"], reply["records"], fields).rows
 
 
 def _yes(question: str) -> bool:
-    sys.stdout.write(f"{question} [y/n]? ")
+    sys.stdout.write(f"{printable(question)} [y/n]? ")
     sys.stdout.flush()
     answer = sys.stdin.readline()
     return answer[:1] in ("y", "Y")

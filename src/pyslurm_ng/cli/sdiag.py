@@ -2,7 +2,7 @@
 
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import connect, read_conf, say
-from pyslurm_ng.cli.listing.fmt import date_line
+from pyslurm_ng.cli.listing.list_format import date_line
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program
 from pyslurm_ng.wire.client import SlurmError
@@ -216,7 +216,7 @@ def _remote_calls(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str
     for kind, waiting in reply["pending"]:
         lines.append(f"\t{kind:<40} count:{waiting}")
     lines += ["", "Connections, what they hold now, and refusals since the start"]
-    lines += [f"\t{what:<40} count:{number}" for what, number in reply["doors"]]
+    lines += [f"\t{call_name:<40} count:{number}" for call_name, number in reply["connections"]]
     if reply["limited"]:
         lines += ["", "Requests told to back off by user"]
     for uid, name, number in reply["limited"]:

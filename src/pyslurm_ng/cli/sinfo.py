@@ -27,7 +27,7 @@ from pyslurm_ng.cli.command import (
     split_list,
     write_bytes,
 )
-from pyslurm_ng.cli.listing.fmt import Format, date_line, parse_long, parse_short
+from pyslurm_ng.cli.listing.list_format import Format, date_line, parse_long, parse_short
 from pyslurm_ng.cli.listing.node_columns import (
     ALL_LETTERS,
     ALWAYS,
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from pyslurm_ng.cli.program import Given
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
@@ -112,7 +113,7 @@ REASONS_LONG = "%20E %12U %19H %6t %N"
 _LEAST_WIDTH = 9
 
 
-NO_EFFECT = ("noconvert", "verbose")
+NO_EFFECT = ("noconvert",)
 PROGRAM = Program(
     "sinfo",
     OPTIONS,
@@ -155,13 +156,32 @@ def _state_tests(text: str) -> "list[list[Callable[[Row], bool]]]":
     for word in split_list(text):
         if word.lower() == "all":
             return []
-        tests.append([_state_test(part) for part in word.split("&")])
+        parts = word.replace("+", "&").split("&")
+        tests.append([_signed_test(part.strip()) for part in parts])
     return tests
 
 
+def _signed_test(text: str) -> "Callable[[Row], bool]":
+    """Return the test of a state; one behind `!` or `~` is the opposite."""
+    if text[:1] not in ("!", "~"):
+        return _state_test(text)
+    opposite = _state_test(text[1:])
+    return lambda node: not opposite(node)
+
+
+def _full_state(word: str) -> str:
+    """Return the state that a word means: by name, by its short form, or by its beginning."""
+    names = NODE_STATE_LIST.split(",")
+    if word in NODE_STATE_ALIASES or word in names or not word:
+        return NODE_STATE_ALIASES.get(word, word)
+    return next((name for name in names if name.startswith(word)), word)
+
+
 def _state_test(text: str) -> "Callable[[Row], bool]":
-    word = text.strip().lower()
-    word = NODE_STATE_ALIASES.get(word, word)
+    word = _full_state(text.lower())
+    if word == "boot":
+        bits = NODE_FLAG["REBOOT_REQUESTED"] | NODE_FLAG["REBOOT_ISSUED"]
+        return lambda node: bool(node["flags"] & bits)
     name = word.upper()
     if name in NODE_STATES:
         number = NODE_STATES.index(name)
@@ -244,7 +264,7 @@ def _format_of(given: "dict[str, str]") -> Format:
 
 
 def _show(
-    given: "dict[str, str]",
+    given: "Given",
     client: "Client",
     tests: "list[list[Callable[[Row], bool]]]",
     preempt_mode: str,
@@ -282,8 +302,12 @@ def _show(
         }
     groups = group_nodes(partitions, nodes, passes, chosen, given, context)
     out = b""
-    if "long" in given and "iterate" not in given:
-        out = f"{date_line(reply['now_us'])}\n".encode()
+    if "verbose" in given:
+        from pyslurm_ng.cli.listing.sinfo_options import block
+
+        out = block(given, chosen, given.times("verbose")).encode()
+    if ("long" in given or "verbose" in given) and "iterate" not in given:
+        out += f"{date_line(reply['now_us'])}\n".encode()
     write_bytes(out + _lines(chosen, groups, "noheader" not in given))
     return 0
 
@@ -332,18 +356,18 @@ def group_nodes(
     ]
     shows_state = any(field[3] == ("state", "flags") for field in keys)
     groups: dict[Any, Group] = {}
-    place: dict[int, int] = {}
+    index_of: dict[int, int] = {}
     for index, partition in enumerate(partitions):
         probe = Group(partition, context)
         part_key = (
             (partition["name"],) if by_node else tuple(field[4](probe) for field in of_partition)
         )
-        found = False
+        is_known = False
         for node_id in partition["node_ids"]:
             node = nodes.get(node_id)
             if node is None or not passes(node):
                 continue
-            found = True
+            is_known = True
             key: Any = (part_key, *[node[name] for name in of_node])
             if shows_state:
                 key += node_state_words(node["state"], node["flags"])
@@ -352,14 +376,14 @@ def group_nodes(
             group = groups.get(key)
             if group is None:
                 group = groups[key] = Group(partition, context)
-                place[id(group)] = index
+                index_of[id(group)] = index
             group.add(node)
-        if not found and not by_node and "list-reasons" not in given:
+        if not is_known and not by_node and "list-reasons" not in given:
             key = (part_key, "empty")
             if part_key and key not in groups:
                 groups[key] = Group(partition, context)
-                place[id(groups[key])] = index
-    return _sorted(list(groups.values()), place, given)
+                index_of[id(groups[key])] = index
+    return _sorted(list(groups.values()), index_of, given)
 
 
 # Sorting --------------------------------------------------------------------------------------
@@ -384,13 +408,13 @@ def _sort_letters(given: "dict[str, str]") -> "list[tuple[str, bool]]":
 
 
 def _sorted(
-    groups: "list[Group]", place: "dict[int, int]", given: "dict[str, str]"
+    groups: "list[Group]", index_of: "dict[int, int]", given: "dict[str, str]"
 ) -> "list[Group]":
     from pyslurm_ng.base.hostlist import sort_key
 
     for letter, descending in reversed(_sort_letters(given)):
         if letter == "#P":
-            groups.sort(key=lambda group: place[id(group)], reverse=descending)
+            groups.sort(key=lambda group: index_of[id(group)], reverse=descending)
         elif letter in ("t", "T"):
             groups.sort(key=_state_rank, reverse=descending)
         elif letter in ("N", "n"):

@@ -2,20 +2,20 @@
 
 import os
 
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli.command import (
     Table,
     connect,
     fail,
     read_conf,
-    say,
     split_list,
     uid_of,
     write_bytes,
 )
-from pyslurm_ng.cli.listing.fmt import parse_short
+from pyslurm_ng.cli.listing.list_format import parse_short
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.program import Given, Program
 from pyslurm_ng.cli.request_parts import show_all
 from pyslurm_ng.wire.client import SlurmError
 
@@ -74,6 +74,7 @@ HEADINGS = {
     "N": "NICE",
     "o": "ACCOUNT",
     "r": "PARTITION",
+    "s": "SLUID",
     "S": "SITE",
     "u": "USER",
     "y": "PRIORITY",
@@ -83,7 +84,7 @@ HEADINGS = {
 }
 LETTERS = "".join(sorted(HEADINGS, key=lambda letter: (letter.lower(), letter)))
 _TEXT_FIELDS = {"i": "job_id", "n": "qos", "N": "nice", "o": "account", "r": "partition",
-                "S": "site", "u": "user_name", "Y": "priority"}  # fmt: skip
+                "s": "sluid", "S": "site", "u": "user_name", "Y": "priority"}  # fmt: skip
 PROGRAM = Program(
     "sprio",
     OPTIONS,
@@ -121,7 +122,7 @@ def _filter(given: "dict[str, str]") -> "dict[str, Any]":
     if given.get("jobs"):
         wanted["jobs"] = split_list(given["jobs"])
         for text in wanted["jobs"]:
-            if not text.isdigit() or not int(text):
+            if not _is_job(text):
                 fail(f"sprio: error: Invalid job id: {text}")
     if "partition" in given:
         wanted["partitions"] = split_list(given["partition"])
@@ -134,6 +135,15 @@ def _filter(given: "dict[str, str]") -> "dict[str, Any]":
     return wanted
 
 
+def _is_job(text: str) -> bool:
+    """Return whether a text is a job's number or SLUID."""
+    try:
+        name = parse_job_id(text)
+    except JobIdError:
+        return False
+    return name.step < 0 and (text.isdigit() or bool(name.sluid))
+
+
 def default_format(given: "dict[str, str]", weights: "Row") -> str:
     """Return the format of the switches; factors that weigh nothing have no column."""
     is_norm = "norm" in given
@@ -141,25 +151,23 @@ def default_format(given: "dict[str, str]", weights: "Row") -> str:
         return NORM_LONG if is_norm else LONG
     text = NORM_BASE if is_norm else BASE
     if "users" in given:
-        text += " %.8u"
+        text = text.replace("%9r", "%9r %.8u")
     for letter, field, _, width in FACTORS:
         if weights[field]:
             text += f" %{width}{letter.lower()}" if is_norm else f" %.{width}{letter}"
     return text
 
 
-def _print(given: "dict[str, str]", reply: "Row") -> int:
+def _print(given: Given, reply: "Row") -> int:
     weights = Table(reply["more_fields"], reply["more_records"], reply["more_fields"]).dicts()[0]
     text = given.get("format") or os.environ.get("SPRIO_FORMAT") or default_format(given, weights)
     chosen = parse_short(text, HEADINGS, LETTERS)
     if chosen.bad:
         fail(f"sprio: error: Invalid job format specification: {''.join(chosen.bad)}")
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-    if "verbose" in given:
-        say(f"format      = {given.get('format', '(null)')}\njobs        = {len(rows)}")
-    out = b""
+    out = _settings(given).encode() if "verbose" in given else b""
     if "noheader" not in given:
-        out = chosen.header({column.key: HEADINGS[column.key] for column in chosen.columns})
+        out += chosen.header({column.key: HEADINGS[column.key] for column in chosen.columns})
     if "weights" in given:
         weights["name"] = reply["cluster_name"]
         write_bytes(
@@ -178,6 +186,23 @@ def _print(given: "dict[str, str]", reply: "Row") -> int:
     return 0
 
 
+def _settings(given: Given) -> str:
+    """Return what -v prints first."""
+    rule = "-" * 29
+    return "\n".join(
+        (
+            rule,
+            f"format     = {given.get('format', '(null)')}",
+            f"job_flag   = {int('jobs' in given)}",
+            f"jobs       = {given.get('jobs') or '(null)'}",
+            f"partition  = {given.get('partition', '(null)')}",
+            f"users      = {given.get('users', '(null)')}",
+            f"verbose    = {given.times('verbose') or 1}",
+            f"{rule}\n\n\n",
+        )
+    )
+
+
 def _sort(rows: "list[Row]", text: str) -> None:
     """Sort by letters, each with an optional sign, the first one first."""
     fields = {letter: field for letter, field, _, _ in FACTORS}
@@ -193,7 +218,7 @@ def _sort(rows: "list[Row]", text: str) -> None:
 def _weight(letter: str, weights: "Row") -> str:
     if letter == "i":
         return "Weights"
-    if letter in "Ss":
+    if letter == "S":
         return "1"
     if letter == "c":
         return str(weights["name"])
@@ -207,6 +232,8 @@ def cell(letter: str, row: "Row", weights: "Row", cluster: str) -> str:
         return cluster
     if letter == "y":
         return f"{row['priority'] / INFINITE:.8f}"
+    if letter == "o":
+        return row["account"] or "(null)"
     if letter in _TEXT_FIELDS:
         return str(row[_TEXT_FIELDS[letter]])
     field = next(field for upper, field, _, _ in FACTORS if upper == letter.upper())

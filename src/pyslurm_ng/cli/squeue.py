@@ -23,8 +23,8 @@ from pyslurm_ng.cli.command import (
     uid_of,
     write_bytes,
 )
-from pyslurm_ng.cli.listing.fmt import Format, date_line, lines_of, parse_long, parse_short
 from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
+from pyslurm_ng.cli.listing.list_format import Format, date_line, lines_of, parse_long, parse_short
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program, repeat
 from pyslurm_ng.wire.client import SlurmError
@@ -241,15 +241,15 @@ def _states(given: "dict[str, str]") -> "dict[str, Any]":
     for word in split_list(text):
         if word.lower() == "all":
             return {"all_states": True}
-        found = parse_job_state(word)
-        if found is None:
+        state = parse_job_state(word)
+        if state is None:
             fail(
                 f"squeue: error: Invalid job state specified: {word}\n"
                 f"squeue: error: Valid job states include: {job_state_list()}\n"
             )
-        if found[0] >= 0:
-            states.append(found[0])
-        flags |= found[1]
+        if state[0] >= 0:
+            states.append(state[0])
+        flags |= state[1]
     return {"states": states, "state_flags": flags}
 
 
@@ -394,24 +394,24 @@ def _sort(
     job_id = table.at["job_id"]
     rows.sort(key=lambda row: row[job_id], reverse=bool(keys) and keys[-1][1])
     for (name, descending), fields in zip(reversed(keys), reversed(sort_fields), strict=False):
-        places = [table.at[field] for field in fields]
+        columns = [table.at[field] for field in fields]
         if name == "starttime":
             # An unknown start comes last.
-            planned, started = places
+            planned, started = columns
             rows.sort(
                 key=lambda row: row[started] or row[planned] or NO_VAL << 32,
                 reverse=descending,
             )
         elif name == "jobarrayid":
-            array_id, own_id, task_id = places
+            array_id, own_id, task_id = columns
             rows.sort(
                 key=lambda row: (row[array_id] or row[own_id], row[task_id]), reverse=descending
             )
-        elif len(places) == 1:
-            place = places[0]
-            rows.sort(key=lambda row: row[place], reverse=descending)
+        elif len(columns) == 1:
+            index = columns[0]
+            rows.sort(key=lambda row: row[index], reverse=descending)
         else:
-            rows.sort(key=lambda row: [row[place] for place in places], reverse=descending)
+            rows.sort(key=lambda row: [row[index] for index in columns], reverse=descending)
 
 
 def _expand_arrays(table: Table) -> None:

@@ -3,17 +3,23 @@
 import os
 import sys
 
-from pyslurm_ng.base.numbers import INFINITE, JOB_NODE_FAIL, SECOND_US, STEP_EXACT, STEP_MEM_ZERO
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    JOB_NODE_FAIL,
+    REQ_EXCLUSIVE,
+    SECOND_US,
+    STEP_EXACT,
+    STEP_MEM_ZERO,
+)
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.signals import Signals
+from pyslurm_ng.cli.signals import Interrupted, Signals
 from pyslurm_ng.cli.step import step_request
-from pyslurm_ng.cli.step.routes import Routes
-from pyslurm_ng.cli.step.streams import Sink, StepIo
+from pyslurm_ng.cli.step.preparation import NotPrepared, Preparation, run_beside
 from pyslurm_ng.cli.step.terminal import RawTerminal
 from pyslurm_ng.cli.step.whole_step import of_component
 from pyslurm_ng.cli.submit import submission
-from pyslurm_ng.cli.submit.binding_options import without_found_masks
+from pyslurm_ng.cli.submit.binding_options import without_step_masks
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT, SCRIPT, HelpRequested
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.wire.client import SlurmError
@@ -24,6 +30,8 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.cli.step.client import StepClient
     from pyslurm_ng.cli.step.het_steps import Component, Meeting
+    from pyslurm_ng.cli.step.streams import StepIo
+    from pyslurm_ng.cli.step.tasks import StepTasks
     from pyslurm_ng.cli.step.whole_step import WholeStep
     from pyslurm_ng.cli.submit.allocation import Allocation
     from pyslurm_ng.wire.client import Client
@@ -64,7 +72,7 @@ def main(argv: "list[str]") -> int:
         code = _option_failure(options, problem)
         return _set_code(_EXIT_ERROR) if _EXIT_ERROR in os.environ else code
     except HelpRequested as problem:
-        return submission.told(problem)
+        return submission.show_help(problem)
     except Failed as problem:
         return problem.code
 
@@ -74,6 +82,8 @@ def _run_components(argv: "list[str]") -> int:
     from pyslurm_ng.cli.step import het_steps
 
     argv = het_steps.with_commands(argv, Options("srun").split_words)
+    if "SLURM_HET_SIZE" not in os.environ:
+        argv = _from_outside(argv)
     steps = het_steps.components(
         argv, lambda words: Options("srun").split_words(words)[0], os.environ
     )
@@ -86,6 +96,25 @@ def _run_components(argv: "list[str]") -> int:
         het_steps.become(steps[0].group)
         return _run(Options("srun"), steps[0].words)
     return het_steps.run(steps, lambda step, meeting: _run_component(step, meeting, argv))
+
+
+def _from_outside(argv: "list[str]") -> "list[str]":
+    """Have the variables of the heterogeneous job that --jobid names; return the other words."""
+    from pyslurm_ng.cli.step import het_steps
+
+    pairs, _ = Options("srun").split_words(het_steps.parts(argv)[0])
+    job = next((value for name, value in reversed(pairs) if name == "jobid"), None)
+    if not job:
+        return argv
+    try:
+        variables = het_steps.variables_of(connect(read_conf("srun")), job)
+    except SlurmError as problem:
+        say(f"srun: error: Unable to confirm allocation for job {job}: {problem.text}")
+        raise Failed from None
+    if not variables:
+        return argv
+    os.environ.update(variables)
+    return het_steps.without_job(argv)
 
 
 def _components_alone(argv: "list[str]") -> int:
@@ -145,7 +174,7 @@ def _run_component(step: "Component", meeting: "Meeting", argv: "list[str]") -> 
     except OptionError as problem:
         return _option_failure(options, problem)
     except HelpRequested as problem:
-        return submission.told(problem)
+        return submission.show_help(problem)
     except Failed as problem:
         return problem.code
 
@@ -171,7 +200,7 @@ def _run(
     if ("mpi", "list") in pairs:
         sys.stdout.write(step_request.mpi_list())
         return 0
-    options.apply_environment(without_found_masks(dict(os.environ)))
+    options.apply_environment(without_step_masks(dict(os.environ)))
     options.apply_all(pairs, COMMAND_LINE)
     quiet = "quiet" in options.settings
     for line in options.finish():
@@ -191,6 +220,9 @@ def _run(
     conf = read_conf("srun", *CONF_KEYS)
     submission.check_cluster(options, conf.get("ClusterName", ""))
     submission.check_configured(options, conf)
+    if options.verbose > 1:
+        limits = submission.limits(options.settings.get("propagate", ""), conf)
+        submission.say_propagated(options, limits)
     client = connect(conf)
     if "test-only" in options.settings:
         return _test_only(client, options, argv)
@@ -204,15 +236,15 @@ def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     submission.describe_origin(options, argv)
     options.request.setdefault("name", "test")
     try:
-        found = client.call("TestJob", {"request": options.request})
+        answer = client.call("TestJob", {"request": options.request})
     except SlurmError as problem:
         return submission.refusal("srun", problem, "allocation failure", is_plain=True)
     from pyslurm_ng.base.dates import format_date
 
-    when = format_date(found["start_us"] // SECOND_US)
+    when = format_date(answer["start_us"] // SECOND_US)
     say(
-        f"srun: Job {found['job_id']} to start at {when} using {found['cpus']} processors "
-        f"on nodes {found['nodes']} in partition {found['partition']}"
+        f"srun: Job {answer['job_id']} to start at {when} using {answer['cpus']} processors "
+        f"on nodes {answer['nodes']} in partition {answer['partition']}"
     )
     return 0
 
@@ -249,6 +281,8 @@ class _Srun:
 
     def inside(self, job_text: str) -> int:
         """Run a step of a job that exists."""
+        if job_text[:1] == "s":
+            job_text = _id_of_sluid(self._client, job_text)
         job, _, task = job_text.partition("_")
         # Ids have 32 bits; ten digits fit what carries them.
         is_number = job.isdigit() and (task.isdigit() or not task)
@@ -294,22 +328,28 @@ class _Srun:
         return code
 
     def _whole_allocation(self, fields: "dict[str, Any]", granted: "dict[str, Any]") -> None:
-        """The only step of an allocation that srun made has all of it."""
+        """The only step of an allocation that srun made has all of it.
+
+        On whole nodes -c without -n means as many tasks as have their CPUs, and tasks that are
+        counted have only theirs: --exclusive implies --exact, as in Slurm 22.05.
+        """
+        options = self._options
         for name in ("exclude", "gpus", "gpus_per_node", "gpus_per_task", "gres", "node_list",
                      "mem_per_node_mib", "mem_per_cpu_mib", "no_wait"):  # fmt: skip
             fields.pop(name, None)
         if not fields.get("task_nodes"):
             fields["nodes_min"] = fields["nodes_max"] = granted["node_count"]
-            fields.setdefault("ntasks", granted["ntasks"])
-        fields["flags"] &= ~(STEP_EXACT | STEP_MEM_ZERO)
+            if not ("cpus_per_task" in fields and options.has_flag(REQ_EXCLUSIVE)):
+                fields.setdefault("ntasks", granted["ntasks"])
+        is_exact = options.has_flag(REQ_EXCLUSIVE) and "ntasks" in options.given
+        fields["flags"] &= ~(STEP_MEM_ZERO if is_exact else STEP_EXACT | STEP_MEM_ZERO)
         fields["time_limit_min"] = INFINITE
-        if self._options.request.get("gpus_per_task"):
-            fields["gpus_per_task"] = self._options.request["gpus_per_task"]
+        if options.request.get("gpus_per_task"):
+            fields["gpus_per_task"] = options.request["gpus_per_task"]
 
     # The step -----------------------------------------------------------------------------------
 
     def _step(self, fields: "dict[str, Any]") -> int:
-        from pyslurm_ng.cli.step.client import StepClient
         from pyslurm_ng.cli.step.tasks import StepTasks
 
         options = self._options
@@ -322,69 +362,69 @@ class _Srun:
                 self._never_launched(granted, list(range(len(granted["nodes"]))))
                 raise Failed
             tasks.first_rank = self._whole.first_rank
-        programs = self._programs(granted, tasks.count)
-        sent = self._send_program(granted)
-        streams = StepIo(Sink(1), Sink(2))
+        ranks = (self._whole.first_rank, self._whole.tasks) if self._whole else (0, 0)
         try:
-            ranks = (self._whole.first_rank, self._whole.tasks) if self._whole else (0, 0)
-            std = Routes(options, granted, tasks.count, ranks).open(streams)
-        except OSError as problem:
-            say(f"srun: error: Could not open {problem.filename}: {problem.strerror}")
+            ready = Preparation(options, self._conf, granted, self._signals).run(
+                self._operands, tasks.count, ranks, self._variables(granted)
+            )
+            client = self._client_of(tasks, ready.streams, granted)
+        except NotPrepared as problem:
+            say(f"srun: {problem}")
             self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed from None
-        client = StepClient(
-            tasks,
-            streams,
-            self._signals,
-            verbose=options.verbose,
-            quiet=self._quiet,
-            kill_on_bad_exit=self._kills_on_bad_exit(),
-            wait_s=int(options.settings.get("wait") or self._conf.get("WaitTime", "0") or 0),
-            kill_wait_s=granted["kill_wait_s"],
-            show_status="disable-status" not in options.settings,
-            quit_on_interrupt="quit-on-interrupt" in options.settings,
-            ports=_ports(self._conf.get("SrunPortRange", "")),
-        )
-        status = self._beside("prolog", "SrunProlog", granted)
-        if status:
-            say(f"srun: error: srun prolog failed rc = {status}. Aborting step.")
-            self._never_launched(granted, list(range(len(granted["nodes"]))))
-            raise Failed
-        self._launch(client, granted, programs, std | sent)
+        self._launch(client, granted, ready.programs, ready.fields)
         self._watch_controller(client)
-        terminal = RawTerminal() if streams.pty else None
+        terminal = RawTerminal() if ready.streams.pty else None
         try:
             code = client.run()
         finally:
             if terminal is not None:
                 terminal.restore()
         self._status = tasks.worst_status
-        status = self._beside("epilog", "SrunEpilog", granted)
+        status = self._epilog(granted)
         if status:
             say(f"srun: error: srun epilog failed status={status}")
         return code
 
-    def _beside(self, option: str, key: str, granted: "dict[str, Any]") -> int:
-        """Run --prolog or --epilog here, before or after the step; return its exit code.
+    def _client_of(
+        self, tasks: "StepTasks", streams: "StepIo", granted: "dict[str, Any]"
+    ) -> "StepClient":
+        from pyslurm_ng.cli.step.client import StepClient
 
-        A missing program is only reported, as in Slurm.
-        """
-        program = self._options.settings.get(option, self._conf.get(key, ""))
-        if not program or program.lower() == "none":
-            return 0
+        options = self._options
+        try:
+            return StepClient(
+                tasks,
+                streams,
+                self._signals,
+                verbose=options.verbose,
+                quiet=self._quiet,
+                kill_on_bad_exit=self._kills_on_bad_exit(),
+                wait_s=int(options.settings.get("wait") or self._conf.get("WaitTime", "0") or 0),
+                kill_wait_s=granted["kill_wait_s"],
+                show_status="disable-status" not in options.settings,
+                quit_on_interrupt="quit-on-interrupt" in options.settings,
+                ports=_ports(self._conf.get("SrunPortRange", "")),
+            )
+        except OSError as problem:
+            raise NotPrepared(f"error: {problem.strerror}") from None
+
+    def _variables(self, granted: "dict[str, Any]") -> "dict[str, str]":
+        """Return the variables of --prolog and --epilog."""
         from pyslurm_ng.cli.step.launch import step_variables
 
         variables = dict(os.environ)
         if self._allocation is not None:
             variables |= self._allocation.variables()
-        variables |= step_variables(granted)
-        variables["SLURM_SCRIPT_CONTEXT"] = f"{option}_srun"
+        return variables | step_variables(granted)
+
+    def _epilog(self, granted: "dict[str, Any]") -> int:
+        """Run --epilog; a signal ends it."""
         try:
-            child = os.posix_spawn(program, [program], variables)
-        except OSError as problem:
-            say(f"srun: Access denied for {program}: {problem.strerror}")
-            return 0
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            with self._signals.breaking():
+                return run_beside(self._options, self._conf, "epilog", self._variables(granted))
+        except Interrupted as problem:
+            return problem.number
 
     def _kills_on_bad_exit(self) -> bool:
         default = self._conf.get("KillOnBadExit", "0") == "1"
@@ -397,33 +437,6 @@ class _Srun:
         try:
             return StepCreation(self._client, self._signals, self._info, take).run(fields)
         except NoStep:
-            raise Failed from None
-
-    def _programs(self, granted: "dict[str, Any]", count: int) -> "list[dict[str, Any]]":
-        if "multi-prog" not in self._options.settings:
-            return [{"argv": self._operands}]
-        from pyslurm_ng.cli.step.multi_prog import MultiProgError, read_programs
-
-        try:
-            return read_programs(self._operands[0], count)
-        except MultiProgError as problem:
-            say(f"srun: error: {problem}")
-            self._never_launched(granted, list(range(len(granted["nodes"]))))
-            raise Failed from None
-
-    def _send_program(self, granted: "dict[str, Any]") -> "dict[str, Any]":
-        """Send the program to the nodes with --bcast; return the fields that the nodes need."""
-        if "bcast" not in self._options.settings:
-            return {}
-        from pyslurm_ng.cli.step.broadcast import BroadcastError
-        from pyslurm_ng.cli.step.program_broadcast import CONF_KEYS as BROADCAST_KEYS, send_program
-
-        conf = self._conf | read_conf("srun", *BROADCAST_KEYS)
-        try:
-            return send_program(self._options, conf, granted, self._operands[0])
-        except BroadcastError as problem:
-            say(f"srun: fatal: {problem}")
-            self._never_launched(granted, list(range(len(granted["nodes"]))))
             raise Failed from None
 
     # Launching ----------------------------------------------------------------------------------
@@ -502,6 +515,20 @@ class _Srun:
                     client.aborted()
 
         client.also_watch(descriptor, news)
+
+
+def _id_of_sluid(client: "Client", text: str) -> str:
+    """Return the job id that a SLUID stands for; a text that is none as it is."""
+    from pyslurm_ng.base.sluid import sluid_of
+    from pyslurm_ng.cli.request_parts import record_id
+
+    if not sluid_of(text):
+        return text
+    try:
+        return str(record_id(client, text))
+    except SlurmError as problem:
+        say(f"srun: error: Unable to confirm allocation for job {text}: {problem.text}")
+        raise Failed from None
 
 
 def _ports(text: str) -> "tuple[int, int]":

@@ -2,6 +2,7 @@
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID, NO_VAL, SHOW_ALL
+from pyslurm_ng.base.sluid import sluid_of
 from pyslurm_ng.cli.accounting.sstat_fields import DEFAULT_FORMAT, FIELDS, OPTIONS, PID_FORMAT
 from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
 from pyslurm_ng.cli.command import Table, connect, fail, read_conf, say, write_bytes
@@ -68,8 +69,8 @@ def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
         fail(f"sstat: error: couldn't get steps for job {text}: {error.text}")
     steps = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if not steps:
-        what = "StepId" if "." in text else "JobId"
-        say(f"sstat: error: No steps running for {what}={text}")
+        kind = "StepId" if "." in text else "JobId"
+        say(f"sstat: error: No steps running for {kind}={text}")
     return steps if all_steps else sorted(steps, key=lambda step: step["step_id"])[:1]
 
 
@@ -111,7 +112,7 @@ def _measured(conf: "dict[str, str]", client: "Client", step: "Row") -> "Row | N
         "frequency_min": 0,
         "frequency_max": 0,
         "frequency_governor": 0,
-        "sluid": 0,
+        "sluid": sluid_of(step["sluid"]),
     }
 
 

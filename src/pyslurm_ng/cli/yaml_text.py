@@ -37,8 +37,8 @@ def _value(lines: "list[str]", lead: str, value: "Any", depth: int) -> None:
         _mapping(lines, value, depth + 1)
     elif isinstance(value, list):
         lines.append(f"{lead} !!seq" + ("" if value else " []"))
-        for item in value:
-            _value(lines, "  " * depth + "-", item, depth)
+        for element in value:
+            _value(lines, "  " * depth + "-", element, depth)
     else:
         lines += _scalar(lead, value, "  " * (depth + 1))
 
@@ -74,9 +74,9 @@ def _is_plain(text: str) -> bool:
 def _folded(lead: str, text: str, indent: str) -> "list[str]":
     """Return a text after `lead`, broken at single blanks beyond the width."""
     lines, line = [], lead
-    for place, char in enumerate(text):
-        is_single = char == " " != text[place - 1] and text[place + 1 : place + 2] != " "
-        if is_single and len(line) > _WIDTH and 0 < place < len(text) - 1:
+    for index, char in enumerate(text):
+        is_single = char == " " != text[index - 1] and text[index + 1 : index + 2] != " "
+        if is_single and len(line) > _WIDTH and 0 < index < len(text) - 1:
             lines.append(line)
             line = indent
         else:

@@ -52,13 +52,13 @@ def parse_cgroup_conf(text: str, path: str = "cgroup.conf") -> CgroupConf:
 
 
 def _build(text: ConfText) -> CgroupConf:
-    values, places, warnings = read_keys(text, _TABLE, "cgroup.conf", _REMOVED)
+    values, given_entries, warnings = read_keys(text, _TABLE, "cgroup.conf", _REMOVED)
     raise_errors(text)
     return CgroupConf(
         **values,
         path=text.path,
         text_hash=text.text_hash,
-        given=frozenset(places),
+        given=frozenset(given_entries),
         warnings=warnings,
     )
 

@@ -15,15 +15,17 @@ from pyslurm_ng.conf import (
 from pyslurm_ng.conf.effects.effect import refusals
 from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.lexer import ConfError, read_conf
-from pyslurm_ng.conf.on_host import missing_authentication, missing_programs, missing_users
+from pyslurm_ng.conf.on_host import (
+    missing_authentication,
+    missing_programs,
+    missing_users,
+    parameters,
+)
 from pyslurm_ng.conf.slurm_conf import (
-    LINE_KINDS,
     PARAMETER_TABLE,
     SlurmConf,
-    read_lines,
     read_slurm_conf,
 )
-from pyslurm_ng.conf.values import BadValue, convert
 
 _MOST_INCLUDES = 16  # of one plugstack.conf in another
 
@@ -86,12 +88,33 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
     directory = os.path.dirname(conf.path) or "."
     names = tuple(node.name for node in conf.nodes)
     lines = node_warnings(conf)
-    for topology in topologies_of(conf, directory):
-        lines += topology_conf.gaps(topology, names)
+    topologies = topologies_of(conf, directory)
+    for topology in topologies:
+        placed_names = {node.name for node in conf.nodes if f"{topology.name}:" in node.topology}
+        lines += topology_conf.gaps(
+            topology, tuple(name for name in names if name not in placed_names)
+        )
+    lines += _nowhere(conf, topologies)
     for name, why in NOT_READ.items():
         full = os.path.join(directory, name)
         if os.path.exists(full):
             lines.append(f"{full}: is not read by pyslurm-ng: {why}")
+    return lines
+
+
+def _nowhere(conf: SlurmConf, topologies: tuple[topology_conf.TopologyConf, ...]) -> list[str]:
+    """Return the nodes whose Topology= names no place in a network; it is as if it were absent."""
+    units = {
+        topology.name: {switch.name for switch in topology.switches}
+        | {block.name for block in topology.blocks}
+        for topology in topologies
+    }
+    lines = []
+    for node in conf.nodes:
+        for pair in node.topology.split(",") if node.topology else ():
+            name, _, path = pair.partition(":")
+            if path.partition(":")[0] not in units.get(name, ()):
+                lines.append(f"{conf.path}: node {node.name}: Topology={pair}: no such place")
     return lines
 
 
@@ -161,8 +184,8 @@ def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
             errors.append(ConfError(path, number, "required", text))
         elif words[0] == "include" and depth < _MOST_INCLUDES:
             pattern = os.path.join(os.path.dirname(path), words[1])
-            for found in sorted(glob.glob(pattern)):
-                errors += _spank_errors(found, depth + 1)
+            for included in sorted(glob.glob(pattern)):
+                errors += _spank_errors(included, depth + 1)
     return errors
 
 
@@ -171,18 +194,11 @@ def _refused(path: str) -> list[ConfError]:
 
     Reading does not do this: the simulator takes a site's file as it is.
     """
-    errors: list[ConfError] = []
-    lines = (line for line in read_lines(path).lines if line[0].key.lower() not in LINE_KINDS)
-    for entry in (entry for line in lines for entry in line):
-        key = PARAMETER_TABLE.find(entry.key)
-        if key is None:
-            continue
-        try:
-            value = convert(key, entry.value)
-        except BadValue:
-            continue  # an error already
-        errors += refusals(PARAMETER_TABLE.section, key, entry, value)
-    return errors
+    return [
+        error
+        for entry, key, value in parameters(path)
+        for error in refusals(PARAMETER_TABLE.section, key, entry, value)
+    ]
 
 
 def _named_gres(path: str) -> tuple[str, ...]:
@@ -209,16 +225,16 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
         types = _named_gres(gres) if conf is None else conf.gres_types
         errors += gres_conf.file_errors(gres, types, () if conf is None else conf.nodes)
     names = None if conf is None else tuple(node.name for node in conf.nodes)
-    found: list[ConfError] = []
+    problems: list[ConfError] = []
     if os.path.exists(yaml):  # it takes the place of topology.conf and TopologyPlugin
-        found = topology_yaml.file_errors(yaml, names)
+        problems = topology_yaml.file_errors(yaml, names)
     elif os.path.exists(topology):
-        found = topology_conf.file_errors(topology, names)
-        found += _topology_kind(topology, conf)
+        problems = topology_conf.file_errors(topology, names)
+        problems += _topology_kind(topology, conf)
     elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
-        found = [ConfError(topology, 0, "", problem)]
-    errors += found or _chosen(path, yaml, conf)
+        problems = [ConfError(topology, 0, "", problem)]
+    errors += problems or _chosen(path, yaml, conf)
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
     if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner

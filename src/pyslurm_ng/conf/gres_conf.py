@@ -22,8 +22,8 @@ _SHARING = ("mps", "shard")
 class GresLine(NamedTuple):
     """One line: `amount` devices of a name and type on some nodes.
 
-    Empty `node_names` means every node. `links` has one count for each device of the node, with -1
-    for the device itself.
+    Empty `node_names` means every node. An amount of NO_VAL is that of slurm.conf. `links` has one
+    count for each device of the node, with -1 for the device itself.
     """
 
     node_names: tuple[str, ...]
@@ -55,6 +55,20 @@ class GresConf:
         return tuple(
             line for line in self.lines if not line.node_names or node_name in line.node_names
         )
+
+    def lines_of(self, node: NodeConf) -> tuple[GresLine, ...]:
+        """Return the lines for one node; those that give flags alone take its counts and types."""
+        lines: list[GresLine] = []
+        for line in self.for_node(node.name):
+            if line.amount != NO_VAL:
+                lines.append(line)
+                continue
+            lines += [
+                line._replace(type_name=gres.type_name, amount=gres.amount)
+                for gres in node.gres
+                if gres.name == line.name and line.type_name in ("", gres.type_name)
+            ]
+        return tuple(lines)
 
     def auto_detect_on(self, node_name: str) -> str:
         """Return how devices of a node are found; "" or "off" means from the lines alone."""
@@ -99,17 +113,17 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
     auto_detect = ""
     by_node: dict[str, str] = {}
     for entries in text.lines:
-        found = read_line(text, entries, _TABLE, "gres.conf")
-        values = {**_TABLE.defaults(), **{name: value for name, (value, _) in found.items()}}
+        settings = read_line(text, entries, _TABLE, "gres.conf")
+        values = {**_TABLE.defaults(), **{name: value for name, (value, _) in settings.items()}}
         names = _node_names(text, entries[0], values["node_name"], nodes)
-        if "auto_detect" in found:
+        if "auto_detect" in settings:
             if values["node_name"]:
                 by_node.update(dict.fromkeys(names, values["auto_detect"]))
-            elif "name" not in found:
+            elif "name" not in settings:
                 auto_detect = values["auto_detect"]
-        if "name" not in found:
+        if "name" not in settings:
             extra = [entry for entry in entries if entry.key.lower() not in _WITHOUT_NAME]
-            if extra or "auto_detect" not in found:
+            if extra or "auto_detect" not in settings:
                 text.fail(entries[0], "expected Name=, or AutoDetect= alone or with NodeName=")
             continue
         line = _line(text, entries[0], values, names, gres_types)
@@ -134,7 +148,7 @@ _WITHOUT_NAME = ("nodename", "autodetect")
 
 
 def _node_names(
-    text: ConfText, place: Entry, value: str, nodes: tuple[NodeConf, ...]
+    text: ConfText, entry: Entry, value: str, nodes: tuple[NodeConf, ...]
 ) -> tuple[str, ...]:
     if not value:
         return ()
@@ -146,13 +160,13 @@ def _node_names(
         known = {node.name for node in nodes}
         missing = [name for name in names if name not in known]
         if missing:
-            text.fail(place, f"slurm.conf has no node {missing[0]}")
+            text.fail(entry, f"slurm.conf has no node {missing[0]}")
     return names
 
 
 def _line(
     text: ConfText,
-    place: Entry,
+    entry: Entry,
     values: dict[str, object],
     names: tuple[str, ...],
     gres_types: tuple[str, ...],
@@ -160,59 +174,63 @@ def _line(
     name = str(values["name"])
     errors = len(text.errors)
     if name not in gres_types:
-        text.fail(place, f"Name={name} is not in GresTypes={','.join(gres_types)} of slurm.conf")
-    files = _paths(text, place, str(values["file"]), "File")
-    multiple = _paths(text, place, str(values["multiple_files"]), "MultipleFiles")
+        text.fail(entry, f"Name={name} is not in GresTypes={','.join(gres_types)} of slurm.conf")
+    files = _paths(text, entry, str(values["file"]), "File")
+    multiple = _paths(text, entry, str(values["multiple_files"]), "MultipleFiles")
     if files and multiple:
-        text.fail(place, "allowed: only one of File and MultipleFiles")
+        text.fail(entry, "allowed: only one of File and MultipleFiles")
     amount = values["count"]
     assert isinstance(amount, int)
-    if amount == NO_VAL:
+    gives_flags_alone = not (files or multiple or values["cores"] or values["links"])
+    if amount == NO_VAL and not (gives_flags_alone and values["flags"]):
         amount = 1 if multiple else max(1, len(files))
     elif files and amount != len(files) and name not in _SHARING:
-        text.fail(place, f"Count={amount} differs from the {plural(len(files), 'file')} of File")
-    links = _links(text, place, values["links"])
+        text.fail(entry, f"Count={amount} differs from the {plural(len(files), 'file')} of File")
+    links = _links(text, entry, values["links"])
     flags = values["flags"]
     assert isinstance(flags, tuple)
     if "one_sharing" in flags and "all_sharing" in flags:
-        text.fail(place, "allowed: only one of one_sharing and all_sharing")
+        text.fail(entry, "allowed: only one of one_sharing and all_sharing")
+    makers = [flag for flag in flags if flag.endswith("_env")]
+    if "no_gpu_env" in makers and len(makers) > 1:
+        text.fail(entry, "Flags=no_gpu_env excludes other flags of variables")
     if "CountOnly" in flags and files:
-        text.fail(place, "Flags=CountOnly has no files")
+        text.fail(entry, "Flags=CountOnly has no files")
     cores = values["cores"]
     assert isinstance(cores, tuple)
     if len(text.errors) > errors:
         return None
     type_name = str(values["type"])
     return GresLine(
-        names, name, type_name, amount, files, multiple, cores, links, flags, place.file, place.line
+        names, name, type_name, amount, files, multiple, cores, links, flags, entry.file, entry.line
     )
 
 
-def _paths(text: ConfText, place: Entry, value: str, key: str) -> tuple[str, ...]:
+def _paths(text: ConfText, entry: Entry, value: str, key: str) -> tuple[str, ...]:
     if not value:
         return ()
     try:
         paths = tuple(expand(value))
     except HostlistError as error:
-        text.fail(place, f"{key}: {error}")
+        text.fail(entry, f"{key}: {error}")
         return ()
     for path in paths:
         if not path.startswith("/"):
-            text.fail(place, f"{key}={path} is not an absolute path")
+            text.fail(entry, f"{key}={path} is not an absolute path")
             break
     return paths
 
 
-def _links(text: ConfText, place: Entry, words: object) -> tuple[int, ...]:
+def _links(text: ConfText, entry: Entry, words: object) -> tuple[int, ...]:
     assert isinstance(words, tuple)
     numbers = []
     for word in words:
         if word != "-1" and not word.isdigit():
-            text.fail(place, f"Links: '{word}' is not a number; -1 marks the device itself")
+            text.fail(entry, f"Links: '{word}' is not a number; -1 marks the device itself")
             return ()
         numbers.append(int(word))
     if numbers and numbers.count(-1) != 1:
-        text.fail(place, "Links: expected exactly one -1, at the place of the device itself")
+        text.fail(entry, "Links: expected exactly one -1, at the place of the device itself")
     return tuple(numbers)
 
 
@@ -226,8 +244,8 @@ def _check_devices(text: ConfText, conf: GresConf) -> None:
             for path in line.files:
                 first = owners.setdefault((node_name, path), line)
                 if first is not line:
-                    place = Entry("File", path, line.file, line.line)
-                    text.fail(place, f"{path} was already given in line {first.line}")
+                    entry = Entry("File", path, line.file, line.line)
+                    text.fail(entry, f"{path} was already given in line {first.line}")
                     return
 
 
@@ -236,13 +254,13 @@ def _check_nodes(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) ->
     if not conf.lines:
         return
     for node in nodes:
-        lines = conf.for_node(node.name)
+        lines = conf.lines_of(node)
         core_count = node.sockets * node.cores_per_socket
         for line in lines:
             if line.cores and line.cores[-1] >= core_count:
-                place = Entry("Cores", "", line.file, line.line)
+                entry = Entry("Cores", "", line.file, line.line)
                 text.fail(
-                    place,
+                    entry,
                     f"core {line.cores[-1]}: node {node.name} has {plural(core_count, 'core')}",
                 )
                 return
@@ -260,9 +278,9 @@ def _check_amounts(
         fits = [line for line in same if not gres.type_name or line.type_name == gres.type_name]
         total = sum(line.amount for line in fits)
         if same and total < gres.amount and gres.name not in _SHARING:
-            place = Entry("Name", gres.name, same[0].file, same[0].line)
+            entry = Entry("Name", gres.name, same[0].file, same[0].line)
             fail(
-                place,
+                entry,
                 f"node {node.name} has {total} of the {gres.amount} that Gres={gres} of "
                 "slurm.conf promises",
             )

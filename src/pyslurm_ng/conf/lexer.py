@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pyslurm_ng.base.errors import ConfigurationError
+from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
 
 # Slurm's own bound is 1,024 characters a line in old releases; this one only stops nonsense.
 _MAX_LINE = 1 << 20
@@ -30,8 +31,8 @@ class ConfError(NamedTuple):
     text: str
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else self.file
-        return f"{place}: {self.key}: {self.text}" if self.key else f"{place}: {self.text}"
+        location = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{location}: {self.key}: {self.text}" if self.key else f"{location}: {self.text}"
 
 
 class ConfErrors(ConfigurationError):
@@ -111,7 +112,7 @@ def _read_file(
     """`wanted_by` is the Include line, which gets the blame for a file that cannot be read."""
     try:
         with open(path, "rb") as stream:
-            raw = stream.read()
+            raw = read_whole(stream, MOST_OF_CONF)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
         if wanted_by is None:

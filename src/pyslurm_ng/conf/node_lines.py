@@ -80,16 +80,16 @@ def build_nodes(
     seen: dict[str, NodeConf] = {}
     usual = NODE_TABLE.defaults()
     for entries in lines:
-        found = read_line(text, entries, NODE_TABLE, "a NodeName line")
-        given = {attribute: value for attribute, (value, _) in found.items()}
-        if "node_name" not in found:
+        settings = read_line(text, entries, NODE_TABLE, "a NodeName line")
+        given = {attribute: value for attribute, (value, _) in settings.items()}
+        if "node_name" not in settings:
             continue
         if given["node_name"].upper() == "DEFAULT":
             usual.update({name: value for name, value in given.items() if name != "node_name"})
             continue
         values = {**usual, **given}
-        _check_gres(text, found, gres_types)
-        for node in _expand(text, entries[0], found, values, slurmd_port):
+        _check_gres(text, settings, gres_types)
+        for node in _expand(text, entries[0], settings, values, slurmd_port):
             first = seen.get(node.name)
             if first is not None:
                 text.fail(entries[0], f"node {node.name} was already given in line {first.line}")
@@ -101,11 +101,11 @@ def build_nodes(
 
 
 def _check_gres(
-    text: ConfText, found: dict[str, tuple[Any, Entry]], gres_types: tuple[str, ...]
+    text: ConfText, settings: dict[str, tuple[Any, Entry]], gres_types: tuple[str, ...]
 ) -> None:
-    if "gres" not in found:
+    if "gres" not in settings:
         return
-    resources, entry = found["gres"]
+    resources, entry = settings["gres"]
     for gres in resources:
         if gres.name not in gres_types:
             text.fail(entry, f"'{gres.name}' is not in GresTypes={','.join(gres_types)}")
@@ -115,20 +115,20 @@ def _check_gres(
 
 def _expand(
     text: ConfText,
-    place: Entry,
-    found: dict[str, tuple[Any, Entry]],
+    entry: Entry,
+    settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
     slurmd_port: int,
 ) -> list[NodeConf]:
     """Return the nodes of one line, or none when the line has an error."""
-    names = _names(text, found["node_name"][1], values["node_name"])
-    shape = _shape(text, place, found, values)
+    names = _names(text, settings["node_name"][1], values["node_name"])
+    shape = _shape(text, entry, settings, values)
     if not names or shape is None:
         return []
-    hostnames = _spread(text, found, values, "node_hostname", names)
-    addresses = _spread(text, found, values, "node_addr", hostnames or names)
-    bcast = _spread(text, found, values, "bcast_addr", addresses or names)
-    ports = _ports(text, found, values, len(names), slurmd_port)
+    hostnames = _spread(text, settings, values, "node_hostname", names)
+    addresses = _spread(text, settings, values, "node_addr", hostnames or names)
+    bcast = _spread(text, settings, values, "bcast_addr", addresses or names)
+    ports = _ports(text, settings, values, len(names), slurmd_port)
     if hostnames is None or addresses is None or bcast is None or ports is None:
         return []
     cpus, boards, sockets, cores, threads = shape
@@ -155,7 +155,7 @@ def _expand(
         values["topology"],
     )
     return [
-        NodeConf(name, hostname, address, port, *tail, bcast_address, place.file, place.line)
+        NodeConf(name, hostname, address, port, *tail, bcast_address, entry.file, entry.line)
         for name, hostname, address, port, bcast_address in zip(
             names, hostnames, addresses, ports, bcast, strict=True
         )
@@ -179,7 +179,7 @@ def _names(text: ConfText, entry: Entry, value: str) -> list[str]:
 
 def _spread(
     text: ConfText,
-    found: dict[str, tuple[Any, Entry]],
+    settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
     attribute: str,
     fallback: list[str],
@@ -196,7 +196,7 @@ def _spread(
         return items
     if len(items) == 1:
         return items * len(fallback)
-    entry = found[attribute][1] if attribute in found else found["node_name"][1]
+    entry = settings[attribute][1] if attribute in settings else settings["node_name"][1]
     text.fail(
         entry, f"{len(items)} values for {plural(len(fallback), 'node')}; allowed: one, or as many"
     )
@@ -205,20 +205,20 @@ def _spread(
 
 def _ports(
     text: ConfText,
-    found: dict[str, tuple[Any, Entry]],
+    settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
     node_count: int,
     slurmd_port: int,
 ) -> list[int] | None:
     """Return the port of each node; as in Slurm a list needs no brackets: ``6821-6822``."""
     given = values["port"]
-    entry = found["port"][1] if "port" in found else found["node_name"][1]
+    entry = settings["port"][1] if "port" in settings else settings["node_name"][1]
     if given and "[" not in given:
         values = {**values, "port": f"[{given}]"}
         if not _is_hostlist(values["port"]):
             text.fail(entry, _PORTS)
             return None
-    words = _spread(text, found, values, "port", [str(slurmd_port)] * node_count)
+    words = _spread(text, settings, values, "port", [str(slurmd_port)] * node_count)
     if words is None:
         return None
     ports = [int(word) if word.isascii() and word.isdigit() else 0 for word in words]
@@ -238,8 +238,8 @@ def _is_hostlist(value: str) -> bool:
 
 def _shape(
     text: ConfText,
-    place: Entry,
-    found: dict[str, tuple[Any, Entry]],
+    first: Entry,
+    settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
 ) -> tuple[int, int, int, int, int] | None:
     """Return CPUs, boards, sockets, cores per socket, threads per core, each derived where missing.
@@ -253,7 +253,7 @@ def _shape(
     if values["sockets_per_board"] != NO_VAL:
         product = boards * values["sockets_per_board"]
         if sockets not in (NO_VAL, product):
-            text.fail(place, f"Sockets={sockets} is not Boards x SocketsPerBoard = {product}")
+            text.fail(first, f"Sockets={sockets} is not Boards x SocketsPerBoard = {product}")
             return None
         sockets = product
     if sockets == NO_VAL:
@@ -262,7 +262,7 @@ def _shape(
         cpus = sockets * cores * threads
     allowed = (sockets, sockets * cores, sockets * cores * threads)
     if cpus not in allowed:
-        entry = found["cpus"][1] if "cpus" in found else place
+        entry = settings["cpus"][1] if "cpus" in settings else first
         text.fail(
             entry,
             f"{cpus} CPUs match neither Sockets, Sockets x CoresPerSocket nor Sockets x "
@@ -271,7 +271,7 @@ def _shape(
         )
         return None
     if values["core_spec_count"] >= max(1, sockets * cores):
-        text.fail(place, f"CoreSpecCount={values['core_spec_count']} leaves no core for jobs")
+        text.fail(first, f"CoreSpecCount={values['core_spec_count']} leaves no core for jobs")
         return None
     return cpus, boards, sockets, cores, threads
 
@@ -284,9 +284,9 @@ def _check_ports(text: ConfText, nodes: list[NodeConf]) -> None:
             continue
         first = users.setdefault((node.address, node.port), node)
         if first is not node:
-            place = Entry("NodeName", "", node.file, node.line)
+            entry = Entry("NodeName", "", node.file, node.line)
             text.fail(
-                place,
+                entry,
                 f"node {node.name} has the address and port of node {first.name} "
                 f"({node.address}:{node.port})",
             )
@@ -300,8 +300,8 @@ def build_nodesets(
     known = {node.name: index for index, node in enumerate(nodes)}
     sets: dict[str, NodeSetConf] = {}
     for entries in lines:
-        found = read_line(text, entries, _NODESET_TABLE, "a NodeSet line")
-        values = {attribute: value for attribute, (value, _) in found.items()}
+        settings = read_line(text, entries, _NODESET_TABLE, "a NodeSet line")
+        values = {attribute: value for attribute, (value, _) in settings.items()}
         name = values.get("node_set", "")
         feature, listed = values.get("feature", ""), values.get("nodes", "")
         if not name or name.upper() in ("ALL", "DEFAULT") or name in sets or name in known:
@@ -312,7 +312,7 @@ def build_nodesets(
             continue
         members = {i for i, node in enumerate(nodes) if feature and feature in node.features}
         if listed:
-            members.update(_indexes(text, found["nodes"][1], listed, known, {}))
+            members.update(_indexes(text, settings["nodes"][1], listed, known, {}))
         chosen = tuple(nodes[index].name for index in sorted(members))
         sets[name] = NodeSetConf(name, feature, listed, chosen)
     return tuple(sets.values())
@@ -326,11 +326,11 @@ def build_down_nodes(
     known = {node.name: index for index, node in enumerate(nodes)}
     usual = _DOWNNODES_TABLE.defaults()
     for entries in lines:
-        found = read_line(text, entries, _DOWNNODES_TABLE, "a DownNodes line")
-        values = {**usual, **{attribute: value for attribute, (value, _) in found.items()}}
-        if "down_nodes" not in found:
+        settings = read_line(text, entries, _DOWNNODES_TABLE, "a DownNodes line")
+        values = {**usual, **{attribute: value for attribute, (value, _) in settings.items()}}
+        if "down_nodes" not in settings:
             continue
-        members = _indexes(text, found["down_nodes"][1], values["down_nodes"], known, {})
+        members = _indexes(text, settings["down_nodes"][1], values["down_nodes"], known, {})
         chosen = tuple(nodes[index].name for index in members)
         out.append(DownNodesConf(chosen, values["state"], values["reason"]))
     return tuple(out)

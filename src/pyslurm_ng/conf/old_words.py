@@ -16,17 +16,15 @@ _SINCE = {
     ("slurm.conf", "taskpluginparam", "sched"): "",
     ("slurm.conf", "taskpluginparam", "cpusets"): "",
     ("NodeName", "state", "idle"): "UNKNOWN",
+    # Sites give it a level as for other logs; any but 0 turns the log on.
+    **{("slurm.conf", "slurmschedloglevel", str(level)): "1" for level in range(2, 10)},
 }
 _KEYS = {key for _, key, _ in _SINCE}
-_PREFIX = "job_submit/"
 
 
 def with_todays_words(text: ConfText, section: str, entry: Entry) -> Entry:
     """Return an entry with words of today; each old one is named in a warning, once a file."""
     key = entry.key.lower()
-    if key == "jobsubmitplugins" and section == "slurm.conf":
-        names = (name.strip() for name in entry.value.split(","))
-        return entry._replace(value=",".join(name.removeprefix(_PREFIX) for name in names))
     if key not in _KEYS:
         return entry
     words = []

@@ -12,9 +12,11 @@ import os
 import pwd
 import stat
 from collections.abc import Iterator
+from typing import Any
 
 from pyslurm_ng.conf.lexer import ConfError, Entry, read_conf
 from pyslurm_ng.conf.slurm_conf import LINE_KINDS, PARAMETER_TABLE, read_lines
+from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.values import BadValue, convert, option_text
 
 _PROGRAMS = frozenset((
@@ -74,6 +76,17 @@ def missing_programs(path: str) -> list[str]:
 
 def _named_programs(path: str) -> Iterator[tuple[Entry, str]]:
     """Yield each program and where it is named; the value `none` names no program."""
+    for entry, key, value in parameters(path):
+        if key.name == "SlurmctldParameters":
+            value = option_text(value, "fence_program")
+        elif key.name not in _PROGRAMS:
+            continue
+        programs = value if isinstance(value, tuple) else (value,)
+        yield from ((entry, program) for program in programs if program)
+
+
+def parameters(path: str) -> Iterator[tuple[Entry, Key, Any]]:
+    """Yield each parameter of a slurm.conf that can be read, its key and its value."""
     for line in read_lines(path).lines:
         if line[0].key.lower() in LINE_KINDS:
             continue
@@ -82,25 +95,19 @@ def _named_programs(path: str) -> Iterator[tuple[Entry, str]]:
             if key is None:
                 continue
             try:
-                value = convert(key, entry.value)
+                yield entry, key, convert(key, entry.value)
             except BadValue:
                 continue  # an error already
-            if key.name == "SlurmctldParameters":
-                value = option_text(value, "fence_program")
-            elif key.name not in _PROGRAMS:
-                continue
-            programs = value if isinstance(value, tuple) else (value,)
-            yield from ((entry, program) for program in programs if program)
 
 
 def _why_not(program: str) -> str:
     """Return why a program, or what a pattern names, cannot be run here; "" if it can."""
     if not program.startswith("/"):
         return "is not an absolute path"
-    found = glob.glob(program) if any(char in program for char in "*?[") else [program]
-    if not found:
+    paths = glob.glob(program) if any(char in program for char in "*?[") else [program]
+    if not paths:
         return "nothing on this host matches"
-    for name in found:
+    for name in paths:
         try:
             mode = os.stat(name).st_mode
         except OSError as error:

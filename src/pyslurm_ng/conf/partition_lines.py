@@ -61,49 +61,54 @@ def build_partitions(
     alternates: list[tuple[str, Entry]] = []
     for entries in lines:
         expanded = _priority_aliases(entries)
-        found = read_line(text, expanded, PARTITION_TABLE, "a PartitionName line")
-        given = {attribute: value for attribute, (value, _) in found.items()}
-        if "partition_name" not in found:
+        settings = read_line(text, expanded, PARTITION_TABLE, "a PartitionName line")
+        given = {attribute: value for attribute, (value, _) in settings.items()}
+        if "partition_name" not in settings:
             continue
         name = given["partition_name"]
         if name.upper() == "DEFAULT":
             usual.update({key: value for key, value in given.items() if key != "partition_name"})
             continue
-        place = entries[0]
+        first = entries[0]
         if name in partitions:
-            text.fail(place, f"partition {name} was already given in line {partitions[name].line}")
+            text.fail(first, f"partition {name} was already given in line {partitions[name].line}")
             continue
         if not name or "," in name or "[" in name:
-            text.fail(place, f"'{name}' is not the name of a partition")
+            text.fail(first, f"'{name}' is not the name of a partition")
             continue
         values = _fill({**usual, **given}, parameters)
-        entry = found["nodes"][1] if "nodes" in found else place
+        entry = settings["nodes"][1] if "nodes" in settings else first
         members = resolve_nodes(text, entry, values["nodes"], nodes, known, sets)
-        _check(text, place, found, values)
+        _check(text, first, settings, values)
         if values["default"]:
-            _take_default(text, place, partitions)
+            _take_default(text, first, partitions)
         if parameters["select_type"] == "select/linear" and values["over_subscribe"] != "NO":
-            entry = found["over_subscribe"][1] if "over_subscribe" in found else place
-            text.fail(entry, "SelectType=select/linear shares no nodes here; NO is allowed")
-        _check_preempt_mode(text, found, values, parameters)
+            entry = settings["over_subscribe"][1] if "over_subscribe" in settings else first
+            text.warnings.append(
+                f"{entry.file}:{entry.line}: OverSubscribe={values['over_subscribe']} means NO: "
+                "with SelectType=select/linear no job shares a node here"
+            )
+            values["over_subscribe"] = "NO"
+        _check_preempt_mode(text, settings, values, parameters)
         if values["alternate"]:
-            alternates.append((values["alternate"], place))
+            alternates.append((values["alternate"], first))
         partitions[name] = PartitionConf(
-            **values, node_names=members, file=place.file, line=place.line
+            **values, node_names=members, file=first.file, line=first.line
         )
-    for alternate, place in alternates:
+    for alternate, first in alternates:
         if alternate not in partitions:
-            text.fail(place, f"Alternate={alternate} is not a partition")
+            text.fail(first, f"Alternate={alternate} is not a partition")
     return tuple(partitions.values())
 
 
 def _priority_aliases(entries: list[Entry]) -> list[Entry]:
     """Replace the old ``Priority=``, which set both of today's priorities."""
     out = []
+    given = {entry.key.lower() for entry in entries}
     for entry in entries:
         if entry.key.lower() == "priority":
-            out.append(entry._replace(key="PriorityJobFactor"))
-            out.append(entry._replace(key="PriorityTier"))
+            priority_keys = ("PriorityJobFactor", "PriorityTier")
+            out += [entry._replace(key=name) for name in priority_keys if name.lower() not in given]
         else:
             out.append(entry)
     return out
@@ -140,48 +145,48 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
 
 def _check_preempt_mode(
     text: ConfText,
-    found: dict[str, tuple[Any, Entry]],
+    settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
     parameters: dict[str, Any],
 ) -> None:
     """A partition has one PreemptMode; SUSPEND needs gang scheduling."""
-    if "preempt_mode" not in found:
+    if "preempt_mode" not in settings:
         return
     words = set(values["preempt_mode"])
-    entry = found["preempt_mode"][1]
+    entry = settings["preempt_mode"][1]
     if len(words & {"OFF", "CANCEL", "REQUEUE", "SUSPEND"}) > 1:
         text.fail(entry, "allowed: one of OFF, CANCEL, REQUEUE and SUSPEND")
     if "SUSPEND" in words and "GANG" not in parameters["preempt_mode"]:
         text.fail(entry, "SUSPEND needs GANG in the PreemptMode of the cluster")
 
 
-def _take_default(text: ConfText, place: Entry, partitions: dict[str, PartitionConf]) -> None:
+def _take_default(text: ConfText, entry: Entry, partitions: dict[str, PartitionConf]) -> None:
     """Let the last default partition be the only one, as Slurm does."""
     for name, other in partitions.items():
         if other.default:
             partitions[name] = replace(other, default=False)
             text.warnings.append(
-                f"{place.file}:{place.line}: Default: also of partition {name} in line "
+                f"{entry.file}:{entry.line}: Default: also of partition {name} in line "
                 f"{other.line}; this one counts"
             )
 
 
 def _check(
     text: ConfText,
-    place: Entry,
-    found: dict[str, tuple[Any, Entry]],
+    entry: Entry,
+    settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
 ) -> None:
     if values["min_nodes"] > values["max_nodes"]:
-        text.fail(place, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
+        text.fail(entry, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
     limit, default = values["max_time"], values["default_time"]
     if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
         ends = plural(default, "minute"), plural(limit, "minute")
-        text.fail(place, "DefaultTime of {} exceeds MaxTime of {}".format(*ends))
+        text.fail(entry, "DefaultTime of {} exceeds MaxTime of {}".format(*ends))
     for group, allowed in (
         (_DEF_MEM, "DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),
         (_MAX_MEM, "MaxMemPerCPU or MaxMemPerNode"),
     ):
-        given = [name for name in group if name in found and values[name]]
+        given = [name for name in group if name in settings and values[name]]
         if len(given) > 1:
-            text.fail(found[given[-1]][1], f"allowed: only one of {allowed}")
+            text.fail(settings[given[-1]][1], f"allowed: only one of {allowed}")

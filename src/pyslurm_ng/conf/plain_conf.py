@@ -11,7 +11,7 @@ from pyslurm_ng.conf.values import BadValue, convert
 
 
 def read_keys(
-    text: ConfText, table: Table, what: str, removed: dict[str, str]
+    text: ConfText, table: Table, file_name: str, removed: dict[str, str]
 ) -> tuple[dict[str, Any], dict[str, Entry], tuple[str, ...]]:
     """Return values by attribute, the place of each key, and warnings; errors stay in ``text``.
 
@@ -19,7 +19,7 @@ def read_keys(
         removed: lower-case names that older releases knew, with a hint or "".
     """
     values = table.defaults()
-    places: dict[str, Entry] = {}
+    given_entries: dict[str, Entry] = {}
     warnings: list[str] = []
     for entry in (entry for line in text.lines for entry in line):
         key = table.find(entry.key)
@@ -27,7 +27,7 @@ def read_keys(
         if key is None:
             hint = removed.get(entry.key.lower())
             if hint is None:
-                text.fail(entry, f"unknown key in {what}{table.suggest(entry.key)}")
+                text.fail(entry, f"unknown key in {file_name}{table.suggest(entry.key)}")
             else:
                 warnings.append(f"{where}: no longer exists and is ignored{hint and '; ' + hint}")
             continue
@@ -36,13 +36,15 @@ def read_keys(
         except BadValue as error:
             text.fail(entry, str(error))
             continue
-        if key.name in places:
-            warnings.append(f"{where}: also in line {places[key.name].line}; this one counts")
-        places[key.name] = entry
+        if key.name in given_entries:
+            warnings.append(
+                f"{where}: also in line {given_entries[key.name].line}; this one counts"
+            )
+        given_entries[key.name] = entry
         warnings += gaps(table.section, key, entry, values[key.attribute])
         if values[key.attribute] != default_value(key):
             text.errors += refusals(table.section, key, entry, values[key.attribute])
-    return values, places, tuple(warnings)
+    return values, given_entries, tuple(warnings)
 
 
 def raise_errors(text: ConfText) -> None:

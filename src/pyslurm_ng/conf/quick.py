@@ -9,6 +9,8 @@ import sys
 # Built in; the os module takes a millisecond more, which nothing here needs.
 from posix import environ
 
+from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
+
 _DEFAULT_PATH = "/etc/slurm/slurm.conf"
 
 
@@ -42,20 +44,20 @@ def quick(path: str, keys: tuple[str, ...]) -> dict[str, str]:
         OSError: the file, or one that it includes, cannot be read.
     """
     wanted = {key.lower(): key for key in keys}
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     if path.endswith(".toml"):
-        _scan_toml(path, wanted, found)
+        _scan_toml(path, wanted, values)
     else:
         cluster = [""]
-        _scan(path, wanted, found, cluster, 0)
-    return found
+        _scan(path, wanted, values, cluster, 0)
+    return values
 
 
 def _scan(
-    path: str, wanted: dict[str, str], found: dict[str, str], cluster: list[str], depth: int
+    path: str, wanted: dict[str, str], values: dict[str, str], cluster: list[str], depth: int
 ) -> None:
     with open(path, encoding="utf-8", errors="surrogateescape") as stream:
-        text = stream.read()
+        text = read_whole(stream, MOST_OF_CONF)
     pending = ""
     for raw in text.split("\n"):
         line = raw.strip()
@@ -72,17 +74,17 @@ def _scan(
             target = line[7:].partition("#")[0].strip().strip('"').replace("%c", cluster[0])
             if not target.startswith("/") and "/" in path:
                 target = path[: path.rindex("/") + 1] + target
-            _scan(target, wanted, found, cluster, depth + 1)
+            _scan(target, wanted, values, cluster, depth + 1)
             continue
         if key == "clustername":
             cluster[0] = _value(value).lower()
         if equals and (key in wanted or " " in line):
             if key in ("nodename", "partitionname", "nodeset", "downnodes"):
                 continue
-            _take(line, wanted, found)
+            _take(line, wanted, values)
 
 
-def _take(line: str, wanted: dict[str, str], found: dict[str, str]) -> None:
+def _take(line: str, wanted: dict[str, str], values: dict[str, str]) -> None:
     """Take every wanted ``Key=Value`` of a line; a line may hold several."""
     while line and line[0] != "#":
         head, equals, rest = line.partition("=")
@@ -93,10 +95,10 @@ def _take(line: str, wanted: dict[str, str], found: dict[str, str]) -> None:
         key = head.strip().lower()
         name = wanted.get(key)
         if name is not None:
-            if key == "slurmctldhost" and name in found:
-                found[name] += "," + value
+            if key == "slurmctldhost" and name in values:
+                values[name] += "," + value
             else:
-                found[name] = value
+                values[name] = value
         skip = len(value) + 2 if rest[:1] == '"' else len(value)
         line = rest[skip:].lstrip()
 
@@ -110,10 +112,10 @@ def _value(text: str) -> str:
     return words[0].partition("#")[0] if words else ""
 
 
-def _scan_toml(path: str, wanted: dict[str, str], found: dict[str, str]) -> None:
+def _scan_toml(path: str, wanted: dict[str, str], values: dict[str, str]) -> None:
     from pyslurm_ng.conf.toml_text import read_toml
 
     for line in read_toml(path).lines:
         name = wanted.get(line[0].key.lower())
         if name is not None and len(line) == 1:
-            found[name] = line[0].value
+            values[name] = line[0].value

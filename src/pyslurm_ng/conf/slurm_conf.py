@@ -72,6 +72,7 @@ _REMOVED = {
         "AccountingStorageLoc": "the database is named in slurmdbd.conf",
         "AccountingStoreJobComment": "use AccountingStoreFlags=job_comment",
         "AcctGatherFilesystemFreq": "use JobAcctGatherFrequency",
+        "AcctGatherInfinibandType": "use AcctGatherInterconnectType",
         "BackupAddr": "use SlurmctldHost",
         "BackupController": "use SlurmctldHost",
         "CacheGroups": "",
@@ -105,12 +106,19 @@ _REMOVED = {
         "RoutePlugin": "use TopologyParam",
         "SallocDefaultCommand": "use LaunchParameters=use_interactive_step",
         "SbcastParameters": "use BcastParameters",
+        "SchedulerAuth": "",
         "SchedulerPort": "",
         "SchedulerRootFilter": "",
         "SlurmctldPlugstack": "",
         "SrunIOTimeout": "",
         "TaskPluginParams": "use TaskPluginParam",
     }.items()
+}
+
+# Without what these asked for, a cluster would be another one.
+_REFUSED = {
+    "frontendname": "front ends no longer exist: each node runs a slurmd of its own, or several "
+    "nodes share a NodeHostname",
 }
 
 # These are honoured where the key that replaced them is not given, as Slurm does.
@@ -179,7 +187,7 @@ def read_lines(path: str) -> ConfText:
     return read_toml(path) if path.endswith(".toml") else read_conf(path)
 
 
-def changed_slurm_conf(path: str, settings: Sequence[str], place: str) -> SlurmConf:
+def changed_slurm_conf(path: str, settings: Sequence[str], source: str) -> SlurmConf:
     """Read a configuration in which some lines replace those of the same key.
 
     A line of nodes or partitions replaces the one of the same name, in whichever file.
@@ -191,14 +199,14 @@ def changed_slurm_conf(path: str, settings: Sequence[str], place: str) -> SlurmC
         ConfErrors: with every problem found.
     """
     text = read_lines(path)
-    fresh = [parse_words(setting, place) for setting in settings]
-    found = [line for one in fresh for line in one.lines]
-    subjects = {subject for line in found for subject in _subjects(line)}
+    fresh = [parse_words(setting, source) for setting in settings]
+    lines = [line for text in fresh for line in text.lines]
+    subjects = {subject for line in lines for subject in _subjects(line)}
     for number, entries in enumerate(text.lines):
         pairs = zip(entries, _subjects(entries), strict=True)
         text.lines[number] = [entry for entry, subject in pairs if subject not in subjects]
-    text.lines = [*filter(None, text.lines), *found]
-    text.errors += [error for one in fresh for error in one.errors]
+    text.lines = [*filter(None, text.lines), *lines]
+    text.errors += [error for text in fresh for error in text.errors]
     conf, errors = _build(text)
     if conf is None:
         raise ConfErrors(errors)
@@ -235,7 +243,7 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
         else:
             plain.extend(entries)
     warnings: list[str] = []
-    values, places = _parameters(text, plain, warnings)
+    values, given_entries = _parameters(text, plain, warnings)
     nodes = build_nodes(text, by_kind["nodename"], values["slurmd_port"], values["gres_types"])
     nodesets = build_nodesets(text, by_kind["nodeset"], nodes)
     down_nodes = build_down_nodes(text, by_kind["downnodes"], nodes)
@@ -243,13 +251,13 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
     actions = _power_actions(text, by_kind["poweraction"])
     _derive(values, len(nodes))
     if text.files:  # a file that cannot be read is not also reported as incomplete
-        _check(text, values, places, nodes)
+        _check(text, values, given_entries, nodes)
     if text.errors:
         order = {file: index for index, file in enumerate(text.files)}
         text.errors.sort(key=lambda error: (order.get(error.file, -1), error.line))
         return None, text.errors
-    if "SlurmctldParameters" in places:
-        entry = places["SlurmctldParameters"]
+    if "SlurmctldParameters" in given_entries:
+        entry = given_entries["SlurmctldParameters"]
         warnings += [
             f"{entry.file}:{entry.line}: SlurmctldParameters: {line}"
             for line in lonely_words(values["slurmctld_parameters"], values["slurmd_timeout"])
@@ -266,7 +274,7 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
         nodesets=nodesets,
         down_nodes=down_nodes,
         power_actions=actions,
-        given=frozenset(places),
+        given=frozenset(given_entries),
         warnings=tuple(warnings),
     )
     return conf, []
@@ -279,13 +287,17 @@ def _only_backfill(
     if values["scheduler_type"] != "sched/builtin":
         return []
     why = "has no effect with SchedulerType=sched/builtin"
-    found = (
+    forced = (
         [f"{path}: PreemptType={values['preempt_type']} {why}"] if values["preempt_type"] else []
     )
-    rows = [one.partition_name for one in partitions if one.over_subscribe.startswith(_SHARING)]
+    rows = [
+        partition.partition_name
+        for partition in partitions
+        if partition.over_subscribe.startswith(_SHARING)
+    ]
     if rows:
-        found.append(f"{path}: OverSubscribe of partition {', '.join(rows)} {why}")
-    return found
+        forced.append(f"{path}: OverSubscribe of partition {', '.join(rows)} {why}")
+    return forced
 
 
 _SHARING = ("YES", "FORCE")
@@ -296,8 +308,8 @@ def _parameters(
 ) -> tuple[dict[str, Any], dict[str, Entry]]:
     """Return the cluster-wide values by attribute, and the place of each given key."""
     values = PARAMETER_TABLE.defaults()
-    places: dict[str, Entry] = {}
-    old: dict[str, Entry] = {}
+    given_entries: dict[str, Entry] = {}
+    removed_entries: dict[str, Entry] = {}
     for entry in entries:
         entry = with_todays_words(text, "slurm.conf", entry)
         key = PARAMETER_TABLE.find(entry.key)
@@ -306,9 +318,11 @@ def _parameters(
             hint = _REMOVED.get(entry.key.lower())
             if hint is None:
                 near = PARAMETER_TABLE.suggest(entry.key)
-                text.fail(entry, f"unknown key in slurm.conf{near}")
+                text.fail(
+                    entry, _REFUSED.get(entry.key.lower(), f"unknown key in slurm.conf{near}")
+                )
             else:
-                old[entry.key.lower()] = entry
+                removed_entries[entry.key.lower()] = entry
                 means = _AS_BEFORE.get(entry.key.lower(), "is ignored")
                 warnings.append(f"{where}: no longer exists and {means}{hint and '; ' + hint}")
             continue
@@ -317,12 +331,14 @@ def _parameters(
         except BadValue as error:
             text.fail(entry, str(error))
             continue
-        if key.name in places and key.name in _REPEATABLE:
+        if key.name in given_entries and key.name in _REPEATABLE:
             value = values[key.attribute] + value
-        elif key.name in places:
-            warnings.append(f"{where}: also in line {places[key.name].line}; this one counts")
+        elif key.name in given_entries:
+            warnings.append(
+                f"{where}: also in line {given_entries[key.name].line}; this one counts"
+            )
         values[key.attribute] = value
-        places[key.name] = entry
+        given_entries[key.name] = entry
         for word in unknown_options(key, entry.value):
             near = near_option(key, word)
             warnings.append(f"{where}: '{word}' is unknown and ignored{near}")
@@ -332,21 +348,21 @@ def _parameters(
                 f"{entry.file}:{entry.line}: SlurmctldHost={entry.value} has no effect in "
                 "pyslurm-ng yet: there is no backup controller"
             )
-    if "SlurmctldHost" not in places and "controlmachine" in old:
+    if "SlurmctldHost" not in given_entries and "controlmachine" in removed_entries:
         # The one removed key without which an old file names no controller.
-        place = old["controlmachine"]
-        address = old["controladdr"].value if "controladdr" in old else ""
-        values["slurmctld_host"] = (ControllerHost(place.value, address),)
-        places["SlurmctldHost"] = place
-    return values, places
+        old_entry = removed_entries["controlmachine"]
+        address = removed_entries["controladdr"].value if "controladdr" in removed_entries else ""
+        values["slurmctld_host"] = (ControllerHost(old_entry.value, address),)
+        given_entries["SlurmctldHost"] = old_entry
+    return values, given_entries
 
 
 def _power_actions(text: ConfText, lines: list[list[Entry]]) -> tuple[PowerActionConf, ...]:
     actions = []
     usual = _POWERACTION_TABLE.defaults()
     for entries in lines:
-        found = read_line(text, entries, _POWERACTION_TABLE, "a PowerAction line")
-        values = {**usual, **{attribute: value for attribute, (value, _) in found.items()}}
+        settings = read_line(text, entries, _POWERACTION_TABLE, "a PowerAction line")
+        values = {**usual, **{attribute: value for attribute, (value, _) in settings.items()}}
         if not values["power_action"] or not values["program"]:
             text.fail(entries[0], "expected PowerAction=name and Program=path")
             continue
@@ -373,22 +389,25 @@ def _derive(values: dict[str, Any], node_count: int) -> None:
 
 
 def _check(
-    text: ConfText, values: dict[str, Any], places: dict[str, Entry], nodes: tuple[NodeConf, ...]
+    text: ConfText,
+    values: dict[str, Any],
+    given_entries: dict[str, Entry],
+    nodes: tuple[NodeConf, ...],
 ) -> None:
     """Check what is wrong only when several keys are seen together."""
 
     def fail(name: str, problem: str) -> None:
-        place = places.get(name)
-        if place is not None:
-            text.fail(place, problem)
+        entry = given_entries.get(name)
+        if entry is not None:
+            text.fail(entry, problem)
         else:
             text.errors.append(ConfError(text.path, 0, name, problem))
 
-    if "ClusterName" not in places:
+    if "ClusterName" not in given_entries:
         fail("ClusterName", "must be given")
     if not values["slurmctld_host"]:
         fail("SlurmctldHost", "must be given")
-    if not nodes and "MaxNodeCount" not in places and not text.errors:
+    if not nodes and "MaxNodeCount" not in given_entries and not text.errors:
         fail("NodeName", "at least one node must be given, or MaxNodeCount for dynamic nodes")
     if values["max_node_count"] < len(nodes):
         fail(

@@ -68,11 +68,11 @@ def parse_slurmdbd_conf(text: str, path: str = "slurmdbd.conf") -> SlurmdbdConf:
 
 
 def _build(text: ConfText) -> SlurmdbdConf:
-    values, places, warnings = read_keys(text, _TABLE, "slurmdbd.conf", _REMOVED)
-    if "StorageType" not in places:
+    values, given_entries, warnings = read_keys(text, _TABLE, "slurmdbd.conf", _REMOVED)
+    if "StorageType" not in given_entries:
         text.errors.append(ConfError(text.path, 0, "StorageType", "must be given"))
     for kind in ("script", "env"):
-        if not values[f"archive_job_{kind}"] and f"ArchiveJob{kind.title()}" not in places:
+        if not values[f"archive_job_{kind}"] and f"ArchiveJob{kind.title()}" not in given_entries:
             values[f"archive_job_{kind}"] = values["archive_jobs"]
     for name in ("job_script", "job_env"):
         if values[f"purge_{name}_after"] == (0, ""):
@@ -84,7 +84,7 @@ def _build(text: ConfText) -> SlurmdbdConf:
         **values,
         path=text.path,
         text_hash=text.text_hash,
-        given=frozenset(places),
+        given=frozenset(given_entries),
         warnings=warnings,
     )
 

@@ -13,6 +13,7 @@ import sys
 from importlib import import_module
 from typing import Any
 
+from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
 from pyslurm_ng.conf.lexer import ConfError, ConfText, Entry
 
 # The standard library has it from Python 3.11 on; tomli is the same module for older ones.
@@ -36,7 +37,7 @@ def read_toml(path: str) -> ConfText:
     conf = ConfText(path, files=[path])
     try:
         with open(path, "rb") as stream:
-            raw = stream.read()
+            raw = read_whole(stream, MOST_OF_CONF)
     except OSError as error:
         conf.errors.append(ConfError(path, 0, "", f"cannot be read: {error.strerror}"))
         conf.files.clear()
@@ -63,26 +64,26 @@ def _table(conf: ConfText, kind: str, leading: str, tables: Any) -> None:
         conf.errors.append(ConfError(conf.path, 0, kind, f"expected tables [{kind}.NAME]"))
         return
     for name, content in tables.items():
-        place = f"{conf.path}: [{kind}.{name}]"
+        location = f"{conf.path}: [{kind}.{name}]"
         if not isinstance(content, dict):
             conf.errors.append(ConfError(conf.path, 0, f"{kind}.{name}", "expected a table"))
             continue
-        line = [Entry(leading, name, place, 0)]
+        line = [Entry(leading, name, location, 0)]
         for key, value in content.items():
-            entry = _entry(conf, place, key, value)
+            entry = _entry(conf, location, key, value)
             if entry is not None:
                 line.append(entry)
         conf.lines.append(line)
 
 
-def _entry(conf: ConfText, place: str, key: str, value: Any) -> Entry | None:
+def _entry(conf: ConfText, location: str, key: str, value: Any) -> Entry | None:
     text = _text(value)
     if text is None:
         conf.errors.append(
-            ConfError(place, 0, key, "expected a string, number, boolean, or a list of them")
+            ConfError(location, 0, key, "expected a string, number, boolean, or a list of them")
         )
         return None
-    return Entry(key, text, place, 0)
+    return Entry(key, text, location, 0)
 
 
 def _text(value: Any) -> str | None:
@@ -91,7 +92,7 @@ def _text(value: Any) -> str | None:
     if isinstance(value, (str, int, float)):
         return str(value)
     if isinstance(value, list):
-        words = [_text(item) for item in value]
+        words = [_text(element) for element in value]
         if any(word is None for word in words):
             return None
         return ",".join(word for word in words if word is not None)

@@ -67,59 +67,69 @@ def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> 
 
 
 def parse_topology_conf(
-    text: str, node_names: tuple[str, ...] | None = None, path: str = "topology.conf"
+    text: str,
+    node_names: tuple[str, ...] | None = None,
+    path: str = "topology.conf",
+    *,
+    may_be_empty: bool = False,
 ) -> TopologyConf:
     """Read a topology.conf given as a string.
+
+    Args:
+        may_be_empty: switches and blocks may have no nodes yet, as in a topology.yaml.
 
     Raises:
         ConfErrors: with every problem found.
     """
-    return _build(parse_text(text, path), node_names)
+    return _build(parse_text(text, path), node_names, may_be_empty=may_be_empty)
 
 
-def _build(text: ConfText, node_names: tuple[str, ...] | None) -> TopologyConf:
+def _build(
+    text: ConfText, node_names: tuple[str, ...] | None, *, may_be_empty: bool = False
+) -> TopologyConf:
     kind = ""
     known = None if node_names is None else set(node_names)
     lines: dict[str, tuple[dict[str, Any], Entry]] = {}
     block_sizes: tuple[int, ...] = ()
     sizes_place: Entry | None = None
     for entries in text.lines:
-        found = read_line(text, entries, _TABLE, "topology.conf")
-        values = {attribute: value for attribute, (value, _) in found.items()}
+        settings = read_line(text, entries, _TABLE, "topology.conf")
+        values = {attribute: value for attribute, (value, _) in settings.items()}
         if "block_sizes" in values:
             if sizes_place is not None:
                 text.fail(entries[0], f"BlockSizes was already given in line {sizes_place.line}")
-            block_sizes, sizes_place = values["block_sizes"], found["block_sizes"][1]
+            block_sizes, sizes_place = values["block_sizes"], settings["block_sizes"][1]
         naming = [attribute for attribute in _KINDS if attribute in values]
         if not naming:
             if set(values) - {"block_sizes"}:
                 text.fail(entries[0], "expected SwitchName=, BlockName=, RingName= or BlockSizes=")
             continue
-        place = found[naming[0]][1]
+        entry = settings[naming[0]][1]
         if len(naming) > 1 or kind not in ("", _KINDS[naming[0]]):
-            text.fail(place, "switches, blocks and rings cannot be mixed in one file")
+            text.fail(entry, "switches, blocks and rings cannot be mixed in one file")
             continue
         kind = _KINDS[naming[0]]
         name = values[naming[0]]
         if not name or "[" in name or "," in name:
-            text.fail(place, f"'{name}' is not one name; ranges are not allowed here")
+            text.fail(entry, f"'{name}' is not one name; ranges are not allowed here")
         elif name in lines:
-            text.fail(place, f"{name} was already given in line {lines[name][1].line}")
+            text.fail(entry, f"{name} was already given in line {lines[name][1].line}")
         else:
-            lines[name] = (values, place)
+            lines[name] = (values, entry)
     switches: tuple[SwitchConf, ...] = ()
     blocks: tuple[BlockConf, ...] = ()
     if kind == "tree":
-        switches = _tree(text, lines, known)
+        switches = _tree(text, lines, known, may_be_empty=may_be_empty)
     elif kind:
-        blocks = _blocks(text, lines, known)
+        blocks = _blocks(text, lines, known, may_be_empty=may_be_empty)
     if sizes_place is not None:
         if kind != "block":
             text.fail(sizes_place, "needs BlockName lines")
         else:
             block_sizes = _check_sizes(text, sizes_place, block_sizes, blocks)
     elif kind == "block" and blocks:
-        block_sizes = (min(len(block.node_names) for block in blocks),)
+        filled = [len(block.node_names) for block in blocks if block.node_names]
+        block_sizes = (min(filled, default=1),)
     if text.errors:
         raise ConfErrors(sorted(text.errors, key=lambda error: error.line))
     return TopologyConf(
@@ -134,7 +144,7 @@ def _build(text: ConfText, node_names: tuple[str, ...] | None) -> TopologyConf:
 
 
 def _members(
-    text: ConfText, place: Entry, value: str, known: set[str] | None, owners: dict[str, Entry]
+    text: ConfText, entry: Entry, value: str, known: set[str] | None, owners: dict[str, Entry]
 ) -> tuple[str, ...]:
     """Return the nodes of one line; each node belongs to one line and to the cluster."""
     try:
@@ -142,36 +152,43 @@ def _members(
     except HostlistError:
         return ()  # reported when the value was read
     if not names:
-        text.fail(place, "Nodes= names no node")
+        text.fail(entry, "Nodes= names no node")
     missing = [] if known is None else [name for name in names if name not in known]
     if missing:
-        text.fail(place, f"no NodeName line of slurm.conf has {fold(missing)}")
+        text.fail(entry, f"no NodeName line of slurm.conf has {fold(missing)}")
     for name in names:
-        first = owners.setdefault(name, place)
-        if first is not place:
-            text.fail(place, f"node {name} is already in {first.value} of line {first.line}")
+        first = owners.setdefault(name, entry)
+        if first is not entry:
+            text.fail(entry, f"node {name} is already in {first.value} of line {first.line}")
             return ()
     if len(set(names)) < len(names):
-        text.fail(place, "a node is named twice")
+        text.fail(entry, "a node is named twice")
         return ()
     return tuple(names)
 
 
 def _tree(
-    text: ConfText, lines: dict[str, tuple[dict[str, Any], Entry]], known: set[str] | None
+    text: ConfText,
+    lines: dict[str, tuple[dict[str, Any], Entry]],
+    known: set[str] | None,
+    *,
+    may_be_empty: bool,
 ) -> tuple[SwitchConf, ...]:
     owners: dict[str, Entry] = {}
     parents: dict[str, str] = {}
     children: dict[str, tuple[str, ...]] = {}
     nodes: dict[str, tuple[str, ...]] = {}
-    for name, (values, place) in lines.items():
+    for name, (values, entry) in lines.items():
+        if may_be_empty and not {"nodes", "switches"} & set(values):
+            nodes[name] = ()
+            continue
         if ("nodes" in values) == ("switches" in values):
-            text.fail(place, f"switch {name} needs either Nodes= or Switches=")
+            text.fail(entry, f"switch {name} needs either Nodes= or Switches=")
             continue
         if "nodes" in values:
-            nodes[name] = _members(text, place, values["nodes"], known, owners)
+            nodes[name] = _members(text, entry, values["nodes"], known, owners)
             continue
-        children[name] = _children(text, name, values["switches"], place, lines, parents)
+        children[name] = _children(text, name, values["switches"], entry, lines, parents)
     if text.errors or _has_loop(text, children, lines):
         return ()
     levels: dict[str, int] = {}
@@ -185,9 +202,9 @@ def _tree(
             nodes[name],
             children.get(name, ()),
             parents.get(name, ""),
-            place.line,
+            name_entry.line,
         )
-        for name, (values, place) in lines.items()
+        for name, (values, name_entry) in lines.items()
     )
 
 
@@ -195,7 +212,7 @@ def _children(
     text: ConfText,
     name: str,
     value: str,
-    place: Entry,
+    entry: Entry,
     lines: dict[str, tuple[dict[str, Any], Entry]],
     parents: dict[str, str],
 ) -> tuple[str, ...]:
@@ -204,14 +221,14 @@ def _children(
     except HostlistError:
         return ()
     if not names or len(set(names)) < len(names):
-        text.fail(place, f"switch {name} names {'a switch twice' if names else 'no switch'}")
+        text.fail(entry, f"switch {name} names {'a switch twice' if names else 'no switch'}")
     missing = [child for child in names if child not in lines]
     if missing:
-        text.fail(place, f"switch {name} names the unknown switch {fold(missing)}")
+        text.fail(entry, f"switch {name} names the unknown switch {fold(missing)}")
     for child in names:
         first = parents.setdefault(child, name)
         if first != name:
-            text.fail(place, f"switch {child} is already below {first}")
+            text.fail(entry, f"switch {child} is already below {first}")
     return names
 
 
@@ -255,36 +272,42 @@ def _climb(
 
 
 def _blocks(
-    text: ConfText, lines: dict[str, tuple[dict[str, Any], Entry]], known: set[str] | None
+    text: ConfText,
+    lines: dict[str, tuple[dict[str, Any], Entry]],
+    known: set[str] | None,
+    *,
+    may_be_empty: bool,
 ) -> tuple[BlockConf, ...]:
     owners: dict[str, Entry] = {}
     blocks = []
-    for name, (values, place) in lines.items():
-        if not values.get("nodes"):
-            text.fail(place, f"{name} needs Nodes=")
+    for name, (values, entry) in lines.items():
+        if may_be_empty and "nodes" not in values:
+            blocks.append(BlockConf(name, (), entry.line))
+        elif not values.get("nodes"):
+            text.fail(entry, f"{name} needs Nodes=")
         elif "switches" in values:
-            text.fail(place, "Switches= belongs to a SwitchName line")
+            text.fail(entry, "Switches= belongs to a SwitchName line")
         else:
-            members = _members(text, place, values["nodes"], known, owners)
-            blocks.append(BlockConf(name, members, place.line))
+            members = _members(text, entry, values["nodes"], known, owners)
+            blocks.append(BlockConf(name, members, entry.line))
     return tuple(blocks)
 
 
 def _check_sizes(
-    text: ConfText, place: Entry, sizes: tuple[int, ...], blocks: tuple[BlockConf, ...]
+    text: ConfText, entry: Entry, sizes: tuple[int, ...], blocks: tuple[BlockConf, ...]
 ) -> tuple[int, ...]:
     ordered = tuple(sorted(set(sizes)))
     if not ordered or ordered[0] < 1:
-        text.fail(place, "expected at least one size, each at least 1")
+        text.fail(entry, "expected at least one size, each at least 1")
         return ordered
     base = ordered[0]
     for size in ordered:
         ratio, rest = divmod(size, base)
         if rest or ratio & (ratio - 1):
-            text.fail(place, f"{size} is not {base} times a power of two")
-    small = [block.name for block in blocks if len(block.node_names) < base]
+            text.fail(entry, f"{size} is not {base} times a power of two")
+    small = [block.name for block in blocks if 0 < len(block.node_names) < base]
     if small:
-        text.fail(place, f"block {small[0]} has fewer than {plural(base, 'node')}")
+        text.fail(entry, f"block {small[0]} has fewer than {plural(base, 'node')}")
     return ordered
 
 
@@ -296,16 +319,16 @@ def gaps(conf: TopologyConf, node_names: tuple[str, ...]) -> list[str]:
     lead = f"{conf.path}: "
     if conf.name != "default":
         lead += f"topology {conf.name}: "
-    found = list(conf.warnings)
+    warnings = list(conf.warnings)
     if conf.kind == "tree":
         known = {name for switch in conf.switches for name in switch.node_names}
         outside = [name for name in node_names if name not in known]
         if outside:
-            found.append(f"{lead}no switch has {fold(outside)}")
+            warnings.append(f"{lead}no switch has {fold(outside)}")
         roots = [switch.name for switch in conf.switches if not switch.parent]
         if len(roots) > 1:
-            found.append(f"{lead}no switch joins {', '.join(roots)}")
-    return found
+            warnings.append(f"{lead}no switch joins {', '.join(roots)}")
+    return warnings
 
 
 def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError]:

@@ -10,11 +10,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors
 from pyslurm_ng.conf.topology_conf import TopologyConf, parse_topology_conf
 
 _KINDS = ("flat", "tree", "block")
 _NOT_YET = ("ring", "torus3d")
+_NAME_OF = {"tree": "switch", "block": "block"}
 
 
 def load_topology_yaml(
@@ -45,7 +47,7 @@ def load_topology_yaml(
     Loader.add_constructor("tag:yaml.org,2002:map", read_map)
     try:
         with open(path, encoding="utf-8") as stream:
-            content = yaml.load(stream, Loader)
+            content = yaml.load(read_whole(stream, MOST_OF_CONF), Loader)
     except yaml.MarkedYAMLError as problem:
         mark = problem.problem_mark or problem.context_mark
         text = " ".join(str(problem.problem).split())
@@ -62,17 +64,17 @@ class _Place(NamedTuple):
     lead: str
     lines: Mapping[int, int]
 
-    def failure(self, item: Any, text: str) -> ConfErrors:
+    def failure(self, unit: Any, text: str) -> ConfErrors:
         """Return the problem with a map as one line."""
-        return ConfErrors([self.error(self.line(item), text)])
+        return ConfErrors([self.error(self.line(unit), text)])
 
     def error(self, line: int, text: str) -> ConfError:
         """Return the problem in a line as one line."""
         return ConfError(self.path, line, "", f"{self.lead}{text}")
 
-    def line(self, item: Any) -> int:
+    def line(self, unit: Any) -> int:
         """Return where a map begins; 0 if that is not known."""
-        return self.lines.get(id(item), 0)
+        return self.lines.get(id(unit), 0)
 
 
 def topologies_of(
@@ -92,26 +94,24 @@ def topologies_of(
     whole = _Place(path, "", lines or {})
     if not isinstance(content, list) or not content:
         raise whole.failure(content, "expected a list of topologies")
-    found: list[TopologyConf] = []
+    topologies: list[TopologyConf] = []
     errors: list[ConfError] = []
-    for number, item in enumerate(content, 1):
-        name = item.get("topology") if isinstance(item, dict) else None
+    for number, unit in enumerate(content, 1):
+        name = unit.get("topology") if isinstance(unit, dict) else None
         try:
             if not isinstance(name, str) or not name:
-                raise whole.failure(item, f"entry {number}: topology: expected its name")
-            if any(other.name == name for other in found):
-                raise whole.failure(item, f"topology {name}: is there twice")
-            place = whole._replace(lead=f"topology {name}: ")
-            found.append(_topology(name, item, place, node_names))
+                raise whole.failure(unit, f"entry {number}: topology: expected its name")
+            if any(other.name == name for other in topologies):
+                raise whole.failure(unit, f"topology {name}: is there twice")
+            where = whole._replace(lead=f"topology {name}: ")
+            topologies.append(_topology(name, unit, where, node_names))
         except ConfErrors as problems:
             errors += problems.errors
-    defaults = [item.name for item in found if item.is_default]
-    if len(defaults) > 1:
-        text = f"cluster_default is set for {' and '.join(defaults)}; one is allowed"
-        errors.append(whole.error(0, text))
     if errors:
         raise ConfErrors(errors)
-    return tuple(found)
+    # As in Slurm the first one with cluster_default is the cluster's.
+    first = next((topology.name for topology in topologies if topology.is_default), "")
+    return tuple(replace(topology, is_default=topology.name == first) for topology in topologies)
 
 
 def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError]:
@@ -124,37 +124,37 @@ def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError
 
 
 def _topology(
-    name: str, item: dict[str, Any], place: _Place, node_names: tuple[str, ...] | None
+    name: str, unit: dict[str, Any], where: _Place, node_names: tuple[str, ...] | None
 ) -> TopologyConf:
     unknown = [
         key
-        for key, value in item.items()
+        for key, value in unit.items()
         if key not in ("topology", "cluster_default", *_KINDS) and (value or key not in _NOT_YET)
     ]
     if unknown:
         later = " is not supported yet" if unknown[0] in _NOT_YET else " is not known here"
-        raise place.failure(item, f"{unknown[0]}{later}")
+        raise where.failure(unit, f"{unknown[0]}{later}")
     # The output of `scontrol show topoconf` has an empty map for each kind that is not used.
-    kinds = [kind for kind in _KINDS if item.get(kind)] or [key for key in _KINDS if key in item]
-    if not kinds or (len(kinds) > 1 and any(item[kind] for kind in kinds)):
-        raise place.failure(item, f"expected one of {', '.join(_KINDS)}")
-    kind, is_default = kinds[0], item.get("cluster_default", False)
+    kinds = [kind for kind in _KINDS if unit.get(kind)] or [key for key in _KINDS if key in unit]
+    if not kinds or (len(kinds) > 1 and any(unit[kind] for kind in kinds)):
+        raise where.failure(unit, f"expected one of {', '.join(_KINDS)}")
+    kind, is_default = kinds[0], unit.get("cluster_default", False)
     if not isinstance(is_default, bool):
-        raise place.failure(item, "cluster_default: expected true or false")
-    lines = [] if kind == "flat" else _lines(kind, item, place)
+        raise where.failure(unit, "cluster_default: expected true or false")
+    lines = [] if kind == "flat" else _lines(kind, unit, where)
     text = "".join(f"{line}\n" for line, _ in lines)
     try:
-        conf = parse_topology_conf(text, node_names, place.path)
+        conf = parse_topology_conf(text, node_names, where.path, may_be_empty=True)
     except ConfErrors as problems:
         raise ConfErrors(
-            [place.error(lines[error.line - 1][1], error.text) for error in problems.errors]
+            [where.error(lines[error.line - 1][1], error.text) for error in problems.errors]
         ) from None
-    return replace(conf, name=name, is_default=is_default)
+    return replace(conf, kind=kind, name=name, is_default=is_default)
 
 
-def _lines(kind: str, item: dict[str, Any], place: _Place) -> list[tuple[str, int]]:
+def _lines(kind: str, content: dict[str, Any], location: _Place) -> list[tuple[str, int]]:
     """Return the lines of a topology.conf that say the same, each with its origin."""
-    body = item[kind]
+    body = content[kind]
     plural = "switches" if kind == "tree" else "blocks"
     names = (
         {"switch": "SwitchName", "children": "Switches", "nodes": "Nodes"}
@@ -163,28 +163,32 @@ def _lines(kind: str, item: dict[str, Any], place: _Place) -> list[tuple[str, in
     )
     known = (plural,) if kind == "tree" else (plural, "block_sizes")
     units = body.get(plural) if isinstance(body, dict) else None
-    where = body if isinstance(body, dict) else item
-    if not isinstance(units, list) or not units or set(body) - set(known):
-        raise place.failure(where, f"{kind}: expected {' and '.join(known)}")
-    found = []
+    where = body if isinstance(body, dict) else content
+    if not isinstance(units, list) or set(body) - set(known):
+        raise location.failure(where, f"{kind}: expected {' and '.join(known)}")
+    lines = []
     for unit in units:
         if not isinstance(unit, dict) or not unit or set(unit) - set(names):
             at = unit if isinstance(unit, dict) else where
-            raise place.failure(at, f"{plural}: each entry has {', '.join(names)}")
-        words = (f"{names[key]}={_word(key, value, unit, place)}" for key, value in unit.items())
-        found.append((" ".join(words), place.line(unit)))
+            raise location.failure(at, f"{plural}: each entry has {', '.join(names)}")
+        words = [
+            f"{names[key]}={_word(key, value, unit, location)}"
+            for key, value in unit.items()
+            if key == _NAME_OF[kind] or value not in (None, "")  # `nodes:` alone: none yet
+        ]
+        lines.append((" ".join(words), location.line(unit)))
     sizes = body.get("block_sizes")
     if sizes is not None:
         sizes = sizes if isinstance(sizes, list) else [sizes]
         if any(isinstance(size, bool) or not isinstance(size, int) for size in sizes):
-            raise place.failure(body, "block_sizes: expected node counts")
-        found.append(("BlockSizes=" + ",".join(map(str, sizes)), place.line(body)))
-    return found
+            raise location.failure(body, "block_sizes: expected node counts")
+        lines.append(("BlockSizes=" + ",".join(map(str, sizes)), location.line(body)))
+    return lines
 
 
-def _word(key: str, value: Any, unit: Any, place: _Place) -> str:
+def _word(key: str, value: Any, unit: Any, where: _Place) -> str:
     """Return a name or host list, which may come as a number."""
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not text or any(letter in text for letter in " \t\n\r#=\"'\\"):
-        raise place.failure(unit, f"{key}: expected a name or a list of hosts")
+        raise where.failure(unit, f"{key}: expected a name or a list of hosts")
     return text

@@ -175,6 +175,7 @@ def _plugin(key: Key, text: str) -> str:
     if not key.choices:
         return text
     word = _PLUGIN_ALIASES.get((key.name, text.lower()), text)
+    word = word.removeprefix(_PLUGIN_TYPES.get(key.name, ""))
     for choice in key.choices:
         if word.lower() in (choice.lower(), choice.partition("/")[2].lower()):
             return choice
@@ -187,6 +188,8 @@ _PLUGIN_ALIASES = {
     ("JobContainerType", "job_container/tmpfs"): "namespace/tmpfs",
     ("NamespaceType", "job_container/tmpfs"): "namespace/tmpfs",
 }
+# Of plugins that are named without their type; sites write it before them all the same.
+_PLUGIN_TYPES = {"JobSubmitPlugins": "job_submit/"}
 
 
 def _plugins(key: Key, text: str) -> tuple[str, ...]:
@@ -306,14 +309,14 @@ def _options(key: Key, text: str) -> tuple[str, ...]:
     words = []
     for word in _words(text):
         name, equals, value = word.partition("=")
-        found = known.get(name.strip().lower())
-        if found is None:
+        value_kind = known.get(name.strip().lower())
+        if value_kind is None:
             if key.name in _STRICT_OPTIONS:
-                names = tuple(item[0] for item in OPTIONS[key.name])
+                names = tuple(option[0] for option in OPTIONS[key.name])
                 raise BadValue(f"'{word}' is unknown; {_allowed(names)}")
             words.append(word)
             continue
-        proper, kind, low, high = found
+        proper, kind, low, high = value_kind
         if kind == "flag":
             words.append(proper if not equals else f"{proper}={value}")
             continue
@@ -405,15 +408,15 @@ def _codes(key: Key, text: str) -> tuple[int, ...]:
 
 
 def _licenses(key: Key, text: str) -> tuple[tuple[str, int], ...]:
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for word in _words("" if _is_none(text) else text):
         name, _, amount = word.replace("*", ":").partition(":")
         if not name or (amount and not amount.isdigit()):
             raise BadValue(f"'{word}' is not name or name:count")
-        if name in found:
+        if name in counts:
             raise BadValue(f"'{name}' given twice")
-        found[name] = int(amount or 1)
-    return tuple(found.items())
+        counts[name] = int(amount or 1)
+    return tuple(counts.items())
 
 
 def _weights(key: Key, text: str) -> str:

@@ -13,7 +13,7 @@ from pyslurm_ng.ctld.start import CannotStart, Options, open_log
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.daemon.options import given_options
-from pyslurm_ng.daemon.stack_room import with_stack_room
+from pyslurm_ng.daemon.process_settings import with_stack_room
 
 USAGE = """\
 Usage: slurmctld [OPTIONS]
@@ -73,8 +73,8 @@ def _check(path: str) -> int:
     if problems:
         return 1
     sys.stderr.flush()
-    found = f"no errors, warnings: {len(warnings)}" if warnings else "no problems found"
-    sys.stdout.write(f"{path}: {found}\n")
+    verdict = f"no errors, warnings: {len(warnings)}" if warnings else "no problems found"
+    sys.stdout.write(f"{path}: {verdict}\n")
     return 0
 
 
@@ -88,12 +88,12 @@ def _run(options: Options, *, nice: int, changes_directory: bool) -> int:
         log.fatal("Unable to process configuration file")
         return 1
     host = os.uname().nodename.partition(".")[0]
-    place = configuration.host_index(host)
-    if place < 0:
+    index = configuration.host_index(host)
+    if index < 0:
         log.fatal(f"This host ({host}/{os.uname().nodename}) not a valid controller")
         return 1
-    if place > 0:
-        log.fatal(f"{host} is a backup controller (SlurmctldHost {place + 1}): not supported yet")
+    if index > 0:
+        log.fatal(f"{host} is a backup controller (SlurmctldHost {index + 1}): not supported yet")
         return 1
     background = Background(foreground=options.foreground)
     try:

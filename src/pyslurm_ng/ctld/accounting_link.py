@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_place
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_address
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.start import Beginning
@@ -18,12 +18,12 @@ from pyslurm_ng.wire.dbd_messages import RegisterCluster
 
 def control_host(conf: SlurmConf, host: str) -> str:
     """Return where a controller on `host` is reached: the address that SlurmctldHost gives it."""
-    given = (place.address for place in conf.slurmctld_host if place.name == host)
+    given = (controller.address for controller in conf.slurmctld_host if controller.name == host)
     return next(given, "") or host
 
 
 class AccountingLink:
-    """Keeps slurmdbd up to date, and the Cluster with what slurmdbd tells.
+    """Keeps slurmdbd up to date with the journal, and the Cluster with what slurmdbd says.
 
     Attributes:
         link: the follower of the journal that sends; None without slurmdbd.
@@ -54,7 +54,7 @@ class AccountingLink:
         begun, writer = self._beginning, self._writer
         self.link = DbdLink(
             identity=begun.identity,
-            place=find_place(
+            address=find_address(
                 conf.accounting_storage_host,
                 conf.accounting_storage_port,
                 conf.slurmctld_pid_file,
@@ -79,7 +79,7 @@ class AccountingLink:
         self._task = asyncio.get_running_loop().create_task(self.link.run())
 
     async def hear(self, most_s: float) -> None:
-        """Wait until slurmdbd has told which job ids it knows, but not for long: it may be away."""
+        """Wait until slurmdbd has said which job ids it knows, `most_s` seconds at most."""
         if self.link is None:
             return
         try:

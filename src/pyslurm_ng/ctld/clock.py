@@ -2,9 +2,9 @@
 
 Limits and durations are differences of recorded times, so a clock that is set two hours ahead must
 not end jobs. Recorded time runs with the monotonic clock and approaches the wall clock by at most
-one part in a hundred. What it cannot catch up with so it takes over at once: at a start, and after
-`PATIENCE_US` of a wall clock that stays where it is. Code that lets it do so also moves the
-recorded times (`rules.clocks`), so that durations stay as they are.
+one part in a hundred. A larger jump is taken over at once: at a start, and after `PATIENCE_US` of a
+wall clock that stays where it is. Code that lets it do so also moves the recorded times
+(`rules.clocks`), so that durations stay as they are.
 
 What other hosts compare with their own clocks (credentials, tokens) is wall time.
 """
@@ -28,7 +28,7 @@ _STEERING = 100  # one microsecond of correction per this many elapsed
 
 
 class Clock:
-    """Microseconds since the epoch; rising, but for what `follow` takes over.
+    """Recorded time, in microseconds since the epoch; it rises, unless `follow` takes one over.
 
     Attributes:
         gap_us: how far the wall clock was ahead of recorded time when this clock began.

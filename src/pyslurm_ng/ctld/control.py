@@ -61,18 +61,18 @@ class Control:
         self._parts.loop.call_later(_SHUTDOWN_S, self.ended.set)
 
     def terminate(self) -> None:
-        """Stop: a signal came."""
+        """Stop the controller, after a signal."""
         self._log.info("Terminate signal (SIGINT or SIGTERM) received")
         self.ended.set()
 
     def reopen_logs(self) -> None:
-        """Begin new log files: the old ones were moved away."""
+        """Begin new log files, since the old ones were moved away."""
         self._log.reopen()
         self._parts.scheduling_log.reopen()
         self._parts.completions.reopen()
 
     def hang_up(self) -> None:
-        """Open the log again and read the files again: SIGHUP came."""
+        """Open the log again and read the files again, after SIGHUP."""
         self._log.info("Reconfigure signal (SIGHUP) received")
         self.reopen_logs()
         bg.tell_systemd("RELOADING=1")
@@ -105,8 +105,8 @@ class Control:
                 self._log.error(line)
             self._log.error("the configuration in force stays")
             raise
-        old, conf = parts.configuration.conf, fresh.conf
-        kept = [key for key in _FIXED if getattr(old, key) != getattr(conf, key)]
+        old_conf, conf = parts.configuration.conf, fresh.conf
+        kept = [key for key in _FIXED if getattr(old_conf, key) != getattr(conf, key)]
         parts.adopt(fresh)
         cluster = parts.writer.cluster
         parts.writer.record(configure(cluster, conf, parts.clock.now_us(), fresh.topologies))

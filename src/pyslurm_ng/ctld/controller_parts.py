@@ -1,4 +1,4 @@
-"""The parts of a running controller, and what each of them is told of."""
+"""Makes the parts of a running controller and connects them."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.scheduling.explainer import Explainer
 from pyslurm_ng.ctld.scheduling.loop_edges import LoopEdges
+from pyslurm_ng.ctld.scheduling.questions import Questions
 from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates
 from pyslurm_ng.ctld.service import Service
@@ -110,7 +111,7 @@ class ControllerParts:
         self._build_checkpointer()
 
     def adopt(self, fresh: Configuration) -> None:
-        """Let every part go by other files from now on."""
+        """Use another configuration in every part from now on."""
         self.show(fresh)
         conf = fresh.conf
         self.nodes.conf = self.mailer.conf = self.completions.conf = conf
@@ -125,7 +126,7 @@ class ControllerParts:
         self.reservation_groups.forget()
 
     def show(self, configuration: Configuration) -> None:
-        """Have `scontrol show config` and rules see a changed configuration."""
+        """Let `scontrol show config` and rules see a changed configuration."""
         self.configuration = self.service.configuration = configuration
 
     def close(self) -> None:
@@ -202,25 +203,17 @@ class ControllerParts:
         self.service.more["ShowAssociations"] = AssociationListing(
             self.writer, self.soft, self.usage, self.service.context
         ).handle
-        explainer = Explainer(
+        questions = Questions(
             self.writer,
             self.soft,
             self.scheduler,
-            self._beginning.layout.journal,
             self.service.context,
             self._edges.answer,
             self.faults,
         )
+        explainer = Explainer(questions, self._beginning.layout.journal)
         self.service.more["ExplainJob"] = explainer.handle
-        self.service.more["TestJob"] = StartEstimates(
-            self.writer,
-            self.soft,
-            self.scheduler,
-            self.service.context,
-            self._edges.answer,
-            self.faults,
-            explainer.planner,
-        ).handle
+        self.service.more["TestJob"] = StartEstimates(questions).handle
 
     def _build_followers(self) -> None:
         """Put together what only looks at events, and have all views hear of them."""
@@ -232,7 +225,8 @@ class ControllerParts:
         writer.observe(self.limits.applied)
         writer.observe(self.dependencies.applied)
         writer.observe(self.soft.applied)
-        writer.observe(EventLog(cluster, self._log, self.scheduling_log).applied, is_brittle=True)
+        log = EventLog(cluster, self._log, self.scheduling_log, self._edges.call_soon)
+        writer.observe(log.applied, is_brittle=True)
         writer.observe(self._beginning.scripts.applied, is_brittle=True)
         writer.observe(self.scheduler.applied)
         self._watch = JobWatch(cluster)

@@ -1,4 +1,4 @@
-"""slurmctld's life: from files and journal to a loop that serves, and in order out again."""
+"""slurmctld from start to end: it reads files and journal, serves on a loop, and stops in order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base import open_files
 from pyslurm_ng.base.numbers import DAY_US, MINUTE_US, SECOND_US
-from pyslurm_ng.ctld import memory
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.control import Control
 from pyslurm_ng.ctld.controller_parts import ControllerParts
@@ -34,6 +32,7 @@ from pyslurm_ng.ctld.start import (
 )
 from pyslurm_ng.daemon import background as bg
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
+from pyslurm_ng.daemon.process_settings import raise_open_files, settle_memory
 from pyslurm_ng.journal.lock import StateLock
 from pyslurm_ng.journal.recovery import Layout
 from pyslurm_ng.journal.segment import JournalError
@@ -75,7 +74,7 @@ class Daemon:
     def start(self, background: bg.Background) -> int:
         """Become SlurmUser, recover the state, serve until told to stop."""
         self._background = background
-        open_files.raise_limit()
+        raise_open_files()
         configuration = self._configuration
         make_places(configuration)
         try:
@@ -113,7 +112,7 @@ class Daemon:
             loop.add_signal_handler(number, control.terminate)
         loop.add_signal_handler(signal.SIGHUP, control.hang_up)
         loop.add_signal_handler(signal.SIGUSR2, control.reopen_logs)
-        memory.settle()
+        settle_memory()
         # The loop waits so long for the interpreter, each time, while the other thread plans.
         sys.setswitchinterval(_SWITCH_S)
         self._tell_ready(beginning)
@@ -261,14 +260,14 @@ class Daemon:
         """Log once that the state file system is full, and once that it has room again."""
         is_full = self._parts.writer.refusal_now() is not None
         if is_full != self._was_full:
-            place = self._configuration.conf.state_save_location
+            state_folder = self._configuration.conf.state_save_location
             if is_full:
                 self.log.error(
-                    f"No space left in StateSaveLocation {place}: new jobs and changes of jobs, "
-                    "partitions and reservations are refused until there is"
+                    f"No space left in StateSaveLocation {state_folder}: new jobs and changes of "
+                    "jobs, partitions and reservations are refused until there is"
                 )
             else:
-                self.log.info(f"StateSaveLocation {place} has room again")
+                self.log.info(f"StateSaveLocation {state_folder} has room again")
         self._was_full = is_full
 
     def _measure(self, now_us: int) -> None:
@@ -286,7 +285,7 @@ class Daemon:
         soft.agent_queue = parts.sender.open_count
         soft.agents = len(parts.sender.nodes)
         soft.refused = dict(self._server.refusals + parts.endpoint.refusals)
-        soft.doors = self._server.counts()
+        soft.connections = self._server.counts()
 
     async def _finish(self) -> None:
         """Stop taking work, make everything durable, let the last answers out."""

@@ -1,4 +1,4 @@
-"""Going on beyond what slurmdbd and nodes have seen of a past that this state has lost."""
+"""How to go on when slurmdbd or nodes have seen ids and epochs that this state has lost."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.units import plural
-from pyslurm_ng.ctld.rules import past
+from pyslurm_ng.ctld.rules import restored_state
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.wire.dbd_messages import ClusterRegistered, JobsCompared
 from pyslurm_ng.wire.node_messages import RunningJob
@@ -51,16 +51,16 @@ class History:
 
     def living_jobs(self) -> list[int]:
         """Return the jobs that have not ended here."""
-        return past.living_jobs(self._writer.cluster)
+        return restored_state.living_jobs(self._writer.cluster)
 
     async def settle(self, answer: ClusterRegistered, common: int, known: JobsCompared) -> None:
-        """Record what slurmdbd knows better of the time behind record `common`; say what it was.
+        """Record what slurmdbd knows of the time after record `common`, and log what that was.
 
         Returns when that is durable.
         """
         writer = self._writer
         before = len(self.living_jobs())
-        for events in past.settle(writer.cluster, known.jobs, self._now_us()):
+        for events in restored_state.settle(writer.cluster, known.jobs, self._now_us()):
             writer.record(events)
         ended = before - len(self.living_jobs())
         lost = known.unknown
@@ -90,7 +90,7 @@ class History:
     ) -> None:
         """Take what a node has seen; before its registration is judged."""
         cluster = self._writer.cluster
-        if past.is_beyond(cluster, newest_job_id) and newest_job_id:
+        if restored_state.is_beyond(cluster, newest_job_id) and newest_job_id:
             span = cluster.max_job_id - cluster.first_job_id + 1
             if (newest_job_id - cluster.next_job_id) % span > TRUSTED_IDS:
                 self._faults.note(
@@ -102,24 +102,25 @@ class History:
             epoch = 0
         # A node may have obeyed our own epoch.
         self._skip(newest_job_id, epoch - 1, f"node {name}")
-        self._writer.record(past.skip_attempts(cluster, running, self._now_us()))
+        self._writer.record(restored_state.skip_attempts(cluster, running, self._now_us()))
 
-    def _skip(self, newest_job_id: int, another: int, who: str) -> None:
+    def _skip(self, newest_job_id: int, another: int, source: str) -> None:
         """Go on behind an id and another controller's epoch, and say so if that is news."""
         cluster, now_us = self._writer.cluster, self._now_us()
-        if ids := past.skip_ids(cluster, newest_job_id, now_us):
+        if ids := restored_state.skip_ids(cluster, newest_job_id, now_us):
             before = cluster.next_job_id
             self._writer.record(ids)
             self._log.error(
-                f"{who} knows job {newest_job_id}, which this state does not have (restored from "
-                f"a backup, or new): job ids go on at {cluster.next_job_id} instead of {before}"
+                f"{source} knows job {newest_job_id}, which this state does not have (restored "
+                f"from a backup, or new): job ids go on at {cluster.next_job_id} instead "
+                f"of {before}"
             )
-        if epochs := past.skip_epoch(cluster, another, self._host, now_us):
+        if epochs := restored_state.skip_epoch(cluster, another, self._host, now_us):
             before = cluster.epoch
             self._writer.record(epochs)
             self._log.error(
-                f"{who} has seen a later epoch than {before} of another controller (this state was "
-                f"restored from a backup, or is new): in command with epoch {cluster.epoch}"
+                f"{source} has seen a later epoch than {before} of another controller (this state "
+                f"was restored from a backup, or is new): in command with epoch {cluster.epoch}"
             )
 
 

@@ -10,6 +10,7 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
+from pyslurm_ng.base.sluid import LOW_BITS
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 
@@ -23,6 +24,8 @@ _MOST_WORK = 1 << 14
 """Records found, ranges compared: some 25 ms of the controller's time in all."""
 _TASKS_AT_ONCE = 2048
 """Tasks in a row are compared as bits of large numbers."""
+_IDS_AT_ONCE = 32
+"""Ids that are not in use are passed over much faster than records are found."""
 TOO_MANY = Reject(
     Errno.ESLURM_NOT_SUPPORTED, "the ids of one request name too many tasks; name fewer at a time"
 )
@@ -57,9 +60,9 @@ class JobFinder:
         if self.is_over:
             return []
         self._spend(len(name.tasks))
-        found = self._find_tasks(name) if name.tasks else self._find_job(name)
-        self._spend(len(found))
-        return found if not self.is_over else []
+        parts = self._find_tasks(name) if name.tasks else self._find_job(name)
+        self._spend(len(parts))
+        return parts if not self.is_over else []
 
     def named(self, text: str) -> list[Part]:
         """Return what an id as typed names, nothing when it is none."""
@@ -84,19 +87,19 @@ class JobFinder:
             else:
                 alike.setdefault(name.job_id if name.tasks else text, []).append(name)
         for names in alike.values():
-            found = self.find(names[0] if len(names) == 1 else _joined(names))
-            unknown += self._named_nothing(names, found)
+            matching = self.find(names[0] if len(names) == 1 else _joined(names))
+            unknown += self._named_nothing(names, matching)
             if self.is_over:
                 return TOO_MANY
-            for job, tasks in found:
+            for job, tasks in matching:
                 parts[job.job_id, tasks] = (job, tasks)
         return list(parts.values()), unknown
 
-    def _named_nothing(self, names: list[JobName], found: list[Part]) -> list[str]:
+    def _named_nothing(self, names: list[JobName], parts: list[Part]) -> list[str]:
         """Return those ids of one array's tasks that name none of what all of them name."""
-        if len(names) == 1 or not found:
-            return [] if found else [name.text for name in names]
-        marks = _marks_of(found)
+        if len(names) == 1 or not parts:
+            return [] if parts else [name.text for name in names]
+        marks = _marks_of(parts)
         end = len(marks)
         unknown = []
         for name in names:
@@ -114,7 +117,25 @@ class JobFinder:
         self._left -= work
         self.is_over = self._left < 0
 
+    def _find_sluid(self, sluid: int) -> list[Part]:
+        """Return the one record of a SLUID, whose last bits are those of the job's id."""
+        cluster, low = self.cluster, sluid & LOW_BITS
+        # Ids beyond the next one are in use only after ids began anew.
+        split = cluster.next_job_id + (low - cluster.next_job_id) % (LOW_BITS + 1)
+        for ids in (
+            range(low, split, LOW_BITS + 1),
+            range(split, cluster.max_job_id + 1, LOW_BITS + 1),
+        ):
+            self._spend(len(ids) // _IDS_AT_ONCE)
+            for job_id in ids:
+                job = cluster.jobs.get(job_id)
+                if job is not None and job.sluid == sluid:
+                    return [(job, ())]
+        return []
+
     def _find_job(self, name: JobName) -> list[Part]:
+        if name.sluid:
+            return self._find_sluid(name.sluid)
         job = self.cluster.jobs.get(name.job_id)
         if name.het_offset >= 0:
             return [
@@ -139,16 +160,16 @@ class JobFinder:
         if known is not None:
             return known
         jobs = self.cluster.jobs
-        found = {
+        tasks = {
             job_id: jobs[job_id]
             for job_id in self.cluster.job_index.arrays.get(array_job_id, {}).values()
         }
         for job in self._array_groups().get(array_job_id, ()):
-            found[job.job_id] = job
+            tasks[job.job_id] = job
         own = jobs.get(array_job_id)
         if own is not None:
-            found[array_job_id] = own
-        parts = self._records[array_job_id] = [found[job_id] for job_id in sorted(found)]
+            tasks[array_job_id] = own
+        parts = self._records[array_job_id] = [tasks[job_id] for job_id in sorted(tasks)]
         return parts
 
     def _array_groups(self) -> dict[int, list[Job]]:
@@ -178,14 +199,14 @@ class JobFinder:
             job_id = self.cluster.job_index.arrays.get(name.job_id, {}).get(name.tasks[0][0])
             if job_id is not None:
                 return [(jobs[job_id], ())]
-            found: list[Part] = []
+            parts: list[Part] = []
         else:
-            found = [(jobs[job_id], ()) for job_id in self._started_tasks(name)]
+            parts = [(jobs[job_id], ()) for job_id in self._started_tasks(name)]
         for job in self._array_groups().get(name.job_id, ()):
             meant = self._waiting_tasks(job, name)
             if meant is not None:
-                found.append((job, meant))
-        return found
+                parts.append((job, meant))
+        return parts
 
     def _started_tasks(self, name: JobName) -> list[int]:
         """Return the job ids of an array's tasks with separate records, by index."""
@@ -195,16 +216,16 @@ class JobFinder:
             known = ([task_id for task_id, _ in started], [job_id for _, job_id in started])
             self._started[name.job_id] = known
         indexes, job_ids = known
-        found: dict[int, int] = {}
+        tasks: dict[int, int] = {}
         for first, last, step in name.tasks:
             begin, end = bisect_left(indexes, first), bisect_right(indexes, last)
             self._spend(end - begin)
             if self.is_over:
                 return []
-            for place in range(begin, end):
-                if step == 1 or (indexes[place] - first) % step == 0:
-                    found[indexes[place]] = job_ids[place]
-        return [found[index] for index in sorted(found)]
+            for at in range(begin, end):
+                if step == 1 or (indexes[at] - first) % step == 0:
+                    tasks[indexes[at]] = job_ids[at]
+        return [tasks[index] for index in sorted(tasks)]
 
     def _waiting_tasks(self, job: Job, name: JobName) -> task_ranges.TaskRanges | None:
         """Return which of the tasks that wait in a record are meant; () for all, None for none."""
@@ -232,10 +253,10 @@ def _joined(names: list[JobName]) -> JobName:
     return JobName("", names[0].job_id, tuple(spans))
 
 
-def _marks_of(found: list[Part]) -> bytearray:
+def _marks_of(parts: list[Part]) -> bytearray:
     """Return for each task id of an array whether it is among its tasks found."""
     spans: list[task_ranges.TaskRange] = []
-    for job, tasks in found:
+    for job, tasks in parts:
         spans += tasks or job.array_pending or ((job.array_task_id, job.array_task_id, 1),)
     return task_ranges.named(spans, max(last for _, last, _ in spans) + 1)
 

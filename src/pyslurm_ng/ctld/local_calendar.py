@@ -21,8 +21,8 @@ class LocalCalendar(Calendar):
         day = time.localtime(seconds)
         clock = (day.tm_hour, day.tm_min, day.tm_sec)
         moved = int(time.mktime((day.tm_year, day.tm_mon, day.tm_mday + days, *clock, 0, 0, -1)))
-        found = time.localtime(moved)
-        if (found.tm_hour, found.tm_min, found.tm_sec) != clock:
+        local = time.localtime(moved)
+        if (local.tm_hour, local.tm_min, local.tm_sec) != clock:
             return _forward_near(moved) * SECOND_US
         return moved * SECOND_US + rest_us
 

@@ -1,4 +1,4 @@
-"""For whom nodes are kept: a node's owner and label, and nodes that `--exclusive=topo` empties."""
+"""Which user, label or job a node is kept for: `--exclusive=user`, `=mcs` and `=topo`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def keeps_its_unit(cluster: Cluster, job: Job) -> bool:
 
 
 def blocked_nodes(cluster: Cluster, job_ids: Iterable[int]) -> frozenset[int]:
-    """Return the nodes in the units of these jobs, which keep them, that are not their own."""
+    """Return the other nodes of the units that these jobs have to themselves."""
     units = Units(cluster.topologies, cluster.partitions)
     blocked: set[int] = set()
     for job_id in job_ids:

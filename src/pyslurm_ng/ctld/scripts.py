@@ -8,7 +8,6 @@ forget the contents.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
@@ -25,11 +24,6 @@ MOST_BYTES = 1 << 30
 """What the contents that one user's jobs name may take of the state directory."""
 MOST_BYTES_OF_EACH = 128 << 10
 """Where MaxJobCount is high, so much for each job that it allows."""
-
-
-def digest_of(content: bytes) -> str:
-    """Return the name a content is kept under; "" for no content."""
-    return hashlib.blake2b(content, digest_size=16).hexdigest() if content else ""
 
 
 class ScriptStore:
@@ -60,16 +54,19 @@ class ScriptStore:
         self._cached_bytes = 0
 
     def path(self, digest: str) -> Path:
-        """Return where a content lies."""
+        """Return the path of a content's file."""
         return self._directory / digest[:2] / digest
 
-    def put(self, content: bytes, now_us: int) -> list[ev.AnyEvent]:
+    def put(self, content: bytes, digest: str, now_us: int) -> list[ev.AnyEvent]:
         """Keep a content; return the event that makes it durable, none if it is known.
+
+        Args:
+            digest: of the content, which the rule has made: that of a long environment takes longer
+                than all else about a submission.
 
         Raises:
             OSError: there is no room.
         """
-        digest = digest_of(content)
         if not digest or digest in self._users:
             return []
         self._write(digest, content)
@@ -131,14 +128,14 @@ class ScriptStore:
         """
         for job in cluster.jobs.values():
             self._use(job.job_id, (job.script_hash, job.env_hash))
-        found = set()
+        known = set()
         for number in range(256):
             for entry in os.scandir(self._directory / f"{number:02x}"):
                 if entry.name in self._users:
-                    found.add(entry.name)
+                    known.add(entry.name)
                 else:
                     os.unlink(entry.path)
-        return [digest for digest in self._users if digest not in found]
+        return [digest for digest in self._users if digest not in known]
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Follow the jobs: which content each names, and which jobs are gone."""
@@ -182,16 +179,16 @@ class ScriptStore:
 
     def _write(self, digest: str, content: bytes) -> None:
         path = self.path(digest)
-        new = path.with_suffix(".new")
-        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        new_path = path.with_suffix(".new")
+        fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             rest = memoryview(content)
             while rest:
                 rest = rest[os.write(fd, rest) :]
-            os.rename(new, path)
+            os.rename(new_path, path)
         except OSError:
             with contextlib.suppress(OSError):
-                os.unlink(new)  # on a full disk half of it would only take room
+                os.unlink(new_path)  # on a full disk half of it would only take room
             raise
         finally:
             os.close(fd)

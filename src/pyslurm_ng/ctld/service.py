@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pwd
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import cast
 
@@ -180,8 +180,8 @@ class Service:
                 return Reject(Errno.ESLURM_ACCOUNTING_POLICY, refused)
         stored: list[ev.AnyEvent] = []
         try:
-            for name in ("script", "environment"):
-                stored += self._scripts.put(getattr(request, name, b""), context.now_us)
+            for name, digest in _digests(outcome.events).items():
+                stored += self._scripts.put(getattr(request, name, b""), digest, context.now_us)
         except OSError as error:
             why = "No space left in StateSaveLocation" if is_full(error) else str(error)
             return Reject(Errno.ESLURM_WRITING_TO_FILE, why)
@@ -197,11 +197,11 @@ class Service:
         request = cast(GetBatchScript, call.request)
 
         def query() -> Struct | Reject:
-            found = jobs.script_of(self._writer.cluster, request, caller)
-            if isinstance(found, Reject):
-                return found
+            script = jobs.script_of(self._writer.cluster, request, caller)
+            if isinstance(script, Reject):
+                return script
             try:
-                return BatchScript(found[0], self._scripts.get(found[1]))
+                return BatchScript(script[0], self._scripts.get(script[1]))
             except OSError:
                 return Reject(Errno.ESLURM_JOB_SCRIPT_MISSING)
 
@@ -232,14 +232,15 @@ class Service:
         if work is None:
             self._look(call, caller)
         else:
-            self._slices.run(self._pack_first(work, call, caller), caller.uid)
+            self._slices.run(self._pack_first(work, call, caller), call.holder.lane)
 
     def _pack_first(self, work: Iterator[None], call: Call, caller: Caller) -> Iterator[None]:
         try:
-            for _ in work:
+            # Many of one user may have waited here, and their command may have been ended.
+            while not call.is_gone and next(work, _OVER) is not _OVER:
                 yield
-                if call.is_gone:
-                    return
+            if call.is_gone:
+                return
             self._look(call, caller)
         except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
             self._fault(call, caller, error)
@@ -264,6 +265,17 @@ class Service:
     def _reset_diagnostics(self, call: Call, caller: Caller) -> None:
         self._soft.reset(self._clock.now_us())
         call.reply(Done())
+
+
+def _digests(events: Iterable[ev.AnyEvent]) -> dict[str, str]:
+    """Return the names that new jobs know their script and environment by, none without jobs."""
+    for event in events:
+        if isinstance(event, ev.JobSubmitted):
+            return {"script": event.script_hash, "environment": event.env_hash}
+    return {}
+
+
+_OVER = object()
 
 
 def _user_id(name: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyslurm_ng.ctld.records import RecordCache
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
@@ -108,7 +108,7 @@ class Soft:
     journal_groups: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     faults: dict[str, int] = field(default_factory=dict)  # by kind: see `base.faults`
-    doors: dict[str, int] = field(default_factory=dict)  # connections and bytes: `wire.shares`
+    connections: dict[str, int] = field(default_factory=dict)  # and bytes: `wire.shares`
     limited: dict[int, int] = field(default_factory=dict)  # told to back off, by uid
     spared: Spared = raise_it  # is told of records that a query has to leave out
     clock_latency_us: int = 0  # of a thousand looks at the clock
@@ -156,10 +156,13 @@ class Soft:
 
     def count_call(self, kind: str, uid: int, took_us: int) -> None:
         """Count one request that was answered."""
-        for counted in (
-            self.calls.setdefault(kind, CallCount()),
-            self.callers.setdefault(uid, CallCount()),
-        ):
+        of_kind = self.calls.get(kind)
+        if of_kind is None:
+            of_kind = self.calls[kind] = CallCount()
+        of_user = self.callers.get(uid)
+        if of_user is None:
+            of_user = self.callers[uid] = CallCount()
+        for counted in (of_kind, of_user):
             counted.count += 1
             counted.total_us += took_us
 

@@ -58,7 +58,7 @@ class Beginning:
 
 
 def open_log(log: DaemonLog, options: Options, configuration: Configuration) -> None:
-    """Log where and how much the configuration and the command line say.
+    """Open the log that the configuration and the command line name, with their level.
 
     Raises:
         CannotStart: the log file cannot be opened.

@@ -1,4 +1,4 @@
-"""Has recorded time follow the host's clock, and all that is counted from it move along."""
+"""Lets recorded time follow the host's clock, and moves all times that are counted from it."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ class Timekeeper:
 
     def begin(self) -> None:
         """Say what the clock looks like beside the records; move these back if they are ahead."""
-        found = self._run_times.found()
-        if found:
-            self._log.error(found)
+        run_times = self._run_times.start_report()
+        if run_times:
+            self._log.error(run_times)
         cluster, now_us = self._writer.cluster, self._clock.now_us()
         if now_us < cluster.time_us:
             self._writer.record(clocks.all_moved(cluster, now_us, now_us - cluster.time_us))

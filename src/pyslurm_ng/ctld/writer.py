@@ -3,7 +3,7 @@
 One law: nothing leaves the process before the batch it depends on is durable. So every answer,
 a refusal's too, is put behind the newest batch that the Cluster contains at that moment, and is
 let go when the journal says that this batch is safe. A query's answer promises nothing and waits
-a tenth of a second at most: see `lookers`. Everything decided in one
+a tenth of a second at most: see `waiting_queries`. Everything decided in one
 turn of the loop is one batch, and batches that gather while the disk works share its next sync.
 
 The class knows neither sockets nor clocks nor files: the daemon and the simulator give it edges.
@@ -19,9 +19,9 @@ from typing import Protocol, TypeAlias
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
-from pyslurm_ng.ctld.lookers import CallLater, Lookers
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
+from pyslurm_ng.ctld.waiting_queries import CallLater, WaitingQueries
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
 from pyslurm_ng.model.batches import about_bytes, encode_batch
@@ -49,6 +49,9 @@ class Journal(Protocol):
         """Queue one batch and return its sequence."""
 
 
+Release: TypeAlias = Callable[[], None]
+
+
 class Answer(Protocol):
     """How one request is answered; `wire.stream.Call` is one."""
 
@@ -59,9 +62,15 @@ class Answer(Protocol):
         """Refuse with Slurm's number and one line."""
 
 
+class QueryAnswer(Answer, Protocol):
+    """How a query is answered, perhaps long after its rows were taken."""
+
+    def prepared(self, answer: Struct | bytes) -> Release:
+        """Return what sends the answer later; what waits counts against its sender's share."""
+
+
 Rule: TypeAlias = Callable[[Cluster, "Struct", Context], "Decision | Reject"]
 Query: TypeAlias = Callable[[], "Struct | bytes | Reject"]
-Release: TypeAlias = Callable[[], None]
 Applied: TypeAlias = Callable[[Sequence[ev.AnyEvent]], None]
 
 
@@ -116,7 +125,7 @@ class Writer:
         self.spared = spared
         self.wrote: Callable[[Caller, int], None] = _uncounted
         self._encode = encode
-        self._lookers = Lookers(self, call_later) if call_later is not None else None
+        self._waiting_queries = WaitingQueries(self, call_later) if call_later is not None else None
         self._batch: list[ev.AnyEvent] = []
         self._batch_bytes = 0
         self._waiting: deque[tuple[int, Release]] = deque()
@@ -170,14 +179,14 @@ class Writer:
             self.wrote(context.caller, self._record(events))
         self.when_durable(lambda: answer.reply(reply))
 
-    def look(self, query: Query, answer: Answer) -> None:
+    def look(self, query: Query, answer: QueryAnswer) -> None:
         """Answer a query when all it saw is durable, or soon; the rows are taken now."""
         outcome = query()
         if isinstance(outcome, Reject):
             code, text = int(outcome.code), explained(outcome)
             self.when_seen(lambda: answer.error(code, text))
         else:
-            self.when_seen(lambda: answer.reply(outcome))
+            self.when_seen(answer.prepared(outcome))
 
     def refuse(self, answer: Answer, reject: Reject) -> None:
         """Refuse once the state that was the reason is durable."""
@@ -284,10 +293,10 @@ class Writer:
 
         For answers that only read the state. No job id in them is given to another job.
         """
-        if self._lookers is None or self.newest <= self.durable:
+        if self._waiting_queries is None or self.newest <= self.durable:
             self.when_durable(release)
         elif not self._is_closed:
-            self._lookers.add(partial(self._let_go, release))
+            self._waiting_queries.add(partial(self._let_go, release))
 
     def _let_go(self, release: Release) -> None:
         try:
@@ -303,8 +312,8 @@ class Writer:
         waiting = self._waiting
         while waiting and waiting[0][0] <= sequence:
             self._let_go(waiting.popleft()[1])
-        if self._lookers is not None:
-            for release in self._lookers.safe():
+        if self._waiting_queries is not None:
+            for release in self._waiting_queries.safe():
                 release()
         for tell in self._followers:
             try:
@@ -315,7 +324,9 @@ class Writer:
     @property
     def waiting_count(self) -> int:
         """How many answers wait for the disk."""
-        return len(self._waiting) + (len(self._lookers) if self._lookers is not None else 0)
+        return len(self._waiting) + (
+            len(self._waiting_queries) if self._waiting_queries is not None else 0
+        )
 
 
 def _uncounted(caller: Caller, size: int) -> None:

@@ -8,16 +8,17 @@ import sys
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d.daemon import CannotStart, start
 from pyslurm_ng.d.host import sensors
-from pyslurm_ng.d.setup import BadSetup, Options, Setup, load_setup
+from pyslurm_ng.d.node.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog, level_number
 from pyslurm_ng.daemon.options import given_options
-from pyslurm_ng.daemon.stack_room import with_stack_room
+from pyslurm_ng.daemon.process_settings import with_stack_room
 
 USAGE = """\
 Usage: slurmd [OPTIONS]
   -b              Report the node as just rebooted.
   -c              Remove what a former slurmd left in the spool directory.
+  --conf TEXT     Topology=PLACE: where the node is in the network; nothing else is taken.
   -C              Print this host's hardware as a line for slurm.conf, and end.
   -d STEPD        Accepted as Slurm does; slurmstepd lies beside slurmd.
   -D              Run in the foreground.
@@ -38,18 +39,18 @@ Usage: slurmd [OPTIONS]
   -V, --version   Print version information and end.
 """
 _SHORT = "bcCd:Df:GhL:Mn:N:qsvV"
-_LONG = ["extra=", "help", "instance-id=", "instance-type=", "systemd", "version"]
-_REFUSED = {"-Z": "dynamic nodes", "-F": "dynamic future nodes", "--conf": "dynamic nodes",
+_LONG = ["conf=", "extra=", "help", "instance-id=", "instance-type=", "systemd", "version"]
+_REFUSED = {"-Z": "dynamic nodes", "-F": "dynamic future nodes",
             "--conf-server": "configless nodes"}  # fmt: skip
 
 
 def main(argv: list[str]) -> int:
     """Run slurmd, or do what its options ask instead; return the exit code."""
     for word in argv:
-        what = _REFUSED.get(word.partition("=")[0])
-        if what:
+        feature = _REFUSED.get(word.partition("=")[0])
+        if feature:
             sys.stderr.write(
-                f"slurmd: error: {word.partition('=')[0]}: {what}: not supported yet\n"
+                f"slurmd: error: {word.partition('=')[0]}: {feature}: not supported yet\n"
             )
             return 1
     given = given_options("slurmd", argv, _SHORT, _LONG, USAGE)
@@ -65,6 +66,10 @@ def main(argv: list[str]) -> int:
     if nice is None:
         sys.stderr.write(f"slurmd: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1
+    topology = topology_of(values.get("--conf", ""))
+    if topology is None:
+        sys.stderr.write("slurmd: error: --conf: only Topology=PLACE is supported yet\n")
+        return 1
     options = Options(
         conf_path=os.path.abspath(values.get("-f") or find_conf()),
         node_name=values.get("-N", ""),
@@ -77,24 +82,36 @@ def main(argv: list[str]) -> int:
         extra=values.get("--extra", ""),
         instance_id=values.get("--instance-id", ""),
         instance_type=values.get("--instance-type", ""),
+        topology=topology,
     )
     if "-G" in names:
         return print_resources(options)
     return with_stack_room(lambda: _run(options, nice=nice, changes_directory="-s" in names))
 
 
+def topology_of(conf_text: str) -> str | None:
+    """Return the Topology= of --conf, "" without one; None if it says anything else."""
+    given = ""
+    for word in conf_text.split():
+        key, _, value = word.partition("=")
+        if key.lower() != "topology" or not value:
+            return None
+        given = value
+    return given
+
+
 def print_hardware() -> int:
     """Print the NodeName line of this host, and how long it has been up."""
     host = sensors.host_facts()
-    found = _gpus_found()
+    gpus = _gres_of_gpus()
     print(
         f"NodeName={host.hostname} CPUs={host.cpus} Boards={host.boards} "
         f"SocketsPerBoard={host.sockets} CoresPerSocket={host.cores_per_socket} "
         f"ThreadsPerCore={host.threads_per_core} RealMemory={host.real_memory_mib}"
-        f"{' Gres=' + found if found else ''}"
+        f"{' Gres=' + gpus if gpus else ''}"
     )
-    if found:
-        print(f"Found {found} with Autodetect=nvml (Substring of gpu name may be used instead)")
+    if gpus:
+        print(f"Found {gpus} with Autodetect=nvml (Substring of gpu name may be used instead)")
     with open("/proc/uptime", encoding="ascii") as file:
         seconds = int(float(file.read().split()[0]))
     days, rest = divmod(seconds, 86_400)
@@ -103,7 +120,7 @@ def print_hardware() -> int:
     return 0
 
 
-def _gpus_found() -> str:
+def _gres_of_gpus() -> str:
     """Return this host's NVIDIA GPUs as for Gres=; nothing where there are none."""
     from pyslurm_ng.d.host import nvml
 
@@ -180,17 +197,17 @@ def _open_log(log: DaemonLog, options: Options, setup: Setup) -> None:
 
 def _clean(spool: str, log: DaemonLog) -> None:
     """Forget steps of an earlier slurmd that no longer run."""
-    from pyslurm_ng.d import step_record
-    from pyslurm_ng.d.spool import Spool
+    from pyslurm_ng.d.spool import step_record
+    from pyslurm_ng.d.spool.spool import Spool
 
-    place = Spool(spool)
-    for path, _ in list(place.found_steps()):
+    kept = Spool(spool)
+    for path, _ in list(kept.step_files()):
         try:
             alive = step_record.is_alive(step_record.read(path).get("pid"))
         except (OSError, step_record.StepRecordError):
             alive = False
         if not alive:
-            place.remove_step(path)
+            kept.remove_step(path)
             log.info(f"removed {path}")
 
 

@@ -19,28 +19,28 @@ from pyslurm_ng import __version__
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.conf import node_loss
-from pyslurm_ng.d.accounts import Accounts
-from pyslurm_ng.d.administration import Administration
-from pyslurm_ng.d.controller_orders import ControllerOrders
-from pyslurm_ng.d.controllers import Controllers
+from pyslurm_ng.d.controllers.connections import Controllers
+from pyslurm_ng.d.controllers.lease import Lease
+from pyslurm_ng.d.controllers.neighbours import Neighbours
+from pyslurm_ng.d.controllers.registration import Registration
+from pyslurm_ng.d.controllers.report_times import ReportTimes
 from pyslurm_ng.d.core.actions import Action
 from pyslurm_ng.d.core.orders import obey
-from pyslurm_ng.d.credential_checks import CredentialChecks
-from pyslurm_ng.d.health import HealthCheck
 from pyslurm_ng.d.host.own_cores import own_cpus
-from pyslurm_ng.d.lease import Lease
-from pyslurm_ng.d.local_node import LocalNode
-from pyslurm_ng.d.neighbours import Neighbours
-from pyslurm_ng.d.node_actions import NodeActions
-from pyslurm_ng.d.registration import Registration
-from pyslurm_ng.d.report_times import ReportTimes
-from pyslurm_ng.d.service import NodeStreams
-from pyslurm_ng.d.setup import Options, Setup
-from pyslurm_ng.d.spool import Spool
-from pyslurm_ng.d.spool_room import SpoolRoom
-from pyslurm_ng.d.step_adoption import adopt_steps
-from pyslurm_ng.d.step_ends import StepEnds
-from pyslurm_ng.d.step_runner import CannotSupervise, StepRunner
+from pyslurm_ng.d.jobs.node_actions import NodeActions
+from pyslurm_ng.d.node.accounts import Accounts
+from pyslurm_ng.d.node.credential_checks import CredentialChecks
+from pyslurm_ng.d.node.health import HealthCheck
+from pyslurm_ng.d.node.local_node import LocalNode
+from pyslurm_ng.d.node.setup import Options, Setup
+from pyslurm_ng.d.requests.administration import Administration
+from pyslurm_ng.d.requests.controller_orders import ControllerOrders
+from pyslurm_ng.d.requests.service import NodeStreams
+from pyslurm_ng.d.spool.spool import Spool
+from pyslurm_ng.d.steps.spool_room import SpoolRoom
+from pyslurm_ng.d.steps.step_adoption import adopt_steps
+from pyslurm_ng.d.steps.step_ends import StepEnds
+from pyslurm_ng.d.steps.step_runner import CannotSupervise, StepRunner
 from pyslurm_ng.daemon import background as bg
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.wire.auth import AuthError, Peer
@@ -137,7 +137,7 @@ class Daemon:
         self._ends = StepEnds(node, self._act)
         self._runner = StepRunner(
             node.setup.spool, on_started=self._ends.started, on_ended=self._ends.ended,
-            on_told=self._ends.told,
+            on_report=self._ends.reported,
         )  # fmt: skip
         reports = ReportTimes(node, self._controllers)
         self._actions = NodeActions(node, self._runner, self._accounts, reports)

@@ -66,9 +66,9 @@ def _close_inherited(kept: int) -> None:
 
 def _wait_until_ready(read_fd: int, child: int) -> int:
     """Return the exit code for the starter: 0 when the daemon is ready, 1 when it ended."""
-    said = os.read(read_fd, 1)
+    byte = os.read(read_fd, 1)
     os.waitpid(child, 0)
-    return 0 if said == b"0" else 1
+    return 0 if byte == b"0" else 1
 
 
 class PidFile:
@@ -120,8 +120,8 @@ def make_directory(path: str, uid: int, *, take: bool = False) -> None:
     try:
         os.mkdir(path, 0o755)
     except FileExistsError:
-        found = os.lstat(path)
-        if not take or found.st_uid != 0 or not stat.S_ISDIR(found.st_mode):
+        status = os.lstat(path)
+        if not take or status.st_uid != 0 or not stat.S_ISDIR(status.st_mode):
             return
     if os.geteuid() == 0:
         os.chown(path, uid, -1, follow_symlinks=False)

@@ -27,15 +27,15 @@ class HookResult:
 
 def programs(patterns: Sequence[str]) -> list[str]:
     """Return the programs that a key names; a pattern's matches in reverse alphabetical order."""
-    found: list[str] = []
+    paths: list[str] = []
     for pattern in patterns:
         if not pattern:
             continue
         if any(char in pattern for char in "*?["):
-            found += sorted(glob.glob(pattern), reverse=True)
+            paths += sorted(glob.glob(pattern), reverse=True)
         else:
-            found.append(pattern)
-    return found
+            paths.append(pattern)
+    return paths
 
 
 async def run_hook(
@@ -50,37 +50,37 @@ async def run_hook(
 
 
 async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> HookResult:
-    said = _Said()
+    messages = _Messages()
     try:
         process = subprocess.Popen(
             [program],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=said.theirs,
+            stderr=messages.theirs,
             env=dict(environment),
             cwd="/",
             start_new_session=True,
         )
     except OSError as error:
-        said.end()
+        messages.end()
         return HookResult(1 << 8, f"{program}: {error.strerror}")
-    said.begin()
+    messages.begin()
     timeout = None if limit_s >= NO_VAL16 or limit_s <= 0 else float(limit_s)
     try:
         await asyncio.wait_for(_dead(process.pid), timeout)
     except asyncio.TimeoutError:
         await _kill(process)
-        said.end()
+        messages.end()
         return HookResult(signal.SIGKILL, f"{program}: timeout after {limit_s} s")
     except asyncio.CancelledError:
         await _kill(process)
-        said.end()
+        messages.end()
         raise
     # What it left in its session must not outlive it; a daemon that it started may. It is reaped
     # only then: until it is, no other process can have its number.
     _kill_group(process.pid)
     code = process.wait()
-    text = said.end().decode("utf-8", "replace").strip().splitlines()
+    text = messages.end().decode("utf-8", "replace").strip().splitlines()
     if not code:
         return HookResult(0, "")
     status = code << 8 if code > 0 else -code
@@ -112,7 +112,7 @@ async def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-class _Said:
+class _Messages:
     """The end of what a program writes to stderr.
 
     The pipe is ours and not the event loop's: the loop would wait for every process that holds it,

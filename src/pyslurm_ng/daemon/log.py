@@ -1,6 +1,6 @@
 """A daemon's log, line by line as Slurm writes it: `[2026-11-21T14:00:00.123] error: text`.
 
-To a file, to syslog and, in the foreground, to stderr as `slurmctld: error: text`. One call is one
+To a file, to syslog and, in the foreground, to stderr as `slurmctld: error: text`. One text is one
 line: control characters in texts that come from users are escaped, so no user can forge a record.
 """
 
@@ -128,17 +128,19 @@ class DaemonLog:
         """The most verbose level that goes anywhere."""
         return max(self.file_level, self.stderr_level, self.syslog_level)
 
-    def write(self, level: int, text: str) -> None:
-        """Write one line to where its level is wanted."""
+    def write(self, level: int, *texts: str) -> None:
+        """Write lines to where their level is wanted, all in one piece."""
         if level > self.level:
             return
-        line = _PREFIXES[level] + escape(text)
+        lines = [_PREFIXES[level] + escape(text) for text in texts]
         if level <= self.file_level and self._fd >= 0:
-            _put(self._fd, f"[{self._stamp()}] {line}\n")
+            stamp = self._stamp()
+            _put(self._fd, "".join([f"[{stamp}] {line}\n" for line in lines]))
         if level <= self.stderr_level:
-            _put(2, f"{self._name}: {line}\n")
+            _put(2, "".join([f"{self._name}: {line}\n" for line in lines]))
         if level <= self.syslog_level:
-            self._send(_PRIORITIES.get(level, syslog.LOG_DEBUG), line)
+            for line in lines:
+                self._send(_PRIORITIES.get(level, syslog.LOG_DEBUG), line)
 
     def fatal(self, text: str) -> None:
         """Say why the daemon ends; ending is the caller's."""
@@ -148,9 +150,9 @@ class DaemonLog:
         """Something is wrong, and an administrator should look."""
         self.write(ERROR, text)
 
-    def info(self, text: str) -> None:
+    def info(self, *texts: str) -> None:
         """What an administrator wants to see every day."""
-        self.write(INFO, text)
+        self.write(INFO, *texts)
 
     def verbose(self, text: str) -> None:
         """One more `-v`."""

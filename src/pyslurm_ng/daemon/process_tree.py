@@ -37,18 +37,18 @@ def read_proc(path: str) -> bytes:
 
 def children(pid: int) -> "list[int]":
     """Return the direct children of a process, of all its threads."""
-    found: list[int] = []
+    pids: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
     except OSError:
-        return found
+        return pids
     for thread in threads:
         try:
             with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
-                found += map(int, file.read().split())
+                pids += map(int, file.read().split())
         except OSError:
             continue
-    return found
+    return pids
 
 
 def own_children() -> "list[int]":
@@ -62,24 +62,24 @@ def own_children() -> "list[int]":
 
 def own_descendants() -> "list[int]":
     """Return every process below us, parents before children."""
-    found: list[int] = []
+    pids: list[int] = []
     for pid in own_children():
-        found += [pid, *descendants(pid)]
-    return found
+        pids += [pid, *descendants(pid)]
+    return pids
 
 
 def descendants(pid: int) -> "list[int]":
     """Return every process below one, parents before children."""
-    found: list[int] = []
+    pids: list[int] = []
     seen = {pid}
     todo = [pid]
     while todo:
         for child in children(todo.pop()):
             if child not in seen:
                 seen.add(child)
-                found.append(child)
+                pids.append(child)
                 todo.append(child)
-    return found
+    return pids
 
 
 def is_below(pid: int, root: int) -> bool:

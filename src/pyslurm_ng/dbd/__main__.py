@@ -6,7 +6,7 @@ import sys
 
 from pyslurm_ng import __version__
 from pyslurm_ng.daemon.log import DaemonLog
-from pyslurm_ng.daemon.stack_room import with_stack_room
+from pyslurm_ng.daemon.process_settings import with_stack_room
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon, print_schema
 from pyslurm_ng.dbd.options import USAGE, BadOptions, load_configuration, parse_options
 

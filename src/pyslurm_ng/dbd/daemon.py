@@ -14,7 +14,7 @@ import time
 import sqlalchemy as sa
 
 from pyslurm_ng import __version__
-from pyslurm_ng.base import open_files
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.background import (
     Background,
     CannotBecome,
@@ -24,6 +24,7 @@ from pyslurm_ng.daemon.background import (
     tell_systemd,
 )
 from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog
+from pyslurm_ng.daemon.process_settings import raise_open_files
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
@@ -62,7 +63,7 @@ class Daemon:
         conf = self._conf
         # Before the pid file, which is the other daemon's.
         self._refuse_second()
-        open_files.raise_limit()
+        raise_open_files()
         background = Background(foreground=self._options.foreground)
         # systemd and init scripts read the pid file as root made it; then rights are dropped.
         try:
@@ -145,6 +146,7 @@ class Daemon:
 
     def _identity(self) -> Identity:
         conf = self._conf
+        path = socket_file("slurmdbd", conf.pid_file, conf.port)
         try:
             return load_identity(
                 role="slurmdbd",
@@ -156,9 +158,13 @@ class Daemon:
                 host=self._host,
                 service_uid=os.geteuid(),
                 clock_us=lambda: time.time_ns() // 1000,
+                replay_path=f"{path.removesuffix('.sock')}.replay",
+                faults=Faults(self._log),
             )
         except (KeyFileError, AuthError) as error:
             raise CannotStart(str(error)) from None
+        except OSError as error:
+            raise CannotStart(f"{error.filename}: {error.strerror}") from None
 
     async def _serve(self, database: Database, background: Background) -> None:
         conf = self._conf
@@ -231,12 +237,12 @@ def print_schema(configuration: Configuration) -> int:
     database = Database(configuration.url)
     try:
         with database.read() as connection:
-            found = database.schema_version(connection)
+            version = database.schema_version(connection)
     except sa.exc.SQLAlchemyError as error:
         text = " ".join(str(getattr(error, "orig", None) or error).split())
         raise CannotStart(f"accounting database: {text}") from None
     finally:
         database.close()
-    print(f"Schema version of the database: {found}")
+    print(f"Schema version of the database: {version}")
     print(f"Schema version of this slurmdbd: {LATEST}")
     return 0

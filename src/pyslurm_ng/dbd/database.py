@@ -86,17 +86,17 @@ class Database:
         else:
             self._create_mysql_database()
         with self.engine.connect() as connection:
-            found = self.schema_version(connection)
+            version = self.schema_version(connection)
             if not self.is_sqlite:
                 packet = connection.exec_driver_sql("SELECT @@max_allowed_packet").scalar_one()
                 self.row_bytes = packet // _ROW_SHARE
-        if found > LATEST:
+        if version > LATEST:
             raise NewerStoreError(
-                f"the accounting database has schema {found}, this slurmdbd knows {LATEST}; "
+                f"the accounting database has schema {version}, this slurmdbd knows {LATEST}; "
                 "use the newer slurmdbd"
             )
         for number, upgrade in MIGRATIONS:
-            if number > found:
+            if number > version:
                 with self.write() as connection:
                     upgrade(connection)
                     self.upsert(

@@ -75,8 +75,8 @@ class _Columns:
 def _shorten(row: Row, names: list[str], row_bytes: int) -> None:
     """Cut the longest texts of a row, whose names come last, until all fit."""
     left = row_bytes
-    for place, name in enumerate(names):
-        share = left // (len(names) - place)
+    for index, name in enumerate(names):
+        share = left // (len(names) - index)
         encoded = row[name].encode("utf-8", "replace")
         if len(encoded) > share:
             encoded = encoded[:share]

@@ -199,7 +199,7 @@ def _tres_words(spec: LimitSpec, text: str) -> list[tuple[str, int | None]]:
 
 def _number(name: str, text: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 10 or int(text) >= INFINITE - 1:
-        raise LimitValueError(f" Bad {name} value: {text}")
+        raise LimitValueError(f"sacctmgr: error: Invalid value for {name} ({text})")
     return int(text)
 
 

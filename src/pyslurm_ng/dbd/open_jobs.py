@@ -1,4 +1,4 @@
-"""Jobs without an end in the records: of them `sacctmgr show runawayjobs` looks for its own.
+"""Jobs without an end in the records; `sacctmgr show runawayjobs` finds the runaway ones.
 
 A job's records follow the controller's journal. They stay open when that journal is lost, when
 the controller began anew (`slurmctld -c`), or when the database was put back from a copy.
@@ -38,17 +38,17 @@ def rows(
 
 
 def end(connection: sa.Connection, cluster_id: int, job_ids: Collection[int]) -> int:
-    """Let open jobs be over, and their steps; return how many there were.
+    """End open jobs and their steps; return how many jobs there were.
 
-    As Slurm fixes them: the state is COMPLETED, the end the latest of start, eligible and submit
-    time.
+    As Slurm does it, the state becomes COMPLETED, and the end the latest of start, eligible and
+    submit time.
     """
     jobs, ids, count = schema.jobs, sorted(job_ids), 0
     for first in range(0, len(ids), _AT_ONCE):
-        some = jobs.c.job_id.in_(ids[first : first + _AT_ONCE])
+        chosen = jobs.c.job_id.in_(ids[first : first + _AT_ONCE])
         query = sa.select(
             jobs.c.job_index, jobs.c.submit_us, jobs.c.eligible_us, jobs.c.start_us
-        ).where(jobs.c.cluster_id == cluster_id, is_open(), some)
+        ).where(jobs.c.cluster_id == cluster_id, is_open(), chosen)
         for row in connection.execute(query).all():
             _end_one(connection, row.job_index, max(row.submit_us, row.eligible_us, row.start_us))
             count += 1

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import sqlalchemy as sa
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
@@ -197,7 +198,7 @@ def _configured(
         cluster=cluster,
         private=frozenset(word.lower() for word in conf.private_data) - {"none", ""},
         warnings=conf.warnings,
-        pairs=tuple(_pairs(conf)),
+        pairs=tuple(_pairs(conf, path)),
     )
 
 
@@ -224,14 +225,14 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
     """
     kind = conf.storage_type.rpartition("/")[2]
     if kind == "sqlite":
-        place = conf.storage_loc
-        if not os.path.isabs(place):
+        location = conf.storage_loc
+        if not os.path.isabs(location):
             # "StorageLoc" names a database for the servers; a file needs a directory.
             state = shared.get("StateSaveLocation", "")
             if not state:
                 raise BadOptions(f"{path}: StorageLoc: an absolute path is needed for sqlite")
-            place = os.path.join(state, "slurmdbd.sqlite")
-        return sqlite_url(place)
+            location = os.path.join(state, "slurmdbd.sqlite")
+        return sqlite_url(location)
     if kind != "mysql":
         raise BadOptions(
             f"{path}: StorageType: accounting_storage/mysql and accounting_storage/sqlite are "
@@ -242,7 +243,7 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
     for name, value in given.items():
         if name not in ("socket", *_TLS) or not value:
             # A misspelt word would leave the connection without encryption.
-            allowed = ", ".join(f"{one.upper()}=" for one in ("socket", *_TLS))
+            allowed = ", ".join(f"{option.upper()}=" for option in ("socket", *_TLS))
             raise BadOptions(f"{path}: StorageParameters: '{name}' is bad; allowed: {allowed}")
     return mysql_url(
         conf.storage_host,
@@ -260,16 +261,37 @@ _TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher", "ssl_key")
 _SECRET = frozenset(("storage_pass", "storage_pass_script"))
 
 
-def _pairs(conf: SlurmdbdConf) -> list[tuple[str, str]]:
-    """Return keys and values in alphabetical order, without secrets."""
+_LISTED_AFTER = {
+    "ArchiveJobEnv": "ArchiveJobScript1",
+    "AuthAltParameters": "AuthAltTypes1",
+    "DisableArchiveCommands": "DisableCoordDBD1",
+    "PurgeJobScriptAfter": "PurgeUsageAfter1",
+    "PurgeJobEnvAfter": "PurgeUsageAfter2",
+    "SLURMDBD_CONF": "Sa",
+    "SLURMDBD_VERSION": "Sb",
+    "TrackSlurmctldDown": "TrackWCKey1",
+}
+"""Keys that Slurm lists behind another one instead of in alphabetical order."""
+_SHOWN = {
+    ("MaxQueryTimeRange", str(INFINITE)): "UNLIMITED",
+    ("PrivateData", "(null)"): "none",
+    ("CommitDelay", "0 secs"): "0",
+}
+"""Values that Slurm words in its own way."""
+
+
+def _pairs(conf: SlurmdbdConf, path: str) -> list[tuple[str, str]]:
+    """Return keys and values as Slurm lists them, without secrets."""
+    from pyslurm_ng import __version__
     from pyslurm_ng.conf.tables.keys import SLURMDBD
 
-    found = []
-    for key in sorted(SLURMDBD, key=lambda one: one.name.lower()):
+    pairs = [("SLURMDBD_CONF", path), ("SLURMDBD_VERSION", __version__)]
+    for key in SLURMDBD:
         if key.attribute in _SECRET:
             continue
-        found.append((key.name, _show(getattr(conf, key.attribute, None), key.kind)))
-    return found
+        shown = _show(getattr(conf, key.attribute, None), key.kind)
+        pairs.append((key.name, _SHOWN.get((key.name, shown), shown)))
+    return sorted(pairs, key=lambda pair: _LISTED_AFTER.get(pair[0], pair[0]).lower())
 
 
 def _show(value: object, kind: str) -> str:
@@ -278,7 +300,7 @@ def _show(value: object, kind: str) -> str:
     if isinstance(value, tuple):
         if len(value) == 2 and isinstance(value[0], int):
             return f"{value[0]}{value[1]}" if value[0] else "NONE"
-        return ",".join(str(one) for one in value) or "(null)"
+        return ",".join(str(element) for element in value) or "(null)"
     if value is None or value == "":
         return "(null)"
     if kind == "seconds":

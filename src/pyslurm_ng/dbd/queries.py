@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -13,16 +14,21 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.updates import find_cluster
-from pyslurm_ng.wire.dbd_messages import JobRecords, JobSelector, ListJobRecords
+from pyslurm_ng.wire.dbd_messages import GetJobScript, JobRecords, JobSelector, ListJobRecords
 
 PART_JOBS = 5_000
 """Jobs per part of a reply: about 2 MB, so neither side holds a whole year."""
+PART_BYTES = 8 << 20
+"""A part ends when it has as much: the texts of one job may take half a megabyte."""
 
 MOST_JOBS = 300_000
 MOST_JOBS_OF_OPERATORS = 3_000_000
 """The most jobs of one answer: the selection is sorted in memory, with 200 bytes for each."""
 
 _CHUNK = 500
+_JOBS_AT_ONCE = 100
+_STEPS_AT_ONCE = 20_000
+_MOST_STEP_BYTES = 64 << 20
 _encode = msgspec.msgpack.Encoder().encode
 
 JOB_COLUMNS = frozenset(column.name for column in schema.jobs.columns)
@@ -65,7 +71,7 @@ class JobListing:
         cluster_id = find_cluster(connection, cluster)
         if cluster_id is None:
             raise RefusedError(f"Cluster {cluster} is not known to accounting")
-        clause = sa.and_(*_clauses(request, cluster_id, now_us))
+        clause = sa.and_(*_clauses(request, now_us))
         if is_private and not actor.is_operator:
             clause = sa.and_(
                 clause,
@@ -75,7 +81,8 @@ class JobListing:
         self._request = request
         self._cluster = cluster
         self._now_us = now_us
-        self._indexes = _ordered_indexes(connection, request, cluster_id, clause, most)
+        # A query that waits for its peer keeps it: 8 bytes for each job.
+        self._indexes = array("q", _ordered_indexes(connection, request, cluster_id, clause, most))
         self._first = 0
         self._tres = {
             f"{row.type}/{row.name}" if row.name else row.type: row.id
@@ -88,9 +95,9 @@ class JobListing:
         """Return the next part; the first may be empty."""
         request = self._request
         part = self._indexes[self._first : self._first + PART_JOBS]
-        self._first += PART_JOBS
+        taken, records, step_records = _records(connection, request, part)
+        self._first += taken
         self.is_done = self._first >= len(self._indexes)
-        records, step_records = _records(connection, request, part)
         return JobRecords(
             now_us=self._now_us,
             cluster=self._cluster,
@@ -110,11 +117,14 @@ def _check_columns(request: ListJobRecords) -> None:
     for name in request.step_columns:
         if name not in STEP_COLUMNS:
             raise RefusedError(f"Unknown step column {name}")
+    for names in (request.columns, request.step_columns):
+        if len(set(names)) < len(names):
+            raise RefusedError("A column is named twice")
 
 
-def _clauses(request: ListJobRecords, cluster_id: int, now_us: int) -> list[Clause]:
+def _clauses(request: ListJobRecords, now_us: int) -> list[Clause]:
     jobs = _jobs.c
-    clauses: list[Clause] = [jobs.cluster_id == cluster_id]
+    clauses: list[Clause] = []
     if not request.duplicates:
         # The records of a resized run are not repetitions of it.
         clauses.append((jobs.is_last == 1) | (jobs.state == "RESIZING"))
@@ -158,9 +168,9 @@ def _whole_het_jobs(
     connection: sa.Connection, cluster_id: int, selectors: Sequence[JobSelector]
 ) -> list[JobSelector]:
     """Return selectors that mean all components of a job if one selects any of them."""
-    found = [one for one in selectors if one.het_job_offset < 0]
-    leaders = {one.job_id for one in selectors if one.het_job_offset >= 0}
-    ids = [one.job_id for one in found]
+    whole = [selector for selector in selectors if selector.het_job_offset < 0]
+    leaders = {selector.job_id for selector in selectors if selector.het_job_offset >= 0}
+    ids = [selector.job_id for selector in whole if selector.job_id]
     for first in range(0, len(ids), _CHUNK):
         query = sa.select(_jobs.c.het_job_id).where(
             _jobs.c.cluster_id == cluster_id,
@@ -168,7 +178,7 @@ def _whole_het_jobs(
             _jobs.c.het_job_id != 0,
         )
         leaders.update(connection.execute(query).scalars())
-    return found + [JobSelector(leader) for leader in sorted(leaders)]
+    return whole + [JobSelector(leader) for leader in sorted(leaders)]
 
 
 def _window(request: ListJobRecords, now_us: int) -> Clause:
@@ -184,7 +194,8 @@ def _window(request: ListJobRecords, now_us: int) -> Clause:
         if not request.jobs:
             # It was held or waited for others until it was cancelled: it was never eligible, so it
             # is in no window.
-            was_there = sa.and_(was_there, jobs.eligible_us > 0)
+            # Nearly all jobs were eligible: as a sum it is no reason to go by that index.
+            was_there = sa.and_(was_there, jobs.eligible_us + 0 > 0)
         return sa.and_(was_there, sa.or_(jobs.end_us == 0, jobs.end_us >= start))
     return sa.or_(*[_in_state(state, start, end) for state in request.states])
 
@@ -233,10 +244,12 @@ def _ordered_indexes(
     read = 0
     for query, is_meant in _choices(connection, request, cluster_id):
         chosen = sa.select(*columns).where(clause)
-        if query is not None:
+        if query is None:
+            chosen = chosen.where(jobs.cluster_id == cluster_id)
+        else:
             # Not a choice between columns, for which databases read the whole table.
-            found = query.subquery()
-            chosen = chosen.join_from(found, _jobs, found.c.job_index == jobs.job_index)
+            chosen_rows = query.subquery()
+            chosen = chosen.join_from(chosen_rows, _jobs, chosen_rows.c.job_index == jobs.job_index)
         for row in connection.execute(chosen.limit(most + 1 - read)):
             read += 1
             if not is_meant(row) or (wanted_nodes and not _ran_on(row.node_list, wanted_nodes)):
@@ -260,28 +273,31 @@ Choice = tuple["sa.CompoundSelect[Any] | None", Callable[[Any], bool]]
 def _choices(
     connection: sa.Connection, request: ListJobRecords, cluster_id: int
 ) -> Iterator[Choice]:
-    """Yield conditions for what `-j` names, few jobs at a time; one for everything without `-j`."""
+    """Yield conditions for what `-j` names, few jobs at a time; one for the time without `-j`."""
     if not request.jobs:
-        yield None, _any_row
+        yield _in_time(request, cluster_id), _any_row
         return
     selectors: Sequence[JobSelector] = request.jobs
     if request.whole_het_job:
         selectors = _whole_het_jobs(connection, cluster_id, selectors)
     jobs = _jobs.c
+    sluids = dict.fromkeys(selector.sluid for selector in selectors if selector.sluid)
     whole: dict[int, None] = {}
     tasks: dict[tuple[int, int], None] = {}
     components: dict[tuple[int, int], None] = {}
-    for one in selectors:
-        if one.array_task_id >= 0:
-            tasks[one.job_id, one.array_task_id] = None
-        elif one.het_job_offset >= 0:
-            components[one.job_id, one.het_job_offset] = None
-        else:
-            whole[one.job_id] = None
+    for selector in selectors:
+        if selector.array_task_id >= 0:
+            tasks[selector.job_id, selector.array_task_id] = None
+        elif selector.het_job_offset >= 0:
+            components[selector.job_id, selector.het_job_offset] = None
+        elif not selector.sluid:
+            whole[selector.job_id] = None
     row = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id)
     for ids in _chunks(list(whole)):
         columns = (jobs.job_id, jobs.array_job_id, jobs.het_job_id)
         yield sa.union(*[row.where(column.in_(ids)) for column in columns]), _any_row
+    for numbers in _chunks(list(sluids)):
+        yield sa.union(row.where(jobs.sluid.in_(numbers))), _any_row
     for pairs in _chunks(list(tasks)):
         arrays, numbers = (sorted(set(part)) for part in zip(*pairs, strict=True))
         of_arrays = row.where(jobs.array_job_id.in_(arrays))
@@ -296,6 +312,21 @@ def _choices(
         of_jobs = row.where(jobs.het_job_id.in_(leaders))
         query = sa.union(of_jobs.where(jobs.het_job_offset.in_(offsets)))
         yield query, _is_component_of(frozenset(pairs))
+
+
+def _in_time(request: ListJobRecords, cluster_id: int) -> sa.CompoundSelect[Any] | None:
+    """Return a query for rows that had not ended when the time began, None for all of them.
+
+    `_window` asks for the same and more. Here it is two ranges of an index; as a choice between
+    them databases read the whole table.
+    """
+    if request.start_us <= 0 or "SUSPENDED" in request.states:
+        return None
+    jobs = _jobs.c
+    row = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id)
+    if request.uids:
+        row = row.where(jobs.uid.in_(request.uids))
+    return sa.union_all(row.where(jobs.end_us == 0), row.where(jobs.end_us >= request.start_us))
 
 
 def _any_row(_: Any) -> bool:
@@ -327,49 +358,86 @@ def _ran_on(node_list: str, wanted: frozenset[str]) -> bool:
 
 
 def _records(
-    connection: sa.Connection, request: ListJobRecords, indexes: list[int]
-) -> tuple[bytes, bytes]:
-    """Return the packed job and step records of one part."""
-    plain = [name for name in request.columns if name in JOB_COLUMNS]
-    sums_wanted = any(name in STEP_TOTALS for name in request.columns)
-    found: dict[int, Any] = {}
-    sums: dict[int, tuple[int, int, int]] = {}
-    steps: dict[int, list[Any]] = {}
-    for first in range(0, len(indexes), _CHUNK):
-        ids = indexes[first : first + _CHUNK]
-        query = sa.select(_jobs.c.job_index, *[_jobs.c[name].label(f"c_{name}") for name in plain])
-        for row in connection.execute(query.where(_jobs.c.job_index.in_(ids))):
-            found[row[0]] = row[1:]
-        if sums_wanted:
-            sums.update(_sums(connection, ids))
-        if request.with_steps and request.step_columns:
-            wanted = [_steps.c[name].label(f"c_{name}") for name in request.step_columns]
-            step_query = (
-                sa.select(_steps.c.job_index, *wanted)
-                .where(_steps.c.job_index.in_(ids))
-                .order_by(_steps.c.job_index, _steps.c.step_id, _steps.c.het_component)
-            )
-            for row in connection.execute(step_query):
-                steps.setdefault(row[0], []).append(row[1:])
+    connection: sa.Connection, request: ListJobRecords, indexes: Sequence[int]
+) -> tuple[int, bytes, bytes]:
+    """Return how many of the jobs a part holds, and its packed job and step records."""
     records: list[bytes] = []
     step_records: list[bytes] = []
-    positions = [plain.index(name) if name in JOB_COLUMNS else None for name in request.columns]
-    for index in indexes:
-        values = found.get(index)
-        if values is None:
-            continue
-        if sums_wanted:
-            total = dict(zip(STEP_TOTALS, sums.get(index, (0, 0, -1)), strict=True))
-            record = [
-                total[name] if at is None else values[at]
-                for name, at in zip(request.columns, positions, strict=True)
-            ]
-        else:
-            record = list(values)
-        place = len(records)
-        records.append(_encode(record))
-        step_records += [_encode([place, *step]) for step in steps.get(index, ())]
-    return b"".join(records), b"".join(step_records)
+    taken = size = 0
+    while taken < len(indexes) and size < PART_BYTES:
+        ids = list(indexes[taken : taken + _JOBS_AT_ONCE])
+        steps = _steps_of(connection, request, ids)
+        while steps is None:
+            ids = ids[: len(ids) // 2]
+            steps = _steps_of(connection, request, ids)
+        rows = _job_rows(connection, request, ids)
+        for index in ids:
+            row = rows.get(index)
+            if row is None:
+                continue
+            position = len(records)
+            records.append(_encode(row))
+            size += len(records[-1])
+            for step in steps.get(index, ()):
+                step_records.append(_encode([position, *step]))
+                size += len(step_records[-1])
+        taken += len(ids)
+    return taken, b"".join(records), b"".join(step_records)
+
+
+def _job_rows(
+    connection: sa.Connection, request: ListJobRecords, ids: list[int]
+) -> dict[int, list[Any]]:
+    """Return the columns wanted of each job that is there."""
+    plain = [name for name in request.columns if name in JOB_COLUMNS]
+    query = sa.select(_jobs.c.job_index, *[_jobs.c[name].label(f"c_{name}") for name in plain])
+    rows = {row[0]: row for row in connection.execute(query.where(_jobs.c.job_index.in_(ids)))}
+    sums: dict[int, tuple[int, int, int]] = {}
+    if len(plain) < len(request.columns):
+        sums.update(_sums(connection, ids))
+    columns = [plain.index(name) + 1 if name in JOB_COLUMNS else 0 for name in request.columns]
+    job_rows = {}
+    for index, row in rows.items():
+        total = dict(zip(STEP_TOTALS, sums.get(index, (0, 0, -1)), strict=True))
+        job_rows[index] = [
+            row[at] if at else total[name]
+            for name, at in zip(request.columns, columns, strict=True)
+        ]
+    return job_rows
+
+
+def _steps_of(
+    connection: sa.Connection, request: ListJobRecords, ids: list[int]
+) -> dict[int, list[Any]] | None:
+    """Return the steps of jobs, None if these jobs have too many together.
+
+    Raises:
+        RefusedError: those of one job take too much.
+    """
+    steps: dict[int, list[Any]] = {}
+    if not request.with_steps or not request.step_columns:
+        return steps
+    of_jobs = _steps.c.job_index.in_(ids)
+    columns = [_steps.c[name] for name in request.step_columns]
+    count = sa.select(sa.func.count()).select_from(_steps).where(of_jobs)
+    if (connection.execute(count).scalar() or 0) > _STEPS_AT_ONCE:
+        if len(ids) > 1:
+            return None
+        lengths = [sa.func.sum(sa.func.length(column)) for column in columns]
+        size = connection.execute(sa.select(*lengths).where(of_jobs)).one()
+        if sum(int(value or 0) for value in size) > _MOST_STEP_BYTES:
+            raise RefusedError(
+                f"The steps of one job take more than {_MOST_STEP_BYTES >> 20} MiB: "
+                "ask for less with -X or -o"
+            )
+    query = (
+        sa.select(_steps.c.job_index, *[column.label(f"c_{column.name}") for column in columns])
+        .where(of_jobs)
+        .order_by(_steps.c.job_index, _steps.c.step_id, _steps.c.het_component)
+    )
+    for row in connection.execute(query):
+        steps.setdefault(row[0], []).append(row[1:])
+    return steps
 
 
 def _sums(connection: sa.Connection, ids: list[int]) -> Iterator[tuple[int, tuple[int, int, int]]]:
@@ -387,25 +455,26 @@ def _sums(connection: sa.Connection, ids: list[int]) -> Iterator[tuple[int, tupl
         yield index, (int(user_us), int(system_us), int(energy_j))
 
 
-def job_text(
-    connection: sa.Connection, cluster: str, job_id: int, environment: bool, actor: Actor
-) -> str:
+def job_text(connection: sa.Connection, request: GetJobScript, actor: Actor) -> str:
     """Return a job's stored script or environment, empty if there is none.
 
     Raises:
         RefusedError: another user's job; only operators and the owner may read it.
     """
-    cluster_id = find_cluster(connection, cluster)
     query = sa.select(_jobs.c.uid, _jobs.c.script_hash, _jobs.c.environment_hash).where(
-        _jobs.c.cluster_id == cluster_id, _jobs.c.job_id == job_id, _jobs.c.is_last == 1
+        _jobs.c.cluster_id == find_cluster(connection, request.cluster)
     )
+    if request.sluid:
+        query = query.where(_jobs.c.sluid == request.sluid)
+    else:
+        query = query.where(_jobs.c.job_id == request.job_id, _jobs.c.is_last == 1)
     row = connection.execute(query).first()
     if row is None:
         return ""
     if row.uid != actor.uid and not actor.is_operator:
         raise RefusedError("Access/permission denied")
-    digest = row.environment_hash if environment else row.script_hash
-    found = connection.execute(
+    digest = row.environment_hash if request.want_environment else row.script_hash
+    text_row = connection.execute(
         sa.select(schema.texts.c.text).where(schema.texts.c.hash == digest)
     ).scalar()
-    return str(found or "")
+    return str(text_row or "")

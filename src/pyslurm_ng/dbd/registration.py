@@ -81,19 +81,19 @@ def _newest_job_id(connection: sa.Connection, cluster_id: int) -> int:
     """Return the highest job id among the cluster's newest rows; some day ids begin again at 1."""
     jobs = schema.jobs
     newest = connection.execute(sa.select(sa.func.max(jobs.c.job_index))).scalar()
-    found = connection.execute(
+    newest_row = connection.execute(
         sa.select(sa.func.max(jobs.c.job_id)).where(
             jobs.c.job_index > (newest or 0) - _NEWEST_ROWS, jobs.c.cluster_id == cluster_id
         )
     ).scalar()
-    return int(found or 0)
+    return int(newest_row or 0)
 
 
 def compare(database: Database, request: CompareJobs) -> JobsCompared:
     """Return what is known of a controller's jobs, and the open jobs that it does not know."""
     jobs = schema.jobs
     columns = [jobs.c[name] for name in ComparedJob.__struct_fields__]
-    found: list[ComparedJob] = []
+    compared: list[ComparedJob] = []
     with database.read() as connection:
         cluster_id = known_cluster(connection, request.cluster)
         ids = request.jobs
@@ -103,9 +103,9 @@ def compare(database: Database, request: CompareJobs) -> JobsCompared:
                 jobs.c.job_id.in_(ids[first : first + _CHUNK]),
                 jobs.c.is_last == 1,
             )
-            found += [ComparedJob(*row) for row in connection.execute(query)]
+            compared += [ComparedJob(*row) for row in connection.execute(query)]
         unknown = [job_id for _, job_id in _open_rows(connection, cluster_id, set(ids))]
-    return JobsCompared(found, sorted(set(unknown)))
+    return JobsCompared(compared, sorted(set(unknown)))
 
 
 def rewind(database: Database, request: RewindJournal) -> None:
@@ -134,10 +134,10 @@ def known_cluster(connection: sa.Connection, name: str) -> int:
     Raises:
         RefusedError: it is not registered.
     """
-    found = find_cluster(connection, name)
-    if found is None:
+    cluster_id = find_cluster(connection, name)
+    if cluster_id is None:
         raise RefusedError(f"cluster {name} is not registered")
-    return found
+    return cluster_id
 
 
 def _open_rows(connection: sa.Connection, cluster_id: int, but: set[int]) -> list[tuple[int, int]]:

@@ -323,6 +323,7 @@ jobs = _table(
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
     sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
+    sa.Index("ix_jobs_sluid", "cluster_id", "sluid"),
 )
 """One row per job record: each requeue or resize begins a new one; only the newest `is_last`."""
 

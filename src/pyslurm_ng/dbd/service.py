@@ -7,14 +7,13 @@ never wait for each other.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import pwd
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Container, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import sqlalchemy as sa
@@ -24,7 +23,7 @@ from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import queries, registration, show
-from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of
+from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of, refuse_denied
 from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.admin.words import UnknownWordError
 from pyslurm_ng.dbd.association_calls import AssociationCalls
@@ -45,6 +44,7 @@ PATIENCE_S = 8
 
 A controller's batch is refused then and sent again: the journal is the queue, and users' changes
 must not wait behind it."""
+T = TypeVar("T")
 TOO_LONG = "the query took too long: name fewer jobs, or a shorter time with -S and -E"
 
 
@@ -119,7 +119,10 @@ class Service:
             case msg.GetJobScript():
                 self._read(call, lambda at: self._job_text(at, call, request), begun)
             case msg.ShowDbdStats():
-                call.reply(self._stats(request.clear))
+                if request.clear:
+                    self._read(call, lambda at: self._cleared_stats(at, call), begun)
+                else:
+                    call.reply(self._stats())
             case msg.ShowDbdConfig():
                 call.reply(msg.DbdConfig(list(self._settings.config_pairs)))
             case Ping():
@@ -180,8 +183,8 @@ class Service:
 
     def _journal_batch(self, request: msg.JournalBatch) -> msg.BatchAck:
         frames = [
-            decode_frame(one.epoch, one.sequence, one.payload, one.checksum, one.fault)
-            for one in request.frames
+            decode_frame(frame.epoch, frame.sequence, frame.payload, frame.checksum, frame.fault)
+            for frame in request.frames
         ]
         cluster_id = self._patiently(lambda: self._cluster_id(request.cluster))
         epoch, sequence, count = self._patiently(
@@ -257,10 +260,8 @@ class Service:
         """Answer with one query."""
 
         def steps(asked: Query) -> Iterator[bool]:
-            with self._reading(asked) as connection:
-                answer = query(connection)
+            answer = yield from read_in_turn(self._database, asked, query)
             self._post(call.reply, answer)
-            yield True
 
         self._submit(call, steps, begun)
 
@@ -287,13 +288,6 @@ class Service:
         except Exception as bug:  # noqa: BLE001 - reported; the pool must go on
             self._internal(call, bug)
 
-    @contextlib.contextmanager
-    def _reading(self, asked: Query) -> Iterator[sa.Connection]:
-        """A view for one step of a query, as long as the query may still run."""
-        most_s = max(asked.deadline_s - time.monotonic(), 0.001)
-        with self._database.read(most_s, lambda: asked.is_wanted) as connection:
-            yield connection
-
     def _actor(self, connection: sa.Connection, call: Call) -> Actor:
         uid = call.peer.uid
         actor = actor_of(connection, uid, user_name(uid), self._is_service(uid))
@@ -313,35 +307,33 @@ class Service:
         self, connection: sa.Connection, call: Call, request: msg.GetJobScript
     ) -> msg.JobScript:
         actor = self._actor(connection, call)
-        text = queries.job_text(
-            connection, request.cluster, request.job_id, request.want_environment, actor
-        )
-        return msg.JobScript(text)
+        return msg.JobScript(queries.job_text(connection, request, actor))
 
     def _list_jobs(self, asked: Query, request: msg.ListJobRecords) -> Iterator[bool]:
         """Send one part of the answer at each step."""
         call = asked.call
-        with self._reading(asked) as connection:
-            listing = queries.JobListing(
+        listing = yield from read_in_turn(
+            self._database,
+            asked,
+            lambda connection: queries.JobListing(
                 connection,
                 request,
                 self._actor(connection, call),
                 "jobs" in self._settings.private,
                 time.time_ns() // 1000,
-            )
-        yield False
+            ),
+        )
         while True:
-            with self._reading(asked) as connection:
-                part = listing.next_part(connection)
+            yield False
+            part = yield from read_in_turn(self._database, asked, listing.next_part)
             if listing.is_done:
                 self._post(call.reply, part)
                 return
             self._post(call.part, part)
-            yield False
 
-    def _stats(self, clear: bool) -> msg.DbdStats:
+    def _stats(self) -> msg.DbdStats:
         counts = self._counts
-        answer = msg.DbdStats(
+        return msg.DbdStats(
             counts.since_us,
             time.time_ns() // 1000,
             counts.by_kind(),
@@ -350,16 +342,39 @@ class Service:
             self.retries,
             dict(self.faults.counts),
         )
-        if clear:
-            counts.clear()
-            self.faults.reset()
+
+    def _cleared_stats(self, connection: sa.Connection, call: Call) -> msg.DbdStats:
+        """Return the counts and begin anew, for operators."""
+        if not self._actor(connection, call).is_operator:
+            raise refuse_denied()
+        answer = self._stats()
+        self._counts.clear()
+        self.faults.reset()
         return answer
+
+
+def read_in_turn(
+    database: Database, asked: Query, read: Callable[[sa.Connection], T]
+) -> Generator[bool, None, T]:
+    """Read something at once; or, if it takes long, again on a thread that has the time."""
+    while True:
+        most_s = max(asked.deadline_s - time.monotonic(), 0.001)
+        try:
+            with database.read(most_s, lambda: asked.is_wanted) as connection:
+                answer = read(connection)
+        except sa.exc.SQLAlchemyError as error:
+            if not (is_cut_short(error) and asked.cut_short()):
+                raise
+        else:
+            asked.level = 0  # what follows is judged anew
+            return answer
+        yield False
 
 
 def _lane(call: Call, operators: Container[int]) -> int:
     """Return whose turn a call takes: its user's, or that of administrators and daemons."""
     peer = call.peer
-    return PRIVILEGED if peer.role != "user" or peer.uid in operators else peer.uid
+    return PRIVILEGED if peer.role != "user" or peer.uid in operators else call.holder.lane
 
 
 _names: dict[int, tuple[float, str]] = {}

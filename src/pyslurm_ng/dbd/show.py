@@ -7,7 +7,7 @@ A value is a text, a number, a list of names, or nil where nothing is set. Colum
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from pyslurm_ng.dbd import limits, open_jobs, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.words import Words, read_where
-from pyslurm_ng.dbd.tree import Row, Tree, user_records
+from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -87,8 +87,7 @@ def list_entities(
         UnknownWordError: a condition the entity does not have.
         RefusedError: an entity that is not implemented, or a bad value.
     """
-    lister = LISTERS.get(request.entity)
-    if lister is None:
+    if (lister := LISTERS.get(request.entity)) is None:
         raise RefusedError(f" list {request.entity} is not implemented yet")
     asked = Asked(
         connection,
@@ -105,14 +104,6 @@ def list_entities(
     return EntityRows(asked.now_us, list(fields), records, {})
 
 
-def _qos_given(row: Row, names: Mapping[int, str]) -> str:
-    """Return the QOS that an association names: a list, or what it adds and removes."""
-    if row["qos"]:
-        return ",".join(sorted(names[int(one)] for one in row["qos"].split(",") if one))
-    words = [word for word in row["delta_qos"].split(",") if word]
-    return ",".join(sorted(word[0] + names[int(word[1:])] for word in words))
-
-
 def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
     """Return one association's values by field."""
     stored = row["limits"] if own_only else tree.limits_of(row)
@@ -122,16 +113,16 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
     while above is not None:
         depth, above = depth + 1, tree.parent(above)
     shares = row["shares"]
-    found: Row = {
+    shown: Row = {
         "Cluster": cluster,
         "Account": row["account"],
         "User": row["user"],
         "Partition": row["partition"],
         "Share": "parent" if shares == schema.USE_PARENT_SHARES else shares,
         "Priority": stored.get("Priority"),
-        "QOSLevel": ",".join(sorted(names[one] for one in ids)),
+        "QOSLevel": ",".join(sorted(names[qos_id] for qos_id in ids)),
         "QOSRAWLevel": ",".join(map(str, ids)),
-        "QOSGiven": _qos_given(row, names),
+        "QOSGiven": qos_given(row, names),
         "DefaultQOS": tree.default_qos(row),
         "ID": row["id"],
         "ParentID": row["parent_id"],
@@ -141,13 +132,13 @@ def association_row(cluster: str, tree: Tree, row: Row, own_only: bool) -> Row:
         "depth": depth,
         "is_default": bool(row["is_default"]),
         "limits": stored,
-        "qos_ids": [names[one] for one in ids],
+        "qos_ids": [names[qos_id] for qos_id in ids],
     }
     for spec in limits.ASSOCIATION_LIMITS:
-        found[spec.name] = limits.show_limit(stored, spec)
+        shown[spec.name] = limits.show_limit(stored, spec)
     for name in limits.SINGLE_TRES:
-        found[name] = limits.show_single(stored, name)
-    return found
+        shown[name] = limits.show_single(stored, name)
+    return shown
 
 
 def _association_rows(asked: Asked, where: Callable[[Row, Tree], bool]) -> list[Row]:
@@ -180,7 +171,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             and (not partitions or row["partition"] in partitions)
             and (not ids or row["id"] in ids)
             and (not parents or tree.parent_account(row) in parents)
-            and (not qos or any(tree.qos_names[one] in qos for one in tree.qos_ids(row)))
+            and (not qos or any(tree.qos_names[qos_id] in qos for qos_id in tree.qos_ids(row)))
             and (not default_qos or tree.default_qos(row) in default_qos)
             and ("onlydefaults" not in asked.flags or bool(row["is_default"]))
         )
@@ -217,7 +208,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             defaults_of[record.name] = defaults_of[record.name] or record.default_account
             coordinated[record.name] = record.coordinator_of
             levels_of[record.name] = record.admin_level
-    found: list[Row] = []
+    shown: list[Row] = []
     for name, level in levels_of.items():
         own = {
             "User": name,
@@ -234,13 +225,13 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         ):
             continue
         if not with_associations:
-            found.append(own)
+            shown.append(own)
         else:
-            found += [row | own for row in tied_rows.get(name, [dict[str, Any]()])]
+            shown += [row | own for row in tied_rows.get(name, [dict[str, Any]()])]
     fields = ("DefaultAccount", "AdminLevel", "Coordinators")
     if not with_associations:
-        return ("User", *fields), found
-    return (*ASSOCIATION_FIELDS, *fields), found
+        return ("User", *fields), shown
+    return (*ASSOCIATION_FIELDS, *fields), shown
 
 
 def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -272,7 +263,7 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         ):
             tied_rows.setdefault(row["Account"], []).append(row)
     restricts = bool(users or parents or "Clusters" in where)
-    found: list[Row] = []
+    shown: list[Row] = []
     for account in asked.connection.execute(query):
         own = {
             "Account": account.name,
@@ -285,13 +276,13 @@ def _accounts(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         if asked.is_private and not asked.actor.is_operator and not _is_member(asked, account.name):
             continue
         if not with_associations:
-            found.append(own)
+            shown.append(own)
         else:
-            found += [row | own for row in tied_rows.get(account.name, [dict[str, Any]()])]
+            shown += [row | own for row in tied_rows.get(account.name, [dict[str, Any]()])]
     fields = ("Description", "Organization", "Coordinators")
     if not with_associations:
-        return ("Account", *fields), found
-    return (*ASSOCIATION_FIELDS, *fields), found
+        return ("Account", *fields), shown
+    return (*ASSOCIATION_FIELDS, *fields), shown
 
 
 def _is_member(asked: Asked, account: str) -> bool:
@@ -307,7 +298,7 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     classes = asked.where.values("Classification")
     table = schema.clusters
     query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
-    found = []
+    shown = []
     for cluster in asked.connection.execute(query):
         if (names and cluster.name not in names) or (
             classes and cluster.classification not in classes
@@ -334,10 +325,10 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "ClusterNodes": current.cluster_nodes if current else "",
             "NodeCount": None,
         }
-        found.append(row)
+        shown.append(row)
     fields = ("ControlHost", "ControlPort", "RPC", "Classification", "Flags", "TRES",
               "ClusterNodes", "NodeCount")  # fmt: skip
-    return (*ASSOCIATION_FIELDS, *fields), found
+    return (*ASSOCIATION_FIELDS, *fields), shown
 
 
 def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -354,7 +345,7 @@ def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
         query = query.where(table.c.id.in_(ids))
     names = {row.id: row.name for row in asked.connection.execute(sa.select(table))}
-    found = []
+    shown = []
     for qos in asked.connection.execute(query):
         stored = limits.load(qos.limits)
         exempt = stored.get("PreemptExemptTime")
@@ -365,7 +356,7 @@ def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "Flags": qos.flags,
             "Priority": qos.priority,
             "GraceTime": format_seconds(qos.grace_time_s),
-            "Preempt": ",".join(names[int(word)] for word in qos.preempt.split(",") if word),
+            "Preempt": names_of(qos.preempt, names),
             "PreemptMode": qos.preempt_mode,
             "PreemptExemptTime": "" if exempt is None else format_seconds(exempt),
             "UsageFactor": f"{stored.get('UsageFactor', 1_000_000) / 1e6:.6f}",
@@ -377,8 +368,8 @@ def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             row[spec.name] = limits.show_limit(stored, spec)
         for name in limits.SINGLE_TRES:
             row[name] = limits.show_single(stored, name)
-        found.append(row)
-    return QOS_FIELDS, found
+        shown.append(row)
+    return QOS_FIELDS, shown
 
 
 def _factor(millionths: int | None) -> str:
@@ -389,14 +380,14 @@ def _tres(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     rows = asked.connection.execute(sa.select(schema.tres).order_by(schema.tres.c.id))
     kinds, names, ids = (where.values(key, lower=True) for key in ("Types", "Names", "IDs"))
-    found = [
+    shown = [
         {"Type": row.type, "Name": row.name, "ID": row.id}
         for row in rows
         if (not kinds or row.type in kinds or f"{row.type}/{row.name}" in kinds)
         and (not names or row.name in names)
         and (not ids or str(row.id) in ids)
     ]
-    return ("Type", "Name", "ID"), found
+    return ("Type", "Name", "ID"), shown
 
 
 def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -410,9 +401,9 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     for share in asked.connection.execute(sa.select(shares).where(shares.c.is_deleted == 0)):
         allocated[share.resource_id] = allocated.get(share.resource_id, 0) + share.allowed
         if share.cluster_id in clusters:
-            one = (clusters[share.cluster_id], share.allowed)
-            given.setdefault(share.resource_id, []).append(one)
-    found: list[Row] = []
+            share_of = (clusters[share.cluster_id], share.allowed)
+            given.setdefault(share.resource_id, []).append(share_of)
+    shown: list[Row] = []
     for row in asked.connection.execute(sa.select(table).order_by(table.c.id)):
         if row.is_deleted and "withdeleted" not in asked.flags:
             continue
@@ -421,7 +412,7 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         if where.values("Clusters") and row.id not in given:
             continue
         for cluster, allowed in sorted(given.get(row.id, ())) if is_each else [("", 0)]:
-            found.append(
+            shown.append(
                 {
                     "Name": row.name, "Server": row.server, "Type": "License", "Count": row.count,
                     "LastConsumed": row.last_consumed, "Allocated": allocated.get(row.id, 0),
@@ -431,7 +422,7 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             )  # fmt: skip
     fields = ("Name", "Server", "Type", "Count", "LastConsumed", "Allocated", "servertype",
               "Flags", "Description", "Cluster", "Allowed")  # fmt: skip
-    return fields, found
+    return fields, shown
 
 
 def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -450,7 +441,7 @@ def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         query = query.where(table.c.actor == asked.actor.name)
     actions = where.values("Actions", lower=True)
     names = where.values("Accounts", lower=True) + where.values("Users", lower=True)
-    found = [
+    shown = [
         {
             "TimeStamp": row.time_us,
             "Action": row.action,
@@ -464,7 +455,7 @@ def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         if (not actions or row.action.lower() in actions)
         and (not names or any(name in f"{row.object} {row.info}" for name in names))
     ]
-    return ("TimeStamp", "Action", "Actor", "Where", "Info", "Cluster", "ID"), found
+    return ("TimeStamp", "Action", "Actor", "Where", "Info", "Cluster", "ID"), shown
 
 
 def _window(asked: Asked, default_start_us: int) -> tuple[int, int]:
@@ -492,7 +483,7 @@ def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     states = [word.lower() for word in where.values("States")]
     reasons = where.values("Reason")
     is_open = any(word.lower() == "open" for word in where.values("CondFlags"))
-    found = []
+    shown = []
     for cluster_id, cluster in asked.clusters():
         query = (
             sa.select(table)
@@ -513,7 +504,7 @@ def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                 or (is_open and row.end_us)
             ):
                 continue
-            found.append(
+            shown.append(
                 {
                     "Cluster": cluster,
                     "NodeNames": row.node_name,
@@ -529,18 +520,18 @@ def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             )
     fields = ("Cluster", "NodeNames", "ClusterNodes", "TimeStart", "TimeEnd", "State", "Reason",
               "User", "Event", "TRES")  # fmt: skip
-    return fields, found
+    return fields, shown
 
 
 def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Accounts without users and users without accounts, for which submissions fail."""
-    found: list[Row] = []
+    shown: list[Row] = []
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)
         with_children = set(tree.children)
         for row in tree.rows.values():
             if not row["user"] and row["account"] != "root" and row["id"] not in with_children:
-                found.append(
+                shown.append(
                     {
                         "Cluster": cluster,
                         "Account": row["account"],
@@ -549,8 +540,8 @@ def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                     }
                 )
         if asked.actor.is_operator:
-            found += _rows_set_aside(asked, cluster_id, cluster)
-    return ("Cluster", "Account", "User", "Problem"), found
+            shown += _rows_set_aside(asked, cluster_id, cluster)
+    return ("Cluster", "Account", "User", "Problem"), shown
 
 
 def _rows_set_aside(asked: Asked, cluster_id: int, cluster: str) -> Iterator[Row]:

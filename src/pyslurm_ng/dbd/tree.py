@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -26,7 +26,7 @@ class Tree:
     def __init__(self, connection: sa.Connection, cluster_id: int) -> None:
         table = schema.associations
         query = sa.select(table).where(table.c.cluster_id == cluster_id, table.c.is_deleted == 0)
-        rows = [dict(found._mapping) for found in connection.execute(query)]
+        rows = [dict(row._mapping) for row in connection.execute(query)]
         for row in rows:
             row["limits"] = limits.load(row["limits"])
         rows.sort(key=lambda row: (row["lineage"], row["partition"], row["id"]))
@@ -36,8 +36,8 @@ class Tree:
             self.children.setdefault(row["parent_id"], []).append(row["id"])
         qos = schema.qos
         self.qos_names: dict[int, str] = {
-            found.id: found.name
-            for found in connection.execute(
+            row.id: row.name
+            for row in connection.execute(
                 sa.select(qos.c.id, qos.c.name).where(qos.c.is_deleted == 0)
             )
         }
@@ -83,9 +83,9 @@ class Tree:
                     ids.add(int(word[1:]))
                 else:
                     ids.discard(int(word[1:]))
-        found = tuple(sorted(one for one in ids if one in self.qos_names))
-        self._qos[row["id"]] = found
-        return found
+        qos_ids = tuple(sorted(qos_id for qos_id in ids if qos_id in self.qos_names))
+        self._qos[row["id"]] = qos_ids
+        return qos_ids
 
     def default_qos(self, row: Row | None) -> str:
         """Return the name of the default QOS, inherited when not set."""
@@ -101,14 +101,14 @@ class Tree:
         if known is not None:
             return known
         above = self.parent(row)
-        found = dict(row["limits"])
+        own_limits = dict(row["limits"])
         if above is not None:
             inherited = self.limits_of(above)
             for spec in limits.ASSOCIATION_LIMITS:
                 if spec.is_inherited and spec.name in inherited:
-                    found.setdefault(spec.name, inherited[spec.name])
-        self._limits[row["id"]] = found
-        return found
+                    own_limits.setdefault(spec.name, inherited[spec.name])
+        self._limits[row["id"]] = own_limits
+        return own_limits
 
     def record(self, row: Row) -> Association:
         """Return an association as the controller mirrors it."""
@@ -124,7 +124,7 @@ class Tree:
             shares=INFINITE if shares == schema.USE_PARENT_SHARES else shares,
             priority=effective.get("Priority", 0),
             default_qos=self.default_qos(row),
-            qos=tuple(self.qos_names[one] for one in self.qos_ids(row)),
+            qos=tuple(self.qos_names[qos_id] for qos_id in self.qos_ids(row)),
             is_default=bool(row["is_default"]),
             limits=limits.model_limits(effective, limits.ASSOCIATION_LIMITS),
             comment=row["comment"],
@@ -142,7 +142,7 @@ def qos_record(row: Row, names: dict[int, str]) -> Qos:
         priority=row["priority"],
         flags=tuple(word for word in row["flags"].split(",") if word),
         grace_time_s=row["grace_time_s"],
-        preempt=tuple(names[one] for one in preempt if one in names),
+        preempt=tuple(names[qos_id] for qos_id in preempt if qos_id in names),
         preempt_mode=row["preempt_mode"],
         preempt_exempt_s=stored.get("PreemptExemptTime", INFINITE),
         usage_factor_millionths=stored.get("UsageFactor", 1_000_000),
@@ -175,11 +175,24 @@ def user_records(
         coordinated.setdefault(user, []).append(account)
     return [
         UserRecord(
-            name=found.name,
-            default_account=defaults.get(found.name, ""),
-            admin_level=ADMIN_LEVELS.get(found.admin_level, "None"),
-            coordinator_of=tuple(coordinated.get(found.name, ())),
-            default_wckey=found.default_wckey,
+            name=row.name,
+            default_account=defaults.get(row.name, ""),
+            admin_level=ADMIN_LEVELS.get(row.admin_level, "None"),
+            coordinator_of=tuple(coordinated.get(row.name, ())),
+            default_wckey=row.default_wckey,
         )
-        for found in connection.execute(query)
+        for row in connection.execute(query)
     ]
+
+
+def names_of(ids: str, names: Mapping[int, str]) -> str:
+    """Return the names for a list of ids, sorted."""
+    return ",".join(sorted(names[int(word)] for word in ids.split(",") if word))
+
+
+def qos_given(row: Row, names: Mapping[int, str]) -> str:
+    """Return the QOS that an association names: a list, or what it adds and removes."""
+    if row["qos"]:
+        return names_of(row["qos"], names)
+    words = [word for word in row["delta_qos"].split(",") if word]
+    return ",".join(sorted(word[0] + names[int(word[1:])] for word in words))

@@ -33,10 +33,10 @@ def next_version(connection: sa.Connection) -> int:
 def find_cluster(connection: sa.Connection, name: str) -> int | None:
     """Return a cluster's id, None if it is unknown."""
     table = schema.clusters
-    found: int | None = connection.execute(
+    cluster_id: int | None = connection.execute(
         sa.select(table.c.id).where(table.c.name == name, table.c.is_deleted == 0)
     ).scalar()
-    return found
+    return cluster_id
 
 
 def association_update(
@@ -82,9 +82,11 @@ def association_update(
         store_id=own_store,
         version=newest,
         is_full=is_full,
-        associations=[tree.record(tree.rows[one]) for one in tree.rows if one in concerned],
+        associations=[
+            tree.record(tree.rows[assoc_id]) for assoc_id in tree.rows if assoc_id in concerned
+        ],
         associations_removed=[] if is_full else removed,
-        qos=[qos_record(dict(found._mapping), tree.qos_names) for found in qos_rows],
+        qos=[qos_record(dict(qos_row._mapping), tree.qos_names) for qos_row in qos_rows],
         qos_removed=[] if is_full else _removed(connection, qos, qos.c.name, since),
         users=user_records(connection, cluster_id, None if is_full else changed_users),
         users_removed=[] if is_full else _removed(connection, users, users.c.name, since),
@@ -112,7 +114,7 @@ def _licenses(
         may.append((name, row.allowed if is_count else row.count * row.allowed // 100))
         total = row._mapping["count"]
         servers.append(LicenseServer(name, total, row.last_consumed, row.modified_us))
-    return sorted(may), sorted(servers, key=lambda one: one.name)
+    return sorted(may), sorted(servers, key=lambda server: server.name)
 
 
 def _removed(  # type: ignore[no-untyped-def]

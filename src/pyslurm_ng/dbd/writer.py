@@ -89,8 +89,8 @@ class Writer:
 
     def _write_all(self) -> None:
         """Work until told to stop; in the thread."""
-        while (item := self._next()) is not None:
-            call, work = item
+        while (batch := self._next()) is not None:
+            call, work = batch
             try:
                 answer = work()
             except NewerRecordError as error:

@@ -109,12 +109,12 @@ def read_checkpoint(path: Path) -> Checkpoint | str:
 
 def list_checkpoints(directory: Path) -> list[tuple[int, Path]]:
     """Return (sequence, path) of the checkpoints, oldest first; other files are left alone."""
-    found = []
+    checkpoints = []
     for name in os.listdir(directory):
         match = _NAME.match(name)
         if match:
-            found.append((int(match[1]), int(match[2]), directory / name))
-    return [(sequence, path) for sequence, _, path in sorted(found)]
+            checkpoints.append((int(match[1]), int(match[2]), directory / name))
+    return [(sequence, path) for sequence, _, path in sorted(checkpoints)]
 
 
 def load_newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
@@ -125,10 +125,10 @@ def load_newest(directory: Path) -> tuple[Checkpoint | None, list[str]]:
     """
     complaints: list[str] = []
     for _, path in reversed(list_checkpoints(directory)):
-        found = read_checkpoint(path)
-        if isinstance(found, Checkpoint):
-            return found, complaints
-        complaints.append(f"{path}: {found}; using an older checkpoint")
+        checkpoint = read_checkpoint(path)
+        if isinstance(checkpoint, Checkpoint):
+            return checkpoint, complaints
+        complaints.append(f"{path}: {checkpoint}; using an older checkpoint")
     return None, complaints
 
 

@@ -46,9 +46,9 @@ class Follow:
             JournalDamage: a durable record cannot be read.
         """
         while self.sequence < durable:
-            found = self._kept or self._read_files(max_bytes)
-            frames = [frame for frame in found if self.sequence < frame.sequence <= durable]
-            self._kept = [frame for frame in found if frame.sequence > durable]
+            kept = self._kept or self._read_files(max_bytes)
+            frames = [frame for frame in kept if self.sequence < frame.sequence <= durable]
+            self._kept = [frame for frame in kept if frame.sequence > durable]
             if frames:
                 self.sequence = frames[-1].sequence
                 return frames
@@ -77,7 +77,9 @@ class Follow:
         """Open the segment that holds the record after the cursor."""
         segments = list_segments(self._directory)
         wanted = self.sequence + 1
-        before = [index for index, one in enumerate(segments) if one.first_sequence <= wanted]
+        before = [
+            index for index, segment in enumerate(segments) if segment.first_sequence <= wanted
+        ]
         if not before:
             oldest = segments[0].first_sequence if segments else 0
             raise CursorLost(
@@ -97,7 +99,7 @@ class Follow:
         reader = self._reader
         assert reader is not None
         segments = list_segments(self._directory)
-        index = next(i for i, one in enumerate(segments) if one.path == reader.path)
+        index = next(i for i, segment in enumerate(segments) if segment.path == reader.path)
         if index + 1 == len(segments):
             raise JournalDamage(reader.path, reader.offset, "a durable record cannot be read")
         opened = self._open(segments, index + 1)

@@ -214,12 +214,12 @@ def list_unborn(directory: Path) -> list[Path]:
 
 def list_segments(directory: Path) -> list[SegmentName]:
     """Return the segments of a directory, oldest first; other files are left alone."""
-    found = []
+    segments = []
     for name in os.listdir(directory):
         match = _NAME.match(name)
         if match:
-            found.append(SegmentName(int(match[1]), int(match[2]), directory / name))
-    return sorted(found)
+            segments.append(SegmentName(int(match[1]), int(match[2]), directory / name))
+    return sorted(segments)
 
 
 class Scan(NamedTuple):
@@ -249,11 +249,11 @@ def scan_frames(key: bytes, buffer: bytes, position: Position) -> Scan:
     needed = FRAME_OVERHEAD
     while size - start >= FRAME_OVERHEAD:
         head = buffer[start : start + _FRAME.size]
-        magic, length, its_epoch, its_sequence, _, before = _FRAME.unpack(head)
+        magic, length, frame_epoch, frame_sequence, _, before = _FRAME.unpack(head)
         if (
             magic != _FRAME_MAGIC
             or length > MAX_PAYLOAD
-            or (its_epoch, its_sequence, before) != (epoch, sequence + 1, previous)
+            or (frame_epoch, frame_sequence, before) != (epoch, sequence + 1, previous)
         ):
             needed = 0
             break
@@ -337,19 +337,19 @@ class SegmentReader:
         if not rest or rest.count(0) == len(rest):
             return Ending("", 0)
         sequence = self.position.sequence + 1
-        found = list(_valid_frames(self.header, rest, sequence))
-        if not found:
+        frames = list(_valid_frames(self.header, rest, sequence))
+        if not frames:
             why = f"record {sequence} was not written completely"
             return Ending("torn", self.position.sequence, why)
-        last = found[-1].sequence
-        proof = next((later for later in found if later.synced >= sequence), None)
+        last = frames[-1].sequence
+        proof = next((later for later in frames if later.synced >= sequence), None)
         if proof is not None:
             why = (
                 f"record {sequence} is unreadable, but record {proof.sequence}, written after "
                 "it was safe on disk, is intact"
             )
             return Ending("damaged", last, why)
-        if _has_empty_sector(rest[: found[0].offset], self.offset):
+        if _has_empty_sector(rest[: frames[0].offset], self.offset):
             why = f"records from {sequence} on were written together and not completely"
             return Ending("torn", last, why)
         return Ending("damaged", last, f"record {sequence} is unreadable and not the last")
@@ -382,12 +382,12 @@ def _valid_frames(header: SegmentHeader, rest: bytes, sequence: int) -> Iterator
         head = rest[start : start + _FRAME.size]
         step = 1
         if len(head) == _FRAME.size:
-            _, length, epoch, its_sequence, synced, _ = _FRAME.unpack(head)
+            _, length, epoch, frame_sequence, synced, _ = _FRAME.unpack(head)
             end = start + _FRAME.size + length
-            if epoch == header.epoch and its_sequence > sequence and end + 8 <= len(rest):
+            if epoch == header.epoch and frame_sequence > sequence and end + 8 <= len(rest):
                 tail = int.from_bytes(rest[end : end + _CHECKSUM_BYTES], "little")
                 if checksum_of(header.journal_id, rest[start:end]) == tail:
-                    yield _Later(start, its_sequence, synced)
+                    yield _Later(start, frame_sequence, synced)
                     step = end + _CHECKSUM_BYTES - start
         start = rest.find(_FRAME_MAGIC_BYTES, start + step)
 

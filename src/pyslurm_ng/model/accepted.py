@@ -54,16 +54,16 @@ def _unbounded(kind: inspect.Type) -> Any:
         return _twin(kind)
     if isinstance(kind, inspect.UnionType):
         parts = [_unbounded(part) for part in kind.types]
-        found = parts[0]
+        union = parts[0]
         for part in parts[1:]:
-            found = found | part
-        return found
+            union = union | part
+        return union
     if isinstance(kind, inspect.ListType):
         return list[_unbounded(kind.item_type)]  # type: ignore[misc]
     if isinstance(kind, inspect.VarTupleType):
         return tuple[_unbounded(kind.item_type), ...]  # type: ignore[misc]
     if isinstance(kind, inspect.TupleType):
-        return tuple[tuple(_unbounded(item) for item in kind.item_types)]  # type: ignore[misc]
+        return tuple[tuple(_unbounded(item_type) for item_type in kind.item_types)]  # type: ignore[misc]
     if isinstance(kind, inspect.DictType):
         return dict[_unbounded(kind.key_type), _unbounded(kind.value_type)]  # type: ignore[misc]
     if isinstance(kind, inspect.LiteralType):
@@ -91,8 +91,8 @@ def _twin(kind: inspect.StructType) -> type[Struct]:
     if known is not None:
         return known
     fields: list[Any] = []
-    for field, place in zip(msgspec.structs.fields(kind.cls), kind.fields, strict=True):
-        plain = _unbounded(place.type)
+    for field, field_type in zip(msgspec.structs.fields(kind.cls), kind.fields, strict=True):
+        plain = _unbounded(field_type.type)
         if field.required:
             fields.append((field.encode_name, plain))
         elif field.default is not msgspec.NODEFAULT:
@@ -119,9 +119,9 @@ def _built(value: Any) -> Any:
     """Return a value that the unbounded types have read as the ordinary records."""
     kind = type(value)
     if kind in (list, tuple):
-        return kind(_built(item) for item in value)
+        return kind(_built(element) for element in value)
     if kind is dict:
-        return {_built(key): _built(item) for key, item in value.items()}
+        return {_built(key): _built(element) for key, element in value.items()}
     known = _of_twin.get(kind)
     if known is None:
         return value

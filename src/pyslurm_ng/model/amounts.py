@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyslurm_ng.base.tres import TresError, parse_gres
+from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 
 from .job import JobRequest, NodeAlloc
 from .partition import Partition
@@ -12,32 +12,45 @@ from .sizes import job_sizes
 
 
 def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int]:
-    """Return all generic resources that are asked for, as `gres/NAME` and `gres/NAME:TYPE`."""
+    """Return all generic resources that are asked for, as `gres/NAME` and `gres/NAME:TYPE`.
+
+    Several options may name the same GPUs: they are counted once, by the option of the largest
+    scope.
+    """
     amounts: dict[str, int] = {}
-    parts = [(request.gres, nodes), (request.tres_per_task, tasks)]
+    has_gpus = False
     for text, factor in (
-        (request.gpus, 1),
-        (request.gpus_per_node, nodes),
-        (request.gpus_per_task, tasks),
-        (request.gpus_per_socket, nodes * max(1, request.sockets_per_node)),
+        (_as_gres(request.gpus), 1),
+        (_as_gres(request.gpus_per_node), nodes),
+        (request.gres, nodes),
+        (_as_gres(request.gpus_per_socket), nodes * max(1, request.sockets_per_node)),
+        (_as_gres(request.gpus_per_task), tasks),
+        (request.tres_per_task, tasks),
     ):
-        if text:
-            lists = ",".join(word if "gpu" in word else f"gpu:{word}" for word in text.split(","))
-            parts.append((lists, factor))
-    for text, factor in parts:
-        if not text:
-            continue
-        words = [word for word in text.split(",") if word and not word.startswith("cpu")]
-        try:
-            resources = parse_gres(",".join(words))
-        except TresError:
-            # The submit rule has checked the text; one of a newer grammar only loses its amount.
-            continue
+        resources = _resources(text)
         for resource in resources:
+            if resource.name == "gpu" and has_gpus:
+                continue
             # The set holds one name for an untyped resource, two for a typed one.
             for name in sorted({f"gres/{resource.name}", resource.tres_name}):
                 amounts[name] = amounts.get(name, 0) + resource.amount * factor
+        has_gpus = has_gpus or any(resource.name == "gpu" for resource in resources)
     return amounts
+
+
+def _as_gres(gpus: str) -> str:
+    """Return a `[type:]n` list of the --gpus options as --gres takes it."""
+    words = gpus.split(",") if gpus else ()
+    return ",".join(word if "gpu" in word else f"gpu:{word}" for word in words)
+
+
+def _resources(text: str) -> tuple[Gres, ...]:
+    words = [word for word in text.split(",") if word and not word.startswith("cpu")]
+    try:
+        return parse_gres(",".join(words))
+    except TresError:
+        # The submit rule has checked the text; one of a newer grammar only loses its amount.
+        return ()
 
 
 def requested_tres(
@@ -54,6 +67,11 @@ def requested_tres(
     amounts["billing"] = billing({**amounts, **wanted}, terms)
     amounts |= {name: wanted[name] for name in tracked if name in wanted}
     return amounts
+
+
+def tres_text(counts: Mapping[str, int]) -> str:
+    """Return `name=amount,...` in alphabetical order of the words, zeros left out."""
+    return ",".join(sorted(f"{name}={amount}" for name, amount in counts.items() if amount))
 
 
 def allocated_tres(
@@ -99,7 +117,7 @@ def billing(amounts: Mapping[str, int], terms: str) -> int:
             most = max(most, term)
         else:
             total += term
-    return int(total + most)
+    return max(0, int(total + most))
 
 
 _OF_NODES = ("cpu", "mem", "node")

@@ -1,5 +1,7 @@
 """Associations and qualities of service, as copies of slurmdbd's records."""
 
+from collections.abc import Collection, Iterable
+
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -93,6 +95,40 @@ class UserRecord(Struct, array_like=True, frozen=True, gc=False):
     admin_level: str = "None"  # None Operator Administrator
     coordinator_of: tuple[str, ...] = ()
     default_wckey: str = ""
+
+
+class AssocIndex:
+    """Ids of associations by (account, user, partition), and the tree of accounts."""
+
+    __slots__ = ("accounts_in", "by_key")
+
+    def __init__(self) -> None:
+        self.by_key: dict[tuple[str, str, str], int] = {}
+        self.accounts_in: dict[str, list[str]] = {}  # the accounts directly below each account
+
+    def enter_all(self, assocs: Collection[Association]) -> None:
+        """Forget what was known, and enter these."""
+        self.by_key = {
+            (assoc.account, assoc.user, assoc.partition): assoc.assoc_id for assoc in assocs
+        }
+        own = [assoc for assoc in assocs if not assoc.user]
+        names = {assoc.assoc_id: assoc.account for assoc in own}
+        self.accounts_in = {}
+        for assoc in own:
+            if assoc.parent_id in names:
+                self.accounts_in.setdefault(names[assoc.parent_id], []).append(assoc.account)
+
+    def with_accounts_below(self, accounts: Iterable[str]) -> tuple[str, ...]:
+        """Return accounts and all accounts below them."""
+        accounts_below = dict.fromkeys(accounts)
+        todo = list(accounts_below)
+        while todo:
+            below = [
+                name for name in self.accounts_in.get(todo.pop(), ()) if name not in accounts_below
+            ]
+            accounts_below.update(dict.fromkeys(below))
+            todo += below
+        return tuple(accounts_below)
 
 
 def with_limits(qos: Qos, **limits: dict[str, int]) -> Qos:

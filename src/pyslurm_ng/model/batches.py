@@ -33,7 +33,7 @@ def about_bytes(event: ev.AnyEvent) -> int:
     if kind is ev.JobSubmitted or kind is ev.JobUpdated:
         request: JobRequest | None = event.request  # type: ignore[union-attr]
         if request is not None:
-            words = sum(map(len, _LONG_FIELDS(request))) + sum(map(len, request.argv))
+            words = len("".join((*_LONG_FIELDS(request), *request.argv)))
             return 5 * _EVENT_BYTES + words + len(str(getattr(event, "fields", "")))
     if kind is ev.StepCreated:
         step = event.step  # type: ignore[union-attr]

@@ -11,7 +11,7 @@ from .gres_parts import held_parts, hold
 from .job import Job, is_completing
 from .job_index import JobIndex
 from .license_server import license_counts
-from .node import NodeGres, effective_cpus, schedulable_mem_mib, spec_as_found
+from .node import NodeGres, effective_cpus, schedulable_mem_mib, spec_with_facts
 from .node_index import NodeUse
 from .rows import Load
 from .states import TERMINAL_STATES, JobFlag, JobState, NodeState
@@ -110,20 +110,20 @@ def _check_uses(cluster: Cluster) -> list[str]:
 
 
 def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
-    """Compare what the jobs of a node have; cores are shared inside one partition only."""
+    """Compare what the jobs of a node have; each partition counts its own jobs on a core."""
     broken = []
     cores: dict[int, tuple[int, str]] = {}  # by job; with the partition that shares them
     loads: dict[str, tuple[Load, int]] = {}
     busy: dict[str, int] = {}
     used: dict[str, int] = {}
-    resources = spec_as_found(cluster.node(node_id)).gres
+    resources = spec_with_facts(cluster.node(node_id)).gres
     for job_id, alloc in cluster.node_index.use[node_id].allocs.items():
         if job_id in cluster.job_index.suspended:
             continue
         job = cluster.jobs[job_id]
         mask = int.from_bytes(alloc.cores, "little")
         group = job.partition if job.rows > 1 else ""
-        if any(mask & other and not group == theirs != "" for other, theirs in cores.values()):
+        if any(mask & other and not (group and theirs) for other, theirs in cores.values()):
             broken.append(f"node {name}: job {job_id} has a core of another job")
         cores[job_id] = mask, group
         if group:
@@ -148,12 +148,14 @@ def _check_parts(
     """Compare the parts of GPUs in use with all parts, and with GPUs that are in use as a whole."""
     broken = []
     whole = sum(mask for key, mask in busy.items() if key.startswith("gpu:"))
-    for item in resources:
-        key = f"{item.name}:{item.type}"
-        for number, count in enumerate(item.parts):
+    for resource in resources:
+        key = f"{resource.name}:{resource.type}"
+        for number, count in enumerate(resource.parts):
             held = used.get(f"{key}:{number}", 0)
             if held > count or (held and whole >> number & 1):
-                broken.append(f"node {name}: {held} of {count} {item.name} of GPU {number} in use")
+                broken.append(
+                    f"node {name}: {held} of {count} {resource.name} of GPU {number} in use"
+                )
     return broken
 
 
@@ -190,8 +192,8 @@ def _check_programs(cluster: Cluster) -> list[str]:
 def _check_indexes(cluster: Cluster) -> Iterator[str]:
     """Compare each index with a new one that is made from the stored records."""
     fresh = Cluster.from_bytes(cluster.to_bytes())
-    if cluster.assoc_by_key != fresh.assoc_by_key:
-        yield "index assoc_by_key is out of date"
+    if cluster.assoc_index.by_key != fresh.assoc_index.by_key:
+        yield "index of associations is out of date"
     for name in JobIndex.__slots__:
         if getattr(cluster.job_index, name) != getattr(fresh.job_index, name):
             yield f"index {name} is out of date"

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from .accepted import AcceptedDecoder
-from .assoc import Association, OwnerUsage, Qos, UserRecord
+from .assoc import Association, AssocIndex, OwnerUsage, Qos, UserRecord
 from .duty import Duty
 from .job import Job, is_completing
 from .job_counts import JobCounts
@@ -114,10 +114,10 @@ class Cluster:
         self.job_index = JobIndex()
         self.job_counts = JobCounts()
         self.node_index = NodeIndex(self.nodes, self.job_index.suspended)
-        self.assoc_by_key: dict[tuple[str, str, str], int] = {}
+        self.assoc_index = AssocIndex()
         self.shared = SharedValues()
-        # Answers that follow from nodes and partitions alone; emptied when one of them changes.
-        self.memo: dict[object, object] = {}
+        # How often nodes or partitions have changed; who keeps answers about them compares it.
+        self.node_changes = 0
 
     # Look-ups ---------------------------------------------------------------------------------
 
@@ -227,10 +227,10 @@ class Cluster:
         cluster.assocs = {assoc.assoc_id: assoc for assoc in image.assocs}
         cluster.qos = {qos.name: qos for qos in image.qos}
         cluster.users = {user.name: user for user in image.users}
-        cluster.reservations = {item.name: item for item in image.reservations}
+        cluster.reservations = {reservation.name: reservation for reservation in image.reservations}
         cluster.licenses = dict(image.licenses)
-        cluster.license_servers = {one.name: one for one in image.license_servers}
-        cluster.usage = {(one.kind, one.owner): one for one in image.usage}
+        cluster.license_servers = {server.name: server for server in image.license_servers}
+        cluster.usage = {(used.kind, used.owner): used for used in image.usage}
         cluster.prologs = dict.fromkeys(image.prologs)
         cluster.epilogs = dict.fromkeys(image.epilogs)
         for uid, request_id, at_us, body in image.replies:
@@ -255,21 +255,14 @@ class Cluster:
         self.job_index = index = JobIndex()
         self.job_counts = JobCounts()
         self.node_index = NodeIndex(self.nodes, index.suspended)
-        self.memo = {}
-        self.index_assocs()
+        self.node_changes += 1
+        self.assoc_index.enter_all(self.assocs.values())
         self.node_index.enter_reservations(self.reservations.values())
         for job in self.jobs.values():
             self.index_job(job)
         by_end = sorted(index.ended, key=lambda job_id: (self.jobs[job_id].end_us, job_id))
         index.ended = dict.fromkeys(by_end)
         self.node_index.count_all()
-
-    def index_assocs(self) -> None:
-        """Index associations by (account, user, partition)."""
-        self.assoc_by_key = {
-            (assoc.account, assoc.user, assoc.partition): assoc.assoc_id
-            for assoc in self.assocs.values()
-        }
 
     def index_job(self, job: Job) -> None:
         """Enter one job into all indexes; the caller still counts its use of nodes."""
@@ -345,15 +338,15 @@ def free_job_id(cluster: Cluster, taken: AbstractSet[int] = frozenset()) -> int:
 def het_components(cluster: Cluster, job: Job) -> list[Job]:
     """Return the components of a job's heterogeneous job that are known, in order; [] for none."""
     leader = job.het_job_id
-    found: list[Job] = []
+    components: list[Job] = []
     if not leader:
-        return found
+        return components
     offset = 0
     # Their ids follow one another; the first records may have been purged.
     while True:
         other = cluster.jobs.get(leader + offset)
         if other is not None and other.het_job_id == leader:
-            found.append(other)
+            components.append(other)
         elif offset > job.het_offset:
-            return found
+            return components
         offset += 1

@@ -61,7 +61,7 @@ def keep(
     leaving: Iterable[GresAlloc],
 ) -> None:
     """Add what is kept for a job, though jobs that it preempts still hold some of it."""
-    freed = {(item.name, item.type): item for item in merged(leaving)}
+    freed = {(alloc.name, alloc.type): alloc for alloc in merged(leaving)}
     for held in wanted:
         other = freed.get((held.name, held.type))
         missing = max(0, held.count - (other.count if other is not None else 0))
@@ -96,11 +96,11 @@ def merged(held: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
     """Return one record for each name and type that is held."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     parts: dict[tuple[str, str], dict[int, int]] = {}
-    for item in held:
-        key = item.name, item.type
+    for alloc in held:
+        key = alloc.name, alloc.type
         count, mask = counts.get(key, (0, 0))
-        counts[key] = count + item.count, mask | int.from_bytes(item.indexes, "little")
-        for number, part in held_parts(item).items():
+        counts[key] = count + alloc.count, mask | int.from_bytes(alloc.indexes, "little")
+        for number, part in held_parts(alloc).items():
             own = parts.setdefault(key, {})
             own[number] = own.get(number, 0) + part
     return tuple(
@@ -114,25 +114,25 @@ def merged(held: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
 
 def _busy_of(busy: Mapping[str, int], name: str) -> int:
     """Return the devices of one name in use, of any type."""
-    found = 0
+    busy_mask = 0
     for key, mask in busy.items():
         if key.partition(":")[0] == name:
-            found |= mask
-    return found
+            busy_mask |= mask
+    return busy_mask
 
 
-def free_whole(item: NodeGres, busy: Mapping[str, int]) -> int:
+def free_whole(gres: NodeGres, busy: Mapping[str, int]) -> int:
     """Return the mask of devices that are free, whole and in part."""
-    mask = ((1 << item.count) - 1) << item.first_index
-    mask &= ~busy.get(f"{item.name}:{item.type}", 0)
-    if item.name == _WHOLE:
+    mask = ((1 << gres.count) - 1) << gres.first_index
+    mask &= ~busy.get(f"{gres.name}:{gres.type}", 0)
+    if gres.name == _WHOLE:
         for key, taken in busy.items():
             if is_part(key.partition(":")[0]):
                 mask &= ~taken
     return mask
 
 
-def free_parts(item: NodeGres, busy: Mapping[str, int], used: Mapping[str, int]) -> dict[int, int]:
+def free_parts(gres: NodeGres, busy: Mapping[str, int], used: Mapping[str, int]) -> dict[int, int]:
     """Return how many parts of which GPU could be given; GPUs without any are left out.
 
     If only one GPU may be shared (one_sharing), it is the GPU that is shared already.
@@ -140,23 +140,23 @@ def free_parts(item: NodeGres, busy: Mapping[str, int], used: Mapping[str, int])
     closed = 0
     for key, mask in busy.items():
         name = key.partition(":")[0]
-        if name == _WHOLE or (is_part(name) and name != item.name):
+        if name == _WHOLE or (is_part(name) and name != gres.name):
             closed |= mask
-    own = _busy_of(busy, item.name) if shares_one(item) else 0
-    key = f"{item.name}:{item.type}"
-    found = {}
-    for number, count in enumerate(item.parts):
+    own = _busy_of(busy, gres.name) if shares_one(gres) else 0
+    key = f"{gres.name}:{gres.type}"
+    parts = {}
+    for number, count in enumerate(gres.parts):
         is_open = not closed >> number & 1 and (not own or own >> number & 1)
         left = count - used.get(f"{key}:{number}", 0) if is_open else 0
         if left > 0:
-            found[number] = left
-    return found
+            parts[number] = left
+    return parts
 
 
-def shares_one(item: NodeGres) -> bool:
+def shares_one(gres: NodeGres) -> bool:
     """Return whether only one GPU of a node may be shared at a time, as for MPS by default."""
-    flags = item.flags.split(",")
-    return "one_sharing" in flags or (item.name == "mps" and "all_sharing" not in flags)
+    flags = gres.flags.split(",")
+    return "one_sharing" in flags or (gres.name == "mps" and "all_sharing" not in flags)
 
 
 def has_room(
@@ -166,25 +166,29 @@ def has_room(
     held: GresAlloc,
 ) -> bool:
     """Return whether exactly these devices, parts or counts are free on a node."""
-    items = [item for item in resources if (item.name, item.type) == (held.name, held.type)]
+    items = [gres for gres in resources if (gres.name, gres.type) == (held.name, held.type)]
     parts = held_parts(held)
     if parts:
         free: dict[int, int] = {}
-        for item in items:
-            free.update(free_parts(item, busy, used))
+        for gres in items:
+            free.update(free_parts(gres, busy, used))
         return all(free.get(number, 0) >= count for number, count in parts.items())
     mask = int.from_bytes(held.indexes, "little")
     if mask:
-        return not mask & ~sum(free_whole(item, busy) for item in items if is_indexed(item))
+        return not mask & ~sum(free_whole(gres, busy) for gres in items if is_indexed(gres))
     left = used.get(f"{held.name}:{held.type}", 0) + held.count
-    return any(not is_consumed(item) for item in items) or left <= sum(item.count for item in items)
+    return any(not is_consumed(gres) for gres in items) or left <= sum(gres.count for gres in items)
 
 
 def devices_of(held: Iterable[GresAlloc]) -> dict[tuple[str, str], int]:
     """Return masks of devices by name and type; devices held in part count as GPUs."""
-    found: dict[tuple[str, str], int] = {}
-    for item in held:
+    devices: dict[tuple[str, str], int] = {}
+    for alloc in held:
         # GPUs are numbered over all types, and parts need not be of a GPU's type.
-        key = (_WHOLE, "") if is_part(item.name) or item.name == _WHOLE else (item.name, item.type)
-        found[key] = found.get(key, 0) | int.from_bytes(item.indexes, "little")
-    return found
+        key = (
+            (_WHOLE, "")
+            if is_part(alloc.name) or alloc.name == _WHOLE
+            else (alloc.name, alloc.type)
+        )
+        devices[key] = devices.get(key, 0) | int.from_bytes(alloc.indexes, "little")
+    return devices

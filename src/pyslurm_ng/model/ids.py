@@ -24,6 +24,11 @@ STEP_NAMES = {
 }
 
 
+def step_variable(step_id: int) -> str:
+    """Return SLURM_STEP_ID: fixed ids are shown as small negative numbers, as -5 of a script."""
+    return str(step_id - (1 << 32) if step_id > MAX_NORMAL_STEP_ID else step_id)
+
+
 def step_text(step_id: int) -> str:
     """Return a step's number as commands print it: `0`, `batch`, `extern`."""
     return STEP_NAMES.get(StepId(step_id)) or str(step_id)

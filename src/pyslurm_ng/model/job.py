@@ -9,6 +9,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
+from pyslurm_ng.base.sluid import record_sluid
 
 from .bounds import (
     MOST_RLIMITS,
@@ -405,6 +406,11 @@ class Job(Struct, array_like=True, gc=False):
     charged_suspended_us: int = 0
     start_priority: int = 0  # computed when it started; 0 while it waits
     lost_runs: tuple[LostRun, ...] = ()
+
+    @property
+    def sluid(self) -> int:
+        """The number of its newest record."""
+        return record_sluid(self.submit_us, self.resize_us, self.job_id)
 
     @property
     def nodes_held(self) -> tuple[NodeAlloc, ...]:

@@ -26,7 +26,7 @@ def deficit(consumed: int, total: int, share: int, used: int) -> int:
     Args:
         consumed: how many of the server's `total` are in use.
         share: how many this cluster may use.
-            used: how many its jobs hold.
+        used: how many its jobs hold.
     """
     return max(0, min(share - used, consumed - used - (total - share)))
 

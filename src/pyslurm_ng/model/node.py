@@ -51,16 +51,21 @@ def is_part(name: str) -> bool:
     return name in ("mps", "shard")
 
 
-def is_indexed(item: NodeGres) -> bool:
+def is_indexed(gres: NodeGres) -> bool:
     """Return whether jobs get single devices of a resource, not just a count."""
-    if is_part(item.name):
+    if is_part(gres.name):
         return False
-    return (bool(item.files) or item.name == "gpu") and is_consumed(item)
+    return (bool(gres.files) or gres.name == "gpu") and is_consumed(gres)
 
 
-def is_consumed(item: NodeGres) -> bool:
+def is_consumed(gres: NodeGres) -> bool:
     """Return whether other jobs can no longer get what one job has."""
-    return "no_consume" not in item.flags
+    return "no_consume" not in gres.flags
+
+
+def is_explicit(gres: NodeGres) -> bool:
+    """Return whether only jobs that name a resource get it, not those of whole nodes."""
+    return "explicit" in gres.flags.split(",")
 
 
 class NodeSpec(Struct, array_like=True, frozen=True, gc=False):
@@ -117,6 +122,7 @@ class NodeFacts(Struct, array_like=True, frozen=True, gc=False):
     instance_id: LabelText = ""
     instance_type: LabelText = ""
     extra: LineText = ""
+    topology: LineText = ""  # the Topology= of --conf
 
 
 class Node(Struct, array_like=True):
@@ -145,13 +151,19 @@ class Node(Struct, array_like=True):
     # What slurmd or scontrol last said about the machine in the cloud.
     instance_id: str = ""
     instance_type: str = ""
+    topology: str = ""  # what scontrol or slurmd said; "": slurm.conf and the network's file say
 
 
-_found: dict[int, tuple[NodeSpec, NodeFacts, NodeSpec]] = {}  # the last answers, by node id
+def topology_setting(node: Node) -> str:
+    """Return the Topology= of a node: set by hand or by its slurmd, else that of slurm.conf."""
+    return node.topology or node.spec.topology
 
 
-def spec_as_found(node: Node) -> NodeSpec:
-    """Return a node's specification with what its daemon knows of where devices lie.
+_located_specs: dict[int, tuple[NodeSpec, NodeFacts, NodeSpec]] = {}  # the last answers, by node id
+
+
+def spec_with_facts(node: Node) -> NodeSpec:
+    """Return a node's specification with the places of its devices, as its daemon reports them.
 
     gres.conf and drivers are on the node: slurm.conf only counts devices. If the two numbers
     differ, nothing is added.
@@ -159,20 +171,20 @@ def spec_as_found(node: Node) -> NodeSpec:
     spec, facts = node.spec, node.facts
     if not facts.gres or not spec.gres:
         return spec
-    known = _found.get(node.node_id)
+    known = _located_specs.get(node.node_id)
     if known is not None and known[0] is spec and known[1] is facts:
         return known[2]
-    gres = with_parts([_located(item, facts.gres) for item in spec.gres])
-    made = spec if gres == spec.gres else replace(spec, gres=gres)
-    _found[node.node_id] = spec, facts, made
-    return made
+    gres = with_parts([_located(gres, facts.gres) for gres in spec.gres])
+    located = spec if gres == spec.gres else replace(spec, gres=gres)
+    _located_specs[node.node_id] = spec, facts, located
+    return located
 
 
 def restricted_cores(spec: NodeSpec) -> int:
     """Return the mask of cores that only jobs with GPUs may have: the first cores near each GPU."""
     mask = 0
-    for item in spec.gres if spec.restricted_cores_per_gpu else ():
-        for cores in item.cores if item.name == "gpu" else ():
+    for gres in spec.gres if spec.restricted_cores_per_gpu else ():
+        for cores in gres.cores if gres.name == "gpu" else ():
             left = int.from_bytes(cores, "little") & ~mask
             for _ in range(spec.restricted_cores_per_gpu):
                 mask |= left & -left
@@ -182,65 +194,71 @@ def restricted_cores(spec: NodeSpec) -> int:
 
 def with_parts(resources: Sequence[NodeGres]) -> tuple[NodeGres, ...]:
     """Spread parts that are configured without a GPU evenly over the GPUs of their type."""
-    gpus = [item for item in resources if item.name == "gpu" and is_consumed(item)]
-    found = []
-    for item in resources:
-        if is_part(item.name) and sum(item.parts) != item.count:
+    gpus = [gres for gres in resources if gres.name == "gpu" and is_consumed(gres)]
+    located = []
+    for gres in resources:
+        if is_part(gres.name) and sum(gres.parts) != gres.count:
             numbers = [
-                gpu.first_index + place
+                gpu.first_index + number
                 for gpu in gpus
-                if item.type in ("", gpu.type)
-                for place in range(gpu.count)
+                if gres.type in ("", gpu.type)
+                for number in range(gpu.count)
             ]
-            item = replace(item, parts=spread(item.count, numbers))
-        found.append(item)
-    return tuple(found)
+            gres = replace(gres, parts=spread(gres.count, numbers))
+        located.append(gres)
+    return tuple(located)
 
 
 def spread(count: int, numbers: Sequence[int]) -> tuple[int, ...]:
     """Return parts by GPU number: evenly, with what is left over on the first GPUs."""
     parts = [0] * (max(numbers, default=-1) + 1)
-    for place, number in enumerate(numbers):
-        parts[number] += count // len(numbers) + (place < count % len(numbers))
+    for index, number in enumerate(numbers):
+        parts[number] += count // len(numbers) + (index < count % len(numbers))
     return tuple(parts)
 
 
-def _located_parts(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
+def _located_parts(gres: NodeGres, resources: tuple[NodeGres, ...]) -> NodeGres:
     """Return parts with the GPUs on which the node has them, if the two numbers agree."""
-    same = [other for other in found if other.name == item.name and other.type == item.type]
-    flags = ",".join(flag for flag in (item.flags, *(other.flags for other in same)) if flag)
+    same = [other for other in resources if other.name == gres.name and other.type == gres.type]
+    flags = ",".join(flag for flag in (gres.flags, *(other.flags for other in same)) if flag)
     parts = [0] * max((len(other.parts) for other in same), default=0)
     for other in same:
         for number, count in enumerate(other.parts):
             parts[number] += count
-    is_known = sum(parts) == item.count
-    return replace(item, flags=flags, parts=tuple(parts) if is_known else ())
+    is_known = sum(parts) == gres.count
+    return replace(gres, flags=flags, parts=tuple(parts) if is_known else ())
 
 
-def _located(item: NodeGres, found: tuple[NodeGres, ...]) -> NodeGres:
-    """Return a resource with the numbers, cores and links of its devices on the node."""
-    if is_part(item.name):
-        return _located_parts(item, found)
+def _located(gres: NodeGres, resources: tuple[NodeGres, ...]) -> NodeGres:
+    """Return a resource with the numbers, cores, links and flags of its devices on the node."""
+    if is_part(gres.name):
+        return _located_parts(gres, resources)
+    same = [other for other in resources if _is_of(other, gres)]
+    if any(map(is_explicit, same)) and not is_explicit(gres):
+        gres = replace(gres, flags=f"{gres.flags},explicit".strip(","))
     cores: dict[int, bytes] = {}
     files: dict[int, str] = {}
     links: dict[int, tuple[int, ...]] = {}
-    for other in found:
-        if other.name == item.name and item.type in ("", other.type):
-            for place in range(other.count):
-                number = other.first_index + place
-                cores[number] = other.cores[place] if place < len(other.cores) else b""
-                links[number] = other.links[place] if place < len(other.links) else ()
-                files[number] = other.files[place] if place < len(other.files) else ""
+    for other in same:
+        for at in range(other.count):
+            number = other.first_index + at
+            cores[number] = other.cores[at] if at < len(other.cores) else b""
+            links[number] = other.links[at] if at < len(other.links) else ()
+            files[number] = other.files[at] if at < len(other.files) else ""
     numbers = sorted(cores)
-    if not numbers or numbers != list(range(numbers[0], numbers[0] + item.count)):
-        return item
+    if not numbers or numbers != list(range(numbers[0], numbers[0] + gres.count)):
+        return gres
     return replace(
-        item,
+        gres,
         files=tuple(files[number] for number in numbers) if all(files.values()) else (),
         cores=tuple(cores[number] for number in numbers) if all(cores.values()) else (),
         links=tuple(links[number] for number in numbers) if all(links.values()) else (),
         first_index=numbers[0],
     )
+
+
+def _is_of(other: NodeGres, gres: NodeGres) -> bool:
+    return other.name == gres.name and gres.type in ("", other.type)
 
 
 class DownNode(Struct, array_like=True, frozen=True, gc=False):

@@ -134,11 +134,11 @@ class NodeIndex:
     def enter_reservations(self, reservations: Iterable[Reservation]) -> None:
         """Index the nodes of active reservations; maintenance comes before others."""
         self.reserved = {}
-        active = [item for item in reservations if item.is_active]
-        for item in sorted(active, key=lambda item: "MAINT" in item.flags):
-            parts = item.parts()  # a node that is reserved in part is not shown as reserved
-            whole = (node_id for node_id in item.node_ids if node_id not in parts)
-            self.reserved |= dict.fromkeys(whole, item.name)
+        active = [reservation for reservation in reservations if reservation.is_active]
+        for reservation in sorted(active, key=lambda reservation: "MAINT" in reservation.flags):
+            parts = reservation.parts()  # a node that is reserved in part is not shown as reserved
+            whole = (node_id for node_id in reservation.node_ids if node_id not in parts)
+            self.reserved |= dict.fromkeys(whole, reservation.name)
 
     def update_all(self) -> None:
         """Make all columns again."""

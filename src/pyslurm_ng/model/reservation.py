@@ -128,6 +128,6 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
         return next((flag for flag in self.flags if flag in REPEATS), "")
 
 
-def changed_reservation(item: Reservation, **fields: object) -> Reservation:
+def changed_reservation(reservation: Reservation, **fields: object) -> Reservation:
     """Return a reservation with some fields changed."""
-    return replace(item, **fields)
+    return replace(reservation, **fields)

@@ -22,15 +22,49 @@ def row_count(partition: Partition) -> int:
     return max(1, int(count or 4)) if word in ("YES", "FORCE") else 1
 
 
+def is_forced(partition: Partition | None) -> bool:
+    """Return whether OverSubscribe=FORCE leaves users no choice, not even --exclusive."""
+    return partition is not None and partition.oversubscribe.upper().startswith("FORCE")
+
+
+def exclusive_flags(request: JobRequest, partition: Partition | None) -> int:
+    """Return what a request's --exclusive means in a partition, as REQ_EXCLUSIVE* bits."""
+    return 0 if is_forced(partition) else request.flags & _EXCLUSIVE
+
+
 def rows_of(partition: Partition | None, request: JobRequest) -> int:
     """Return how many jobs may share a core of this job; 1: it does not share. FORCE leaves users
     no choice; with YES they ask for it. Whole nodes are never shared.
     """
-    if partition is None or request.flags & _EXCLUSIVE or partition.exclusive != "NO":
+    if partition is None or partition.exclusive != "NO" or exclusive_flags(request, partition):
         return 1
     if partition.oversubscribe.startswith("YES") and not request.flags & REQ_OVERSUBSCRIBE:
         return 1
     return row_count(partition)
+
+
+def may_mix(partition: Partition | None, other: Partition | None) -> bool:
+    """Return whether jobs of two partitions that share cores may share them with each other.
+
+    Each partition counts its own jobs. A higher tier is not let in among the jobs of a lower one:
+    it preempts them, or they wait.
+    """
+    return (
+        partition is not None
+        and other is not None
+        and partition.priority_tier == other.priority_tier
+    )
+
+
+def oversubscribe_shown(request: JobRequest, partition: Partition | None) -> str:
+    """Return the OverSubscribe of a job: YES, OK where it might have asked for it, or NO."""
+    if is_forced(partition):
+        return "YES"
+    if request.flags & _EXCLUSIVE:
+        return "NO"
+    if request.flags & REQ_OVERSUBSCRIBE:
+        return "YES"
+    return "OK" if partition is not None and partition.oversubscribe.startswith("YES") else "NO"
 
 
 class Load:

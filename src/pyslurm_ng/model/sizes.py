@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
-from pyslurm_ng.base.numbers import INFINITE, REQ_MEM_SET
+from msgspec import Struct
+
+from pyslurm_ng.base.numbers import INFINITE, REQ_MEM_SET, REQ_OVERCOMMIT
 from pyslurm_ng.base.tres import TresError, parse_gres
 
 from .job import JobRequest
@@ -14,8 +15,7 @@ from .partition import Partition
 _MOST_SIZES = 65536  # the most node counts in a list
 
 
-@dataclass(frozen=True, slots=True)
-class JobSizes:
+class JobSizes(Struct, frozen=True):
     """Counts of a job in one partition.
 
     At most one of the three memory amounts is set; `mem_whole_node` is --mem=0. `cpus` is for the
@@ -51,7 +51,7 @@ def _gpus_per_node(gres: str, per_node: str, per_socket: str, sockets: int) -> i
     """Return the number of GPUs that each node must give."""
     count = total(per_node) + total(per_socket) * max(1, sockets)
     try:
-        return count + sum(item.amount for item in parse_gres(gres) if item.name == "gpu")
+        return count + sum(gres.amount for gres in parse_gres(gres) if gres.name == "gpu")
     except TresError:
         return count  # the submit rule has checked it
 
@@ -63,7 +63,7 @@ def node_sizes(text: str) -> tuple[int, ...]:
     Raises:
         ValueError: the text cannot be read, a count is no number, or there are too many.
     """
-    found: dict[int, None] = {}
+    sizes: dict[int, None] = {}
     count = 0
     for part in text.split(","):
         span, colon, step_text = part.partition(":")
@@ -78,8 +78,8 @@ def node_sizes(text: str) -> tuple[int, ...]:
         count += (high - low) // step + 1
         if count > _MOST_SIZES:
             raise ValueError(text)
-        found |= dict.fromkeys(range(low, high + 1, step))
-    return tuple(sorted(found))
+        sizes |= dict.fromkeys(range(low, high + 1, step))
+    return tuple(sorted(sizes))
 
 
 def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:
@@ -140,6 +140,7 @@ def least_counts(
         _gpus_on_node(request),
         request.gpus_per_task,
         least_nodes,
+        bool(request.flags & REQ_OVERCOMMIT),
     )
 
 
@@ -157,6 +158,7 @@ def _counts(
     gpus_per_node: int,
     gpus_per_task: str,
     least_nodes: int,
+    is_overcommitted: bool,
 ) -> tuple[int, int, int, int, int, int]:
     """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu; jobs repeat."""
     whole = total(gpus)
@@ -194,7 +196,8 @@ def _counts(
             cpus_each = cpus_of_gpus // tasks
         elif cpus_of_gpus:
             with_gpus = cpus_per_gpu
-    cpus = max(tasks * cpus_each, nodes_min * max(1, mincpus), cpus_of_gpus)
+    cpus_of_tasks = nodes_min if is_overcommitted else tasks * cpus_each
+    cpus = max(cpus_of_tasks, nodes_min * max(1, mincpus), cpus_of_gpus)
     return nodes_min, min(nodes_max, INFINITE), tasks, cpus_each, cpus, with_gpus
 
 

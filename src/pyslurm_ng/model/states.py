@@ -315,6 +315,10 @@ class Reason(IntEnum):
     No_suitable_topology_unit_found = 221
 
 
+# A listing asks for each job: by way of the enumeration it took a tenth of the time.
+_REASON_TEXTS: dict[int, str] = {**{reason: reason.name for reason in Reason}, Reason.NONE: "None"}
+
+
 def reason_text(reason: int) -> str:
     """Return the word for a reason, `None` for none."""
-    return "None" if reason == Reason.NONE else Reason(reason).name
+    return _REASON_TEXTS[reason]

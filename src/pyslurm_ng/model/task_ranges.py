@@ -131,15 +131,15 @@ def from_marks(marks: bytes | bytearray) -> TaskRanges:
 
 def _repeats(marks: bytes | bytearray, begin: int, piece: bytes) -> int:
     """Return how often `piece` follows itself from `begin` on."""
-    found, size = 0, 1
+    length, size = 0, 1
     while size:
-        at = begin + found * len(piece)
+        at = begin + length * len(piece)
         if marks.startswith(piece * size, at):
-            found += size
+            length += size
             size *= 2
         else:
             size //= 2
-    return found
+    return length
 
 
 def text(ranges: TaskRanges) -> str:

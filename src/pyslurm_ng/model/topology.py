@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import itertools
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from .partition import Partition
+
+_ANY = -1  # stands for a node that is in no unit yet
 
 
 class Switch(Struct, array_like=True, frozen=True, gc=False):
@@ -89,3 +93,123 @@ def unit_paths(topology: Topology) -> dict[int, tuple[str, ...]]:
             above = by_name[above].parent
         paths |= dict.fromkeys(switch.node_ids, tuple(reversed(path)))
     return paths
+
+
+# Places that nodes name --------------------------------------------------------------------------
+
+
+def places_of(setting: str) -> dict[str, tuple[str, ...]]:
+    """Return the units that a node's Topology= names: {topology: (unit,)}.
+
+    `TOPOLOGY:UNIT[,...]`; in a tree the switches above the unit may stand before it, with colons.
+    """
+    places_by_node = {}
+    for pair in setting.split(",") if setting else ():
+        name, *path = pair.split(":")
+        places_by_node[name] = tuple(path)
+    return places_by_node
+
+
+def are_places(topologies: Iterable[Topology], setting: str) -> bool:
+    """Return whether every part of a node's Topology= names a place in a network."""
+    by_name = {topology.name: topology for topology in topologies}
+    for name, path in places_of(setting).items():
+        topology = by_name.get(name)
+        if topology is None or _with_nodes(topology, {_ANY: path}) == topology:
+            return False
+    return True
+
+
+def placed(topologies: Iterable[Topology], settings: Mapping[int, str]) -> tuple[Topology, ...]:
+    """Move nodes to the units that they name themselves, by node id.
+
+    A node leaves the topologies that its setting does not name, or in which it names no unit.
+    """
+    paths = {node_id: places_of(setting) for node_id, setting in settings.items()}
+    return tuple(
+        _with_nodes(
+            topology,
+            {node_id: by_topology.get(topology.name, ()) for node_id, by_topology in paths.items()},
+        )
+        for topology in topologies
+    )
+
+
+def _with_nodes(topology: Topology, paths: Mapping[int, tuple[str, ...]]) -> Topology:
+    """Return a topology in which some nodes are where they say, or nowhere."""
+    if not paths:
+        return topology
+    if topology.kind == "block":
+        joining = _by_last({node_id: path for node_id, path in paths.items() if len(path) == 1})
+        blocks = tuple(
+            replace(block, node_ids=_moved(block.node_ids, paths, joining.get(block.name, ())))
+            for block in topology.blocks
+        )
+        return replace(topology, blocks=blocks)
+    switches = {switch.name: switch for switch in topology.switches}
+    joining = _by_last(
+        {node_id: path for node_id, path in paths.items() if _add_path(switches, path)}
+    )
+    return replace(topology, switches=_filled(switches, paths, joining))
+
+
+def _by_last(paths: Mapping[int, tuple[str, ...]]) -> dict[str, list[int]]:
+    """Return the nodes that join each unit."""
+    by_last: dict[str, list[int]] = {}
+    for node_id, path in paths.items():
+        by_last.setdefault(path[-1], []).append(node_id)
+    return by_last
+
+
+def _moved(
+    node_ids: tuple[int, ...], movers: Container[int], joining: Sequence[int]
+) -> tuple[int, ...]:
+    """Return the nodes of a unit when some have moved to other ones."""
+    stay = [node_id for node_id in node_ids if node_id not in movers]
+    return (*stay, *joining)
+
+
+def _add_path(switches: dict[str, Switch], path: tuple[str, ...]) -> bool:
+    """Add the switches of a path that are missing; return whether it leads to a leaf switch."""
+    known = next((turn for turn, name in enumerate(path) if name not in switches), len(path))
+    new_names = path[known:]
+    if (
+        not known
+        or any(name in switches or not name for name in new_names)
+        or len(set(new_names)) < len(new_names)
+    ):
+        return False
+    for above, name in itertools.pairwise(path[:known]):
+        if switches[name].parent != above:
+            return False
+    last = switches[path[known - 1]]
+    if not new_names:
+        return not last.children
+    if last.node_ids and not last.children:
+        return False  # it has nodes of its own
+    for above, name in itertools.pairwise(path[known - 1 :]):
+        parent = switches[above]
+        switches[above] = replace(parent, children=(*parent.children, name))
+        switches[name] = Switch(name, 0, (), parent=above)
+    return True
+
+
+def _filled(
+    switches: Mapping[str, Switch], movers: Container[int], joining: Mapping[str, Sequence[int]]
+) -> tuple[Switch, ...]:
+    """Return switches with their levels and with all nodes below them."""
+    done: dict[str, Switch] = {}
+    todo = list(switches)
+    while todo:
+        switch = switches[todo[-1]]
+        missing = [child for child in switch.children if child not in done]
+        if missing:
+            todo += missing
+            continue
+        below = [done[child] for child in switch.children]
+        node_ids = tuple(node_id for child in below for node_id in child.node_ids)
+        if not below:
+            node_ids = _moved(switch.node_ids, movers, joining.get(switch.name, ()))
+        level = 1 + max((child.level for child in below), default=-1)
+        done[todo.pop()] = replace(switch, level=level, node_ids=node_ids)
+    return tuple(done[name] for name in switches)

@@ -39,11 +39,11 @@ def merge(left: Usage | None, right: Usage) -> Usage:
         "system_us": min(left.system_us + right.system_us, _MOST),
         "ntasks": tasks,
     }
-    for value, place, is_maximum in _EXTREMES:
+    for value, highest, is_maximum in _EXTREMES:
         first, second = getattr(left, value), getattr(right, value)
         keeps = first >= second if is_maximum else first <= second
         source = left if keeps else right
-        for name in (value, f"{place}_node", f"{place}_task"):
+        for name in (value, f"{highest}_node", f"{highest}_task"):
             values[name] = getattr(source, name)
     for name in _AVERAGES:
         both = getattr(left, name) * left.ntasks + getattr(right, name) * right.ntasks

@@ -67,8 +67,8 @@ class Suspended:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What accounting told: associations, QOS, usage, licences of other servers."""
+class AccountingChanged:
+    """What accounting changed: associations, QOS, usage, licences of other servers."""
 
     time_us: int
     event: ev.AnyEvent
@@ -141,7 +141,7 @@ Action = (
     | Cancelled
     | JobChanged
     | Suspended
-    | Told
+    | AccountingChanged
     | NodesDown
     | NodesBack
     | NodesChanged
@@ -187,31 +187,33 @@ def node_change(nodes: list[Node], event: ev.NodeUpdated) -> NodesChanged | None
 
 
 def partition_change(
-    old: Partition | None, new: Partition, names: Mapping[int, str], time_us: int
+    before: Partition | None, after: Partition, names: Mapping[int, str], time_us: int
 ) -> PartitionChanged:
     """Return how a partition differs from before; of a new one all that is no default."""
-    fields = _difference(old or Partition(new.name), new)
+    fields = _difference(before or Partition(after.name), after)
     fields.pop("nodes_text", None)
     moved = fields.pop("node_ids", None) is not None
-    members = tuple(names[one] for one in new.node_ids if one in names) if moved else None
-    return PartitionChanged(time_us, new.name, fields, members)
+    members = (
+        tuple(names[node_id] for node_id in after.node_ids if node_id in names) if moved else None
+    )
+    return PartitionChanged(time_us, after.name, fields, members)
 
 
-def is_by_hand(old: Reservation, new: Reservation) -> bool:
+def is_by_hand(before: Reservation, after: Reservation) -> bool:
     """Tell whether more changed than what time and failing nodes bring about."""
     follows = {"is_active", "idle_since_us"}
-    if "SPEC_NODES" not in new.flags or _MOVES.intersection(new.flags):
+    if "SPEC_NODES" not in after.flags or _MOVES.intersection(after.flags):
         follows |= {"node_ids", "core_masks", "gres"}
-    if old.repeats and old.start_us != new.start_us:
+    if before.repeats and before.start_us != after.start_us:
         follows |= {"start_us", "end_us", "later"}
-    return not _difference(old, new).keys() <= follows
+    return not _difference(before, after).keys() <= follows
 
 
 def _difference(
-    old: JobRequest | Partition | Reservation, new: JobRequest | Partition | Reservation
+    before: JobRequest | Partition | Reservation, after: JobRequest | Partition | Reservation
 ) -> dict[str, object]:
     return {
         name: value
-        for name in new.__struct_fields__
-        if (value := getattr(new, name)) != getattr(old, name)
+        for name in after.__struct_fields__
+        if (value := getattr(after, name)) != getattr(before, name)
     }

@@ -127,15 +127,15 @@ def _trace_conf(processors: int, settings: dict[str, str]) -> SlurmConf:
     first = len(trace_lines(processors, texts)) - len(texts) + 1
 
     def placed(problem: str) -> str:
-        place, number, rest = problem.removeprefix(f"{TRACE_CONF}:").partition(":")
-        at = int(place) - first if place.isdigit() else -1
+        name, number, rest = problem.removeprefix(f"{TRACE_CONF}:").partition(":")
+        at = int(name) - first if name.isdigit() else -1
         return f"{settings[texts[at]]}{number}{rest}" if 0 <= at < len(texts) else problem
 
     try:
         conf = trace_conf(processors, texts)
     except ConfErrors as problem:
-        found = "\n".join(placed(str(error)) for error in problem.errors)
-        raise click.ClickException(found) from None
+        text = "\n".join(placed(str(error)) for error in problem.errors)
+        raise click.ClickException(text) from None
     for warning in conf.warnings:
         click.echo(f"pyslurm-ng: sim: {placed(warning)}", err=True)
     return conf
@@ -160,26 +160,26 @@ def _journal(
         raise click.ClickException(str(problem)) from None
     run = JournalRun(recording, conf, Planner(), topologies)
     run.run()
-    found = compare(run)
-    for note in found.notes:
+    comparison = compare(run)
+    for note in comparison.notes:
         click.echo(f"pyslurm-ng: sim: {note}", err=True)
     if html_path is not None:
         try:
-            html_path.write_text(page(found, f"{conf.cluster_name} with {conf_path.name}"))
+            html_path.write_text(page(comparison, f"{conf.cluster_name} with {conf_path.name}"))
         except OSError as problem:
             raise click.ClickException(f"{html_path}: {problem.strerror}") from None
     if as_json:
-        json.dump(found.as_dict(), sys.stdout)
+        json.dump(comparison.as_dict(), sys.stdout)
         sys.stdout.write("\n")
         return
     click.echo(f"{'':<20}{'jobs':>8}{'core-h':>10}{'wait':>10}{'simulated':>11}{'gain':>10}")
-    for row in (found.total, *found.users):
+    for row in (comparison.total, *comparison.users):
         was, now = duration(row.recorded.mean_wait_s), duration(row.simulated.mean_wait_s)
         click.echo(
             f"{row.name[:19]:<20}{row.recorded.jobs:>8}{row.recorded.core_hours:>10.1f}"
             f"{was:>10}{now:>11}{duration(row.gain_s):>10}"
         )
-    before, after = found.mean_utilisation
+    before, after = comparison.mean_utilisation
     click.echo(f"utilisation {before:.1%} recorded, {after:.1%} simulated")
 
 
@@ -189,9 +189,9 @@ def _configuration(
     """Return slurm.conf with settings in place of its own, and the network beside it."""
     try:
         if not settings:
-            found = load_configuration(str(path.absolute()))
-            return found.conf, found.topologies
-        conf = changed_slurm_conf(str(path), [_checked(one) for one in settings], "--set")
+            configuration = load_configuration(str(path.absolute()))
+            return configuration.conf, configuration.topologies
+        conf = changed_slurm_conf(str(path), [_checked(setting) for setting in settings], "--set")
         return conf, topologies_of(conf, str(path.absolute().parent))
     except (BadConfiguration, ConfErrors) as problem:
         lines = getattr(problem, "lines", None) or [str(problem)]
@@ -223,8 +223,8 @@ def _settings(conf_path: Path | None, settings: tuple[str, ...]) -> dict[str, st
     for setting in settings:
         key = _checked(setting).partition("=")[0]
         if key.strip().lower() in _MACHINE:
-            told = f"{key.strip()}: the machine follows from --procs"
-            raise click.BadParameter(told, param_hint="--set")
+            problem = f"{key.strip()}: the machine follows from --procs"
+            raise click.BadParameter(problem, param_hint="--set")
         lines[key.strip().lower()] = setting, "--set"
     return dict(lines.values())
 

@@ -64,8 +64,8 @@ class Comparison:
     def as_dict(self) -> dict[str, object]:
         """Return one object for JSON."""
 
-        def rows(found: list[Row]) -> list[dict[str, object]]:
-            return [{**asdict(row), "gain_s": row.gain_s} for row in found]
+        def rows(compared: list[Row]) -> list[dict[str, object]]:
+            return [{**asdict(row), "gain_s": row.gain_s} for row in compared]
 
         return {
             "jobs": self.total.recorded.jobs,
@@ -83,9 +83,9 @@ class Comparison:
 def compare(run: JournalRun) -> Comparison:
     """Return how a simulation differs from what was recorded."""
     recording = run.recording
-    both = [key for key in recording.runs if key in run.runs]
+    shared_keys = [key for key in recording.runs if key in run.runs]
     notes = list(recording.notes)
-    lost = len(recording.runs) - len(both)
+    lost = len(recording.runs) - len(shared_keys)
     if lost:
         notes.append(f"{plural(lost, 'job')} that ran did not start in the simulation; left out")
     if run.moved:
@@ -99,27 +99,27 @@ def compare(run: JournalRun) -> Comparison:
 
     def rows(of: Callable[[Run], str]) -> list[Row]:
         groups: dict[str, list[Key]] = {}
-        for key in both:
+        for key in shared_keys:
             groups.setdefault(of(recording.runs[key]) or "(none)", []).append(key)
-        found = [_row(name, keys, recording.runs, run.runs) for name, keys in groups.items()]
-        return sorted(found, key=lambda row: (-row.gain_s, row.name))
+        compared = [_row(name, keys, recording.runs, run.runs) for name, keys in groups.items()]
+        return sorted(compared, key=lambda row: (-row.gain_s, row.name))
 
     cpus = (recording.total_cpus, run.total_cpus)
     utilisation = _utilisation(recording.begin_us, recording.end_us, cpus, recording.runs, run.runs)
     waits = tuple(
-        sorted(_wait_s(world[key]) for key in both) for world in (recording.runs, run.runs)
+        sorted(_wait_s(world[key]) for key in shared_keys) for world in (recording.runs, run.runs)
     )
     count = max(len(utilisation), 1)
     return Comparison(
-        total=_row("all", both, recording.runs, run.runs),
-        users=rows(lambda one: one.user),
-        accounts=rows(lambda one: one.account),
-        partitions=rows(lambda one: one.partition),
+        total=_row("all", shared_keys, recording.runs, run.runs),
+        users=rows(lambda job: job.user),
+        accounts=rows(lambda job: job.account),
+        partitions=rows(lambda job: job.partition),
         utilisation=utilisation,
         waits_s=(waits[0], waits[1]),
         mean_utilisation=(
-            sum(item[1] for item in utilisation) / count,
-            sum(item[2] for item in utilisation) / count,
+            sum(point[1] for point in utilisation) / count,
+            sum(point[2] for point in utilisation) / count,
         ),
         notes=notes,
         passes=run.controller.soft.passes.cycles,
@@ -162,20 +162,20 @@ def _utilisation(
     used = [_used(begin_us, width, world.values()) for world in worlds]
     whole = [max(count, 1) * width for count in cpus]
     return [
-        (int(begin_us + place * width), used[0][place] / whole[0], used[1][place] / whole[1])
-        for place in range(_POINTS)
+        (int(begin_us + index * width), used[0][index] / whole[0], used[1][index] / whole[1])
+        for index in range(_POINTS)
     ]
 
 
 def _used(begin_us: int, width: float, runs: Iterable[Run]) -> list[float]:
     """Return core-microseconds per piece of time."""
-    found = [0.0] * _POINTS
+    used = [0.0] * _POINTS
     for run in runs:
         start = run.start_us - begin_us
         end = (run.end_us or run.start_us + run.run_us) - begin_us
-        for place in range(max(int(start // width), 0), _POINTS):
-            low, high = place * width, (place + 1) * width
+        for index in range(max(int(start // width), 0), _POINTS):
+            low, high = index * width, (index + 1) * width
             if low >= end:
                 break
-            found[place] += max(min(end, high) - max(start, low), 0) * run.cpus
-    return found
+            used[index] += max(min(end, high) - max(start, low), 0) * run.cpus
+    return used

@@ -40,13 +40,13 @@ class SimBug(AssertionError):
 
 
 class StrictFaults(Faults):
-    """Faults of a simulated controller: there are none that a test does not ask for."""
+    """Faults of a simulated controller: each one is raised, since it is a bug of the program."""
 
     def __init__(self) -> None:
         super().__init__(Silence(), lambda: 0.0)
 
     def note(self, kind: str, text: str, error: BaseException | None = None) -> None:
-        """Say that the program has a bug."""
+        """Raise SimBug."""
         raise SimBug(f"{kind}: {text}") from error
 
 
@@ -199,12 +199,12 @@ class SimController:
         """Return when time changes a reservation, a node or a waiting job next, or FAR_US."""
         cluster = self.cluster
         moments = [FAR_US]
-        for item in cluster.reservations.values():
-            if item.float_us:
+        for reservation in cluster.reservations.values():
+            if reservation.float_us:
                 continue  # it moves on, always as far from now
-            moments.append(item.end_us if item.is_active else item.start_us)
-            if item.idle_since_us:
-                moments.append(item.idle_since_us + item.purge_s * SECOND_US)
+            moments.append(reservation.end_us if reservation.is_active else reservation.start_us)
+            if reservation.idle_since_us:
+                moments.append(reservation.idle_since_us + reservation.purge_s * SECOND_US)
         moments += [node.resume_after_us for node in cluster.nodes_of(timers.resuming(cluster))]
         moments += [cluster.jobs[job_id].begin_us for job_id in cluster.job_index.ineligible]
         now_us = self.world.now_us

@@ -70,7 +70,7 @@ class MemoryJournal:
     def crash(self) -> list[bytes]:
         """Return what a restart finds: all that was safe, and perhaps some that was not."""
         self._life += 1
-        found = self._world.random.randint(self.synced, self.appended)
-        self.payloads = self.payloads[:found]
+        kept_until = self._world.random.randint(self.synced, self.appended)
+        self.payloads = self.payloads[:kept_until]
         self._syncing = False
         return list(self.payloads)

@@ -15,7 +15,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import suspend_jobs
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job, submit_job
@@ -99,9 +99,9 @@ class JournalRun:
         self._next = 0
         self._calm_us = recording.begin_us
         self.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
-        self._again = again(conf)
+        self._requeue_rules = requeue_rules(conf)
         self._nodes = PretendNodes(
-            self.world, self.controller.writer, self._run_time_us, rules=self._again
+            self.world, self.controller.writer, self._run_time_us, rules=self._requeue_rules
         )
         self.controller.writer.observe(self._applied)
 
@@ -150,7 +150,7 @@ class JournalRun:
             state = JobState(job.state)
             record(
                 job_end.finish(
-                    cluster, job, state, job.exit_code, job.flags, now_us, rules=self._again
+                    cluster, job, state, job.exit_code, job.flags, now_us, rules=self._requeue_rules
                 )
             )
 
@@ -193,11 +193,13 @@ class JournalRun:
         elif isinstance(action, act.Cancelled | act.JobChanged | act.Suspended):
             self._steer(action)
         else:
-            found = repeated(self.controller.cluster, action, self.world.now_us, self._again)
-            if isinstance(found, str):
-                self.refused[found] += 1
+            events = repeated(
+                self.controller.cluster, action, self.world.now_us, self._requeue_rules
+            )
+            if isinstance(events, str):
+                self.refused[events] += 1
             else:
-                self.controller.writer.record(found)
+                self.controller.writer.record(events)
             if isinstance(action, act.ReservationMade):
                 name = action.reservation.name
                 if is_moved(self.controller.cluster, name, action.members):
@@ -217,7 +219,8 @@ class JournalRun:
         else:
             message = AllocateJob(request_id=_NO_ID, request=requests[0], components=requests[1:])
         asks_much = any(
-            one.nice < 0 or one.priority != NO_VAL or one.flags & REQ_REBOOT for one in requests
+            request.nice < 0 or request.priority != NO_VAL or request.flags & REQ_REBOOT
+            for request in requests
         )
         caller = Caller(
             first.uid,
@@ -233,11 +236,11 @@ class JournalRun:
             self.refused[answer.refusal] += 1
             return
         reply = answer.reply_to
-        found = decode_reply("JobAccepted", reply) if isinstance(reply, bytes) else reply
-        assert isinstance(found, JobAccepted), found
+        accepted = decode_reply("JobAccepted", reply) if isinstance(reply, bytes) else reply
+        assert isinstance(accepted, JobAccepted), accepted
         for offset, event in enumerate(submitted):
-            self._ids.put(event.job_id, found.job_id + offset)
-        begin_us = max(one.begin_us for one in requests)
+            self._ids.put(event.job_id, accepted.job_id + offset)
+        begin_us = max(request.begin_us for request in requests)
         if begin_us > self.world.now_us:
             self.world.at(begin_us, self.controller.tick)
 
@@ -282,11 +285,11 @@ class JournalRun:
             settings = {"dependency": self._ids.dependency(dependency, cluster.jobs)}
             self._ask_all(UpdateJob(request_id=_NO_ID, jobs=[name], settings=settings))
         context = Context(self.conf, self.world.now_us, _ROOT)
-        found = change_jobs(cluster, name, action.fields, request, context)
-        if isinstance(found, str):
-            self.refused[found] += 1
+        events = change_jobs(cluster, name, action.fields, request, context)
+        if isinstance(events, str):
+            self.refused[events] += 1
         else:
-            self.controller.writer.record(found)
+            self.controller.writer.record(events)
 
     def _suspend(self, name: str, action: act.Suspended) -> None:
         """Suspend or resume a job as in the past, if it is in a state for that."""
@@ -301,14 +304,14 @@ class JournalRun:
         errors: list[str] = []
         while True:
             reply = self._ask(message, _ROOT).reply_to
-            found = decode_reply(kind, reply) if isinstance(reply, bytes) else reply
-            if not isinstance(found, Cancelled | JobsChanged):
+            answer = decode_reply(kind, reply) if isinstance(reply, bytes) else reply
+            if not isinstance(answer, Cancelled | JobsChanged):
                 return errors
-            errors += [text for _, _, text in found.errors]
-            if not found.is_partial or found.next_id:
+            errors += [text for _, _, text in answer.errors]
+            if not answer.is_partial or answer.next_id:
                 return errors
             message = msgspec.structs.replace(
-                message, from_job=found.next_job, below_job=found.below_job
+                message, from_job=answer.next_job, below_job=answer.below_job
             )
 
     # What comes of it ---------------------------------------------------------------------------

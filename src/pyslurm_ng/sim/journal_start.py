@@ -24,8 +24,8 @@ def begin_with(
     cluster = Cluster.from_bytes(recording.base) if recording.base else Cluster()
     known = set(cluster.node_index.by_name)
     members = {
-        item.name: tuple(node.spec.name for node in cluster.nodes_of(item.node_ids))
-        for item in cluster.reservations.values()
+        reservation.name: tuple(node.spec.name for node in cluster.nodes_of(reservation.node_ids))
+        for reservation in cluster.reservations.values()
     }
     apply_all(cluster, configure(cluster, conf, begin_us, topologies))
     fresh: list[ev.AnyEvent] = [
@@ -35,16 +35,16 @@ def begin_with(
     ]
     apply_all(cluster, fresh)
     moved = []
-    for item in tuple(cluster.reservations.values()):
-        there = with_members(cluster, item, members[item.name])
-        if there != item:
-            apply_all(cluster, [ev.ReservationUpdated(begin_us, there)])
-        if is_moved(cluster, item.name, members[item.name]):
-            moved.append(item.name)
+    for reservation in tuple(cluster.reservations.values()):
+        present = with_members(cluster, reservation, members[reservation.name])
+        if present != reservation:
+            apply_all(cluster, [ev.ReservationUpdated(begin_us, present)])
+        if is_moved(cluster, reservation.name, members[reservation.name]):
+            moved.append(reservation.name)
     return cluster, moved
 
 
 def is_moved(cluster: Cluster, name: str, members: tuple[str, ...]) -> bool:
     """Return whether a reservation has not got the nodes it had in the past."""
-    item = cluster.reservations.get(name)
-    return item is not None and set(cluster.node_names(item.node_ids)) != set(members)
+    reservation = cluster.reservations.get(name)
+    return reservation is not None and set(cluster.node_names(reservation.node_ids)) != set(members)

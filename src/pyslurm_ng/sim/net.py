@@ -72,17 +72,17 @@ class Network:
         self.deaf.discard(name)
         self.dumb.discard(name)
 
-    def part(self, one: str, other: str) -> None:
+    def part(self, name: str, other: str) -> None:
         """Break the way between two peers, in one direction or in both."""
         how = self._world.random.choice(("there", "back", "both"))
         if how != "back":
-            self.broken.add((one, other))
+            self.broken.add((name, other))
         if how != "there":
-            self.broken.add((other, one))
+            self.broken.add((other, name))
 
-    def join(self, one: str, other: str) -> None:
+    def join(self, name: str, other: str) -> None:
         """Mend the way between two peers."""
-        self.broken -= {(one, other), (other, one)}
+        self.broken -= {(name, other), (other, name)}
 
     def stop(self, name: str) -> None:
         """Let a peer stand still: it says nothing, and hears later what comes meanwhile."""
@@ -93,12 +93,12 @@ class Network:
         for deliver in self.stopped.pop(name, ()):
             deliver()
 
-    def send(self, one: str, other: str, deliver: Callable[[], None]) -> None:
+    def send(self, sender: str, other: str, deliver: Callable[[], None]) -> None:
         """Carry one message; it may come late, twice, or never."""
         chance, faults = self._world.random, self.faults
-        if one in self.dumb or other in self.deaf or chance.random() < faults.drop:
+        if sender in self.dumb or other in self.deaf or chance.random() < faults.drop:
             return
-        if (one, other) in self.broken or one in self.stopped:
+        if (sender, other) in self.broken or sender in self.stopped:
             return
         copies = 2 if chance.random() < faults.repeat else 1
         for _ in range(copies):

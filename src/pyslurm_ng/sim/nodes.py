@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again
+from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, is_completing
@@ -43,7 +43,7 @@ class PretendNodes:
         writer: Writer,
         run_time_us: Callable[[int], int],
         behaviour: Behaviour | None = None,
-        rules: Again = USUAL,
+        rules: RequeueRules = DEFAULT_RULES,
     ) -> None:
         self._world = world
         self._writer = writer

@@ -30,9 +30,9 @@ _KEY = (
 )
 
 
-def page(found: Comparison, title: str) -> str:
+def page(comparison: Comparison, title: str) -> str:
     """Return the report as one HTML document."""
-    total = found.total
+    total = comparison.total
     parts = [
         f"<!doctype html><html lang=en><head><meta charset=utf-8><title>{escape(title)}</title>",
         "<meta name=viewport content='width=device-width'>",
@@ -40,20 +40,20 @@ def page(found: Comparison, title: str) -> str:
         f"<p>{plural(total.recorded.jobs, 'job')}. Mean wait "
         f"{duration(total.recorded.mean_wait_s)} as recorded, "
         f"{duration(total.simulated.mean_wait_s)} simulated; utilisation "
-        f"{found.mean_utilisation[0]:.1%} and {found.mean_utilisation[1]:.1%}.</p>",
+        f"{comparison.mean_utilisation[0]:.1%} and {comparison.mean_utilisation[1]:.1%}.</p>",
         _KEY,
         "<h2>Utilisation over time</h2>",
-        _utilisation(found),
+        _utilisation(comparison),
         "<h2>Mean wait per user</h2>",
-        _bars(found.users),
+        _bars(comparison.users),
         "<h2>How many jobs waited at most so long</h2>",
-        _distribution(found),
-        _table("Users, largest gain first", found.users),
-        _table("Accounts", found.accounts),
-        _table("Partitions", found.partitions),
+        _distribution(comparison),
+        _table("Users, largest gain first", comparison.users),
+        _table("Accounts", comparison.accounts),
+        _table("Partitions", comparison.partitions),
     ]
-    if found.notes:
-        items = "".join(f"<li>{escape(note)}</li>" for note in found.notes)
+    if comparison.notes:
+        items = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
         parts.append(f"<h2>What is not in it</h2><ul>{items}</ul>")
     return "\n".join([*parts, "</body></html>\n"])
 
@@ -105,15 +105,15 @@ def _anchor(x: float) -> str:
     return "start" if x <= _LEFT else "end" if x > _WIDE - 30 else "middle"
 
 
-def _utilisation(found: Comparison) -> str:
-    items = found.utilisation
+def _utilisation(comparison: Comparison) -> str:
+    items = comparison.utilisation
     if not items:
         return "<p>Nothing ran.</p>"
     step = (_WIDE - _LEFT) / max(len(items) - 1, 1)
     inside = _percent_axis()
-    for place, colour in ((1, "was"), (2, "now")):
+    for column, colour in ((1, "was"), (2, "now")):
         inside += _line(
-            [(_LEFT + i * step, _y(item[place])) for i, item in enumerate(items)], colour
+            [(_LEFT + i * step, _y(point[column])) for i, point in enumerate(items)], colour
         )
     whole_s = (items[-1][0] - items[0][0]) / 1e6
     for part in (0, 0.25, 0.5, 0.75, 1):
@@ -129,8 +129,8 @@ def _bars(rows: list[Row]) -> str:
     shown = sorted(busiest, key=lambda row: -row.gain_s)
     longest = max(max(row.recorded.mean_wait_s, row.simulated.mean_wait_s) for row in shown) or 1
     inside, left, room = "", 110, _WIDE - 110 - 70
-    for place, row in enumerate(shown):
-        y = place * 26
+    for index, row in enumerate(shown):
+        y = index * 26
         inside += (
             f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(row.name[:16])}</text>'
         )
@@ -144,10 +144,10 @@ def _bars(rows: list[Row]) -> str:
     return _frame("Mean wait per user, recorded and simulated", inside, len(shown) * 26 + 4)
 
 
-def _distribution(found: Comparison) -> str:
+def _distribution(comparison: Comparison) -> str:
     """Plot parts of the jobs over waits; the axis is logarithmic, for waits are."""
     marks = [1, 10, 60, 600, 3600, 36_000, 86_400, 864_000]
-    longest = max([60.0, *found.waits_s[0][-1:], *found.waits_s[1][-1:]])
+    longest = max([60.0, *comparison.waits_s[0][-1:], *comparison.waits_s[1][-1:]])
     marks = [mark for mark in marks if mark <= longest]
 
     def x(wait_s: float) -> float:
@@ -156,7 +156,7 @@ def _distribution(found: Comparison) -> str:
     inside = _percent_axis() + "".join(
         _below(x(mark), duration(mark), _anchor(x(mark))) for mark in marks
     )
-    for waits, colour in zip(found.waits_s, ("was", "now"), strict=True):
+    for waits, colour in zip(comparison.waits_s, ("was", "now"), strict=True):
         count = len(waits)
         stride = max(1, count // 400)
         points = [(x(waits[i]), _y((i + 1) / count)) for i in range(0, count, stride)]

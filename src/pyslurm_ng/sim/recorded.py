@@ -81,7 +81,7 @@ def read_recording(path: Path) -> Recording:
     segments, checkpoints = _files(path)
     if not segments:
         raise JournalError(f"{path}: there is no journal segment in it")
-    found = Recording()
+    recording = Recording()
     first = segments[0].first_sequence
     base = None
     if first > 1:
@@ -91,19 +91,19 @@ def read_recording(path: Path) -> Recording:
                 f"{path}: begins with record {first}, and no checkpoint of record {first - 1} or "
                 "later is there; give the state directory"
             )
-        found.base = bytes(base.payload)
-        found.notes.append(
+        recording.base = bytes(base.payload)
+        recording.notes.append(
             f"records 1 to {base.position.sequence} are only in a checkpoint and are not "
             "replayed; jobs that ended before are not known"
         )
-    reader = _Reader(found, cluster_of(base))
+    reader = _Reader(recording, cluster_of(base))
     after = base.position.sequence if base is not None else 0
-    for frame in _frames(segments, after, found.notes):
+    for frame in _frames(segments, after, recording.notes):
         reader.frame(frame)
-    if not found.records:
+    if not recording.records:
         raise JournalError(f"{path}: nothing is recorded after its newest checkpoint")
     reader.finish()
-    return found
+    return recording
 
 
 def _files(path: Path) -> tuple[list[SegmentName], list[Path]]:
@@ -118,15 +118,15 @@ def _files(path: Path) -> tuple[list[SegmentName], list[Path]]:
             for segment in list_segments(directory):
                 segments[segment.epoch, segment.first_sequence] = segment
             checkpoints += list_checkpoints(directory)
-    return sorted(segments.values()), [item for _, item in sorted(checkpoints)]
+    return sorted(segments.values()), [checkpoint for _, checkpoint in sorted(checkpoints)]
 
 
 def _base(checkpoints: list[Path], first: int) -> Checkpoint | None:
     """Return the oldest valid checkpoint that the first record may follow."""
     for path in checkpoints:
-        found = read_checkpoint(path)
-        if isinstance(found, Checkpoint) and found.position.sequence >= first - 1:
-            return found
+        checkpoint = read_checkpoint(path)
+        if isinstance(checkpoint, Checkpoint) and checkpoint.position.sequence >= first - 1:
+            return checkpoint
     return None
 
 
@@ -158,8 +158,8 @@ def _frames(segments: list[SegmentName], after: int, notes: list[str]) -> Iterat
 class _Reader:
     """Applies the records and remembers what matters for a simulation."""
 
-    def __init__(self, found: Recording, cluster: Cluster) -> None:
-        self._found = found
+    def __init__(self, recording: Recording, cluster: Cluster) -> None:
+        self._found = recording
         self._cluster = cluster
         self._held: dict[int, ev.JobSubmitted] = {}
         self._names: dict[int, str] = {}
@@ -175,8 +175,8 @@ class _Reader:
             events = decode_batch(frame.payload)
         except msgspec.DecodeError as error:
             raise JournalError(f"record {frame.sequence} is of another version: {error}") from None
-        found = self._found
-        found.records += 1
+        recording = self._found
+        recording.records += 1
         het: dict[int, list[ev.JobSubmitted]] = {}
         for event in events:
             if not 0 <= event.time_us < _AFTER_9999_US:
@@ -184,8 +184,8 @@ class _Reader:
                     f"record {frame.sequence}: {type(event).__name__} is of a time that "
                     f"no calendar has ({event.time_us} us)"
                 )
-            found.begin_us = found.begin_us or event.time_us
-            found.end_us = max(found.end_us, event.time_us)
+            recording.begin_us = recording.begin_us or event.time_us
+            recording.end_us = max(recording.end_us, event.time_us)
             try:
                 if isinstance(event, ev.JobSubmitted) and event.het_job_id:
                     het.setdefault(event.het_job_id, []).append(event)
@@ -203,27 +203,29 @@ class _Reader:
 
     def finish(self) -> None:
         """Count what has no end."""
-        found, cluster = self._found, self._cluster
-        found.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
-        going = [run for run in found.runs.values() if not run.end_us]
+        recording, cluster = self._found, self._cluster
+        recording.total_cpus = sum(node.spec.cpus for node in cluster.living_nodes())
+        going = [run for run in recording.runs.values() if not run.end_us]
         for run in going:
-            run.run_us = max(found.end_us - run.start_us, 0)
+            run.run_us = max(recording.end_us - run.start_us, 0)
         if self._held:
-            found.notes.append(f"{plural(len(self._held), 'job')} held to the end: left out")
+            recording.notes.append(f"{plural(len(self._held), 'job')} held to the end: left out")
         if going:
-            found.notes.append(f"{plural(len(going), 'job')} still running at the end: cut there")
+            recording.notes.append(
+                f"{plural(len(going), 'job')} still running at the end: cut there"
+            )
         waiting_on = len(cluster.job_index.pending.keys() - self._held.keys())
         if waiting_on:
-            found.notes.append(
+            recording.notes.append(
                 f"{plural(waiting_on, 'job')} still waiting at the end: left out, since "
                 "it is not known how long they would have run"
             )
         if cluster.job_index.pending:
-            waiting = {self._key(cluster.jobs[one])[0] for one in cluster.job_index.pending}
-            started = {key[0] for key in found.runs}
-            found.actions = [
+            waiting = {self._key(cluster.jobs[job_id])[0] for job_id in cluster.job_index.pending}
+            started = {key[0] for key in recording.runs}
+            recording.actions = [
                 action
-                for action in found.actions
+                for action in recording.actions
                 if not (
                     isinstance(action, act.Submitted)
                     and action.parts[0].job_id in waiting - started
@@ -269,7 +271,7 @@ class _Reader:
             self._act(change)
 
     def _suspended(self, event: ev.JobSuspended | ev.JobResumed) -> None:
-        """Remember what was done by hand; whom the scheduler stops it decides again."""
+        """Remember what was done by hand; the scheduler decides again which jobs it suspends."""
         job = self._cluster.jobs[event.job_id]
         if not job.suspended_by:
             job_id, tasks = self._name(job)
@@ -288,35 +290,37 @@ class _Reader:
             self._act(act.NodesBack(event.time_us, (node.spec.name,)))
 
     def _nodes_changed(self, event: ev.NodeUpdated) -> None:
-        nodes = [node for one in event.node_ids if (node := self._cluster.nodes[one]) is not None]
+        nodes = [
+            node for node_id in event.node_ids if (node := self._cluster.nodes[node_id]) is not None
+        ]
         change = act.node_change(nodes, event)
         if change is not None:
             self._act(change)
 
     def _partition_changed(self, event: ev.PartitionUpdated) -> None:
         fresh = event.partition
-        old = self._cluster.partitions.get(fresh.name)
-        self._act(act.partition_change(old, fresh, self._names, event.time_us))
+        before = self._cluster.partitions.get(fresh.name)
+        self._act(act.partition_change(before, fresh, self._names, event.time_us))
 
     def _partition_deleted(self, event: ev.PartitionDeleted) -> None:
         self._act(act.PartitionDeleted(event.time_us, event.name))
 
     def _reserved(self, event: ev.ReservationCreated | ev.ReservationUpdated) -> None:
         fresh = event.reservation
-        old = self._cluster.reservations.get(fresh.name)
-        if old is None or act.is_by_hand(old, fresh):
+        before = self._cluster.reservations.get(fresh.name)
+        if before is None or act.is_by_hand(before, fresh):
             self._act(act.ReservationMade(event.time_us, fresh, self._named(fresh.node_ids)))
 
     def _unreserved(self, event: ev.ReservationDeleted) -> None:
-        old = self._cluster.reservations[event.name]
-        if event.time_us < old.end_us and not old.purge_s:
+        reservation = self._cluster.reservations[event.name]
+        if event.time_us < reservation.end_us and not reservation.purge_s:
             self._act(act.ReservationDeleted(event.time_us, event.name))
 
-    def _told(self, event: ev.AnyEvent) -> None:
-        self._act(act.Told(event.time_us, event))
+    def _accounting_changed(self, event: ev.AnyEvent) -> None:
+        self._act(act.AccountingChanged(event.time_us, event))
 
     def _named(self, node_ids: tuple[int, ...]) -> tuple[str, ...]:
-        return tuple(self._names[one] for one in node_ids if one in self._names)
+        return tuple(self._names[node_id] for node_id in node_ids if node_id in self._names)
 
     def _name(self, job: Job) -> tuple[int, str]:
         """Return what a user would type for a job: an id, and tasks that are not all there are."""
@@ -376,10 +380,10 @@ _SEEN: dict[type, Callable[[_Reader, Any], None]] = {
     ev.ReservationCreated: _Reader._reserved,
     ev.ReservationUpdated: _Reader._reserved,
     ev.ReservationDeleted: _Reader._unreserved,
-    ev.AssocChanged: _Reader._told,
-    ev.QosChanged: _Reader._told,
-    ev.UsageReset: _Reader._told,
-    ev.LicensesUpdated: _Reader._told,
+    ev.AssocChanged: _Reader._accounting_changed,
+    ev.QosChanged: _Reader._accounting_changed,
+    ev.UsageReset: _Reader._accounting_changed,
+    ev.LicensesUpdated: _Reader._accounting_changed,
 }
 
 

@@ -11,7 +11,7 @@ from pyslurm_ng.base import hostlist
 from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.ends import node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import Again
+from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules
 from pyslurm_ng.ctld.rules.orders.job_orders import Steering
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import choose_nodes
 from pyslurm_ng.ctld.rules.reservation.reservations import deletion
@@ -28,7 +28,7 @@ from pyslurm_ng.model.task_ranges import TaskRanges
 from pyslurm_ng.sim import actions as act
 
 Deed = (
-    act.Told
+    act.AccountingChanged
     | act.NodesDown
     | act.NodesBack
     | act.NodesChanged
@@ -39,9 +39,11 @@ Deed = (
 )
 
 
-def repeated(cluster: Cluster, deed: Deed, now_us: int, rules: Again) -> list[ev.AnyEvent] | str:
+def repeated(
+    cluster: Cluster, deed: Deed, now_us: int, rules: RequeueRules
+) -> list[ev.AnyEvent] | str:
     """Return the events that repeat a deed, none when it is done already, or why it cannot be."""
-    if isinstance(deed, act.Told):
+    if isinstance(deed, act.AccountingChanged):
         if isinstance(deed.event, ev.LicensesUpdated):
             return [_licenses(cluster, deed.event, now_us)]
         return [deed.event]
@@ -65,11 +67,11 @@ def repeated(cluster: Cluster, deed: Deed, now_us: int, rules: Again) -> list[ev
     return deletion(cluster, reservation, now_us) if reservation is not None else []
 
 
-def _licenses(cluster: Cluster, told: ev.LicensesUpdated, now_us: int) -> ev.AnyEvent:
+def _licenses(cluster: Cluster, recorded: ev.LicensesUpdated, now_us: int) -> ev.AnyEvent:
     """Return what there is of other servers' licences, beside this configuration's own."""
     own = [(name, count) for name, count in cluster.licenses.items() if not is_remote(name)]
-    remote = [(name, count) for name, count in told.licenses if is_remote(name)]
-    return ev.LicensesUpdated(now_us, (*own, *remote), told.servers)
+    remote = [(name, count) for name, count in recorded.licenses if is_remote(name)]
+    return ev.LicensesUpdated(now_us, (*own, *remote), recorded.servers)
 
 
 def change_jobs(
@@ -162,7 +164,7 @@ def with_members(cluster: Cluster, made: Reservation, members: tuple[str, ...]) 
     every = "ALL_NODES" in made.flags and not made.partition
     named = cluster.living_nodes() if every else _nodes(cluster, members)
     named.sort(key=lambda node: node.node_id)
-    found = msgspec.structs.replace(
+    reservation = msgspec.structs.replace(
         made,
         node_ids=_ids(named),
         core_masks=tuple(masks[node.spec.name] for node in named) if masks else (),
@@ -170,16 +172,20 @@ def with_members(cluster: Cluster, made: Reservation, members: tuple[str, ...]) 
     )
     missing = len(members) - len(named)
     if masks or missing <= 0:
-        return found
+        return reservation
     before = cluster.reservations.get(made.name)
     known = [
         node_id
         for node_id in (before.node_ids if before is not None else ())
-        if node_id not in found.node_ids and cluster.nodes[node_id] is not None
+        if node_id not in reservation.node_ids and cluster.nodes[node_id] is not None
     ][:missing]
-    found = msgspec.structs.replace(found, node_ids=tuple(sorted((*found.node_ids, *known))))
+    reservation = msgspec.structs.replace(
+        reservation, node_ids=tuple(sorted((*reservation.node_ids, *known)))
+    )
     for count in range(missing - len(known), 0, -1):
-        more = choose_nodes(cluster, found, count, UTC)
+        more = choose_nodes(cluster, reservation, count, UTC)
         if isinstance(more, tuple):
-            return msgspec.structs.replace(found, node_ids=tuple(sorted(found.node_ids + more)))
-    return found
+            return msgspec.structs.replace(
+                reservation, node_ids=tuple(sorted(reservation.node_ids + more))
+            )
+    return reservation

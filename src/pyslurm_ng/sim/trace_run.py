@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 
 from pyslurm_ng.base.numbers import INFINITE, SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.ctld.scheduling.scheduler import PlanFunction
 from pyslurm_ng.model import events as ev
@@ -84,7 +84,9 @@ class TraceRun:
         self._last_end_us = _BEGIN_US
         self._next = 0
         self._will_purge = False
-        PretendNodes(self.world, self.controller.writer, self._run_time_us, rules=again(conf))
+        PretendNodes(
+            self.world, self.controller.writer, self._run_time_us, rules=requeue_rules(conf)
+        )
         self.controller.writer.observe(self._applied)
 
     def run(self) -> Outcome:

@@ -49,9 +49,9 @@ class World:
         """Run `action` at the end of the present moment."""
         self._push(self.now_us, 1, action)
 
-    def _push(self, time_us: int, place: int, action: Action) -> None:
+    def _push(self, time_us: int, position: int, action: Action) -> None:
         self._sequence += 1
-        heapq.heappush(self._heap, (time_us, place, self._sequence, action))
+        heapq.heappush(self._heap, (time_us, position, self._sequence, action))
 
     @property
     def is_over(self) -> bool:

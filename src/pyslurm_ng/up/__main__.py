@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from pyslurm_ng import __version__
-from pyslurm_ng.up import cluster, files, host_names, ports, programs
+from pyslurm_ng.up import cluster, files, host_names, ports, programs, users
 from pyslurm_ng.up.layout import BadRequest, Layout
 from pyslurm_ng.up.slurm_user import choose_user
 
@@ -148,6 +148,24 @@ def commands() -> None:
     show_default=True,
     help="Give each node a host name of its own, where the kernel allows it.",
 )
+@click.option(
+    "--port",
+    "first_port",
+    type=click.IntRange(ports.LEAST_CHOSEN, ports.GREATEST),
+    default=None,
+    show_default="any that are free",
+    help="First of the ports: slurmctld's, then slurmdbd's, then one of each node. Daemons also "
+    "listen 10000 above theirs.",
+)
+@click.option(
+    "--users",
+    "wanted_users",
+    default="",
+    metavar="NAME,...",
+    show_default="all where root starts the cluster, else none",
+    help=f"Users who get the account `{users.ACCOUNT}` if they have none; `all` is every user of "
+    "this host who may log in, `none` nobody.",
+)
 @DIRECTORY_OPTION
 def up(
     nodes: int,
@@ -161,6 +179,8 @@ def up(
     cluster_name: str,
     slurm_user: str,
     namespaces: bool,
+    first_port: int | None,
+    wanted_users: str,
     directory: Path,
 ) -> None:
     """Start a cluster and return when its nodes take jobs."""
@@ -183,12 +203,14 @@ def up(
         sockets=sockets,
         slurm_user=slurm_user,
         host_names=namespaces and not why_not,
+        first_port=first_port or 0,
+        users=tuple(users.chosen(wanted_users, os.geteuid() == 0)),
     )
     if cpus % sockets:
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")
     # One line for each daemon, then the nodes.
     with click.progressbar(
-        length=nodes + 3, label="starting", file=sys.stderr, item_show_func=lambda item: item
+        length=nodes + 3, label="starting", file=sys.stderr, item_show_func=lambda step: step
     ) as bar:
         cluster.up(request, layout, lambda line: bar.update(1, line))
     click.echo(f"The cluster is up. To use it:\n  . {layout.env_file}")

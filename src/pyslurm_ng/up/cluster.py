@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
 import subprocess
@@ -9,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from pyslurm_ng.up import files, host_names, ports, programs
+from pyslurm_ng.up import files, host_names, ports, programs, users
 from pyslurm_ng.up.layout import Layout, abandoned_runs, environment, pid_files_below
 
 START_LIMIT_S = 30.0
@@ -30,18 +31,22 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
     Errors: NotPossible, BadRequest, ports.NoPorts, or programs.StartFailed; after these
         nothing of the cluster is running.
     """
-    alive = [item.name for item in programs.running(layout) if item.process is not None]
+    alive = [program.name for program in programs.running(layout) if program.process is not None]
     if alive:
         raise NotPossible(
             f"a cluster is running in {layout.directory} ({', '.join(alive)}); "
             f"stop it with: pyslurm-ng down --dir {layout.directory}"
         )
     directories = programs.program_directories()
-    found = {name: programs.find_program(name, directories) for name in programs.DAEMONS}
+    paths = {name: programs.find_program(name, directories) for name in programs.DAEMONS}
     sinfo = programs.find_program("sinfo", directories)
     remove_abandoned_runs()
-    first = ports.free_row(request.nodes + 2)
-    host = socket.gethostname().split(".")[0]
+    count = request.nodes + 2
+    if request.first_port:
+        first = ports.chosen_row(request.first_port, count)
+    else:
+        first = ports.free_row(count)
+    host = _own_name()
     names = files.node_names(request.nodes)
     try:
         files.write_all(request, layout, files.Ports(first, first + 1, first + 2), host)
@@ -56,22 +61,57 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
     env = environment(layout, directories)
     conf = str(layout.slurm_conf)
     try:
-        _start({"slurmdbd": [str(found["slurmdbd"])]}, layout, env, say)
-        _start({"slurmctld": [str(found["slurmctld"]), "-f", conf]}, layout, env, say)
-        slurmd = str(found["slurmd"])
+        _start({"slurmdbd": [str(paths["slurmdbd"])]}, layout, env, say)
+        _start({"slurmctld": [str(paths["slurmctld"]), "-f", conf]}, layout, env, say)
+        slurmd = str(paths["slurmd"])
         commands = {f"slurmd-{name}": [slurmd, "-f", conf, "-N", name] for name in names}
         entries = {}
         if request.host_names:
             entries = {f"slurmd-{name}": host_names.entry(name, layout.hosts) for name in names}
         _start(commands, layout, env, say, entries)
         _wait_until_settled(sinfo, len(names), layout, env, say)
+        _give_accounts(request.users, sinfo.with_name("sacctmgr"), env, say)
     except BaseException:
         down(layout, say=lambda line: None)
         raise
 
 
+def _own_name() -> str:
+    """Return this host's short name.
+
+    Errors: NotPossible when slurm.conf cannot name the host so.
+    """
+    name = socket.gethostname()
+    short = name.split(".")[0]
+    if not re.fullmatch(r"[\w-]+", short):
+        raise NotPossible(
+            f"this host is called {name!r}, which cannot stand in slurm.conf; set a name of "
+            "letters, digits, - and _, for instance with: hostname localhost"
+        )
+    return short
+
+
+def _give_accounts(wanted: tuple[str, ...], sacctmgr: Path, env: dict[str, str], say: Say) -> None:
+    """Give an account to each user who has none.
+
+    Errors: programs.StartFailed with what sacctmgr printed.
+    """
+    names = tuple(name for name in wanted if users.can_be_named(name))
+    if odd := [name for name in wanted if name not in names]:
+        # One odd name among all users of the host must not keep the others from their cluster.
+        say(f"no account for {' '.join(map(repr, odd))}: sacctmgr cannot name such users")
+    if not names:
+        return
+    listed = output([str(sacctmgr), "-nP", "show", "assoc", "format=account,user"], env)
+    for words in users.commands(names, listed):
+        done = _finished([str(sacctmgr), *words], env)
+        if done is None or done.returncode:
+            text = (done.stderr or done.stdout).strip() if done else "no answer"
+            raise programs.StartFailed(f"sacctmgr {' '.join(words)[:200]}: {text}")
+
+
 def remove_abandoned_runs() -> None:
-    """Remove temporary directories of killed clusters, if no process of them lives."""
+    """Remove temporary directories of killed clusters that have no process left."""
     for directory in abandoned_runs():
         pid_files = pid_files_below(directory)
         if not any(programs.process_of(path, programs.DAEMONS) for path in pid_files.values()):
@@ -161,18 +201,18 @@ def _wait_until_settled(
 
 def down(layout: Layout, say: Say) -> None:
     """Stop jobs and daemons, wait, kill those that stay. Logs, state and accounting remain."""
-    alive = [item for item in programs.running(layout) if item.process is not None]
-    controller = [item for item in alive if item.name == "slurmctld"]
+    alive = [program for program in programs.running(layout) if program.process is not None]
+    controller = [program for program in alive if program.name == "slurmctld"]
     if controller:
         _cancel_all(layout)
     # First nodes, then the controller, then accounting: each may still report to the next.
     for prefix in ("slurmd-", "slurmctld", "slurmdbd"):
-        group = [item for item in alive if item.name.startswith(prefix)]
-        processes = [item.process for item in group if item.process is not None]
+        group = [program for program in alive if program.name.startswith(prefix)]
+        processes = [program.process for program in group if program.process is not None]
         killed = {process.pid for process in programs.end(processes, STOP_LIMIT_S)}
-        for item in group:
-            was_killed = item.process is not None and item.process.pid in killed
-            say(f"{'killed' if was_killed else 'stopped'} {item.name}")
+        for program in group:
+            was_killed = program.process is not None and program.process.pid in killed
+            say(f"{'killed' if was_killed else 'stopped'} {program.name}")
     for process in programs.step_daemons(layout):
         programs.end_tree(process)
     for path in layout.pid_files().values():
@@ -204,8 +244,14 @@ def _cancel_all(layout: Layout) -> None:
 
 def output(argv: list[str], env: dict[str, str]) -> str:
     """Return a command's output; "" if it fails or takes too long."""
+    result = _finished(argv, env)
+    return result.stdout.strip() if result else ""
+
+
+def _finished(argv: list[str], env: dict[str, str]) -> subprocess.CompletedProcess[str] | None:
+    """Return how a command ended; None if it cannot be run or takes too long."""
     try:
-        result = subprocess.run(
+        return subprocess.run(
             argv,
             capture_output=True,
             text=True,
@@ -215,23 +261,22 @@ def output(argv: list[str], env: dict[str, str]) -> str:
             timeout=COMMAND_LIMIT_S,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return result.stdout.strip()
+        return None
 
 
 def status(layout: Layout) -> tuple[list[str], bool]:
     """Return lines about daemons and nodes, and whether all of them are well."""
-    found = programs.running(layout)
-    if not found:
+    known = programs.running(layout)
+    if not known:
         return [f"no cluster is running in {layout.directory}"], False
     lines = []
-    well = any(item.name == "slurmctld" for item in found)
-    for item in found:
-        if item.process is None:
-            lines.append(f"{item.name}: not running")
+    well = any(program.name == "slurmctld" for program in known)
+    for program in known:
+        if program.process is None:
+            lines.append(f"{program.name}: not running")
             well = False
         else:
-            lines.append(f"{item.name}: running, pid {item.process.pid}")
+            lines.append(f"{program.name}: running, pid {program.process.pid}")
     directories = programs.program_directories()
     env = environment(layout, directories)
     try:

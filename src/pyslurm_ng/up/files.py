@@ -1,4 +1,4 @@
-"""Write the configuration of a cluster that lives on one host."""
+"""Write the configuration of a cluster that runs on one host."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from pyslurm_ng.conf.lexer import parse_text
 from pyslurm_ng.up.host_names import hosts_text
 from pyslurm_ng.up.layout import OWNER_LINK, BadRequest, Layout
 from pyslurm_ng.up.slurm_user import account_of, give_to, make_log
@@ -30,6 +31,8 @@ class Request:
     shards: int = 0  # of each GPU
     slurm_user: str = ""  # runs slurmctld and slurmdbd; empty for the caller
     host_names: bool = False  # each node has a host name of its own
+    first_port: int = 0  # slurmctld's; slurmdbd and the nodes follow; 0 for any that are free
+    users: tuple[str, ...] = ()  # who get an account if they have none
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
         names = ("gpu", "shard") if request.shards else ("gpu",)
         base["GresTypes"] = ",".join(names)
         base["AccountingStorageTRES"] = ",".join(f"gres/{name}" for name in names)
-    taken = keys_of(request.extra_lines)
+    taken = values_of(request.extra_lines)
     lines = ["# Written by `pyslurm-ng up`; your own lines are at the end."]
     lines += [f"{key}={value}" for key, value in base.items() if key.lower() not in taken]
     gres = f" Gres=gpu:{request.gpus}" if request.gpus else ""
@@ -112,14 +115,10 @@ def proctrack() -> str:
     return "proctrack/linuxproc"
 
 
-def keys_of(lines: str) -> set[str]:
-    """Return the first key of each line, in lower case."""
-    found = set()
-    for line in lines.splitlines():
-        key, equals, _ = line.split("#", 1)[0].strip().partition("=")
-        if equals:
-            found.add(key.strip().lower())
-    return found
+def values_of(lines: str) -> dict[str, str]:
+    """Return the value of each key in lines of a configuration; keys are in lower case."""
+    entries = (entry for line in parse_text(lines).lines for entry in line)
+    return {entry.key.lower(): entry.value for entry in entries}
 
 
 def gres_conf(request: Request, layout: Layout) -> str:
@@ -135,8 +134,8 @@ def gres_conf(request: Request, layout: Layout) -> str:
         lines = []
         for gpu, socket in enumerate(home):
             links = (
-                -1 if other == gpu else 4 if there == socket else 1
-                for other, there in enumerate(home)
+                -1 if other == gpu else 4 if other_home == socket else 1
+                for other, other_home in enumerate(home)
             )
             lines.append(
                 f"{nodes} File={layout.devices}/nvidia{gpu}"
@@ -149,14 +148,20 @@ def gres_conf(request: Request, layout: Layout) -> str:
 
 
 def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
-    """Return the text of slurmdbd.conf; it may hold a password, so the file is private."""
+    """Return the text of slurmdbd.conf; it may hold a password, so the file is private.
+
+    How daemons trust each other, and where slurmdbd listens, is as in the lines for slurm.conf.
+    """
+    given = values_of(request.extra_lines)
+    info = given.get("authinfo", "")
     lines = [
         "# Written by `pyslurm-ng up`.",
         "DbdHost=localhost",
         "DbdAddr=127.0.0.1",
-        f"DbdPort={port}",
+        f"DbdPort={given.get('accountingstorageport', port)}",
         f"SlurmUser={account_of(request.slurm_user).pw_name}",
-        "AuthType=auth/slurm",
+        f"AuthType={given.get('authtype', 'auth/slurm')}",
+        *([f"AuthInfo={quoted(info)}"] if info else []),
         f"PidFile={layout.service_run}/slurmdbd.pid",
         f"LogFile={layout.log}/slurmdbd.log",
         *storage_lines(request.database, layout),
@@ -176,26 +181,26 @@ def storage_lines(url: str, layout: Layout) -> list[str]:
         port = parts.port
     except ValueError as problem:
         raise BadRequest(f"invalid --database {url!r}: {problem}") from None
-    place = unquote(parts.path.removeprefix("/"))
+    path = unquote(parts.path.removeprefix("/"))
     if parts.scheme == "sqlite":
-        if parts.netloc or not place:
+        if parts.netloc or not path:
             raise BadRequest(f"invalid --database {url!r}: sqlite:///FILE is allowed")
         # sqlite:////srv/file is absolute, sqlite:///file is below the working directory.
         return [
             "StorageType=accounting_storage/sqlite",
-            f"StorageLoc={Path(place).absolute()}",
+            f"StorageLoc={Path(path).absolute()}",
         ]
     if parts.scheme not in ("mysql", "mariadb", "mysql+pymysql", "mariadb+pymysql"):
         raise BadRequest(
             f"invalid --database {url!r}: sqlite:///FILE or mysql://USER:PASSWORD@HOST:PORT/NAME"
             " is allowed"
         )
-    if "/" in place:
+    if "/" in path:
         raise BadRequest(f"invalid --database {url!r}: a database name holds no slash")
     lines = [
         "StorageType=accounting_storage/mysql",
         f"StorageHost={parts.hostname or 'localhost'}",
-        f"StorageLoc={place or 'slurm_acct_db'}",
+        f"StorageLoc={path or 'slurm_acct_db'}",
     ]
     if port:
         lines.append(f"StoragePort={port}")
@@ -209,7 +214,7 @@ def storage_lines(url: str, layout: Layout) -> list[str]:
 def quoted(text: str) -> str:
     """Return `text` as a value: in quotes where a blank or `#` would end it."""
     if "\n" in text or '"' in text:
-        raise BadRequest("a password with a quote or a line end cannot stand in slurmdbd.conf")
+        raise BadRequest("a value with a quote or a line end cannot stand in slurmdbd.conf")
     return f'"{text}"' if set(text) & set(" \t#=\\") else text
 
 

@@ -99,8 +99,8 @@ def _run_prefix() -> str:
 
 def abandoned_runs() -> list[Path]:
     """Return this user's temporary run directories of clusters that were deleted."""
-    found = sorted(Path(tempfile.gettempdir()).glob(f"{_run_prefix()}*"))
-    return [path for path in found if _is_abandoned(path)]
+    runs = sorted(Path(tempfile.gettempdir()).glob(f"{_run_prefix()}*"))
+    return [path for path in runs if _is_abandoned(path)]
 
 
 def _is_abandoned(path: Path) -> bool:
@@ -117,8 +117,8 @@ def _is_abandoned(path: Path) -> bool:
 
 def environment(layout: Layout, program_directories: list[Path]) -> dict[str, str]:
     """Return this process's environment with the cluster's commands and configuration in it."""
-    found = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
+    variables = {key: value for key, value in os.environ.items() if not key.startswith("SLURM")}
     path = [str(directory) for directory in program_directories]
-    found["PATH"] = os.pathsep.join([*path, os.environ.get("PATH", "/usr/bin:/bin")])
-    found["SLURM_CONF"] = str(layout.slurm_conf)
-    return found
+    variables["PATH"] = os.pathsep.join([*path, os.environ.get("PATH", "/usr/bin:/bin")])
+    variables["SLURM_CONF"] = str(layout.slurm_conf)
+    return variables

@@ -1,4 +1,4 @@
-"""Find TCP ports that are not in use."""
+"""Find TCP ports that are not in use, or check those that the user chose."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import socket
 # between this look and the daemon's bind; the second half is each port's ZeroMQ companion.
 LOWEST = 10_240
 HIGHEST = 21_999
-COMPANION = 10_000
-"""Daemons also listen on their port plus this (see wire/endpoint.py)."""
+LEAST_CHOSEN = 1024
+"""Ports below this are root's."""
+GREATEST = 65_535
 
 
 class NoPorts(Exception):
@@ -28,6 +29,32 @@ def is_free(port: int) -> bool:
         return True
 
 
+def companion(port: int) -> int:
+    """Return the port that a daemon listens on for other daemons beside its own."""
+    from pyslurm_ng.wire.endpoint import zmq_port  # loads ZeroMQ, which other verbs do without
+
+    return zmq_port(port)
+
+
+def chosen_row(first: int, count: int) -> int:
+    """Return `first` if it and the `count` - 1 ports behind it can be used, with companions.
+
+    Errors: NoPorts names the port that cannot.
+    """
+    if first + count - 1 > GREATEST:
+        raise NoPorts(f"--port {first}: {count} ports from there on go beyond {GREATEST}")
+    row = range(first, first + count)
+    used = sorted(set(row) & {companion(port) for port in row})
+    if used:
+        raise NoPorts(f"--port {first}: port {used[0]} would be needed twice")
+    for port in row:
+        for needed in (port, companion(port)):
+            if not is_free(needed):
+                beside = "" if needed == port else f", which belongs to {port},"
+                raise NoPorts(f"--port {first}: port {needed}{beside} is in use")
+    return first
+
+
 def free_row(count: int, attempts: int = 200) -> int:
     """Return the first of `count` neighbouring free ports whose companions are free, too.
 
@@ -35,12 +62,12 @@ def free_row(count: int, attempts: int = 200) -> int:
 
     Errors: NoPorts.
     """
-    places = HIGHEST - LOWEST + 1 - count
-    if places < 0:
+    first_ports = HIGHEST - LOWEST + 1 - count
+    if first_ports < 0:
         raise NoPorts(f"{count} ports are more than there are between {LOWEST} and {HIGHEST}")
     for _ in range(attempts):
-        first = LOWEST + random.randrange(places + 1)
+        first = LOWEST + random.randrange(first_ports + 1)
         row = range(first, first + count)
-        if all(is_free(port) and is_free(port + COMPANION) for port in row):
+        if all(is_free(port) and is_free(companion(port)) for port in row):
             return first
     raise NoPorts(f"found no {count} free neighbouring ports between {LOWEST} and {HIGHEST}")

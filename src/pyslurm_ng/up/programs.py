@@ -40,28 +40,30 @@ def program_directories() -> list[Path]:
     """
     own = Path(os.readlink("/proc/self/exe"))
     if own.name.startswith("python"):
-        return [place for place in _script_directories() if (place / "slurmctld").exists()][:1]
+        return [
+            directory for directory in _script_directories() if (directory / "slurmctld").exists()
+        ][:1]
     root = own.parent.parent
     if own.parent.name == "bin" and root.name == "pyslurm-ng" and root.parent.name == "lib":
         root = root.parent.parent  # the interpreter of an installation
-    found = []
-    for place in (own.parent, root / "bin", root / "sbin", Path(sys.prefix) / "bin"):
-        ours = (place / "squeue").exists() or (place / "slurmctld").exists()
-        if ours and place not in found:
-            found.append(place)
-    return found
+    directories = []
+    for directory in (own.parent, root / "bin", root / "sbin", Path(sys.prefix) / "bin"):
+        ours = (directory / "squeue").exists() or (directory / "slurmctld").exists()
+        if ours and directory not in directories:
+            directories.append(directory)
+    return directories
 
 
 def _script_directories() -> list[Path]:
     """Return where pip may have put the scripts of this package, by the package's place."""
     package = Path(__file__).resolve()
     schemes = [sysconfig.get_default_scheme(), *sysconfig.get_scheme_names()]
-    found = []
+    directories = []
     for scheme in schemes:
         paths = sysconfig.get_paths(scheme)
         if package.is_relative_to(Path(paths["platlib"]).resolve()):
-            found.append(Path(paths["scripts"]))
-    return [*found, Path(sys.prefix) / "bin"]
+            directories.append(Path(paths["scripts"]))
+    return [*directories, Path(sys.prefix) / "bin"]
 
 
 def find_program(name: str, directories: Iterable[Path]) -> Path:
@@ -100,13 +102,13 @@ def start(
     A file keeps its output until then, since a pipe would stay open in the daemon. `entry` is
     called in the child before the daemon takes its place.
     """
-    said = (layout.log / f"{name}.start").open("w+")
+    output = (layout.log / f"{name}.start").open("w+")
     try:
         return subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
-            stdout=said,
-            stderr=said,
+            stdout=output,
+            stderr=output,
             env=env,
             cwd=layout.directory,
             text=True,
@@ -116,7 +118,7 @@ def start(
     except (OSError, subprocess.SubprocessError) as problem:
         raise StartFailed(f"{argv[0]}: {getattr(problem, 'strerror', problem)}") from None
     finally:
-        said.close()
+        output.close()
 
 
 def finish_start(name: str, child: subprocess.Popen[str], layout: Layout, limit_s: float) -> None:
@@ -163,7 +165,7 @@ def process_of(pid_file: Path, names: tuple[str, ...]) -> psutil.Process | None:
 
 def step_daemons(layout: Layout) -> list[psutil.Process]:
     """Return the supervisors of job steps that belong to this cluster."""
-    found = []
+    daemons = []
     spool = os.fsencode(layout.spool)
     conf = f"SLURM_CONF={layout.slurm_conf}".encode()
     for process in psutil.process_iter(["name"]):
@@ -175,8 +177,8 @@ def step_daemons(layout: Layout) -> list[psutil.Process]:
         except OSError:
             continue
         if spool in command or spool in environ or conf in environ.split(b"\0"):
-            found.append(process)
-    return found
+            daemons.append(process)
+    return daemons
 
 
 def is_over(process: psutil.Process) -> bool:

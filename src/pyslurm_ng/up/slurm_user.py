@@ -69,16 +69,16 @@ def closed_directory(path: Path, account: pwd.struct_passwd) -> Path | None:
     groups = os.getgrouplist(account.pw_name, account.pw_gid)
     for directory in (*reversed(path.parents), path):
         try:
-            found = directory.stat()
+            status = directory.stat()
         except FileNotFoundError:
             return None  # what `up` makes is open to others
-        if found.st_uid == account.pw_uid:
+        if status.st_uid == account.pw_uid:
             needed = 0o100
-        elif found.st_gid in groups:
+        elif status.st_gid in groups:
             needed = 0o010
         else:
             needed = 0o001
-        if not found.st_mode & needed:
+        if not status.st_mode & needed:
             return directory
     return None
 
@@ -93,8 +93,8 @@ def give_to(path: Path, account: pwd.struct_passwd) -> None:
         return
     for _, _, names, descriptor in os.fwalk(path, follow_symlinks=False):
         for name in names:
-            found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            if found.st_uid == os.geteuid() and found.st_nlink == 1:
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            if status.st_uid == os.geteuid() and status.st_nlink == 1:
                 os.chown(
                     name,
                     account.pw_uid,

@@ -19,7 +19,7 @@ from pyslurm_ng.wire.auth import (
     Peer,
     check_time,
 )
-from pyslurm_ng.wire.replay_store import ReplayStore
+from pyslurm_ng.wire.replay_store import DAEMONS, ReplayStore
 
 TOKEN_MAGIC = b"pT1"
 KEY_ID_BYTES = 8
@@ -66,13 +66,15 @@ def load_key(path: str, service_uid: int) -> Key:
     except OSError as error:
         raise KeyFileError(f"{path}: {error.strerror}") from None
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
             raise KeyFileError(f"{path}: not a regular file")
-        if found.st_uid not in (0, service_uid, os.geteuid()):
-            raise KeyFileError(f"{path}: owned by uid {found.st_uid}; root or SlurmUser is allowed")
-        if found.st_mode & 0o177:
-            mode = stat.S_IMODE(found.st_mode)
+        if status.st_uid not in (0, service_uid, os.geteuid()):
+            raise KeyFileError(
+                f"{path}: owned by uid {status.st_uid}; root or SlurmUser is allowed"
+            )
+        if status.st_mode & 0o177:
+            mode = stat.S_IMODE(status.st_mode)
             raise KeyFileError(f"{path}: mode {mode:04o}; 0600 or 0400 is allowed")
         _check_key_directory(path, service_uid)
         secret = os.read(descriptor, MAX_KEY_BYTES + 1)
@@ -89,11 +91,11 @@ def load_key(path: str, service_uid: int) -> Key:
 
 def _check_key_directory(path: str, service_uid: int) -> None:
     directory = os.path.dirname(os.path.realpath(path))
-    found = os.stat(directory)
-    if found.st_mode & 0o022 and not found.st_mode & stat.S_ISVTX:
+    status = os.stat(directory)
+    if status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX:
         raise KeyFileError(f"{path}: its directory {directory} is writable by others")
-    if found.st_uid not in (0, service_uid, os.geteuid()):
-        raise KeyFileError(f"{path}: its directory {directory} belongs to uid {found.st_uid}")
+    if status.st_uid not in (0, service_uid, os.geteuid()):
+        raise KeyFileError(f"{path}: its directory {directory} belongs to uid {status.st_uid}")
 
 
 # --- requests ---------------------------------------------------------------------
@@ -189,7 +191,9 @@ class TokenAuthenticator:
                 f"uid {claims.uid} of host {claims.host:.64} is not accepted as administrator: "
                 "the host is neither a controller nor in AuthInfo=admin_hosts",
             )
-        if not self._replay.remember(claims.nonce, claims.expires_us + MAX_SKEW_US, now_us):
+        owner = DAEMONS if claims.role != "user" or claims.uid in self._privileged else claims.uid
+        until_us = claims.expires_us + MAX_SKEW_US
+        if not self._replay.remember(claims.nonce, until_us, now_us, owner):
             raise AuthError("replayed", "credential was used before")
 
     def _open(self, credential: bytes) -> _Claims:

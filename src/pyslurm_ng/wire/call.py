@@ -11,7 +11,7 @@ from pyslurm_ng.wire import auth, frame, table
 from pyslurm_ng.wire.admissions import refusal_code
 from pyslurm_ng.wire.auth import Admission, AuthError
 from pyslurm_ng.wire.messages import ErrorReply
-from pyslurm_ng.wire.shares import Holder
+from pyslurm_ng.wire.shares import CALL_BYTES, Holder
 from pyslurm_ng.wire.table import MessageError
 
 
@@ -52,12 +52,13 @@ class Call:
         holder: the user or group whose share it is charged to.
         request: the decoded request, once the call's turn has come.
         body_bytes: length of the request's body.
+        held_bytes: what the request takes of its holder's share until it is answered.
         stays_open: it is answered when an allocation or step ends, and counted as such.
     """
 
     __slots__ = (
-        "_admission", "_body", "_on_gone", "_sender", "body_bytes", "holder", "kind", "peer",
-        "request", "sequence", "stays_open",
+        "_admission", "_body", "_on_gone", "_sender", "body_bytes", "held_bytes", "holder", "kind",
+        "peer", "request", "sequence", "stays_open",
     )  # fmt: skip
 
     def __init__(
@@ -73,6 +74,7 @@ class Call:
         self.holder = sender.holder
         self.request: msgspec.Struct = _NO_REQUEST
         self.body_bytes = len(body)
+        self.held_bytes = len(body) + CALL_BYTES
         self.stays_open = False
 
     def read(self) -> None:
@@ -94,6 +96,18 @@ class Call:
         """Send the final answer; bytes are a ready msgpack map."""
         kind, body = _answer(answer)
         self._sender.answer(self, kind, body, frame.FLAG_REPLY)
+
+    def prepared(self, answer: msgspec.Struct | bytes) -> Callable[[], None]:
+        """Return what sends the final answer later; until then its sender is charged for it."""
+        kind, body = _answer(answer)
+        holder, size = self.holder, len(body)
+        holder.unread_bytes += size
+
+        def send() -> None:
+            holder.unread_bytes -= size
+            self._sender.answer(self, kind, body, frame.FLAG_REPLY)
+
+        return send
 
     def part(self, answer: msgspec.Struct | dict[str, Any] | bytes) -> None:
         """Send an answer that others follow (allocation notices, followers)."""

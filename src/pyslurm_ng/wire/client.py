@@ -61,7 +61,7 @@ QUICK_KEYS = (
 
 
 def is_backoff(code: int) -> bool:
-    """Return whether the daemon lives and asks to come back in a second, as often as it takes."""
+    """Return whether the daemon is busy and asks for the same request again in a second."""
     from pyslurm_ng.base.error_numbers import Errno
 
     return code == Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF
@@ -108,8 +108,8 @@ class Client:
             hosts = [host for _, host in controller_hosts(conf.get("slurmctldhost", ""))]
             shared = conf.get("slurmctldaddr", "")  # of the controller that is in charge
             port = slurmctld_port(conf)
-            places = [(host, port) for host in ([shared] if shared else hosts)]
-            return [(slurmctld_socket(conf), 0), *places]
+            addresses = [(host, port) for host in ([shared] if shared else hosts)]
+            return [(slurmctld_socket(conf), 0), *addresses]
         if self._audience == "slurmdbd":
             port = int(conf.get("accountingstorageport", DEFAULT_DBD_PORT))
             host = conf.get("accountingstoragehost", "localhost")
@@ -312,12 +312,12 @@ class Client:
         failure: OSError | None = None
         count = len(self._places)
         for turn in range(self._at, self._at + count):
-            place, port = self._places[turn % count]
+            address, port = self._places[turn % count]
             try:
                 if port:
-                    self._link = connect_tcp(place, port, deadline)
+                    self._link = connect_tcp(address, port, deadline)
                 else:
-                    self._link = connect_unix(place, deadline, self._trusted)
+                    self._link = connect_unix(address, deadline, self._trusted)
             except OSError as error:
                 # A missing socket file is the normal case on other hosts; keep the real reason.
                 if failure is None or port:

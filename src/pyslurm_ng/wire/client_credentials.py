@@ -71,15 +71,15 @@ def _ask_token(
 def _token_sockets(conf: "dict[str, str]") -> "list[str]":
     """Return Unix sockets of this cluster's daemons on this host."""
     port = slurmctld_port(conf)
-    found = []
+    sockets = []
     directory = run_directory(conf.get("slurmdpidfile", ""))
     try:
         for name in os.listdir(directory):
             if name.startswith(f"slurmd-{port}-") and name.endswith(".sock"):
-                found.append(f"{directory}/{name}")
+                sockets.append(f"{directory}/{name}")
     except OSError:
         pass
-    return [*sorted(found), slurmctld_socket(conf)]
+    return [*sorted(sockets), slurmctld_socket(conf)]
 
 
 def body_digest(body: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import select
 import socket
 from collections import Counter
 from typing import Protocol
@@ -16,10 +17,10 @@ from pyslurm_ng.wire.frame import BadFrame
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.outbox import Outbox
-from pyslurm_ng.wire.pace import Pace
+from pyslurm_ng.wire.pace import Pace, StreamLimits
+from pyslurm_ng.wire.replay_store import STORE_FULL
 from pyslurm_ng.wire.roles import Roles
 from pyslurm_ng.wire.shares import STRANGERS, Holder, Shares, TooMany
-from pyslurm_ng.wire.stream_limits import StreamLimits
 from pyslurm_ng.wire.table import MessageRow
 
 RECEIVE_BYTES = 64 << 10
@@ -116,8 +117,7 @@ class Connection(asyncio.Protocol):
         self.is_closed = True
         server, holder = self._server, self.holder
         server.forget(self)
-        calls = list(self._calls.values())
-        self._calls.clear()
+        calls, self._calls = list(self._calls.values()), {}
         self._outbox.close()
         server.shares.charge(holder, -self._partial, 0)
         self._partial = 0
@@ -142,8 +142,7 @@ class Connection(asyncio.Protocol):
             self.is_closed = True
             self.cut("gave_way")
             return
-        text = f"too many connections of {self}: others need the room"
-        self.refuse(BadFrame("gave_way", text))
+        self.refuse(BadFrame("gave_way", f"too many connections of {self}: others need the room"))
 
     @property
     def is_idle(self) -> bool:
@@ -179,6 +178,9 @@ class Connection(asyncio.Protocol):
         is_new = not self._admissions.has_proof and not self._is_held
         if is_new and pace.is_late_to_speak(now):
             self.cut("handshake_timeout")
+            return
+        if self._is_held and _has_left(self._transport):
+            self.cut()
             return
         if outbox.unread:
             outbox.count_unread()
@@ -274,11 +276,11 @@ class Connection(asyncio.Protocol):
 
     def _has_room(self) -> bool:
         """Whether one more request may come in; if not, `resume` is called later."""
-        server, limits, lane = self._server, self._server.limits, self.holder.lane
+        server, limits = self._server, self._server.limits
         if len(self._calls) >= limits.outstanding:
             return False
-        if server.lanes.waiting(lane) >= limits.waiting_per_uid:
-            server.held_in_lane.setdefault(lane, set()).add(self)
+        if self.holder.unanswered >= limits.waiting_per_uid:
+            server.held_in_lane.setdefault(self.holder.lane, set()).add(self)
             return False
         return server.shares.may_receive(self.holder, self)
 
@@ -292,9 +294,8 @@ class Connection(asyncio.Protocol):
         if sequence in self._calls:
             self.refuse(BadFrame("sequence_in_use", "sequence in use", sequence))
             return
-        call = Call(self, kind, sequence, ticket, body)
-        self._calls[sequence] = call
-        server.shares.charge(self.holder, 0, len(body))
+        call = self._calls[sequence] = Call(self, kind, sequence, ticket, body)
+        server.shares.received_call(self.holder, call.held_bytes)
         server.shares.has_received(self.holder, self)
         server.enqueue(call, table.row(kind))
 
@@ -347,7 +348,7 @@ class Connection(asyncio.Protocol):
         self._server.refusals[error.cause] += 1
         if self._transport is None or self.is_closed:
             return
-        body = table.encode(ErrorReply(_code_of(error), error.text))
+        body = table.encode(ErrorReply(code_of(error), error.text))
         flags = frame.FLAG_REPLY | frame.FLAG_ERROR
         self._outbox.write_all()
         self._transport.write(frame.pack_frame("ErrorReply", error.sequence, body, flags))
@@ -360,6 +361,15 @@ class Connection(asyncio.Protocol):
 _NOBODY = Holder(STRANGERS)
 
 
+def _has_left(transport: asyncio.Transport | None) -> bool:
+    """Whether the peer has gone, which asyncio does not notice while nothing is received."""
+    if transport is None:
+        return True
+    poll = select.poll()
+    poll.register(transport.get_extra_info("socket").fileno(), select.POLLRDHUP)
+    return bool(poll.poll(0))
+
+
 def _be_prompt(connection: socket.socket) -> None:
     # asyncio sets it only where the listener was made with IPPROTO_TCP, which the standard
     # library's `create_server` does not; without it answers wait 40 ms.
@@ -367,9 +377,11 @@ def _be_prompt(connection: socket.socket) -> None:
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
 
 
-def _code_of(error: BadFrame) -> int:
+def code_of(error: BadFrame) -> int:
     """Return Slurm's number for a frame that cannot be taken."""
     if isinstance(error.__cause__, AuthError):
+        if error.__cause__.cause == STORE_FULL:
+            return Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF  # it will be taken in some minutes
         return Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR
     if error.cause == "bad_version":
         return Errno.SLURM_PROTOCOL_VERSION_ERROR

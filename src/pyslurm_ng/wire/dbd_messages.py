@@ -207,13 +207,14 @@ class JobSelector(msgspec.Struct, frozen=True, array_like=True):
     """One word of `sacct -j`: a job, an array task or a het component, perhaps one step of it.
 
     -1 stands for "not given". `step_id` uses the ids of `dbd.schema` (batch, extern,
-    interactive are negative from -2 on).
+    interactive are negative from -2 on). A `sluid` names one record, with `job_id` 0.
     """
 
     job_id: b.Number32OrNone
     array_task_id: b.Number32OrNone = -1
     het_job_offset: b.Number32OrNone = -1
     step_id: Annotated[int, msgspec.Meta(ge=-(2**32), le=2**32)] = -1
+    sluid: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
 
 
 @message(kind="ListJobRecords", roles="user", max_bytes=4 << 20)
@@ -276,11 +277,15 @@ class JobRecords(msgspec.Struct, frozen=True):
 
 @message(kind="GetJobScript", roles="user", max_bytes=4096)
 class GetJobScript(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`sacct -B` and `--env-vars`: the stored script or environment of one job."""
+    """`sacct -B` and `--env-vars`: the stored script or environment of one job.
+
+    A `sluid` other than 0 names the record, whatever `job_id` says.
+    """
 
     cluster: b.WordText
     job_id: Count
     want_environment: bool = False
+    sluid: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] = 0
 
 
 @reply("JobScript")

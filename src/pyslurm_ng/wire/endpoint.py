@@ -293,24 +293,27 @@ class Endpoint:
         peer: Peer | None = None
         try:
             kind, flags, sequence, credential, body = _split(parts)
-            found = table.row(kind)
-            if len(body) > found.max_bytes:
+            message_row = table.row(kind)
+            if len(body) > message_row.max_bytes:
                 raise BadFrame("too_long", f"{kind}: {len(body)} bytes", sequence)
-            if bool(flags & frame.FLAG_REPLY) != found.is_reply:
+            if bool(flags & frame.FLAG_REPLY) != message_row.is_reply:
                 raise BadFrame("bad_head", f"{kind}: request and reply confused", sequence)
             admission = self.identity.authenticator.admit(credential, kind, self.audience)
             check_digest(admission, kind, body)
             peer = admission.peer
+            if peer.role == "user":
+                # Only daemons talk here: a user's credential must not lift the stranger's bounds.
+                raise MessageError("role", "Access/permission denied")
             whole = parts[0]
             if self._links and isinstance(whole, zmq.Frame):
                 self._links.watch.proved(int(whole.get(zmq.SRCFD)))
             name = self._name_of(socket, route, peer)
             self.received[kind] += 1
-            if found.is_reply:
+            if message_row.is_reply:
                 if not self._requests.settle(sequence, name, table.decode_reply(kind, body)):
                     self.refusals["unexpected_reply"] += 1
                 return
-            if peer.role not in found.roles:
+            if peer.role not in message_row.roles:
                 raise MessageError("role", "Access/permission denied")
             message = table.decode_request(kind, body)
         except (BadFrame, AuthError, MessageError) as error:

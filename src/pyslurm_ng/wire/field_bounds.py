@@ -53,8 +53,8 @@ def check_bounded(where: str, kind: inspect.Type, above: tuple[type, ...] = ()) 
         _check_length(where, kind.max_length)
         check_bounded(f"{where}[]", kind.item_type, (*above, list))
     elif isinstance(kind, inspect.TupleType):
-        for item in kind.item_types:
-            check_bounded(f"{where}[]", item, (*above, tuple))
+        for inner_type in kind.item_types:
+            check_bounded(f"{where}[]", inner_type, (*above, tuple))
     elif isinstance(kind, inspect.DictType):
         _check_length(where, kind.max_length)
         check_bounded(f"{where} key", kind.key_type, (*above, dict))
@@ -117,11 +117,13 @@ def bounds_of(kind: inspect.Type, path: str = "") -> Iterator[FieldBound]:
             inner = f"{path}.{field.name}" if path else field.name
             yield from bounds_of(field.type, inner)
     elif isinstance(kind, inspect.UnionType):
-        structs = [one for one in kind.types if isinstance(one, inspect.StructType)]
+        structs = [struct for struct in kind.types if isinstance(struct, inspect.StructType)]
         if len(structs) < len(kind.types) and allowed(kind):
             yield FieldBound(path, kind, allowed(kind))
-        for one in structs:
-            yield from bounds_of(one, f"{path}<{one.cls.__name__}>" if len(structs) > 1 else path)
+        for struct in structs:
+            yield from bounds_of(
+                struct, f"{path}<{struct.cls.__name__}>" if len(structs) > 1 else path
+            )
     else:
         yield FieldBound(path, kind, allowed(kind))
         yield from _inner_bounds(kind, path)
@@ -131,8 +133,8 @@ def _inner_bounds(kind: inspect.Type, path: str) -> Iterator[FieldBound]:
     if isinstance(kind, inspect.CollectionType):
         yield from bounds_of(kind.item_type, f"{path}[]")
     elif isinstance(kind, inspect.TupleType):
-        for place, item in enumerate(kind.item_types):
-            yield from bounds_of(item, f"{path}[{place}]")
+        for index, inner_type in enumerate(kind.item_types):
+            yield from bounds_of(inner_type, f"{path}[{index}]")
     elif isinstance(kind, inspect.DictType):
         yield from bounds_of(kind.key_type, f"{path}{{key}}")
         yield from bounds_of(kind.value_type, f"{path}{{}}")
@@ -170,20 +172,20 @@ def refusal(kind: inspect.Type, error: str) -> str:
     Returns:
         "" if the text is not about a bound: another type, an unknown field, a broken body.
     """
-    found = _REFUSAL.match(error)
-    if found is None:
+    match = _REFUSAL.match(error)
+    if match is None:
         return ""
-    places = _find(kind, _PATH.findall(found["path"]), "", is_key=bool(found["key"]))
-    for name, place in places:
-        if name and _may_say(place, found["word"], found["bound"]):
-            return f"{name}: {allowed(place)} are allowed"
+    fields = _find(kind, _PATH.findall(match["path"]), "", is_key=bool(match["key"]))
+    for name, field_type in fields:
+        if name and _may_say(field_type, match["word"], match["bound"]):
+            return f"{name}: {allowed(field_type)} are allowed"
     return ""
 
 
 def _may_say(kind: inspect.Type, word: str | None, bound: str | None) -> bool:
     """Return whether a value of this type can be refused with these words."""
     if isinstance(kind, inspect.UnionType):
-        return any(_may_say(one, word, bound) for one in kind.types)
+        return any(_may_say(known_type, word, bound) for known_type in kind.types)
     if isinstance(kind, inspect.LiteralType):
         return word is None
     if isinstance(kind, inspect.IntType):
@@ -206,15 +208,15 @@ def _find(
         yield name, kind.key_type if is_key and isinstance(kind, inspect.DictType) else kind
         return
     if isinstance(kind, inspect.UnionType):
-        for one in kind.types:
-            yield from _find(one, steps, name, is_key=is_key)
+        for known_type in kind.types:
+            yield from _find(known_type, steps, name, is_key=is_key)
         return
     (word, index), rest = steps[0], steps[1:]
     inner: inspect.Type | None = None
     if isinstance(kind, inspect.StructType):
-        place = int(index) - (kind.tag is not None) if index.isdigit() else -1
+        position = int(index) - (kind.tag is not None) if index.isdigit() else -1
         for number, field in enumerate(kind.fields):
-            if field.encode_name == word or (kind.array_like and number == place):
+            if field.encode_name == word or (kind.array_like and number == position):
                 inner, name = field.type, field.name
     elif word:
         return

@@ -35,7 +35,7 @@ class Lanes(Generic[T]):
         queue = self._queues.get(lane)
         return 0 if queue is None else len(queue)
 
-    def push(self, lane: int, item: T) -> None:
+    def push(self, lane: int, element: T) -> None:
         """Add to the end of a lane."""
         queue = self._queues.get(lane)
         if queue is None:
@@ -43,14 +43,14 @@ class Lanes(Generic[T]):
             if not self._order:
                 self._left = self._weights.get(lane, 1)
             self._order.append(lane)
-        queue.append(item)
+        queue.append(element)
         self._count += 1
 
     def pop(self) -> tuple[int, T]:
         """Take the next item with its lane; there must be one."""
         lane = self._order[0]
         queue = self._queues[lane]
-        item = queue.popleft()
+        element = queue.popleft()
         self._count -= 1
         self._left -= 1
         if not queue:
@@ -60,7 +60,7 @@ class Lanes(Generic[T]):
         elif self._left <= 0:
             self._order.rotate(-1)
             self._begin_turn()
-        return lane, item
+        return lane, element
 
     def _begin_turn(self) -> None:
         if self._order:

@@ -51,7 +51,7 @@ class LinkWatch:
         self._strangers[descriptor] = address
         if len(self._strangers) > MOST_STRANGERS:
             crowd, _ = Counter(self._strangers.values()).most_common(1)[0]
-            self._cut(next(one for one, at in self._strangers.items() if at == crowd))
+            self._cut(next(stranger for stranger, at in self._strangers.items() if at == crowd))
 
     def proved(self, descriptor: int) -> None:
         """Note that a message with a good credential came over a connection."""
@@ -113,10 +113,10 @@ class LinkWatch:
 
 def _bytes_received(link: socket.socket) -> int:
     try:
-        info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
+        tcp_info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO_BYTES)
     except OSError:
         return 0
-    if len(info) < _BYTES_RECEIVED_AT + 8:
+    if len(tcp_info) < _BYTES_RECEIVED_AT + 8:
         return 0
-    received: int = struct.unpack_from("=Q", info, _BYTES_RECEIVED_AT)[0]
+    received: int = struct.unpack_from("=Q", tcp_info, _BYTES_RECEIVED_AT)[0]
     return received

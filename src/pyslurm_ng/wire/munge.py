@@ -105,10 +105,10 @@ class _Context:
 
     def error(self, code: int) -> MungeError:
         """Return munge's complaint as an exception."""
-        said = self._library.munge_ctx_strerror(self.pointer) or self._library.munge_strerror(
+        text = self._library.munge_ctx_strerror(self.pointer) or self._library.munge_strerror(
             c_int(code)
         )
-        words = said.decode(errors="replace") if said else f"error {code}"
+        words = text.decode(errors="replace") if text else f"error {code}"
         return MungeError(_CAUSES.get(code, "bad_signature"), f"munge: {words}")
 
     def times(self) -> "tuple[int, int]":

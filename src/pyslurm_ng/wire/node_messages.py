@@ -398,7 +398,7 @@ class NodeRegistered(Struct, frozen=True):
 
 @message(kind="Heartbeat", roles="node", max_bytes=4096)
 class Heartbeat(Struct, array_like=True, frozen=True):
-    """The node lives. One-way, or answered with `Done` if the node must know that it was heard."""
+    """The node is up. One-way, or answered with `Done` if the node must know that it was heard."""
 
     load_hundredths: b.AmountOrNone = -1
     free_mem_mib: b.AmountOrNone = -1
@@ -477,6 +477,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     all_job_nodes: b.FoldedText = ""
     all_job_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
     all_cpus_per_node: b.FoldedText = ""
+    keeps_counts: bool = False  # SLURM_NTASKS and others stay as they are around srun
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")

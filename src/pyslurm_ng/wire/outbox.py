@@ -17,7 +17,7 @@ class Outbox:
     Attributes:
         is_full: the transport takes no more until it says so.
         holder: the share that unread bytes count against.
-        unread: what the transport held when that was last counted.
+        unread: what was queued or in the transport when that was last counted.
         written: all bytes that the transport was given.
     """
 
@@ -52,9 +52,13 @@ class Outbox:
     def put(self, head: bytes, body: bytes) -> bool:
         """Queue a frame; return whether it is the first one, so that a `write` must follow."""
         is_first = not self._queued
+        size = len(head) + len(body)
         self._queued.append(head)
         self._queued.append(body)
-        self._queued_bytes += len(head) + len(body)
+        self._queued_bytes += size
+        # At once: many answers may be queued before the first one is written.
+        self.unread += size
+        self.holder.unread_bytes += size
         return is_first
 
     def write(self) -> bool:
@@ -79,8 +83,7 @@ class Outbox:
         self._queued_bytes -= len(piece)
         self.written += len(piece)
         self._transport.write(piece)
-        if self.unread or self.unsent_bytes:
-            self.count_unread()
+        self.count_unread()
 
     def _all(self) -> bytes:
         piece = b"".join(self._queued)
@@ -91,14 +94,14 @@ class Outbox:
         taken: list[bytes | memoryview] = []
         size = 0
         while size < PIECE_BYTES:
-            one = self._queued.popleft()
+            piece = self._queued.popleft()
             more = PIECE_BYTES - size
-            if len(one) > more:
-                rest = memoryview(one)
+            if len(piece) > more:
+                rest = memoryview(piece)
                 self._queued.appendleft(rest[more:])
-                one = rest[:more]
-            taken.append(one)
-            size += len(one)
+                piece = rest[:more]
+            taken.append(piece)
+            size += len(piece)
         return b"".join(taken)
 
     def count_unread(self) -> None:

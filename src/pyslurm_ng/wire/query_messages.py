@@ -319,7 +319,7 @@ class ConfigText(msgspec.Struct, frozen=True):
 class Diagnostics(msgspec.Struct, frozen=True):
     """Counters by name; `messages` rows are kind, count, total microseconds, and `users` alike.
 
-    `faults` counts faults by kind, see `base.faults`. `doors` has what connections hold now, and
+    `faults` counts faults by kind, see `base.faults`. `connections` has what these hold now, and
     what was refused since the start. `limited` rows are uid, name, and requests that `rl_enable`
     told to back off.
     """
@@ -331,7 +331,7 @@ class Diagnostics(msgspec.Struct, frozen=True):
     users: list[tuple[int, str, int, int]]
     pending: list[tuple[str, int]] = []
     faults: list[tuple[str, int]] = []
-    doors: list[tuple[str, int]] = []
+    connections: list[tuple[str, int]] = []
     limited: list[tuple[int, str, int]] = []
 
 

@@ -5,12 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+from collections import Counter
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.wire.auth import AuthError
 
-MAX_REPLAY_ENTRIES = 4_000_000
+MOST_OF_USER = 250_000
+"""In some six minutes: 700 requests a second over TCP."""
+MOST_OF_USERS = 2_000_000
+KEPT_FOR_EACH = 10_000
+"""So many a user may have whatever others have: 28 requests a second."""
+STORE_FULL = "replay_store_full"
+MOST_OF_DAEMONS = 4_000_000
+DAEMONS = -1
+"""The owner of the credentials of daemons and administrators."""
+_FORMER = -2
+"""The owner of what the file had: it does not say whose it was."""
 
 
 class ReplayStore:
@@ -33,35 +44,49 @@ class ReplayStore:
         """
         self._faults = faults
         self._is_behind = False  # the file lacks nonces that memory has
-        self._by_minute: dict[int, set[bytes]] = {}
-        self._count = 0
+        self._by_minute: dict[int, dict[int, set[bytes]]] = {}
+        self._count_of: Counter[int] = Counter()
+        self._of_users = 0
         self._minute = now_us // MINUTE_US
         self._path = path
         self._descriptor = -1
         if path is not None:
             self._load(path)
 
-    def remember(self, nonce: bytes, refuse_after_us: int, now_us: int) -> bool:
+    def remember(
+        self, nonce: bytes, refuse_after_us: int, now_us: int, owner: int = DAEMONS
+    ) -> bool:
         """Return whether the nonce is new, and keep it until `refuse_after_us`.
 
+        Args:
+            owner: the uid whose token it is; `DAEMONS` for daemons and administrators.
+
         Raises:
-            AuthError: the store is full, which only a flood of valid tokens can do.
+            AuthError: the owner's share is full, which only a flood of valid tokens can do.
         """
         minute = now_us // MINUTE_US
         if minute != self._minute:
             self._forget(minute)
         until = refuse_after_us // MINUTE_US + 1
-        bucket = self._by_minute.get(until)
-        if bucket is None:
-            bucket = self._by_minute[until] = set()
-        if nonce in bucket:
+        owners = self._by_minute.setdefault(until, {})
+        if nonce in owners.get(owner, ()) or nonce in owners.get(_FORMER, ()):
             return False
-        if self._count >= MAX_REPLAY_ENTRIES:
-            raise AuthError("replay_store_full", "too many credentials in the last minutes")
-        bucket.add(nonce)
-        self._count += 1
+        self._check_share(owner)
+        owners.setdefault(owner, set()).add(nonce)
+        self._count_of[owner] += 1
+        self._of_users += owner >= 0
         self._append(self._RECORD.pack(until, nonce))
         return True
+
+    def _check_share(self, owner: int) -> None:
+        count = self._count_of[owner]
+        if owner == DAEMONS:
+            if count >= MOST_OF_DAEMONS:
+                raise AuthError(STORE_FULL, "too many credentials in the last minutes")
+            return
+        allowed = MOST_OF_USER if self._of_users < MOST_OF_USERS else KEPT_FOR_EACH
+        if count >= allowed:
+            raise AuthError(STORE_FULL, f"too many credentials of uid {owner} in the last minutes")
 
     def close(self) -> None:
         """Close the file."""
@@ -70,15 +95,19 @@ class ReplayStore:
             self._descriptor = -1
 
     def __len__(self) -> int:
-        return self._count
+        return self._count_of.total()
 
     def _forget(self, minute: int) -> None:
         """Drop expired nonces; rewrite the file if that empties much of it."""
         self._minute = minute
-        old = [until for until in self._by_minute if until < minute]
-        for until in old:
-            self._count -= len(self._by_minute.pop(until))
-        if old or self._is_behind:
+        past_minutes = [until for until in self._by_minute if until < minute]
+        for until in past_minutes:
+            for owner, nonces in self._by_minute.pop(until).items():
+                self._count_of[owner] -= len(nonces)
+                self._of_users -= len(nonces) if owner >= 0 else 0
+        # Owners without any nonce go.
+        self._count_of = +self._count_of
+        if past_minutes or self._is_behind:
             self._try_rewrite()
 
     def _append(self, record: bytes) -> None:
@@ -120,24 +149,26 @@ class ReplayStore:
         whole = len(content) - len(content) % self._RECORD.size
         for until, nonce in self._RECORD.iter_unpack(content[:whole]):
             if until >= self._minute:
-                self._by_minute.setdefault(until, set()).add(nonce)
-        self._count = sum(map(len, self._by_minute.values()))
+                self._by_minute.setdefault(until, {}).setdefault(_FORMER, set()).add(nonce)
+        former = sum(len(owners[_FORMER]) for owners in self._by_minute.values())
+        self._count_of[_FORMER] = former
         self._try_rewrite()
 
     def _rewrite(self, path: str) -> None:
         """Replace the file by one with all nonces in memory; on OSError the old one stays."""
-        new = f"{path}.new"
+        new_path = f"{path}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
-        descriptor = os.open(new, flags, 0o600)
+        descriptor = os.open(new_path, flags, 0o600)
         try:
             with open(os.dup(descriptor), "wb") as file:
-                for until, nonces in self._by_minute.items():
-                    file.write(b"".join(self._RECORD.pack(until, nonce) for nonce in nonces))
-            os.rename(new, path)
+                for until, owners in self._by_minute.items():
+                    for nonces in owners.values():
+                        file.write(b"".join(self._RECORD.pack(until, nonce) for nonce in nonces))
+            os.rename(new_path, path)
         except OSError:
             os.close(descriptor)
             with contextlib.suppress(OSError):
-                os.unlink(new)  # half of it would only take room
+                os.unlink(new_path)  # half of it would only take room
             raise
         if self._descriptor >= 0:
             os.close(self._descriptor)

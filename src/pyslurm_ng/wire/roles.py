@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.table import MessageRow
+from pyslurm_ng.wire.user_ranges import UserRanges
 
 _ADMINISTRATORS = ("admin", "operator")
 
@@ -16,10 +17,17 @@ class Roles:
 
     Attributes:
         privileged: uids with role admin: root and SlurmUser.
+        user_ranges: which uids count as one user's.
     """
 
-    def __init__(self, service_uid: int, roles_of: Callable[[Peer], frozenset[str]] | None) -> None:
+    def __init__(
+        self,
+        service_uid: int,
+        roles_of: Callable[[Peer], frozenset[str]] | None,
+        user_ranges: UserRanges,
+    ) -> None:
         """`roles_of` returns further roles of a user (operator, admin) by accounting records."""
+        self.user_ranges = user_ranges
         self.privileged = frozenset((0, service_uid))
         self._roles_of = roles_of
 
@@ -28,7 +36,7 @@ class Roles:
         if peer.role != "user" or peer.uid in self.privileged:
             return PRIVILEGED
         is_operator = self._roles_of is not None and bool(self._roles_of(peer))
-        return PRIVILEGED if is_operator else peer.uid
+        return PRIVILEGED if is_operator else self.user_ranges.lane_of(peer.uid)
 
     def may_send(self, row: MessageRow, peer: Peer) -> bool:
         """Return whether the peer has one of the roles that the message asks for."""

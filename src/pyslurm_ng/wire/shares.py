@@ -4,7 +4,8 @@ A *holder* is a uid, the administrators and daemons together (`PRIVILEGED`), or 
 together (`STRANGERS`: TCP connections that have not proved anything yet). Bytes count when they
 have arrived; the length that a frame declares reserves nothing.
 
-* **Bytes in flight** of a holder are its unfinished frames and its requests without an answer.
+* **Bytes in flight** of a holder are its unfinished frames and its requests without an answer,
+  each with `CALL_BYTES` for what is kept about it.
   Its share is the users' room divided by the number of holders with any. Over its share a holder's
   frames are received one at a time, and none while its waiting requests alone fill the share.
 * **Connections**: when there is no more room, a newcomer that has fewer takes the place of a
@@ -24,13 +25,19 @@ from typing import Protocol
 
 PRIVILEGED = -1
 STRANGERS = -2
+CALL_BYTES = 1024
+"""About what a request without an answer takes beside its body."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareLimits:
-    """Bounds of one server; `users_bytes` and `share_floor` count bytes that have arrived."""
+    """Bounds of one server; `users_bytes` and `share_floor` count bytes that have arrived.
+
+    `connections_waiting` are those of one port that were accepted and have not begun.
+    """
 
     connections: int = 16_384
+    connections_waiting: int = 8_192
     connections_per_uid: int = 4_096
     connections_per_address: int = 4_096
     reserved_for_admins: int = 64
@@ -39,7 +46,7 @@ class ShareLimits:
     share_floor: int = 1 << 20
     open_calls_per_uid: int = 4_096
     open_bytes_per_uid: int = 64 << 20
-    unread_bytes_per_uid: int = 256 << 20
+    unread_bytes_per_uid: int = 64 << 20
 
 
 class Connection(Protocol):
@@ -74,7 +81,7 @@ class Holder:
 
     __slots__ = (
         "connections", "going", "held", "lane", "open_bytes", "open_calls", "partial_bytes",
-        "unread_bytes", "waiting_bytes",
+        "unanswered", "unread_bytes", "waiting_bytes",
     )  # fmt: skip
 
     def __init__(self, lane: int) -> None:
@@ -83,6 +90,7 @@ class Holder:
         self.partial_bytes = 0
         self.waiting_bytes = 0
         self.unread_bytes = 0
+        self.unanswered = 0  # calls, but for those that stay open
         self.open_calls = 0
         self.open_bytes = 0
         self.held: dict[Connection, None] = {}
@@ -93,20 +101,22 @@ class Holder:
             return "administrators"
         return "strangers" if self.lane == STRANGERS else f"uid {self.lane}"
 
-    def opened_call(self, body_bytes: int) -> None:
+    def opened_call(self, held_bytes: int) -> None:
         """Count a call that is answered when an allocation or step ends."""
         self.open_calls += 1
-        self.open_bytes += body_bytes
+        self.open_bytes += held_bytes
 
-    def closed_call(self, body_bytes: int) -> None:
+    def closed_call(self, held_bytes: int) -> None:
         """Give back the room of a call that stayed open and has ended."""
         self.open_calls -= 1
-        self.open_bytes -= body_bytes
+        self.open_bytes -= held_bytes
 
     @property
     def is_empty(self) -> bool:
         """Whether the share is empty."""
-        return not (self.connections or self.partial_bytes or self.waiting_bytes)
+        return not (
+            self.connections or self.partial_bytes or self.waiting_bytes or self.unread_bytes
+        )
 
 
 class Shares:
@@ -129,10 +139,10 @@ class Shares:
 
     def holder(self, lane: int) -> Holder:
         """Return a holder, new if it holds nothing yet."""
-        found = self.holders.get(lane)
-        if found is None:
-            found = self.holders[lane] = Holder(lane)
-        return found
+        holder = self.holders.get(lane)
+        if holder is None:
+            holder = self.holders[lane] = Holder(lane)
+        return holder
 
     # -- connections -----------------------------------------------------------------------
 
@@ -202,7 +212,7 @@ class Shares:
         has = len(newcomer.connections) if newcomer.lane >= 0 else 0
         if len(most.connections) <= has + 1:
             raise TooMany("too many connections")
-        idle = (one for one in reversed(most.connections) if one.is_idle)
+        idle = (connection for connection in reversed(most.connections) if connection.is_idle)
         victim = next(idle, None) or next(reversed(most.connections))
         victim.give_way()
         self.leave(victim, most)
@@ -212,7 +222,7 @@ class Shares:
         if len(strangers.connections) < self.limits.strangers:
             return
         crowd = max(self._strange_of, key=self._strange_of.__getitem__)
-        oldest = next(one for one in strangers.connections if one.address == crowd)
+        oldest = next(stranger for stranger in strangers.connections if stranger.address == crowd)
         oldest.give_way()
         self.leave(oldest, strangers)
 
@@ -233,6 +243,11 @@ class Shares:
             after = before + partial + waiting
             self._users_holding += (after > 0) - (before > 0)
             self.users_bytes += partial + waiting
+
+    def received_call(self, holder: Holder, held_bytes: int) -> None:
+        """Count a whole request until it is answered."""
+        holder.unanswered += 1
+        self.charge(holder, 0, held_bytes)
 
     def may_receive(self, holder: Holder, connection: Connection) -> bool:
         """Return whether a connection may go on with a frame; if not, it is resumed later."""
@@ -280,7 +295,7 @@ class Shares:
 
     # -- open calls, answers ---------------------------------------------------------------
 
-    def refusal_of_open(self, holder: Holder, body_bytes: int) -> str:
+    def refusal_of_open(self, holder: Holder, held_bytes: int) -> str:
         """Return why a holder may not have one more call that stays open; "" if it may."""
         limits = self.limits
         if holder.lane < 0:
@@ -290,7 +305,7 @@ class Shares:
                 f"{limits.open_calls_per_uid} allocations and steps of {holder} wait or run "
                 "with their commands; one must end before the next"
             )
-        if holder.open_calls and holder.open_bytes + body_bytes > limits.open_bytes_per_uid:
+        if holder.open_calls and holder.open_bytes + held_bytes > limits.open_bytes_per_uid:
             return (
                 f"requests of {holder} that stay open hold {holder.open_bytes} bytes; at most "
                 f"{limits.open_bytes_per_uid} are allowed"
@@ -309,16 +324,18 @@ class Shares:
     def counts(self) -> dict[str, int]:
         """Return what is held now, for `sdiag`."""
         holders = self.holders.values()
-        most = max((len(one.connections) for one in holders if one.lane >= 0), default=0)
+        most = max((len(holder.connections) for holder in holders if holder.lane >= 0), default=0)
         strangers = self.holders.get(STRANGERS)
         return {
-            "connections": sum(len(one.connections) for one in holders),
+            "connections": sum(len(holder.connections) for holder in holders),
             "connections_of_one": most,
             "connections_unproved": 0 if strangers is None else len(strangers.connections),
-            "bytes_in_flight": sum(one.partial_bytes + one.waiting_bytes for one in holders),
-            "bytes_unread": sum(one.unread_bytes for one in holders),
-            "open_calls": sum(one.open_calls for one in holders),
-            "connections_held": sum(len(one.held) for one in holders),
+            "bytes_in_flight": sum(
+                holder.partial_bytes + holder.waiting_bytes for holder in holders
+            ),
+            "bytes_unread": sum(holder.unread_bytes for holder in holders),
+            "open_calls": sum(holder.open_calls for holder in holders),
+            "connections_held": sum(len(holder.held) for holder in holders),
         }
 
 

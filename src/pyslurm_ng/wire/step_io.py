@@ -105,8 +105,8 @@ def same_key(left: object, right: bytes) -> bool:
     if not isinstance(left, bytes) or len(left) != len(right):
         return False
     difference = 0
-    for one, other in zip(left, right, strict=True):
-        difference |= one ^ other
+    for byte, other in zip(left, right, strict=True):
+        difference |= byte ^ other
     return not difference
 
 

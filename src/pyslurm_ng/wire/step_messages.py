@@ -131,9 +131,10 @@ class CompleteStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @message(kind="AskFileCredential", roles="user", owner_rule="owner", rate="read", max_bytes=4096)
 class AskFileCredential(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Ask for what sbcast needs to write files on a job's nodes."""
+    """Ask for what sbcast needs to write files on the nodes of a job, or of one step of it."""
 
     job_id: b.JobIdField
+    step_id: b.Number32 = NO_VAL
 
 
 @reply("FileCredential")

@@ -5,8 +5,8 @@ each answered when its `Call` is, in any order, so that the writer can release r
 batch is durable without a task per request. Replies of one loop turn leave in one write.
 
 `StreamLimits` holds all bounds. Connections, bytes in flight, open calls and unread answers are
-shared fairly (`wire.shares`). Outstanding requests are bounded for each connection, waiting
-requests for each uid. The first request and a whole frame have a time limit. A frame that has begun
+shared fairly (`wire.shares`). Requests without an answer are bounded for each connection and for
+each uid. The first request and a whole frame have a time limit. A frame that has begun
 and a reply that is being read have a least rate.
 
 Requests are decoded and handed over in turn between uids (`wire.lanes`), for some milliseconds in
@@ -23,10 +23,12 @@ import socket
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from time import thread_time
 
-from pyslurm_ng.base import open_files
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.daemon.process_settings import part_of_files
+from pyslurm_ng.wire.accepting import Acceptor
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
 from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.connection import Connection
@@ -34,11 +36,12 @@ from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.listening import QUEUE, bind_tcp, bind_unix
 from pyslurm_ng.wire.long_bodies import LongBodies
 from pyslurm_ng.wire.messages import IssueToken, TokenIssued
+from pyslurm_ng.wire.pace import StreamLimits
 from pyslurm_ng.wire.rate_limit import RateLimit
 from pyslurm_ng.wire.roles import Roles
-from pyslurm_ng.wire.shares import PRIVILEGED, Shares
-from pyslurm_ng.wire.stream_limits import StreamLimits
+from pyslurm_ng.wire.shares import PRIVILEGED, Holder, Shares
 from pyslurm_ng.wire.table import MessageError, MessageRow
+from pyslurm_ng.wire.user_ranges import UserRanges
 
 __all__ = [
     "Call",
@@ -55,7 +58,6 @@ TURN_CALLS = 1_024
 LOOP_TURNS_APART = 6
 """After a long request others have so many turns of the loop before the next one: a newcomer needs
 five from its connection to its first request, and would wait for one long request in each."""
-ACCEPTED_A_TURN = 16
 LONG_BODY_BYTES = 256 << 10
 """Longer bodies are decoded in a thread."""
 
@@ -64,9 +66,18 @@ Handler = Callable[[Call], None]
 
 
 def limits_here() -> StreamLimits:
-    """Return the usual bounds, with fewer connections if the limit of open files requires it."""
+    """Return the usual bounds, with fewer connections if the limit of open files requires it.
+
+    Two ports together take seven eighths of the files at most, with the places of administrators: a
+    daemon without a file left can neither start a job nor write its state.
+    """
     usual = StreamLimits()
-    return replace(usual, connections=open_files.connections(usual.connections))
+    return replace(
+        usual,
+        connections=part_of_files(usual.connections, 2),
+        connections_waiting=part_of_files(usual.connections_waiting, 16),
+        strangers=part_of_files(usual.strangers, 8),
+    )
 
 
 def call_after(loop: asyncio.AbstractEventLoop, turns: int, function: Callable[[], None]) -> None:
@@ -92,6 +103,7 @@ class StreamServer:
         faults: counts unexpected errors of one connection; the loop's exception handler is told
             where there is none.
         rate_limit: Slurm's limit of requests per user.
+        user_ranges: which uids count as one user's; those of /etc/subuid unless given.
     """
 
     def __init__(
@@ -106,6 +118,7 @@ class StreamServer:
         limits: StreamLimits | None = None,
         faults: Faults | None = None,
         rate_limit: RateLimit | None = None,
+        user_ranges: UserRanges | None = None,
     ) -> None:
         self.handler = handler
         self.audience = audience
@@ -122,9 +135,8 @@ class StreamServer:
         self._faults = faults
         self._turn_due = False
         self._long = LongBodies(Lanes({PRIVILEGED: PRIVILEGED_WEIGHT}), self._was_read)
-        self.roles = Roles(service_uid, roles_of)
-        self._servers: list[asyncio.Server] = []
-        self._listeners: list[socket.socket] = []
+        self.roles = Roles(service_uid, roles_of, user_ranges or UserRanges())
+        self._acceptors: list[Acceptor] = []
         self._paths: list[tuple[str, int]] = []
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._to_sweep: list[Connection] = []
@@ -139,30 +151,25 @@ class StreamServer:
         """
         listener = bind_unix(path, mode)
         self._paths.append((path, os.stat(path).st_ino))
-        await self._serve(listener)
+        self._serve(listener)
 
     async def listen_tcp(self, address: str | None, port: int) -> int:
         """Listen on TCP, on every address for None; return the port (useful for port 0)."""
         if self.authenticator is None:
             raise ValueError("TCP needs an authenticator")
         listener = bind_tcp(address, port)
-        await self._serve(listener)
+        self._serve(listener)
         bound: int = listener.getsockname()[1]
         return bound
 
     async def close(self) -> None:
         """Stop listening, cut every connection, remove our Unix sockets."""
-        loop = asyncio.get_running_loop()
-        # An accepted socket becomes a connection two turns of the loop later. asyncio loses it if
-        # its server is closed before.
-        for listener in self._listeners:
-            loop.remove_reader(listener)
-        for turn in range(6):
+        for acceptor in self._acceptors:
+            acceptor.close()
+        # An accepted socket becomes a connection two turns of the loop later.
+        for _ in range(6):
             for connection in list(self.connections):
                 connection.cut()
-            if turn == 3:
-                for server in self._servers:
-                    server.close()
             await asyncio.sleep(0)
         for path, inode in self._paths:
             try:
@@ -174,22 +181,21 @@ class StreamServer:
             self._sweep_timer.cancel()
             self._sweep_timer = None
 
-    async def _serve(self, listener: socket.socket) -> None:
+    def _serve(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        is_unix = listener.family == socket.AF_UNIX
-        if is_unix:
-            server = await loop.create_unix_server(
-                lambda: Connection(self, loop), sock=listener, backlog=ACCEPTED_A_TURN
-            )
-        else:
-            server = await loop.create_server(
-                lambda: Connection(self, loop), sock=listener, backlog=ACCEPTED_A_TURN
-            )
-        # asyncio uses one number for both: how many it accepts in a turn and how many the kernel
-        # keeps.
         listener.listen(QUEUE)
-        self._servers.append(server)
-        self._listeners.append(listener)
+        self._acceptors.append(
+            Acceptor(
+                listener,
+                self.limits,
+                self.roles.user_ranges.lane_of,
+                lambda: Connection(self, loop),
+                self._refused_at_door,
+            )
+        )
+
+    def _refused_at_door(self) -> None:
+        self.refusals["too_many_connections"] += 1
 
     def watch(self, connection: Connection) -> None:
         """Take a new connection into the time-out sweep."""
@@ -235,11 +241,21 @@ class StreamServer:
         """Give back the room of an answered call."""
         holder = call.holder
         if call.stays_open:
-            holder.closed_call(call.body_bytes)
-        elif call.body_bytes:
-            self.shares.charge(holder, 0, -call.body_bytes)
+            holder.closed_call(call.held_bytes)
+        else:
+            self.shares.charge(holder, 0, -call.held_bytes)
+            self._is_answered(holder)
             if holder.held:
                 self.shares.let_go(holder)
+
+    def _is_answered(self, holder: Holder) -> None:
+        """Count a call less, and go on with connections that waited for that."""
+        holder.unanswered -= 1
+        if holder.lane in self.held_in_lane and (
+            holder.unanswered <= self.limits.waiting_per_uid // 2
+        ):
+            for connection in self.held_in_lane.pop(holder.lane):
+                self._later(connection.resume)
 
     def _later(self, function: Callable[[], None]) -> None:
         # Later, because this may be called while a connection feeds its parser.
@@ -255,43 +271,46 @@ class StreamServer:
         holder, limit = call.holder, self.rate_limit
         lane = holder.lane
         is_limited = lane != PRIVILEGED and row.struct is not IssueToken
-        if limit and is_limited and not limit.may_ask(call.peer.uid, call.kind):
+        if limit and is_limited and not limit.may_ask(lane, call.kind):
             self._send_back(call, "rate_limit", "too many requests; wait and ask again")
             return
         if row.stays_open:
-            refusal = self.shares.refusal_of_open(holder, call.body_bytes)
+            refusal = self.shares.refusal_of_open(holder, call.held_bytes)
             if refusal:
                 self._send_back(call, "open_calls", refusal)
                 return
             # Counted among its holder's open calls instead of what is soon answered.
             call.stays_open = True
-            self.shares.charge(holder, 0, -call.body_bytes)
-            holder.opened_call(call.body_bytes)
+            self.shares.charge(holder, 0, -call.held_bytes)
+            holder.opened_call(call.held_bytes)
+            self._is_answered(holder)
         self.lanes.push(lane, call)
         if not self._turn_due:
             self._turn_due = True
             asyncio.get_running_loop().call_soon(self._take_turn)
 
     def _take_turn(self) -> None:
-        """Hand over requests for a few milliseconds, uid by uid."""
+        """Hand over requests for a few milliseconds, uid by uid.
+
+        Milliseconds of this thread: time in which other programs have the processor is no fault
+        of these requests. Counted as theirs, it made turns short and many on a loaded machine.
+        """
         self._turn_due = False
         loop = asyncio.get_running_loop()
-        until = loop.time() + TURN_S
-        lanes, few = self.lanes, self.limits.waiting_per_uid // 2
+        until, begun_s = loop.time() + TURN_S, thread_time()
+        lanes = self.lanes
         for _ in range(TURN_CALLS):
             if not lanes:
                 break
             lane, call = lanes.pop()
             if not call.is_gone:
                 self._begin(lane, call)
-            if lane in self.held_in_lane and lanes.waiting(lane) <= few:
-                for connection in self.held_in_lane.pop(lane):
-                    loop.call_soon(connection.resume)
-            if loop.time() > until:
+            # The clock is cheap to look at, the thread's time is a call of the kernel.
+            if loop.time() > until and thread_time() - begun_s > TURN_S:
                 break
         if lanes and not self._turn_due:
             self._turn_due = True
-            is_long = loop.time() > until + TURN_S
+            is_long = thread_time() - begun_s > 2 * TURN_S
             call_after(loop, LOOP_TURNS_APART if is_long else 1, self._take_turn)
 
     def _begin(self, lane: int, call: Call) -> None:

@@ -109,9 +109,9 @@ class StreamLink(asyncio.Protocol):
         if not self.lost.done():
             self.lost.set_result(None)
         waiting, self._waiting = self._waiting, {}
-        for one in waiting.values():
-            if not one.future.done():
-                one.future.set_exception(
+        for request in waiting.values():
+            if not request.future.done():
+                request.future.set_exception(
                     LinkError(Errno.SLURM_COMMUNICATIONS_RECEIVE_ERROR, "Message receive failure")
                 )
 
@@ -132,9 +132,9 @@ class StreamLink(asyncio.Protocol):
         answer = table.decode_reply(kind, body)
         if sequence == 0 and isinstance(answer, ErrorReply):
             # The connection itself was refused.
-            for one in self._waiting.values():
-                if not one.future.done():
-                    one.future.set_exception(LinkError(answer.code, answer.text))
+            for request in self._waiting.values():
+                if not request.future.done():
+                    request.future.set_exception(LinkError(answer.code, answer.text))
             return
         waiting = self._waiting.get(sequence)
         if waiting is None or waiting.future.done():

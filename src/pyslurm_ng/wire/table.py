@@ -144,10 +144,10 @@ def reply(kind: str, *, max_bytes: int = 256 << 20) -> Callable[[StructType], St
 
 def row(kind: str) -> MessageRow:
     """Return the row of `kind`; raise `MessageError` when there is none."""
-    found = _rows.get(kind)
-    if found is None:
+    known = _rows.get(kind)
+    if known is None:
         raise MessageError("unknown_kind", f"unknown message type {kind[:64]!r}")
-    return found
+    return known
 
 
 def find_row(kind: str) -> MessageRow | None:
@@ -176,18 +176,18 @@ def decode_request(kind: str, body: bytes | memoryview) -> msgspec.Struct:
     Raises:
         MessageError: unknown kind, a reply's kind, too long, malformed or not as the schema says.
     """
-    found = row(kind)
-    if found.is_reply:
+    message_row = row(kind)
+    if message_row.is_reply:
         raise MessageError("unknown_kind", f"{kind} is a reply, not a request")
-    return _decode(found, body)
+    return _decode(message_row, body)
 
 
 def decode_reply(kind: str, body: bytes | memoryview) -> msgspec.Struct:
     """Decode the body of a reply; same errors as `decode_request`."""
-    found = row(kind)
-    if not found.is_reply:
+    message_row = row(kind)
+    if not message_row.is_reply:
         raise MessageError("unknown_kind", f"{kind} is a request, not a reply")
-    return _decode(found, body)
+    return _decode(message_row, body)
 
 
 def bounds(kind: str) -> tuple[FieldBound, ...]:
@@ -198,40 +198,42 @@ def bounds(kind: str) -> tuple[FieldBound, ...]:
     return tuple(bounds_of(row(kind).schema))
 
 
-def _decode(found: MessageRow, body: bytes | memoryview) -> msgspec.Struct:
-    if len(body) > found.max_bytes:
-        raise MessageError(
-            "too_long", f"{found.kind}: {len(body)} bytes, at most {found.max_bytes} are allowed"
-        )
-    if len(body) > found.max_lean_bytes and not is_lean(body, found.max_lean_bytes):
+def _decode(message_row: MessageRow, body: bytes | memoryview) -> msgspec.Struct:
+    if len(body) > message_row.max_bytes:
         raise MessageError(
             "too_long",
-            f"{found.kind}: at most {found.max_lean_bytes} bytes are allowed for all options",
+            f"{message_row.kind}: {len(body)} bytes, at most {message_row.max_bytes} are allowed",
+        )
+    if len(body) > message_row.max_lean_bytes and not is_lean(body, message_row.max_lean_bytes):
+        raise MessageError(
+            "too_long",
+            f"{message_row.kind}: at most {message_row.max_lean_bytes} bytes are allowed "
+            "for all options",
         )
     try:
-        decoded = found.decoder.decode(body)
-        if not found.is_reply:
+        decoded = message_row.decoder.decode(body)
+        if not message_row.is_reply:
             check_body(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         # ValidationError is a DecodeError; its text names the place and the expected value.
         text = str(error).splitlines()[0][:300]
-        refused = refusal(found.schema, text)
+        refused = refusal(message_row.schema, text)
         if refused:
             raise MessageError("out_of_bounds", refused) from None
-        raise MessageError("malformed", f"{found.kind}: {text}") from None
+        raise MessageError("malformed", f"{message_row.kind}: {text}") from None
     assert isinstance(decoded, msgspec.Struct)
     return decoded
 
 
-def _add(new: MessageRow) -> None:
-    kind = new.kind
+def _add(row: MessageRow) -> None:
+    kind = row.kind
     if not (kind.isascii() and kind.isalnum() and 0 < len(kind) <= 64):
         raise ValueError(f"message kind {kind!r}: 1 to 64 ASCII letters and digits are allowed")
     known = _rows.get(kind)
-    if known is not None and known.struct.__qualname__ != new.struct.__qualname__:
+    if known is not None and known.struct.__qualname__ != row.struct.__qualname__:
         raise ValueError(f"message kind {kind} is registered twice")
-    _rows[kind] = new
-    _kind_of[new.struct] = kind
+    _rows[kind] = row
+    _kind_of[row.struct] = kind
 
 
 def _role_set(kind: str, roles: str | Iterable[str]) -> frozenset[str]:

@@ -249,6 +249,29 @@ def test_states_with_a_start_alone_ask_about_that_moment(sacct: Commands) -> Non
     assert sacct.run(*words, "-E", "2026-11-21").stdout != ""
 
 
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            "-S 2026-11-20 -E 2026-11-21",
+            "Jobs Eligible in the time window from "
+            "Fri Nov 20 00:00:00 2026 to Sat Nov 21 00:00:00 2026",
+        ),
+        (
+            "-s R,F -S 2026-11-20",
+            "Jobs RUNNING,FAILED in the time window from "
+            "Fri Nov 20 00:00:00 2026 to Fri Nov 20 00:00:01 2026",
+        ),
+        ("-j 1 -E 2026-11-21",
+         "Jobs Eligible in the time window from Epoch 0 to Sat Nov 21 00:00:00 2026"),
+    ],
+)  # fmt: skip
+def test_verbose_names_the_window(sacct: Commands, words: str, line: str) -> None:
+    """-v: as Slurm 22.05 prints it, on stderr."""
+    printed = sacct.run("sacct", "-v", "-n", *words.split())
+    assert (printed.stderr, printed.code) == (f"sacct: {line}\n", 0)
+
+
 def test_truncated_times(sacct: Commands) -> None:
     """-T cuts to the window, and the elapsed time with it."""
     printed = sacct.run(
@@ -298,7 +321,10 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
         ("-u nobody-of-that-name", "sacct: fatal: Invalid user id: nobody-of-that-name"),
         ("-g nogroup-of-that-name", "sacct: fatal: Invalid group id: nogroup-of-that-name"),
         ("-N n[1-", "sacct: error: Invalid node list"),
-        ("-M other", "sacct: error: --clusters=other: other clusters are not supported yet"),
+        (
+            "-M other",
+            "sacct: error: No cluster 'other' known by database.\nsacct: error: 'other' c",
+        ),
         ("--units=X -j 1", "sacct: fatal: Invalid unit type 'X'"),
         ("word", "sacct: error: Unknown arguments:"),
         ("-o jobid%x", 'sacct: error: Invalid field requested: "jobid%x"'),

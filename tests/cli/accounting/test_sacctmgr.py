@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import pwd
 import shutil
 import sys
 import tempfile
@@ -82,6 +83,21 @@ def test_a_dump_is_as_recorded(
     assert found == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
 
 
+def test_a_dump_replaces_no_special_file(commands: Commands, tmp_path: Path) -> None:
+    """root writes to /dev/null or a FIFO, and it stays what it was."""
+    null = tmp_path / "link"
+    null.symlink_to("/dev/null")
+    assert commands.run("sacctmgr", "dump", "demo", f"File={null}").code == 0
+    assert null.is_symlink()
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDWR)
+    assert commands.run("sacctmgr", "dump", "demo", f"File={fifo}").code == 0
+    assert os.read(reader, 1 << 16).startswith(b"# Accounts of a cluster")
+    os.close(reader)
+    assert fifo.is_fifo()
+
+
 def test_lists_are_as_recorded(commands: Commands) -> None:
     """Headers, widths, order, inherited QOS."""
     for name in SHOWN:
@@ -147,11 +163,11 @@ def test_users_are_refused_as_recorded(commands: Commands) -> None:
 @pytest.mark.parametrize(("answer", "code", "is_there"), [
     ("y\n", 0, True), ("n\n", 0, False), ("\n", 0, False), ("", 0, False), ("yes\n", 0, True),
 ])  # fmt: skip
-def test_changes_are_asked_for(
+def test_changes_need_a_yes(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int,
     is_there: bool,
 ) -> None:  # fmt: skip
-    """No answer is a no; a no leaves everything as it was and exits 0."""
+    """No answer counts as a no. After a no nothing has changed, and the exit code is 0."""
     (tmp_path / "answer").write_text(answer)
     with (tmp_path / "answer").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
@@ -181,10 +197,24 @@ def test_formats(commands: Commands, words: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("word", "header"),
+    [
+        ('format="account,cluster"', "Account|Cluster"),
+        ("format='acc,clus'", "Account|Cluster"),
+        ("format=cl,act,ev,st,ser,u,s", "Cluster|Action|Event|State|Server|User|Share"),
+    ],
+)
+def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, header: str) -> None:
+    """Scripts pass on the quotes of their shell. Short names mean what they mean in Slurm."""
+    printed = commands.run("sacctmgr", "-P", "list", "acct", word)
+    assert printed.stdout.splitlines()[0] == header
+
+
+@pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("frobnicate", "sacctmgr: error: invalid keyword: frobnicate"),
-        ("list account format=frob", " Unknown field 'frob'"),
+        ("frobnicate", "invalid keyword: frobnicate"),
+        ("list account format=frob", "Unknown field 'frob'"),
         ("list account frob=1", " Unknown condition: frob=1"),
         ("add frob", "No valid entity in add command"),
         ("--frob", "sacctmgr: unrecognized option '--frob'"),
@@ -219,6 +249,14 @@ def test_ping_and_statistics(commands: Commands) -> None:
     assert commands.run("sacctmgr", "clear", "stats").code == 0
     assert "ChangeEntities" not in commands.run("sacctmgr", "show", "stats").stdout
     assert commands.run("sacctmgr", "show", "configuration").code == 0
+
+
+def test_a_cluster_that_only_the_database_knows_is_refused(commands: Commands) -> None:
+    """No command reaches it, and nothing is shown in its place."""
+    assert commands.run("sacctmgr", "-i", "add", "cluster", "peer").code == 0
+    printed = commands.run("squeue", "-M", "demo,peer")
+    said = "squeue: error: --clusters=peer: other clusters are not supported yet\n"
+    assert (printed.stdout, printed.stderr, printed.code) == ("", said, 1)
 
 
 Life = list[tuple[str, str, str]]
@@ -281,8 +319,8 @@ def test_what_was_changed_is_listed_so(commands: Commands, entity: str) -> None:
         assert commands.run("sacctmgr", "-nP", *look.split()).stdout == found, change
 
 
-def test_quiet_prints_only_what_is_wrong(commands: Commands) -> None:
-    """--quiet; the change is made all the same."""
+def test_quiet_prints_only_errors(commands: Commands) -> None:
+    """--quiet: the change is made, but not printed."""
     assert commands.run("sacctmgr", "-i", "add", "qos", "one").stdout != ""
     assert commands.run("sacctmgr", "-i", "--quiet", "add", "qos", "two").stdout == ""
     found = commands.run("sacctmgr", "-nP", "list", "qos", "one,two", "format=name").stdout
@@ -291,13 +329,14 @@ def test_quiet_prints_only_what_is_wrong(commands: Commands) -> None:
 
 
 def test_every_change_is_in_the_log(commands: Commands) -> None:
-    """list transaction: what was done, by whom, to what, as Slurm's columns have it."""
+    """list transaction: what was done, by which user, to what, in Slurm's columns."""
+    caller = pwd.getpwuid(os.geteuid()).pw_name
     commands.run("sacctmgr", "-i", "modify", "account", "chem", "set", "description=dye")
     shown = commands.run("sacctmgr", "-P", "list", "transaction").stdout.splitlines()
     assert shown[0] == "Time|Action|Actor|Where|Info"
     log = [line.split("|")[1:] for line in shown[1:]]
-    assert ["Add Users", "root", "alice", "admin_level=1"] in log
-    assert log[-1] == ["Modify Accounts", "root", "chem", "description='dye'"]
+    assert ["Add Users", caller, "alice", "admin_level=1"] in log
+    assert log[-1] == ["Modify Accounts", caller, "chem", "description='dye'"]
 
 
 def test_tracked_resources_are_numbered(commands: Commands) -> None:
@@ -329,7 +368,7 @@ def test_the_configuration_names_what_slurm_names(
 def test_without_slurmdbd(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """One line says what is wrong, when it does not answer and when there is none."""
+    """One line says what is wrong: slurmdbd does not answer, or none is configured."""
     conf = tmp_path / "slurm.conf"
     conf.write_text("ClusterName=demo\nAccountingStorageType=accounting_storage/slurmdbd\n"
                     f"SlurmctldPidFile={tmp_path}/x.pid\nAccountingStoragePort=9\n")  # fmt: skip

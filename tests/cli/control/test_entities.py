@@ -73,7 +73,7 @@ def test_a_job_by_any_key(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_job_by_name_may_get_a_reservation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The job is meant, not the reservation; nor the partition, which its one name sets."""
+    """JobName= with Reservation= changes the job, not the reservation or the partition."""
     reference = queue()
     run(monkeypatch, reference, f"create reservation=r1 {RESERVATION}")
     for setting in ("reservationname=r1", "partition=main"):

@@ -48,8 +48,17 @@ def test_cancel_ends_pending_jobs_at_once(monkeypatch: pytest.MonkeyPatch) -> No
     assert (job.state, job.cancelled_by) == (JobState.CANCELLED, 1001)
 
 
+def test_verbose_names_jobs_that_are_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Slurm 22.05, which says what it does before it asks."""
+    printed = run(monkeypatch, queue(), "alice", "scancel -v 999999")
+    assert printed.stderr.splitlines() == [
+        "scancel: Terminating job 999999",
+        "scancel: error: Kill job error on job id 999999: Invalid job id specified",
+    ]
+
+
 def test_a_long_list_is_cancelled_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that slurmctld hears others between them; the command is one to its user."""
+    """slurmctld serves other requests between the parts. The user sees one command."""
     reference = queue()
     monkeypatch.setattr(request_parts, "MOST_IDS", 2)
     printed = run(monkeypatch, reference, "alice", "scancel -v 29 999999 27_2 27_3 21")
@@ -144,12 +153,13 @@ def test_scancel_says(line: str, text: str, code: int, monkeypatch: pytest.Monke
         ("scancel -Q -s USR1 999999", "", 1),
     ],
 )
-def test_scancel_of_what_is_not_there(
+def test_scancel_of_absent_jobs(
     line: str, about: str, code: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A plain end of an unknown job is what its user wants; a signal or a step's end fails.
+    """It succeeds for an unknown job, which is what its user wants.
 
-    Scripts that send a signal before the time limit go by the exit code. Compared with Slurm 22.05.
+    A signal, or the end of a step, fails: scripts that send a signal before the time limit look at
+    the exit code. Compared with Slurm 22.05.
     """
     printed = run(monkeypatch, queue(), "bob", line)
     assert printed.code == code
@@ -172,8 +182,8 @@ def test_hold_and_release(monkeypatch: pytest.MonkeyPatch) -> None:
     assert job.reason == Reason.BeginTime
 
 
-def test_a_job_hears_that_it_was_requeued(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The requeue sends SIGTERM to the job's processes; scontrol among them ends with 0."""
+def test_a_command_in_a_requeued_job_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The requeue sends SIGTERM to the job's processes. A scontrol among them ends with 0."""
     reference = queue()
     client = reference.client("alice")
     monkeypatch.setattr(reference, "client", lambda user: client)
@@ -292,8 +302,8 @@ def test_update_is_checked_as_submission_is(
         "Switches=x",
     ],
 )
-def test_a_value_that_is_none_is_named(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One line with key and value, before anything is sent."""
+def test_a_bad_value_is_named(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line has the key and the value, and nothing is sent."""
     printed = run(monkeypatch, queue(), "root", f"scontrol update JobId=29 {setting}")
     key, _, value = setting.partition("=")
     assert printed.stderr == f"scontrol: error: Invalid {key} value: {value}\n"
@@ -314,10 +324,10 @@ def test_a_value_that_is_none_is_named(setting: str, monkeypatch: pytest.MonkeyP
          "scontrol: error: Nice value out of range (+/- 2147483645). Value ignored"),
     ],
 )  # fmt: skip
-def test_each_key_has_words_of_its_own(
+def test_each_key_has_its_own_error_text(
     setting: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As Slurm's scontrol 22.05 prints them, however the key was typed."""
+    """As Slurm's scontrol 22.05 prints it, however the key was typed."""
     printed = run(monkeypatch, queue(), "root", f"scontrol update JobId=29 {setting}")
     assert (printed.stderr, printed.code) == (words + "\n", 1)
 
@@ -370,8 +380,19 @@ def test_blank_values_mean_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None
     assert (request.switches, request.time_min_min) == (0, NO_VAL)
 
 
-def test_a_text_too_long_is_told_of_its_key() -> None:
-    """Which of the settings it was, the message alone does not say."""
+@pytest.mark.parametrize("way", ["SpreadSegments", "ConsolidateSegments"])
+def test_how_segments_lie_is_updated_and_shown(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside their size; a job without segments shows neither."""
+    reference = queue()
+    for value, shown in (("yes", f"SegmentSize=1 {way}=Yes"), ("no", "SegmentSize=1")):
+        words = f"scontrol update JobId=29 SegmentSize=1 {way}={value}"
+        assert run(monkeypatch, reference, "alice", words) == Printed("", "", 0)
+        printed = run(monkeypatch, reference, "alice", "scontrol show job 29")
+        assert f"   {shown}\n" in printed.stdout
+
+
+def test_a_text_that_is_too_long_is_reported_with_its_key() -> None:
+    """The controller's message alone does not say which setting it was."""
     bound = "at most 9 characters are allowed"
     settings = {"nice": "7", "comment": "x" * 10}
     assert by_key(f"settings: {bound}", {"settings": settings}) == f"comment: {bound}"
@@ -407,7 +428,7 @@ def test_update_of_one_array_task_splits_it(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_node_down_ends_its_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Jobs that may be requeued are, and the reason carries who and when."""
+    """Jobs that may be requeued wait again. The reason has the user and the time."""
     reference = queue()
     line = "scontrol update NodeName=n4 State=DOWN Reason=fan"
     assert run(monkeypatch, reference, "root", line).code == 0

@@ -47,8 +47,8 @@ def test_other_counts_and_lengths_are_refused(value: str, monkeypatch: pytest.Mo
     assert reference.cluster.node(0).weight != 9
 
 
-def test_a_registration_says_it_anew_or_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slurmd without --instance-id knows nothing of its machine."""
+def test_a_registration_sets_the_instance_or_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slurmd without --instance-id does not know its machine."""
     reference = queue()
     run(monkeypatch, reference, "update NodeName=n1 InstanceId=i-1 InstanceType=small")
     node = reference.cluster.node(0)

@@ -151,8 +151,11 @@ def test_json_says_what_the_text_says(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (first["allowed_partitions"], first["comment"], first["qos"]) == ("gpu", "why", "")
 
 
-def test_a_refused_update_is_said_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Slurm 22.05 does; another partition is the reservation's, not what is updated."""
+def test_a_refused_update_prints_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Slurm 22.05 does.
+
+    Another partition is a field of the reservation, not the thing to update.
+    """
     reference = queue()
     assert run(monkeypatch, reference, f"{PLACE} duration=60 nodes=n1 reservation=b").code == 0
     text = "Invalid partition name specified\n"

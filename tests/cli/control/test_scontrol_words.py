@@ -59,14 +59,14 @@ def test_a_step_that_is_not_there(step: str, shown: str, monkeypatch: pytest.Mon
     assert printed == Printed(f"Job step {shown} not found\n", "", 1)
 
 
-def test_a_version_with_a_word_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is printed all the same."""
+def test_a_version_with_an_extra_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is printed nevertheless."""
     printed = run(monkeypatch, queue(), "version x")
     assert printed.stdout.startswith("slurm ")
     assert (printed.stderr, printed.code) == ("too many arguments for version keyword\n", 1)
 
 
-def test_the_throttle_of_an_array_may_stand_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_throttle_of_an_array_may_be_a_separate_word(monkeypatch: pytest.MonkeyPatch) -> None:
     """`update JobId 27 ArrayTaskThrottle 3`."""
     reference = queue()
     assert run(monkeypatch, reference, "update JobId 27 ArrayTaskThrottle 3").code == 0

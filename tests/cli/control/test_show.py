@@ -95,7 +95,7 @@ def test_a_requeued_job_shows_what_it_had(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_licences_of_servers_have_a_third_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With what was said of them last; in JSON as numbers."""
+    """It has the counts that the server reported last; in JSON they are numbers."""
     cluster = queue()
     told = ServerUse("flu@lm", 7, 5, 1_700_000_000_000_000)
     totals = (("ansys", 3), ("flu@lm", 20), ("mat@lm", 4))

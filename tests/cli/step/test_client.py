@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import socket
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -96,7 +96,7 @@ def test_task_killed_by_a_signal(make: Any) -> None:
 
 
 def test_kill_on_bad_exit(make: Any) -> None:
-    """-K: the others are terminated, and why is said on the way."""
+    """-K: the other tasks are terminated, and srun prints why."""
     room = make(["n3"], [[0, 1]], kill_on_bad_exit=True)
     node = room.node()
     node.exit(0, CODE_4)
@@ -198,7 +198,7 @@ def test_stdin_goes_to_all_nodes_within_their_credit(make: Any) -> None:
 
 
 def test_stdin_stops_without_credit(make: Any) -> None:
-    """A task that does not read makes srun wait, with at most a window under way."""
+    """If a task does not read, srun waits, and at most one window has been sent."""
     room = make(["n1"], [[0]], stdin=subprocess.PIPE)
     node = room.node()
     assert room.process.stdin is not None
@@ -240,16 +240,10 @@ def test_slow_reader_loses_nothing(make: Any) -> None:
     sent = b""
     frame = step_io.pack(step_io.STDOUT, 0, chunk)
     pending = b""
-    stalled = 0
-    while stalled < 50:
+    # srun takes no more once the pipe and its own buffers are full.
+    while select.select([], [node.connection], [], 0.05)[1]:
         pending = pending or frame
-        try:
-            count = node.connection.send(pending)
-            stalled = 0
-        except BlockingIOError:
-            stalled += 1
-            time.sleep(0.001)
-            continue
+        count = node.connection.send(pending)
         pending = pending[count:]
         if not pending:
             sent += chunk
@@ -272,7 +266,7 @@ def test_slow_reader_loses_nothing(make: Any) -> None:
 
 
 def test_closed_stdout_becomes_sigpipe(make: Any) -> None:
-    """`srun yes | head`: the tasks learn that nobody reads."""
+    """`srun yes | head`: the tasks get SIGPIPE when the reader is gone."""
     room = make(["n1"], [[0]])
     node = room.node()
     assert room.process.stdout is not None
@@ -339,8 +333,8 @@ def test_lost_node_ends_the_others(make: Any) -> None:
     assert code == 143
 
 
-def test_strangers_are_hung_up_on(make: Any) -> None:
-    """Neither a wrong key nor rubbish disturbs the step."""
+def test_connections_of_strangers_are_closed(make: Any) -> None:
+    """Neither a wrong key nor random bytes disturb the step."""
     room = make(["n1"], [[0]])
     stranger = Node(room, 0, [0], key=bytes(32))
     with pytest.raises((EOFError, ConnectionError)):
@@ -372,7 +366,7 @@ def test_strangers_keep_no_node_out(make: Any) -> None:
 
 
 def test_the_port_is_closed_once_all_nodes_are_there(make: Any) -> None:
-    """Who waited there without a word is hung up on, and nobody else comes in."""
+    """Connections that have proved nothing are closed, and no further ones are accepted."""
     room = make(["n1"], [[0]])
     stranger = room.connect()
     node = room.node()
@@ -384,8 +378,8 @@ def test_the_port_is_closed_once_all_nodes_are_there(make: Any) -> None:
     assert room.end()[2] == 0
 
 
-def test_nodes_are_shown_that_it_is_srun(make: Any) -> None:
-    """Before anything else; the half that nodes show is not the one that srun shows."""
+def test_srun_proves_itself_to_the_nodes(make: Any) -> None:
+    """It does so first. Its half of the key is not the half that nodes show."""
     room = make(["n1"], [[0]])
     node = room.node()
     shown, other = step_io.halves(room.key)
@@ -444,7 +438,10 @@ def test_verbose_tells_good_ends_too() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.binary(max_size=20)), max_size=30))
 def test_labels_lose_nothing(pieces: list[tuple[int, bytes]]) -> None:
-    """Without its label each task's output is what it wrote, but for a missing last newline."""
+    """Without its labels, each task's output is what it wrote.
+
+    Only a missing last newline is added.
+    """
     labels = Labels(4)
     out = b"".join(labels.put(step_io.STDOUT, task, data) for task, data in pieces if data)
     out += b"".join(labels.put(step_io.STDOUT, task, b"") for task in range(4))

@@ -123,7 +123,7 @@ def test_what_a_step_does_without(
 def test_nodes_counted_from_one_of_the_jobs(
     words: list[str], text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """There have to be enough of them from there on, and nothing else says which."""
+    """The job must have enough nodes from that one on."""
     monkeypatch.setenv("SLURM_JOB_NUM_NODES", "4")
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
     with pytest.raises(OptionError, match=text):
@@ -162,7 +162,7 @@ def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.Monk
     "words",
     [
         ["--x11"], ["--async"],
-        ["--preserve-env"], ["--mpi=pmix"], ["--mpi=frob"], ["-r", "x"], ["--pty=3"], ["-Z"],
+        ["--mpi=pmix"], ["--mpi=frob"], ["-r", "x"], ["--pty=3"], ["-Z"],
     ],
 )  # fmt: skip
 def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
@@ -179,8 +179,8 @@ def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
         ("%%t", False), (r"a\%t", False), ("plain", False), ("%", False),
     ],
 )  # fmt: skip
-def test_who_writes_a_file(pattern: str, wanted: bool) -> None:
-    """Nodes write what differs between nodes or tasks, srun the rest."""
+def test_which_process_writes_a_file(pattern: str, wanted: bool) -> None:
+    """Nodes write files that differ between nodes or tasks; srun writes the others."""
     assert is_per_node(pattern) is wanted
 
 

@@ -18,7 +18,7 @@ SECOND = of_component(
 
 
 def test_ranks_and_nodes_go_on_from_one_component_to_the_next() -> None:
-    """All have the same lists, in the order of components, and a place of their own in them."""
+    """All components have the same lists, in their order. Each has its place in them."""
     one, two = (found.launch_fields() for found in wholes([FIRST, SECOND]))
     assert (one.pop("first_rank"), one.pop("first_node")) == (0, 0)
     assert (two.pop("first_rank"), two.pop("first_node")) == (2, 1)
@@ -56,13 +56,13 @@ def talk(parts: list[WholeStep | None]) -> list[WholeStep | None]:
     return found
 
 
-def test_components_meet() -> None:
-    """Each hears what all have."""
+def test_components_get_the_same_answer() -> None:
+    """Each gets what all others have."""
     one, two = talk([FIRST, SECOND])
     assert one is not None and two is not None
     assert (one.tasks, two.tasks, two.first_rank, two.first_node) == (5, 5, 2, 1)
 
 
-def test_nobody_begins_when_one_cannot_go_on() -> None:
-    """Its pipe ends without a word."""
+def test_no_component_begins_when_one_has_failed() -> None:
+    """Its pipe is closed without an answer."""
     assert talk([FIRST, None]) == [None, None]

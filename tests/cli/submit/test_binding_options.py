@@ -47,8 +47,8 @@ def test_the_command_line_goes_before_the_variable() -> None:
 
 
 @pytest.mark.parametrize("command", ["srun", "sbatch", "salloc"])
-def test_memory_is_told_in_variables(command: str) -> None:
-    """Every command takes --mem-bind; a job's steps read its variable."""
+def test_memory_binding_is_in_variables(command: str) -> None:
+    """Every command takes --mem-bind, and a job's steps read its variable."""
     options = options_of("--mem-bind=prefer,map_mem:0,1", command=command)
     assert binding_options.mem_bind_variables(options) == {
         "SLURM_MEM_BIND": "quiet,prefer,map_mem:0,1",
@@ -80,13 +80,13 @@ def test_a_binding_of_help_explains_itself() -> None:
 
 
 def test_masks_of_the_outer_step_are_not_inherited() -> None:
-    """They are one task's on one node; words that the user said are."""
+    """They are for one task on one node. Words that the user typed are inherited."""
     step = {
         "SLURM_STEP_ID": "0",
         "SLURM_CPU_BIND": "quiet,mask_cpu:0x0003",
         "SLURM_CPU_BIND_TYPE": "mask_cpu:",
         "SLURM_CPU_BIND_LIST": "0x0003",
     }
-    assert "SLURM_CPU_BIND" not in binding_options.without_found_masks(step)
+    assert "SLURM_CPU_BIND" not in binding_options.without_step_masks(step)
     said = step | {"SLURM_CPU_BIND": "cores"}
-    assert binding_options.without_found_masks(said) == said
+    assert binding_options.without_step_masks(said) == said

@@ -96,7 +96,7 @@ def test_groups_that_cannot_be_are_named(argv: list[str], text: str) -> None:
 
 
 def test_variables_of_one_component() -> None:
-    """What the leader has and the component has not is gone; what is nobody's stays."""
+    """Variables of the leader that the component does not have are removed. All others stay."""
     found = het_steps.component_environment(JOB, 1)
     assert (found["SLURM_JOB_ID"], found["SLURM_JOBID"], found["SLURM_NTASKS"]) == ("8", "8", "3")
     assert "SLURM_CPUS_PER_TASK" not in found
@@ -105,7 +105,7 @@ def test_variables_of_one_component() -> None:
 
 
 def test_steps_over_components_can_be_switched_off() -> None:
-    """SchedulerParameters=disable_hetjob_steps; whatever else is set does not matter."""
+    """SchedulerParameters=disable_hetjob_steps, whatever other words are set."""
     het_steps.check_allowed("defer,enable_hetjob_steps")
     with pytest.raises(OptionError, match="span multiple components"):
         het_steps.check_allowed("defer, Disable_HetJob_Steps")

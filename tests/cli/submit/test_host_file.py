@@ -43,7 +43,7 @@ def hosts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_file_chooses_nodes_and_tasks(
     hosts: Path, command: str, words: list[str], nodes: str, tasks: int
 ) -> None:
-    """Whatever --distribution says; without -n each name is a task."""
+    """--distribution does not matter. Without -n, each name is a task."""
     request = request_of(command, *words)
     assert (request["node_list"], request["ntasks"]) == (nodes, tasks)
     assert request["distribution"] == "arbitrary"
@@ -77,10 +77,10 @@ def test_names_may_be_repeated_and_folded(hosts: Path) -> None:
         (None, [], "slurm_allocate_resources error opening file HOSTS, No such file or directory"),
     ],
 )
-def test_what_is_no_list_of_hosts_is_refused(
+def test_a_bad_list_of_hosts_is_refused(
     hosts: Path, text: str | None, words: list[str], refusal: str
 ) -> None:
-    """In Slurm's words, with exit code 1."""
+    """With Slurm's words and exit code 1."""
     if text is None:
         hosts.unlink()
     else:

@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import (
     REQ_MEM_SET,
     REQ_NO_KILL,
     REQ_NO_REQUEUE,
+    REQ_NO_SPECIAL_CORES,
     REQ_NTASKS_SET,
     REQ_OPEN_APPEND,
     REQ_OVERCOMMIT,
@@ -41,6 +42,94 @@ def parsed(*words: str, command: str = "sbatch") -> op.Options:
     return options
 
 
+@pytest.mark.parametrize(
+    ("words", "batch", "step"),
+    [
+        ("-B 2:2 -N1", 4, None),
+        ("-B 2:2:1", 4, 4),
+        ("-B 2:4:1 -N2", 16, 16),
+        ("-B 2:4:1 -N1-2", None, None),
+        ("-B 2:*:1", 2, None),
+        ("-B 2:4:1 -n3", 3, 3),
+        ("-B 2:4:1 --ntasks-per-node=2", None, 8),
+        ("--sockets-per-node=2 --cores-per-socket=4 --threads-per-core=1 -N1", 8, None),
+        ("-N1 --sockets-per-node=2 -c4", 2, None),
+        ("-N2 --sockets-per-node=2 --gpus-per-socket=1", 4, None),
+        ("-N1 --cores-per-socket=4", 4, None),
+        ("--sockets-per-node=2 -c4", None, None),
+        ("-N1 --sockets-per-node=2 --ntasks-per-node=3", None, None),
+        ("-N1 --hint=nomultithread", None, None),
+    ],
+)
+def test_hardware_that_is_named_counts_tasks(
+    words: str, batch: int | None, step: int | None
+) -> None:
+    """As seen with Slurm 22.05: srun counts tasks only by all three numbers of -B."""
+    for command, ntasks in (("sbatch", batch), ("salloc", batch), ("srun", step)):
+        assert parsed(*words.split(), command=command).request.get("ntasks") == ntasks
+
+
+@pytest.mark.parametrize(
+    ("words", "gpus"),
+    [
+        ("-n4", "2"),
+        ("-n1", "1"),
+        ("-N2", "2"),
+        ("-N2 -n8", "4"),
+        ("--gpus=3", "3"),
+        ("--gres=gpu:2", None),
+    ],
+)
+def test_gpus_of_tasks_are_counted(words: str, gpus: str | None) -> None:
+    """--ntasks-per-gpu makes them of the tasks; nodes alone have one each, as in Slurm 22.05."""
+    assert parsed("--ntasks-per-gpu=2", *words.split()).request.get("gpus") == gpus
+
+
+@pytest.mark.parametrize(
+    "words", ["--gres=gpu:a:1,gpu:1", "--gres=gpu:a:1 --gpus=1", "--gpus=a:1,2",
+              "--gpus-per-node=a:2 --gpus-per-task=1 -n2"],
+)  # fmt: skip
+def test_gpus_with_and_without_a_type_are_refused(words: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        parsed(*words.split())
+    text = "Invalid GRES specification (with and without type identification)"
+    assert (caught.value.text, caught.value.code) == (text, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "distribution"),
+    [
+        ("pack", "*,pack"),
+        ("NoPack", "*,NoPack"),
+        ("block:", "block"),
+        ("block,", "block"),
+        ("*:*", "*:*"),
+    ],
+)
+def test_distributions_of_few_words(words: str, distribution: str) -> None:
+    """Pack and NoPack may stand alone, as with Slurm 22.05."""
+    assert parsed("-m", words).request["distribution"] == distribution
+
+
+def test_segments_may_lie_on_any_of_more_nodes_named() -> None:
+    """-w with more names than -N is no mistake for a job of segments."""
+    for command in ("sbatch", "salloc", "srun"):
+        request = parsed("-w", "n[1-4]", "-N2", "--segment=2", command=command).request
+        assert (request["node_list"], request["nodes_max"]) == ("n[1-4]", 2)
+
+
+def test_no_special_cores() -> None:
+    """--core-spec=0 is not the same as no --core-spec."""
+    assert parsed("--core-spec=0").request["flags"] & REQ_NO_SPECIAL_CORES
+    assert not parsed().request.get("flags", 0) & REQ_NO_SPECIAL_CORES
+
+
+def test_gpus_per_task_may_count_tasks_by_node() -> None:
+    """`--gpus-per-task` with --ntasks-per-node alone: the nodes are one by default."""
+    request = parsed("--gpus-per-task=1", "--ntasks-per-node=2").request
+    assert (request["gpus_per_task"], request["ntasks_per_node"]) == ("1", 2)
+
+
 def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
     """`-n2 -w n[1-3]`: two of the three, with a warning; -N says otherwise."""
     options = op.Options("sbatch")
@@ -48,7 +137,26 @@ def test_fewer_tasks_than_named_nodes_take_as_many_nodes() -> None:
     options.apply_all(pairs, COMMAND_LINE)
     assert options.finish() == ["warning: can't run 2 processes on 3 nodes, setting nnodes to 2"]
     assert (options.request["nodes_min"], options.request["nodes_max"]) == (2, 2)
-    assert "nodes_min" not in parsed("-n3", "-w", "n[1-3]").request
+    assert options.request["node_list"] == "n[1-2]"
+    options = parsed("-n3", "-w", "n[1-3]")
+    assert options.request["nodes_min"] == 3 and "nodes_max" not in options.request
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("-w n3,n1 -x n9,n10,n2", ("n[1,3]", "n[2,9-10]")),
+        ("-w n1,n1", ("n1", None)),
+        ("-w n[3,1] -x n[4,2]", ("n[1,3]", "n[2,4]")),
+        ("-w n2,n1,n2 -m arbitrary -n3", ("n2,n1,n2", None)),
+    ],
+)
+def test_named_nodes_are_sorted_unless_they_are_places_of_tasks(
+    words: str, shown: tuple[str, str | None]
+) -> None:
+    """As Slurm's ReqNodeList and ExcNodeList show them."""
+    request = parsed(*words.split()).request
+    assert (request["node_list"], request.get("exclude")) == shown
     assert "nodes_min" not in parsed("-n2", "-w", "n[1-3]", "-m", "arbitrary").request
 
 
@@ -182,7 +290,6 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["-N1k"], {"nodes_min": 1024, "nodes_max": 1024}),
         (["-N", "4,1-2"], {"node_sizes": "4,1-2", "nodes_min": 1, "nodes_max": 4}),
         (["-N2-9:2"], {"node_sizes": "2-9:2", "nodes_min": 2, "nodes_max": 8}),
-        (["-n", "2k"], {"ntasks": 2048}),
         (["--mem=0"], {"mem_per_node_mib": 0}),
         (["--mem=4G"], {"mem_per_node_mib": 4096}),
         (["--gpus=a100:2,v100:1"], {"gpus": "a100:2,v100:1"}),
@@ -203,6 +310,7 @@ def test_usage_errors_are_getopts(words: list[str], text: str) -> None:
         (["-N2", "--ntasks-per-node=3", "--tres-per-task=license/ANSYS=1,cpu=2"],
          {"licenses": "ANSYS:6", "cpus_per_task": 2}),
         (["-n2", "-L", "a:1", "--tres-per-task=license/b@server"], {"licenses": "a:1,b@server:2"}),
+        (["-n2", "-L", "a:1,b", "--tres-per-task=license/a:2"], {"licenses": "a:5,b"}),
         (["--gres-flags=one-task-per-sharing"], {"flags": 1 << 22}),
         (["-t", "1-2"], {"time_limit_min": 1560}),
         (["-t0"], {"time_limit_min": 4294967295}),
@@ -263,7 +371,7 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
     [
         (["--signal=B"], "Invalid --signal specification", 255),
         (["--open-mode=x"], "Invalid --open-mode specification", 255),
-        (["--gpus=1:2:x!"], "Invalid --gpus specification", 255),
+        (["--gpus=1:2:x!"], "Invalid Trackable RESource (TRES) specification", 1),
         (["--ntasks-per-node=x"], 'Invalid numeric value "x" for --ntasks-per-node.', 1),
         (["--cpus-per-gpu=2", "-c2"],
          "--cpus-per-task is mutually exclusive with --cpus-per-gpu", 1),
@@ -279,6 +387,17 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["-m", "plane=4", "-w", "n[1-2]", "-n4"],
          "Too few processes for the requested {plane,node} distribution", 1),
         (["-c", "1k"], 'Invalid numeric value "1k" for --cpus-per-task.', 1),
+        (["-n", "2k"], 'Invalid numeric value "2k" for --ntasks.', 1),
+        (["-N", "1-2-3"], '"2-3" is not a valid node count', 255),
+        (["--priority=-1"], "Priority must be >= 0", 255),
+        (["--wait-all-nodes=2"], "Invalid --wait-all-nodes specification", 255),
+        (["--gres="], "Invalid Trackable RESource (TRES) specification", 1),
+        (["--gres-flags=enforce-binding,disable-binding"], "Invalid --gres-flags specification",
+         255),
+        (["-F", "/nope"], "slurm_allocate_resources error opening file /nope, No such file or "
+         "directory\nInvalid --nodefile node file", 255),
+        (["--gpu-bind=frob"], "Invalid --gpu-bind argument: frob", 255),
+        (["--nice=2147483646"], "Invalid --nice value, out of range (+/- 2147483645)", 255),
         (["-B", "1:x"], 'Invalid numeric value "x" for second arg of -B.', 1),
         (["--acctg-freq=disk=3"], "Invalid --acctg-freq specification: disk=3", 255),
         (["--propagate=foo,STACK"],
@@ -288,6 +407,16 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["--gpus-per-socket=1"],
          "--gpus-per-socket option requires --sockets-per-node specification\n"
          "Invalid generic resource (gres) specification", 1),
+        (["--ntasks-per-gpu=2", "--gpus-per-socket=1"],
+         "--gpus-per-socket is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU",
+         1),
+        (["--ntasks-per-gpu=2", "--gpus=1", "--ntasks-per-node=2"],
+         "--ntasks-per-node is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU",
+         1),
+        (["--ntasks-per-gpu=1", "--gpus-per-task=1"],
+         "--gpus-per-task is mutually exclusive with --ntasks-per-gpu and SLURM_NTASKS_PER_GPU", 1),
+        (["--begin=now+100", "--deadline=now+50"],
+         "Incompatible begin and deadline time specification", 1),
         (["-N1,x"], '"1,x" is not a valid node count', 255),
         (["-N2:3"], '"2:3" is not a valid node count', 255),
         (["-N2-10:0"], '"2-10:0" is not a valid node count', 255),
@@ -322,6 +451,31 @@ def test_bad_values_are_named(words: list[str], text: str, code: int) -> None:
         ("-N1-3 --gpus-per-task=1",
          "Failed to validate job spec. --gpus-per-task used without either --gpus or -n/--ntasks "
          "is not allowed."),
+        ("--gpus=2 --gpus-per-task=3",
+         "Failed to ensure --gpus >= --gres=gpu/--gpus-per-node >= --gpus-per-socket"),
+        ("--gpus-per-node=2 --gpus-per-task=3 -n1", "Failed to ensure --gpus >= --gpus-per-task"),
+        ("--gpus=3 --gpus-per-node=2",
+         "Failed to validate job spec, --gpus is not multiple of --gres=gpu/--gpus-per-node"),
+        ("--gpus-per-node=3 --gpus-per-socket=2 --sockets-per-node=1",
+         "Failed to validate job spec, --gres=gpu/--gpus-per-node not multiple of "
+         "--gpus-per-socket."),
+        ("--gpus-per-node=3 --gpus-per-task=2 -n2",
+         "Failed to validate job spec, --gres=gpu/--gpus-per-node not multiple of "
+         "--gpus-per-task."),
+        ("--gpus=2 --gpus-per-task=1 -n3",
+         "Failed to validate job spec. Based on --gpus and --gpus-per-task number of requested "
+         "tasks differ from -n/--ntasks."),
+        ("--gpus=4 --gpus-per-task=1 --ntasks-per-node=2",
+         "Failed to validate job spec. Based on --gpus and --gpus-per-task number of requested "
+         "tasks differ from -n/--ntasks."),
+        ("--gpus-per-node=2 --gpus-per-task=1 --ntasks-per-node=3",
+         "Failed to validate job spec. Based on --gres=gpu/--gpus-per-node and --gpus-per-task "
+         "requested number of tasks per node differ from --ntasks-per-node."),
+        ("--ntasks-per-gpu=2 -n5",
+         "Failed to validate job spec, -n/--ntasks has to be a multiple of --ntasks-per-gpu."),
+        ("--ntasks-per-gpu=2 -N1-2",
+         "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a "
+         "node/ntask specification"),
         ("--mem-per-gpu=1G",
          "Requested mem_per_tres=gres/gpu:1024 but did not request any GPU."),
     ],
@@ -338,7 +492,8 @@ def test_gpus_that_do_not_add_up_are_named(words: str, text: str, command: str) 
 @pytest.mark.parametrize(
     "words",
     ["--gpus=4 -N1-2 --gpus-per-node=2", "-N2 --gpus-per-task=1", "--gpus=7 -N2-3",
-     "--gpus=4 --gpus-per-task=1", "--mem-per-gpu=1G --gres=gpu:1",
+     "--gpus=4 --gpus-per-task=1", "--gpus=4 --gpus-per-task=1 --ntasks-per-node=2 -N2",
+     "--mem-per-gpu=1G --gres=gpu:1",
      "--mem-per-gpu=1G -n1 --tres-per-task=gres/gpu=1"],
 )  # fmt: skip
 def test_gpus_that_add_up_are_taken(words: str) -> None:
@@ -393,7 +548,7 @@ def test_switches_of_the_environment_can_say_no(value: str, flags: int) -> None:
     command=st.sampled_from(COMMANDS),
 )
 def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
-    """Whatever is typed, the answer is a request of known fields or one error."""
+    """Any words give a request of known fields, or one error."""
     options = op.Options(command)
     said, code = "", 0
     try:

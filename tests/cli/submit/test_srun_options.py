@@ -35,8 +35,11 @@ print(signals.take() == [signal.SIGUSR2])
 """
 
 
-def test_ignored_signals_are_not_taken() -> None:
-    """Others are. In a process of its own, whose signals nobody else needs."""
+def test_ignored_signals_are_not_handled() -> None:
+    """Other signals are.
+
+    The test runs in a process of its own, because signals are shared by the whole process.
+    """
     ran = subprocess.run([sys.executable, "-c", TAKEN], check=True, capture_output=True, text=True)
     assert ran.stdout == "True\n"
 

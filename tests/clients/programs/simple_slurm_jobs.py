@@ -17,10 +17,10 @@ job.squeue.update_squeue()
 assert any(row["JOBID"] == str(sleep_id) for row in job.squeue.jobs.values()), job.squeue.jobs
 sleeper.scancel.cancel_job(sleep_id)
 deadline = time.time() + 60
-while not Path("last.out").exists() and time.time() < deadline:
+last_out = Path("last.out")
+while not (last_out.exists() and last_out.read_text()) and time.time() < deadline:
     time.sleep(0.2)
-time.sleep(1)
-assert Path("last.out").read_text() == "done\n"
+assert last_out.read_text() == "done\n"
 assert Path(f"{job_id}_3.out").read_text() == "task 3\n"
 one = SlurmPy("py", {"partition": "debug", "mem": "100"}, scripts_dir="scripts", log_dir="logs")
 number = one.run("echo hello", name_addition="")

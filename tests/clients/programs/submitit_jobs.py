@@ -18,7 +18,8 @@ def fail():
 class Counter:
     """Count slowly; a requeued job goes on from its checkpoint."""
 
-    def __init__(self, start=0):
+    def __init__(self, counts, start=0):
+        self.counts = counts
         self.start = start
 
     def __call__(self):
@@ -26,11 +27,12 @@ class Counter:
         while count < 20:
             count += 1
             self.start = count
+            self.counts.touch()
             time.sleep(0.25)
         return count, int(os.environ.get("SLURM_RESTART_COUNT", 0))
 
     def checkpoint(self):
-        return submitit.helpers.DelayedSubmission(Counter(self.start))
+        return submitit.helpers.DelayedSubmission(Counter(self.counts, self.start))
 
 
 def executor(folder, **options):
@@ -51,10 +53,10 @@ def main():
     assert "on purpose" in str(bad.exception())
     wide = executor(folder, tasks_per_node=2, nodes=2).submit(add, 1, 1)
     assert wide.results() == [2] * 4
-    slow = executor(folder).submit(Counter())
-    while slow.state != "RUNNING":
+    counts = folder.resolve() / "counts"
+    slow = executor(folder).submit(Counter(counts))
+    while not counts.exists():
         time.sleep(0.2)
-    time.sleep(1.5)
     slow._interrupt(timeout=False)  # what the time limit's signal does
     assert slow.result() == (20, 1)
     cancelled = executor(folder).submit(time.sleep, 60)

@@ -7,20 +7,29 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink, Place
+from pyslurm_ng.ctld.followers.dbd_link import DbdAddress, DbdLink
 from pyslurm_ng.ctld.history import History
+from pyslurm_ng.ctld.recover import recover_cluster
+from pyslurm_ng.ctld.rules.ends import job_end
+from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.daemon.log import QUIET, DaemonLog
+from pyslurm_ng.daemon.log import ERROR, QUIET, DaemonLog
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.journal.recovery import Layout, Recovery
+from pyslurm_ng.journal.reserve import Reserve
+from pyslurm_ng.journal.writer import JournalWriter
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.batches import encode_batch
-from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.check import check
+from pyslurm_ng.model.cluster import Cluster, free_job_id
+from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.auth_slurm import Key, KeyCredentialSigner, TokenAuthenticator
 from pyslurm_ng.wire.dbd_messages import (
@@ -29,7 +38,7 @@ from pyslurm_ng.wire.dbd_messages import (
 )
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream import StreamServer
-from tests.dbd.accounting_room import at
+from tests.dbd.accounting_room import at, configured, on, started, submitted
 from tests.journal.journal_room import Room as JournalRoom
 
 T = at("12:00:00")
@@ -114,7 +123,7 @@ class SendingController:
         books = Writer(cluster, self.writer, call_soon=soon, on_bug=lambda text, error: None)
         self.link = DbdLink(
             identity=identity("slurmctld"),
-            place=Place((accounting.path,), "127.0.0.1", 1),
+            address=DbdAddress((accounting.path,), "127.0.0.1", 1),
             registration=RegisterCluster("demo", "ctl", 6817, "journal-1"),
             journal=self.room.layout.journal,
             durable=lambda: self.writer.durable,
@@ -135,6 +144,93 @@ class SendingController:
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         self.writer.close()
+
+
+def start_of(cluster: Cluster, job_id: int) -> list[ev.AnyEvent]:
+    """Return the events of a job's start on n1."""
+    allocated, step = started(T, job_id, on(1))
+    assert isinstance(allocated, ev.JobAllocated)
+    duty_id = cluster.next_duty_id
+    begun = ev.DutiesDone(T, ((0, duty_id),))
+    return [msgspec.structs.replace(allocated, first_duty_id=duty_id), step, begun]
+
+
+class ControllerLife:
+    """One controller process over a state directory; `lines` has what it logged as errors."""
+
+    def __init__(self, state: Path, accounting: Accounting, *, ignore_errors: bool = False) -> None:
+        loop = asyncio.get_running_loop()
+        layout = Layout(state)
+        layout.create()
+        recovery = Recovery(layout, ignore_errors=ignore_errors)
+        self.cluster, _ = recover_cluster(recovery, ScriptStore(state / "scripts"))
+        self.lines: list[str] = []
+        log = DaemonLog("slurmctld", lambda _, text: self.lines.append(text))
+        log.stderr_level, log.syslog_level = QUIET, ERROR
+        epoch = max(recovery.next_epoch, self.cluster.epoch + 1)
+        self.journal = JournalWriter(
+            layout.journal,
+            recovery.journal_id,
+            recovery.position._replace(epoch=epoch),
+            first_sequence=recovery.next_sequence,
+            on_durable=lambda one: loop.call_soon_threadsafe(self.writer.on_durable, one),
+            on_fatal=lambda why: None,
+            reserve=Reserve(layout.reserve),
+        )
+        self.writer = Writer(
+            self.cluster, self.journal, call_soon=loop.call_soon, on_bug=lambda text, error: None
+        )
+        self.writer.record([ev.EpochStarted(T, epoch, "ctl")])
+        if not self.cluster.nodes:
+            self.writer.record([configured(T)])
+        faults = Faults(log)
+        self.history = History(self.writer, lambda: T, "ctl", log, faults)
+        self.link = DbdLink(
+            identity=identity("slurmctld"),
+            address=DbdAddress((accounting.path,), "127.0.0.1", 1),
+            registration=RegisterCluster("demo", "ctl", 6817, recovery.journal_id.hex()),
+            journal=layout.journal,
+            durable=lambda: self.writer.durable,
+            on_update=lambda update: None,
+            log=log,
+            faults=faults,
+            history=self.history,
+            start=recovery.position.sequence,
+        )
+        self.writer.follow(self.link.wake)
+        self.task = loop.create_task(self.link.run())
+
+    def submit(self, count: int) -> list[int]:
+        """Accept some jobs; return their ids."""
+        found = []
+        for _ in range(count):
+            found.append(free_job_id(self.cluster))
+            self.writer.record([submitted(T, found[-1])])
+        return found
+
+    def start(self, job_id: int) -> None:
+        """Start a job on n1."""
+        self.writer.record(start_of(self.cluster, job_id))
+
+    def end(self, job_id: int, state: JobState = JobState.COMPLETED, status: int = 0) -> None:
+        """End a job's run; its node is clean."""
+        job, end = self.cluster.jobs[job_id], job_end.End(state, status)
+        clean = frozenset((0,))
+        self.writer.record(job_end.complete(self.cluster, job, end, T, clean_nodes=clean))
+
+    async def stored(self) -> None:
+        """Wait until slurmdbd has everything."""
+        self.writer.flush()
+        await until(lambda: self.link.acknowledged >= self.journal.appended)
+
+    async def close(self) -> None:
+        self.writer.flush()
+        await until(lambda: self.writer.durable >= self.journal.appended)
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+        self.writer.close()
+        self.journal.close()
+        assert check(self.cluster) == []
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -84,7 +84,7 @@ def test_repeated_checkpoints_let_old_segments_go(tmp_path: Path) -> None:
 
 
 def test_a_slow_accounting_daemon_keeps_the_journal(tmp_path: Path) -> None:
-    """What slurmdbd has not taken over is not removed, however many checkpoints there are."""
+    """What slurmdbd has not stored is not removed, however many checkpoints there are."""
     state = State(tmp_path)
     for start in "adgj":
         durable, key = state.live([chr(ord(start) + step) for step in range(3)])

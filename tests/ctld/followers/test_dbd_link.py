@@ -91,7 +91,7 @@ def test_a_record_larger_than_a_message_does_not_stop_the_link(tmp_path: Path) -
 def test_a_record_that_slurmdbd_refuses_each_time_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    """Whatever the reason in slurmdbd: only this record is missing, and it is listed."""
+    """Only this record is missing, and it is listed, whatever the reason in slurmdbd."""
     monkeypatch.setattr(dbd_link, "RECONNECT_S", (0.001,))
     store = Service._journal_batch
 
@@ -151,10 +151,10 @@ def test_a_slurmdbd_that_refuses_everything_costs_few_records(
     assert play(tmp_path, story).job_ids() == list(range(11, 31))
 
 
-def test_what_nobody_foresaw_in_the_link_costs_one_connection(
+def test_an_unexpected_fault_in_the_link_costs_one_connection(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The follower goes on, and sdiag counts it."""
+    """The follower goes on, and sdiag counts the fault."""
     monkeypatch.setattr(dbd_link, "RECONNECT_S", (0.001,))
     deliver, failures = DbdLink._deliver, [ValueError("one"), KeyError("two")]
 
@@ -200,7 +200,7 @@ def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
 
 
 def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
-    """A restarted controller is told everything; its journal must not grow by that."""
+    """A restarted controller gets everything again. Its journal must not grow because of it."""
     cluster = Cluster()
 
     async def story(accounting: Accounting, controller: SendingController) -> None:

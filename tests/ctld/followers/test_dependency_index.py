@@ -68,7 +68,7 @@ def test_minutes_after_a_start_are_looked_at_once_they_are_over() -> None:
     assert not second.dependencies and second.eligible_us
 
 
-def test_a_second_in_which_nothing_is_due_costs_nothing() -> None:
+def test_a_second_in_which_nothing_is_due_does_no_work() -> None:
     """However many terms there are."""
     scene = Scene()
     first = [scene.job(nodes_min=4, time_limit_min=60) for _ in range(100)]

@@ -29,7 +29,7 @@ def test_ends_of_jobs_name_status_and_state() -> None:
 
 
 def test_a_killed_script_names_its_signal_and_a_time_limit_its_state() -> None:
-    """Exit codes say nothing about either."""
+    """Exit codes show neither."""
     killed = ev.JobCompleting(START_US, 1, JobState.FAILED, 9, 0, 1, ())
     late = ev.JobCompleting(START_US, 1, JobState.TIMEOUT, 0, 0, 1, ())
     assert lines_of(killed, late) == [
@@ -48,9 +48,23 @@ def test_lost_nodes_are_errors() -> None:
     ]
 
 
-def test_a_quiet_log_costs_nothing() -> None:
-    """Below info no line is even made."""
+def test_a_quiet_log_makes_no_lines() -> None:
+    """Lines are made at level info and above only."""
     assert lines_of(ev.NodesSilent(START_US, (3,), silent=True), level=2) == []
+
+
+def test_the_lines_of_a_turn_are_written_together() -> None:
+    """A write for each was a twentieth of a submission's cost. An error does not wait."""
+    lines, later = LineLog(mark="error: "), []
+    log = EventLog(cluster_of(), lines, LineLog(0), later.append)
+    for node_id in (0, 1):
+        log.applied([ev.NodesSilent(START_US, (node_id,), silent=False)])
+    assert not lines.lines and len(later) == 1
+    log.applied([ev.NodesSilent(START_US, (2,), silent=True)])
+    told = ["Node n1 now responding", "Node n2 now responding", "error: Nodes n3 not responding"]
+    assert lines.lines == told
+    later[0]()
+    assert lines.lines == told
 
 
 def test_the_schedulers_log_has_only_its_lines() -> None:

@@ -140,8 +140,8 @@ def test_a_run_that_changes_hands_is_charged_to_each_for_its_part(*, is_written:
     assert used_min(index, now_us, ("qos", "other")) == (20, 20)
 
 
-def test_usage_is_written_down_before_its_job_is_purged() -> None:
-    """However young jobs are forgotten."""
+def test_usage_is_recorded_before_its_job_is_purged() -> None:
+    """However early jobs are purged."""
     conf = conf_of(f"{NEVER_FADES}MinJobAge=2\n")
     cluster, index, one = started(Limits(), PLAIN)
     index.adopt(conf)
@@ -155,8 +155,8 @@ def test_usage_is_written_down_before_its_job_is_purged() -> None:
     assert used_min(again, now_us, ("assoc", 1)) == (10, 20)
 
 
-def test_usage_of_a_run_before_a_requeue_is_written_down_at_once() -> None:
-    """The job's record says nothing of it any more."""
+def test_usage_of_a_run_before_a_requeue_is_recorded_at_once() -> None:
+    """The job's record no longer has it."""
     cluster, index, one = started(Limits(), PLAIN)
     index.adopt(conf_of(NEVER_FADES))
     now_us = START_US + 10 * MINUTE_US
@@ -235,7 +235,7 @@ def test_usage_is_reset_at_the_start_when_the_period_is_now() -> None:
         index.adopt(conf)
 
 
-def test_whoever_leaves_accounting_takes_along_what_was_used() -> None:
+def test_a_removed_association_is_forgotten_with_its_usage() -> None:
     """Nothing grows for ever."""
     cluster, index, one = started(Limits(), PLAIN)
     ends(cluster, index, one.job_id, START_US + MINUTE_US)
@@ -247,7 +247,7 @@ def test_whoever_leaves_accounting_takes_along_what_was_used() -> None:
 
 
 def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
-    """What was counted for one pass is changed by events, and made anew for other limits."""
+    """Events change what was counted for a pass. With other limits it is counted again."""
     cluster, index, one = started(Limits(grp_jobs=1), PLAIN)
 
     def counted() -> int:
@@ -305,7 +305,7 @@ def test_minutes_to_come_grow_less_as_jobs_run(minutes: int, *, may: bool) -> No
 @pytest.mark.parametrize("shift_us", [120 * MINUTE_US, -3 * 1440 * MINUTE_US])
 @pytest.mark.parametrize("text", [NEVER_FADES, WHOLE_NODES])
 def test_a_clock_that_is_moved_changes_no_usage(shift_us: int, text: str) -> None:
-    """RELIABILITY 14: neither what runs nor what has ended counts for more or for less."""
+    """RELIABILITY 14: usage of running and of ended jobs stays the same."""
     cluster, index, one = started(Limits(), PLAIN)
     index.adopt(conf_of(text))
     ends(cluster, index, one.job_id, START_US + 10 * MINUTE_US)

@@ -14,7 +14,8 @@ from pyslurm_ng.ctld.nodes.node_service import NodeService
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import Sender
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
-from pyslurm_ng.ctld.scripts import ScriptStore, digest_of
+from pyslurm_ng.ctld.rules.submission.submit import digest_of
+from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeFacts
@@ -104,7 +105,7 @@ class SenderRoom(WriterRoom):
 
     def start_job(self) -> int:
         """Submit a batch job and dispatch it; return its id."""
-        for event in self.scripts.put(SCRIPT, START_US):
+        for event in self.scripts.put(SCRIPT, digest_of(SCRIPT), START_US):
             self.writer.record([event])
         job_id = submit(self.cluster, JobRequest(name="j", ntasks=1))
         self.cluster.jobs[job_id].script_hash = digest_of(SCRIPT)

@@ -10,7 +10,7 @@ import pytest
 from pyslurm_ng.base.numbers import END_CLEAN, SIGNAL_NODE_FAIL
 from pyslurm_ng.ctld.history import TRUSTED_IDS
 from pyslurm_ng.ctld.nodes.sender import RETRY_US
-from pyslurm_ng.ctld.rules import past
+from pyslurm_ng.ctld.rules import restored_state
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.nodes.silence import silent_nodes
 from pyslurm_ng.model import events as ev
@@ -53,7 +53,7 @@ def test_a_launch_leaves_only_when_its_allocation_is_durable(room: SenderRoom) -
 
 
 def test_credentials_carry_wall_time_whatever_is_on_record(room: SenderRoom) -> None:
-    """Finding C5: recorded time is ahead after a clock that was, and nodes refused each launch."""
+    """Finding C5: recorded time stayed ahead of the clock. Nodes refused each launch."""
     room.clock.at_us = START_US + 2 * 3600 * 1_000_000
     room.start_job()
     room.sync()
@@ -107,7 +107,7 @@ def test_a_report_is_confirmed_when_durable(room: SenderRoom) -> None:
     assert room.cluster.jobs[job_id].state == JobState.COMPLETED
 
 
-def test_a_node_that_is_away_is_told_everything_when_it_registers(room: SenderRoom) -> None:
+def test_a_node_gets_all_its_duties_when_it_registers(room: SenderRoom) -> None:
     """Duties wait in the Cluster, not in a queue."""
     room.wire.error = PeerGone("away")
     room.start_job()
@@ -132,8 +132,8 @@ def test_a_busy_node_is_tried_again_later(room: SenderRoom) -> None:
     assert len(room.orders()) == 1
 
 
-def test_a_lost_node_owes_nothing(room: SenderRoom) -> None:
-    """Giving up is the rule's: duties go with the node."""
+def test_a_lost_node_has_no_duties(room: SenderRoom) -> None:
+    """A rule gives the node up, and its duties are removed."""
     room.start_job()
     room.sync()
     ((name, _),) = room.orders()
@@ -230,7 +230,10 @@ def lose_n3(room: SenderRoom) -> int:
 
 
 def test_a_node_that_is_cut_off_is_told_what_was_given_up(tmp_path: Path) -> None:
-    """By way of another node; its word that the run is over is proof. It is not heard by that."""
+    """It is told through another node.
+
+    Its report that the run is over is proof. It does not count as heard of.
+    """
     room = SenderRoom(tmp_path)
     job_id = lose_n3(room)
     first = relayed(room, "n2", "n3")
@@ -246,10 +249,10 @@ def test_a_node_that_is_cut_off_is_told_what_was_given_up(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("forged", [{"role": "user"}, {"body": "\x91\x91\x92\x01\x00"}])
-def test_a_word_that_the_node_did_not_sign_is_refused(
+def test_a_report_that_the_node_did_not_sign_is_refused(
     tmp_path: Path, forged: dict[str, str]
 ) -> None:
-    """Whoever brings it can leave it out, not make it up."""
+    """A node that passes reports on can drop them, but not change them."""
     room = SenderRoom(tmp_path)
     job_id = lose_n3(room)
     assert isinstance(relayed(room, "n2", "n3", (job_id, 0), **forged), ErrorReply)
@@ -285,8 +288,8 @@ def test_a_node_that_is_back_is_asked_until_it_has_answered(tmp_path: Path) -> N
     assert room.orders() == []
 
 
-def test_a_heartbeat_is_answered_where_the_node_has_to_know(tmp_path: Path) -> None:
-    """Under node_loss=lease; one-way in all others."""
+def test_heartbeats_are_answered_for_leases(tmp_path: Path) -> None:
+    """Only with node_loss=lease."""
     room = SenderRoom(tmp_path)
     room.register("n1")
     assert room.say("n1", nm.Heartbeat()) == []
@@ -305,7 +308,7 @@ def test_ids_epochs_and_attempts_go_on_behind_those_of_a_node(room: SenderRoom) 
     (job_id, *_) = [submit(room.cluster, JobRequest(name="j", ntasks=1)) for _ in range(2)]
     seen(room, "n1", 9, 700, nm.RunningJob(job_id, 0, []), nm.RunningJob(700, 0, []))
     assert room.cluster.epoch >= 9
-    assert room.cluster.next_job_id == 701 + past.MARGIN
+    assert room.cluster.next_job_id == 701 + restored_state.MARGIN
     assert room.cluster.jobs[job_id].attempt == 1
     ended = {order.job_id for _, order in room.orders() if isinstance(order, nm.TerminateJob)}
     assert ended == {job_id, 700}

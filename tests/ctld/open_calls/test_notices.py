@@ -52,8 +52,8 @@ def test_a_scripts_line_goes_to_its_first_node() -> None:
     assert name == "n3" and len(call.told) == 1
 
 
-def test_a_waiting_command_is_told_directly() -> None:
-    """salloc and srun hold a connection; no node hears of it."""
+def test_a_waiting_command_gets_the_line_directly() -> None:
+    """salloc and srun hold a connection, so no node is asked."""
     call, edge = notify("21", "root", {21})
     assert edge.shown == [(21, "look here")] and not edge.told
     assert len(call.told) == 1
@@ -68,8 +68,8 @@ def test_a_waiting_command_is_told_directly() -> None:
         ("nonsense", "root", Errno.ESLURM_INVALID_JOB_ID),
     ],
 )
-def test_who_cannot_be_told(job: str, user: str, code: int) -> None:
-    """A script that has not begun has no stderr; strangers' jobs are left in peace."""
+def test_notices_that_cannot_be_delivered(job: str, user: str, code: int) -> None:
+    """A script that has not begun has no stderr, and users may not write to jobs of others."""
     found = find_recipient(queue().cluster, NotifyJob(job, "x"), caller(user))
     assert isinstance(found, Reject) and found.code == code
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from pyslurm_ng.ctld.nodes.credentials import Credentials
@@ -17,7 +18,7 @@ from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest
-from pyslurm_ng.model.states import JobState, Reason
+from pyslurm_ng.model.states import JobState, NodeFlag, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
@@ -113,7 +114,7 @@ def _room() -> Room:
 
 
 def test_grant_is_signed_for_the_step(room: Room) -> None:
-    """The credential says what the grant says, and no more."""
+    """The credential has what the grant has."""
     job = room.job(ntasks=2)
     call = room.step(job, ntasks=2, name="hello")
     (granted,) = call.parts
@@ -145,8 +146,8 @@ def test_retried_request_is_the_same_step(room: Room) -> None:
     assert job.next_step_id == 1
 
 
-def test_waiting_step_goes_as_soon_as_it_can(room: Room) -> None:
-    """It is told that it waits only when that lasts, then of the grant at once."""
+def test_waiting_step_starts_as_soon_as_it_can(room: Room) -> None:
+    """The command hears that it waits only if that lasts, and then gets the grant at once."""
     job = room.job(ntasks=1)
     first = room.step(job)
     second = room.step(job)
@@ -170,8 +171,8 @@ def test_steps_in_sequence_never_say_busy(room: Room) -> None:
     assert [type(part) for part in second.parts] == [StepGranted]
 
 
-def test_waiting_steps_go_in_order(room: Room) -> None:
-    """First come, first served; nobody is forgotten."""
+def test_waiting_steps_start_in_order(room: Room) -> None:
+    """First come, first served, and none is forgotten."""
     job = room.job(ntasks=1)
     calls = [room.step(job) for _ in range(4)]
     for position, call in enumerate(calls):
@@ -210,7 +211,7 @@ def test_waiting_srun_that_leaves_is_forgotten(room: Room) -> None:
 
 
 def test_step_of_a_vanished_srun_is_ended(room: Room) -> None:
-    """Its nodes are told to kill it; a step no node knows is dropped in the end."""
+    """Its nodes are told to kill it. A step that no node knows is dropped after a while."""
     job = room.job(ntasks=1)
     call = room.step(job)
     call.leave()
@@ -223,8 +224,8 @@ def test_step_of_a_vanished_srun_is_ended(room: Room) -> None:
     assert call.parts[0].step_id not in job.steps
 
 
-def test_allocation_is_told_of_every_stage(room: Room) -> None:
-    """Number, resources, end."""
+def test_a_command_hears_of_every_stage(room: Room) -> None:
+    """The number, the resources, the end."""
     call = room.allocate(ntasks=2, name="interactive")
     assert call.parts == [JobAccepted(1)]
     room.schedule()
@@ -274,7 +275,7 @@ def test_inactive_limit(room: Room) -> None:
 
 
 def test_inactive_limit_is_for_jobs_that_run(room: Room) -> None:
-    """One that waits for nobody is cancelled soon."""
+    """A waiting job whose command is gone is cancelled soon."""
     room.allocations.inactive_limit_s = 60
     room.allocate(ntasks=1).leave()
     room.sleep(11.0)
@@ -311,8 +312,8 @@ def test_notices_reach_the_command(room: Room) -> None:
     assert not room.allocations.notify(2, "nobody")
 
 
-def test_waiting_for_nobody_is_cancelled_after_a_restart(room: Room) -> None:
-    """Commands that do not come back within a minute are gone."""
+def test_jobs_without_their_command_are_cancelled_after_a_restart(room: Room) -> None:
+    """A command that does not come back within a minute is gone."""
     job_id = submit(room.cluster, JobRequest(ntasks=1))
     room.cluster.jobs[job_id].script_hash = ""
     batch_id = submit(room.cluster, JobRequest(ntasks=1))
@@ -323,3 +324,35 @@ def test_waiting_for_nobody_is_cancelled_after_a_restart(room: Room) -> None:
     room.settle()
     assert room.cluster.jobs[job_id].state == JobState.CANCELLED
     assert room.cluster.jobs[batch_id].state == JobState.PENDING
+
+
+@pytest.mark.parametrize(
+    ("change", "request_fields", "note"),
+    [
+        ({"state": "DOWN"}, {}, "Partition in DOWN state"),
+        ({}, {"priority": 0}, "Job is in held state, pending scheduler release"),
+        (
+            {}, {"node_list": "n1", "nodes_min": 1},
+            "Required node not available (down, drained or reserved)",
+        ),
+        ({}, {"node_list": "n2", "nodes_min": 1}, ""),
+    ],
+)  # fmt: skip
+def test_commands_are_told_what_stands_in_the_way(
+    room: Room, change: dict[str, Any], request_fields: dict[str, Any], note: str
+) -> None:
+    """More than other jobs does: it will wait until somebody changes that."""
+    cluster = room.cluster
+    partition = cluster.default_partition()
+    assert partition is not None
+    changed = msgspec.structs.replace(partition, **change)
+    drained = cluster.node_index.by_name["n1"]
+    room.writer.record(
+        [
+            ev.PartitionUpdated(room.at_us, changed),
+            ev.NodeUpdated(room.at_us, (drained,), {"flags": int(NodeFlag.DRAIN)}),
+        ]
+    )
+    room.settle()
+    call = room.allocate(**request_fields)
+    assert call.parts[0].notes == ([note] if note else [])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.ends.requeue import Again
+from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.daemon.hooks import HookResult
 from pyslurm_ng.model.job import Job
@@ -38,7 +38,7 @@ class Scene(WriterRoom):
     def lose(self) -> None:
         self.writer.record(
             nodes_down(self.cluster, (0,), "Not responding", self.at_us, policy=self.policy,
-                       rules=Again(delay_s=1))
+                       rules=RequeueRules(delay_s=1))
         )  # fmt: skip
 
     def at(self, seconds: int) -> list[Run]:
@@ -49,8 +49,8 @@ class Scene(WriterRoom):
         return self.runs[before:]
 
 
-def test_it_is_told_the_node_and_its_jobs() -> None:
-    """With a small environment of its own and a time limit; 0 is proof."""
+def test_it_gets_the_node_and_its_jobs() -> None:
+    """It has a small environment and a time limit. Exit code 0 is proof."""
     scene = Scene()
     scene.at(60)
     scene.lose()
@@ -66,8 +66,8 @@ def test_it_is_told_the_node_and_its_jobs() -> None:
     assert scene.at(63) == []
 
 
-def test_a_failure_is_said_and_tried_again_after_a_longer_pause_each_time() -> None:
-    """The job waits on, and the log says why."""
+def test_a_failure_is_logged_and_tried_again_after_longer_pauses() -> None:
+    """The job waits, and the log says why."""
     scene = Scene()
     scene.at(60)
     scene.lose()
@@ -92,8 +92,8 @@ def test_a_node_that_answers_is_not_fenced() -> None:
         assert scene.at(second) == []
 
 
-def test_nothing_is_fenced_that_nobody_waits_for() -> None:
-    """As in Slurm no job waits; without the program there is nothing to run."""
+def test_only_nodes_that_jobs_wait_for_are_fenced() -> None:
+    """With Slurm's policy no job waits. Without the program there is nothing to run."""
     for scene in (Scene(policy="slurm"), Scene("node_loss=confirmed")):
         scene.at(60)
         scene.lose()

@@ -104,7 +104,7 @@ class Scene(WriterRoom):
 
 
 def test_nodes_begin_when_the_prolog_has_succeeded() -> None:
-    """Until then the job configures and says why; nobody owes it anything."""
+    """Until then the job is CONFIGURING with a reason, and no node has duties for it."""
     scene = Scene(PROLOG)
     job = scene.start(ntasks=2)
     assert job.state == JobState.RUNNING
@@ -220,7 +220,7 @@ def clean(scene: Scene, job: Job) -> None:
     ],
 )
 def test_one_that_cannot_be_requeued_is_cancelled(script: bool, why: str) -> None:
-    """By root, as Slurm shows it; whoever waits for the allocation is told the reason."""
+    """root cancels it, as Slurm shows. A command that waits for the allocation gets the reason."""
     scene = Scene(PROLOG)
     job = scene.start(script=script, requeue=False, origin="salloc")
     scene.end(FAILURE)
@@ -238,8 +238,8 @@ def test_force_requeue_on_fail() -> None:
     assert job.state == JobState.PENDING
 
 
-def test_a_cancelled_job_takes_its_prolog_along() -> None:
-    """And what the prolog would still have said counts no more."""
+def test_a_cancelled_job_ends_its_prolog() -> None:
+    """The prolog's result no longer counts."""
     scene = Scene(PROLOG)
     job = scene.start()
     (run,) = scene.runs
@@ -251,7 +251,7 @@ def test_a_cancelled_job_takes_its_prolog_along() -> None:
 
 
 def test_a_signal_answered_by_a_node_starts_nothing() -> None:
-    """A node that knows nothing of the job settles such a duty at once."""
+    """A node that does not know the job reports such a duty as done at once."""
     scene = Scene(PROLOG)
     job = scene.start()
     now_us = scene.at_us
@@ -275,7 +275,7 @@ def test_a_suspended_job_begins_when_it_is_resumed() -> None:
 
 
 def test_a_restart_runs_it_again() -> None:
-    """What a controller owes is part of the state."""
+    """The state has the programs that the controller still has to run."""
     scene = Scene(PROLOG + EPILOG)
     first, second = scene.start(), scene.start()
     scene.end()
@@ -309,7 +309,7 @@ def test_the_epilog_holds_the_job_and_not_its_nodes() -> None:
 
 
 def test_the_nodes_may_be_last() -> None:
-    """Whoever is done last ends the job."""
+    """The last of program and nodes ends the job."""
     scene = Scene(EPILOG)
     job = scene.start(nodes_min=2, nodes_max=2)
     scene.script_ends(job)
@@ -335,8 +335,8 @@ def test_components_start_when_all_their_prologs_have_succeeded() -> None:
     assert not (jobs[leader].flags | jobs[other].flags) & JobFlag.CONFIGURING
 
 
-def test_what_the_prolog_is_told() -> None:
-    """The variables that Slurm's manual lists; recorded from 22.05 where it has them."""
+def test_variables_of_the_prolog() -> None:
+    """The variables that Slurm's manual lists, with the values that 22.05 gives."""
     scene = Scene(PROLOG)
     job = scene.start(
         name="train",
@@ -370,8 +370,8 @@ def test_what_the_prolog_is_told() -> None:
     assert "SLURM_JOB_EXIT_CODE" not in environment
 
 
-def test_array_tasks_are_told_which_they_are() -> None:
-    """And each has a program of its own."""
+def test_array_tasks_have_their_variables() -> None:
+    """Each task has its own program."""
     scene = Scene(PROLOG)
     submit(scene.cluster, JobRequest(), ranges=((3, 4, 1),))
     scene.run_pass()

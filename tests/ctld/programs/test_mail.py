@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import stat
-from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,105 +21,68 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.ctld.programs import runner
 from pyslurm_ng.ctld.programs.mailer import Mailer
 from pyslurm_ng.ctld.programs.runner import Programs
+from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.duty import DutyKind
+from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
-from tests.cli.reference_cluster import ReferenceCluster, at
 from tests.world.logs import LineLog
+from tests.world.programs import NotedPrograms
+from tests.world.site import Site
 
 ALL = MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE
 SECOND_US = 1_000_000
 
 
-class Sent:
-    """Stands for MailProg: keeps what it would be run with."""
-
-    def __init__(self) -> None:
-        self.runs: list[tuple[Sequence[str], dict[str, str]]] = []
-
-    def run(self, argv: Sequence[str], environment: dict[str, str], uid: int) -> None:
-        self.runs.append((argv, environment))
-
-    @property
-    def subjects(self) -> list[str]:
-        return [argv[2] for argv, _ in self.runs]
-
-
-class Post:
-    """The reference cluster with a mailer."""
+class MailSite(Site):
+    """A site with a mailer; mails are only noted."""
 
     def __init__(self, domain: str = "") -> None:
-        self.reference = ReferenceCluster()
-        self.sent = Sent()
-        self.conf = replace(self.reference.conf, mail_domain=domain)
+        super().__init__(f"MailDomain={domain}" if domain else "")
+        self.sent = NotedPrograms()
         self.mailer = self.restarted()
+        self.follow(lambda events: self.mailer.applied(events))
 
     def restarted(self) -> Mailer:
         """Return the mailer of a controller that begins now."""
-        cluster = self.reference.cluster
-        return Mailer(cluster, self.conf, self.sent, lambda done: done(), at("12:10:14"))
+        return Mailer(self.cluster, self.conf, self.sent, lambda done: done(), self.now_us)
 
-    def submit(self, mail_type: int, job_id: int = 100, **fields: object) -> None:
-        self.reference.submit(
-            job_id,
-            "alice",
-            "12:09:14",
-            "train",
-            minutes=10,
-            mail_type=mail_type,
-            **fields,  # type: ignore[arg-type]
-        )
+    def wants(self, mail_type: int, **request: object) -> Job:
+        """Return a job of ten minutes that waits for a minute."""
+        job = self.job(name="train", time_limit_min=10, mail_type=mail_type, **request)
+        self.now_us += 60 * SECOND_US
+        return job
 
-    def apply(self, *events: ev.AnyEvent) -> None:
-        self.reference.apply(list(events))
-        self.mailer.applied(events)
+    def runs(self, mail_type: int, **request: object) -> Job:
+        """Return a job that starts a minute after it was submitted, and has run for 61 seconds."""
+        job = self.wants(mail_type, **request)
+        self.run_pass()
+        self.now_us += 61 * SECOND_US
+        return job
 
-    def start(self, job_id: int = 100) -> None:
-        """Let it run from 12:10:14 on n1."""
-        before = self.reference.cluster.next_duty_id
-        self.reference.start(job_id, 1, ("n1", 1 << job_id % 16, 1000, 0))
-        job = self.reference.cluster.jobs[job_id]
-        self.mailer.applied(
-            [
-                ev.JobAllocated(
-                    time_us=at("12:10:14"),
-                    job_id=job_id,
-                    partition="main",
-                    nodes=job.nodes,
-                    batch_node_id=0,
-                    total_tasks=1,
-                    first_duty_id=before,
-                )
-            ]
-        )
-
-    def end(self, state: JobState, status: int, job_id: int = 100, flags: int = 0) -> None:
-        """Let it end at 12:11:15, and its node be clean at once."""
-        self.apply(
-            ev.JobCompleting(
-                time_us=at("12:11:15"), job_id=job_id, state=state, exit_code=status, reason=0,
-                first_duty_id=0, node_ids=(), flags=flags,
-            )
-        )  # fmt: skip
-        self.apply(ev.JobEnded(at("12:11:16"), job_id, state, exit_code=status))
+    @property
+    def subjects(self) -> list[str]:
+        """The subjects of all mails, in order."""
+        return [argv[2] for argv, _ in self.sent.runs]
 
 
 def test_begin_and_end() -> None:
     """Subjects as users' filters know them; what a script of MailProg reads is in variables."""
-    post = Post()
-    post.submit(ALL)
-    post.start()
-    post.end(JobState.COMPLETED, 0)
-    assert post.sent.subjects == [
-        "Slurm Job_id=100 Name=train Began, Queued time 00:01:00",
-        "Slurm Job_id=100 Name=train Ended, Run time 00:01:01, COMPLETED, ExitCode 0",
+    site = MailSite()
+    site.end(site.runs(ALL))
+    assert site.subjects == [
+        "Slurm Job_id=1 Name=train Began, Queued time 00:01:00",
+        "Slurm Job_id=1 Name=train Ended, Run time 00:01:01, COMPLETED, ExitCode 0",
     ]
-    argv, environment = post.sent.runs[1]
-    assert argv == ("/bin/mail", "-s", post.sent.subjects[1], "alice")
-    assert environment["SLURM_JOB_ID"] == "100"
+    argv, environment = site.sent.runs[1]
+    assert argv == ("/bin/mail", "-s", site.subjects[1], "alice")
+    assert environment["SLURM_JOB_ID"] == "1"
     assert environment["SLURM_JOB_USER"] == "alice"
     assert environment["SLURM_JOB_MAIL_TYPE"] == "Ended"
     assert environment["SLURM_JOB_STATE"] == "COMPLETED"
     assert environment["SLURM_CLUSTER_NAME"] == "demo"
+    assert environment["SLURM_JOB_EXIT_CODE_MAX"] == environment["SLURM_JOB_TERM_SIGNAL_MAX"] == "0"
+    assert environment["SLURM_JOB_NODELIST"] == "n3"  # as PrologSlurmctld has it
 
 
 @pytest.mark.parametrize(
@@ -144,100 +105,102 @@ def test_begin_and_end() -> None:
         ),
     ],
 )
-def test_an_end_is_told_once_if_asked_for(
+def test_an_end_sends_one_mail_if_asked_for(
     mail_type: int, state: JobState, status: int, wanted: list[str]
 ) -> None:
     """Only what was asked for; one mail for one end."""
-    post = Post()
-    post.submit(mail_type)
-    post.start()
-    post.sent.runs.clear()
-    post.end(state, status)
-    head = "Slurm Job_id=100 Name=train "
-    assert [subject.removeprefix(head) for subject in post.sent.subjects] == wanted
+    site = MailSite()
+    job = site.runs(mail_type)
+    site.sent.runs.clear()
+    site.end(job, state, status)
+    head = "Slurm Job_id=1 Name=train "
+    assert [subject.removeprefix(head) for subject in site.subjects] == wanted
 
 
 def test_shares_of_the_time_limit_once_each() -> None:
     """Half of ten minutes is over five minutes after the start; 90 % was not asked about twice."""
-    post = Post()
-    post.submit(MAIL_TIME_50 | MAIL_TIME_90)
-    post.start()
-    for clock in ("12:11:00", "12:15:13", "12:15:15", "12:15:16", "12:19:15", "12:19:16"):
-        post.mailer.tick(at(clock))
-    assert [subject.partition("Reached ")[2] for subject in post.sent.subjects] == [
+    site = MailSite()
+    job = site.runs(MAIL_TIME_50 | MAIL_TIME_90)
+    for after_s in (46, 299, 301, 302, 541, 542):
+        site.mailer.tick(job.start_us + after_s * SECOND_US)
+    assert [subject.partition("Reached ")[2] for subject in site.subjects] == [
         "50% of time limit, Run time 00:05:01",
         "90% of time limit, Run time 00:09:01",
     ]
 
 
-def test_a_restarted_controller_says_nothing_twice() -> None:
-    """The end was told when it began; only the node's cleaning up is seen by the successor."""
-    post = Post()
-    post.submit(ALL)
-    post.start()
-    post.apply(
-        ev.JobCompleting(at("12:11:15"), 100, JobState.COMPLETED, 0, 0, 5, (0,)),
-    )
-    before = list(post.sent.subjects)
-    post.mailer = post.restarted()
-    post.mailer.applied([ev.JobEnded(at("12:11:16"), 100, JobState.COMPLETED)])
-    assert post.sent.subjects == before and len(before) == 2
+def test_a_restarted_controller_sends_no_mail_twice() -> None:
+    """The first mailer told of the end when it began.
+
+    The next one sees only that the node is clean.
+    """
+    site = MailSite()
+    job = site.runs(ALL)
+    over = job_end.End(JobState.COMPLETED, exit_code=0)
+    site.apply(job_end.complete(site.cluster, job, over, site.now_us))
+    before = list(site.subjects)
+    site.mailer = site.restarted()
+    cleaning = site.duty(job, DutyKind.TERMINATE)
+    site.apply([ev.DutiesDone(site.now_us, ((cleaning.node_id, cleaning.duty_id),))])
+    site.apply(job_end.finish(site.cluster, job, job.state, 0, job.flags, site.now_us))
+    assert job.state == JobState.COMPLETED and not job.nodes_pending
+    assert site.subjects == before and len(before) == 2
 
 
 def test_a_job_that_never_ran() -> None:
-    post = Post()
-    post.submit(MAIL_END)
-    post.apply(ev.JobEnded(at("12:11:16"), 100, JobState.CANCELLED))
-    assert post.sent.subjects == [
-        "Slurm Job_id=100 Name=train Ended, Run time 00:00:00, CANCELLED, ExitCode 0"
+    site = MailSite()
+    job = site.wants(MAIL_END)
+    site.apply([ev.JobEnded(site.now_us, job.job_id, JobState.CANCELLED)])
+    assert site.subjects == [
+        "Slurm Job_id=1 Name=train Ended, Run time 00:00:00, CANCELLED, ExitCode 0"
     ]
 
 
-def _array(post: Post, mail_type: int) -> None:
+def _array(site: MailSite, mail_type: int) -> None:
     """Two tasks of an array run and end one after the other; the last one keeps the array's id."""
-    post.submit(mail_type, array=((0, 1, 1),))
-    for task, job_id in ((0, 101), (1, 100)):
-        post.apply(ev.ArrayTaskSplit(at("12:10:00"), 100, task, job_id))
-        post.start(job_id)
-    post.end(JobState.COMPLETED, 0, 101)
-    post.end(JobState.FAILED, 2 << 8, 100)
+    record = site.runs(mail_type, array="0-1")
+    first = site.cluster.jobs[record.job_id + 1]
+    assert (first.array_task_id, record.array_task_id) == (0, 1)
+    site.end(first)
+    site.end(record, JobState.FAILED, 2 << 8)
 
 
-def test_an_array_is_told_of_as_one() -> None:
-    """A thousand tasks are two mails unless ARRAY_TASKS is asked for."""
-    post = Post()
-    _array(post, ALL)
-    assert post.sent.subjects == [
-        "Slurm Array Summary Job_id=100_* (100) Name=train Began, Queued time 00:01:00",
-        "Slurm Array Summary Job_id=100_* (100) Name=train Failed, Mixed, ExitCode [0-2]",
+def test_an_array_sends_mail_as_one_job() -> None:
+    """A thousand tasks send two mails unless ARRAY_TASKS is asked for."""
+    site = MailSite()
+    _array(site, ALL)
+    assert site.subjects == [
+        "Slurm Array Summary Job_id=1_* (1) Name=train Began, Queued time 00:01:00",
+        "Slurm Array Summary Job_id=1_* (1) Name=train Failed, Mixed, ExitCode [0-2]",
     ]
-    assert post.sent.runs[1][1]["SLURM_JOB_EXIT_CODE_MAX"] == "2"
+    assert site.sent.runs[1][1]["SLURM_JOB_EXIT_CODE_MAX"] == "2"
 
 
 def test_each_task_of_an_array() -> None:
-    post = Post()
-    _array(post, ALL | MAIL_ARRAY_TASKS)
-    heads = [subject.partition(" Name=")[0] for subject in post.sent.subjects]
-    tasks = [f"Slurm Array Task Job_id=100_{task} ({101 - task})" for task in (0, 1)]
+    site = MailSite()
+    _array(site, ALL | MAIL_ARRAY_TASKS)
+    heads = [subject.partition(" Name=")[0] for subject in site.subjects]
+    tasks = [f"Slurm Array Task Job_id=1_{task} ({2 - task})" for task in (0, 1)]
     assert heads == [*tasks, *tasks]
-    assert post.sent.runs[0][1]["SLURM_ARRAY_TASK_ID"] == "0"
+    assert site.sent.runs[0][1]["SLURM_ARRAY_TASK_ID"] == "0"
 
 
 def test_plain_names_get_the_mail_domain() -> None:
     """MailDomain completes plain names.
 
-    What MailProg would take for an option or a command may be in an old journal; the user gets it.
+    A name that MailProg would read as an option or a command may be in an old journal; then the
+    job's user gets the mail.
     """
-    post = Post("example.org")
-    for job_id, user in ((100, ""), (101, "boss"), (102, "a@b.c"), (103, "-x"), (104, "|id")):
-        post.submit(MAIL_END, job_id, mail_user=user)
-        post.apply(ev.JobEnded(at("12:11:16"), job_id, JobState.CANCELLED))
-    assert [argv[3] for argv, _ in post.sent.runs] == [
-        "alice@example.org",
+    site = MailSite("example.org")
+    for name in ("", "boss", "a@b.c", "-x", "|id"):
+        job = site.accept(mail_type=MAIL_END, mail_user=name)
+        site.apply([ev.JobEnded(site.now_us, job.job_id, JobState.CANCELLED)])
+    assert [argv[3] for argv, _ in site.sent.runs] == [
+        "user1001@example.org",
         "boss@example.org",
         "a@b.c",
-        "alice@example.org",
-        "alice@example.org",
+        "user1001@example.org",
+        "user1001@example.org",
     ]
 
 
@@ -247,10 +210,10 @@ def _program(path: Path, text: str) -> str:
     return str(path)
 
 
-def test_programs_get_their_words_and_nothing_of_ours(
+def test_programs_get_their_words_and_a_clean_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What slurmctld was started with is no business of a mail program."""
+    """The environment of slurmctld is not passed on to a mail program."""
     monkeypatch.setenv("SECRET", "x")
     out = tmp_path / "out"
     program = _program(

@@ -73,7 +73,7 @@ def test_filters_leave_the_accounts_above_a_user(
 
 
 def test_private_data_hides_others() -> None:
-    """A user sees what is hers; without PrivateData everything."""
+    """With PrivateData users see only their own; without it, everything."""
     assert len(shown(ShowAssociations(), ANN).associations) == 2
     found = shown(ShowAssociations(), ANN, "PrivateData=usage\n")
     assert [item.user for item in found.associations] == ["ann"]
@@ -147,8 +147,8 @@ def test_a_line_for_each_record(capsys: pytest.CaptureFixture[str]) -> None:
     assert " User Limits= " in lines[-1] and "={MaxJobsPU=3(1) " in lines[-1]
 
 
-def test_nothing_found_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    """By part, as in Slurm."""
+def test_an_empty_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """For each part, as in Slurm."""
     text = printed("users=nobody accounts=chem qos=no", capsys)
     assert [line for line in text.splitlines() if line.startswith("No ")] == [
         "No users currently cached in Slurm.",

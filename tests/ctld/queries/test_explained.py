@@ -49,7 +49,7 @@ def answer(scene: ReservationSite, job: Job, asked: str = "") -> JobExplained:
         (launch_failed, "launch failed requeued held"),
     ],
 )
-def test_who_held_it(scenario: object, words: str) -> None:
+def test_the_user_that_held_it(scenario: object, words: str) -> None:
     scene = ReservationSite()
     job = scenario(scene)  # type: ignore[operator]
     (line,) = scene.sentences(job)
@@ -91,7 +91,7 @@ def test_licences_that_the_cluster_does_not_have() -> None:
     assert scene.sentences(job) == ["needs 2 of licence matlab; the cluster has 1"]
 
 
-def test_a_licence_says_who_has_it() -> None:
+def test_a_licence_names_the_jobs_that_have_it() -> None:
     scene = ReservationSite()
     job = licenses(scene)
     (line,) = scene.sentences(job)
@@ -131,7 +131,7 @@ def test_the_start_is_that_of_squeue() -> None:
     assert found.nodes == ",".join(scene.cluster.node_names(nodes))
 
 
-def test_who_counts_for_a_limit_the_first_to_end_first() -> None:
+def test_jobs_that_count_for_a_limit_are_in_the_order_of_their_ends() -> None:
     scene = ReservationSite(ENFORCED)
     scene.account(quality=Limits(grp_jobs=2))
     long = scene.running(time_limit_min=60)
@@ -151,7 +151,7 @@ def test_a_run_that_is_cleaned_up_is_not_waiting_yet() -> None:
     assert JobState[found.state] == JobState(job.state)
 
 
-def test_a_begin_time_is_told() -> None:
+def test_a_begin_time_is_shown() -> None:
     scene = ReservationSite()
     job = scene.waiting(begin_us=scene.now_us + 2 * HOUR_US)
     assert scene.sentences(job) == ["its begin time is 2 h away"]
@@ -169,7 +169,7 @@ def test_the_reason_of_a_partition_that_is_gone() -> None:
 
 
 def test_private_jobs_have_no_names() -> None:
-    """PrivateData=jobs: what others hold is told, not who they are."""
+    """PrivateData=jobs: the answer says what others hold, but not their names."""
     scene = ReservationSite()
     job = priority(scene)
     view = snapshot(scene.cluster, scene.now_us)
@@ -239,7 +239,7 @@ def test_a_reservation_that_keeps_licences_is_named() -> None:
     ]
 
 
-def test_a_suspended_job_says_who_has_its_cores() -> None:
+def test_a_suspended_job_names_the_jobs_on_its_cores() -> None:
     scene = ReservationSite()
     job, other = scene.running(), scene.running(BOB)
     scene.apply([
@@ -278,8 +278,8 @@ def test_a_start_for_which_no_room_is_kept_is_an_estimate(option: str, guessed: 
     assert [answer(scene, job).is_estimate for job in jobs] == guessed
 
 
-def test_who_is_beyond_the_window_still_goes_first() -> None:
-    """One that waits for a node that is away does not."""
+def test_jobs_beyond_the_window_still_go_first() -> None:
+    """A job that waits for a node that is away does not."""
     scene = ReservationSite("SchedulerParameters=bf_window=10")
     scene.running(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
     wide = {"nodes_min": 4, "nodes_max": 4, "flags": REQ_EXCLUSIVE, "time_limit_min": 30}

@@ -11,8 +11,8 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.world.site import Site
 
 
-def test_a_controller_started_anew_shows_the_same() -> None:
-    """It is journaled with the start, so that nobody has to reckon it anew."""
+def test_a_restarted_controller_shows_the_same() -> None:
+    """The start records it in the journal, so it need not be worked out again."""
     scene = Site()
     job = scene.job()
     plan = scene.plan(snapshot(scene.cluster, scene.now_us), policy(scene.conf))

@@ -35,7 +35,7 @@ def here() -> ReservationSite:
 
 
 def test_reservations_of_others_are_in_the_way(here: ReservationSite) -> None:
-    """For as long as the job would run; a short one is over before."""
+    """They count for as long as the job would run. A short job ends before them."""
     assert answer(here, node_list="n1", time_limit_min=60) == (0.0, "n1")
     assert answer(here, node_list="n1", time_limit_min=90) == (4.0, "n1")
     assert answer(here, node_list="n1,n2", nodes_min=2, time_limit_min=60) == (4.0, "n[1-2]")
@@ -43,7 +43,7 @@ def test_reservations_of_others_are_in_the_way(here: ReservationSite) -> None:
 
 
 def test_inside_a_reservation_its_times_count(here: ReservationSite) -> None:
-    """It begins in an hour; a job that would outlive it starts all the same."""
+    """The reservation begins in an hour. A job that would outlive it starts nevertheless."""
     assert answer(here, ALICE, reservation="r", time_limit_min=60) == (1.0, "n1")
     assert answer(here, ALICE, reservation="r", time_limit_min=240) == (1.0, "n1")
 
@@ -58,8 +58,8 @@ def test_parts_of_nodes_are_left_to_others() -> None:
     assert answer(here, ntasks=13, **alone)[0] == 2.0
 
 
-def test_a_partition_that_gives_more_nodes_than_asked_for_is_none() -> None:
-    """There a job would wait for good; another of its partitions may do."""
+def test_a_partition_that_would_give_too_many_nodes_is_not_used() -> None:
+    """The job would wait there for ever. Another of its partitions may start it."""
     here = ReservationSite("PartitionName=wide Nodes=n[1-4] MinNodes=2", plan=Planner())
     one = {"nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
     assert answer(here, partition="wide,main", **one) == (0.0, "n3")

@@ -106,7 +106,7 @@ def max_requeue(scene: ReservationSite) -> Job:
     flags = JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED
     duty_id = scene.cluster.next_duty_id
     over = ev.JobCompleting(scene.now_us, job.job_id, JobState.FAILED, 1, 0, duty_id, (), flags)
-    again = requeue.requeued(job, flags, scene.now_us, requeue.again(scene.conf))
+    again = requeue.requeued(job, flags, scene.now_us, requeue.requeue_rules(scene.conf))
     scene.apply([over, again])
     return job
 

@@ -52,7 +52,7 @@ def test_dates_are_those_of_the_library(moment: datetime) -> None:
 
 @given(st.integers(0, 4_000_000_000))
 def test_local_midnight_is_at_most_a_day_and_an_hour_ago(when_s: int) -> None:
-    """Whatever the time zone does."""
+    """In every time zone."""
     when_us = when_s * 1_000_000
     date = LOCAL.date(when_us)
     begin_us = LOCAL.midnight_us(*date)

@@ -17,7 +17,7 @@ from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.ctld.rules.queue.dependency_text import MOST_TERMS, parse_dependency
 from pyslurm_ng.ctld.rules.reservation.settings import _tres_parts
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, parse_array
-from pyslurm_ng.ctld.rules.submission.license_names import full_names
+from pyslurm_ng.ctld.rules.submission.place import full_license_names
 from pyslurm_ng.dbd.admin import words
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.job import JobRequest
@@ -52,7 +52,7 @@ def dependency(text: str) -> object:
 
 
 def licences(text: str) -> object:
-    return full_names(CLUSTER, text, CONF)
+    return full_license_names(CLUSTER, text, CONF)
 
 
 def array(text: str) -> object:
@@ -104,7 +104,7 @@ TEXTS: list[tuple[str, Parser, str]] = [
 
 @pytest.mark.parametrize(("parse", "text"), [case[1:] for case in TEXTS], ids=[c[0] for c in TEXTS])
 def test_the_longest_text_is_read_or_refused_at_once(parse: Parser, text: str) -> None:
-    """Never a RecursionError, and no more than a moment of everybody's time."""
+    """Never a RecursionError, and the controller is not held up."""
     for cached in (features.parse, features.ways, extra.parse, node_sizes):
         cached.cache_clear()
     # Collecting what a thousand tests before this one have left is not the parser's work.

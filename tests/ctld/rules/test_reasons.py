@@ -29,8 +29,8 @@ def test_every_code_arises_or_cannot() -> None:
 LIMIT_REASONS = ("limits", "reasons.py")  # reads a table that has them all
 
 
-def test_nothing_gives_a_reason_that_cannot_arise() -> None:
-    """Whoever makes one of them arise moves it to the table of those that do."""
+def test_no_rule_gives_a_reason_that_cannot_occur() -> None:
+    """A change that gives one of these reasons moves it to the other table."""
     sources = Path(pyslurm_ng.__file__).parent.rglob("*.py")
     text = "\n".join(path.read_text() for path in sources if path.parts[-2:] != LIMIT_REASONS)
     names = {reason.name for reason in CANNOT}
@@ -69,7 +69,7 @@ def test_slurms_words_take_the_place_of_the_name(
     assert scene.sentences(job)
 
 
-def test_who_lost_a_qos_goes_on_when_it_is_back() -> None:
+def test_jobs_that_lost_a_qos_go_on_when_it_is_back() -> None:
     scene = ReservationSite(ENFORCED)
     job = invalid_qos(scene)
     others = [*scene.cluster.job_index.active]

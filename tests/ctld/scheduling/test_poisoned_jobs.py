@@ -75,7 +75,7 @@ def is_set_aside(job: Job) -> bool:
     return job.priority == 0 and job.reason == Reason.BadConstraints and bool(job.reason_text)
 
 
-def test_two_jobs_without_sense_stop_nobody() -> None:
+def test_two_broken_jobs_stop_no_other_job() -> None:
     """Finding C1."""
     room = Room()
     poison = [room.submit(uid=1, nodes_min=2, time_limit_min=LEAST + number) for number in (0, 1)]
@@ -90,7 +90,7 @@ def test_two_jobs_without_sense_stop_nobody() -> None:
 
 
 def test_a_restart_with_such_jobs_schedules_the_others() -> None:
-    """They are in the journal, so the state that a new controller begins with has them, too."""
+    """They are in the journal, so a new controller has them in its state, too."""
     before = Room()
     poison = before.submit(uid=1, time_limit_min=LEAST)
     room = Room(cluster=Cluster.from_bytes(before.cluster.to_bytes()))
@@ -100,8 +100,8 @@ def test_a_restart_with_such_jobs_schedules_the_others() -> None:
     assert is_set_aside(room.cluster.jobs[poison.job_id])
 
 
-def test_many_such_jobs_cost_one_pass_more() -> None:
-    """A user with a thousand of them must not make everybody wait for a thousand passes."""
+def test_many_such_jobs_cost_one_more_pass() -> None:
+    """A user with a thousand of them must not make all others wait for a thousand passes."""
     room = Room()
     poison = [room.submit(uid=1, time_limit_min=-number) for number in range(1, 1001)]
     good = room.submit(uid=2)
@@ -110,8 +110,8 @@ def test_many_such_jobs_cost_one_pass_more() -> None:
     assert all(map(is_set_aside, poison))
 
 
-def test_who_is_held_may_go_again_once_changed() -> None:
-    """The job is not lost: with a limit that makes sense it runs."""
+def test_a_held_job_may_start_once_it_is_changed() -> None:
+    """With a limit that makes sense it runs."""
     room = Room()
     poison = room.submit(time_limit_min=LEAST)
     room.run()
@@ -192,10 +192,10 @@ def conf_text(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("place", sorted(PLACES))
-def test_whatever_raises_about_a_job_costs_that_job(
+def test_an_exception_about_a_job_costs_that_job(
     place: str, conf_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wherever the exception comes from, all others start, in their order."""
+    """Wherever it is raised, all other jobs start, in their order."""
     room = Room(conf_text)
     good = [room.submit(uid=2, ntasks=2) for _ in range(3)]
     poison = room.submit(uid=1, ntasks=2, mincpus=2)
@@ -265,8 +265,8 @@ def test_an_active_job_whose_record_raises_costs_no_pass(monkeypatch: pytest.Mon
     assert odd.state == JobState.RUNNING
 
 
-def test_a_fault_of_no_job_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody is held for what is not a job's: a second later the pass is run again."""
+def test_a_fault_of_no_job_starts_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No job is held for it: the pass is run again a second later."""
     room = Room(NODES)
     job = room.submit()
     with monkeypatch.context() as patch:
@@ -293,7 +293,7 @@ def test_no_number_of_a_job_stops_others(field: str) -> None:
 
 @pytest.mark.parametrize("field", TEXT_FIELDS)
 def test_no_text_of_a_job_stops_others(field: str) -> None:
-    """Nor may any text, whatever grammar it should have had."""
+    """In every field that has a grammar."""
     for value in ODD_TEXTS:
         room = Room()
         room.submit(uid=1, **{field: value})
@@ -315,7 +315,7 @@ def test_no_number_of_a_record_stops_others(field: str) -> None:
 
 
 def test_builtin_scheduling_names_the_job_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """sched/builtin plans in Python alone, and says about whom it was."""
+    """sched/builtin plans in Python alone, and names the job."""
     room = Room(NODES + POLICIES["no backfill"])
     poison = room.submit(uid=1, ntasks=2)
     raise_in(room_now, "choose", lambda need, *rest: need.tasks)(monkeypatch, {2})

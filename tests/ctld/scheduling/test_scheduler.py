@@ -164,7 +164,7 @@ def wants(room: Room, job: Job, **fields: object) -> None:
 
 
 def test_a_job_that_was_changed_meanwhile_starts_as_it_is_now() -> None:
-    """The pass under way has planned what it asked for before; the next one starts it."""
+    """The pass planned its former request. The next pass starts it."""
     room = Room(is_early=False)
     job, other = room.job(), room.job()
     room.settle()
@@ -175,7 +175,7 @@ def test_a_job_that_was_changed_meanwhile_starts_as_it_is_now() -> None:
     assert (job.state, len(job.nodes)) == (JobState.RUNNING, 2)
 
 
-def test_what_is_no_matter_of_room_does_not_hold_up_a_start() -> None:
+def test_a_change_that_needs_no_room_does_not_delay_a_start() -> None:
     room = Room(is_early=False)
     job = room.job()
     room.settle()

@@ -12,10 +12,10 @@ from msgspec import structs
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.scheduling.questions import Questions
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates, Work
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.probe import Probe
 from pyslurm_ng.wire.job_messages import SubmitJob, TestJob, WillRun
 from pyslurm_ng.wire.query_messages import UpdateReservation
@@ -33,14 +33,9 @@ class Site(SimRoom):
 
     def __init__(self, more: str = "") -> None:
         super().__init__(conf_of(f"{FOUR_NODES}\nPriorityType=priority/basic\n{more}"))
+        its = self.controller
         self.estimates = StartEstimates(
-            self.writer,
-            self.controller.soft,
-            self.controller.scheduler,
-            self.context,
-            _at_once,
-            _bug,
-            Planner(),
+            Questions(self.writer, its.soft, its.scheduler, self.context, _at_once, its.faults)
         )
 
     def estimate(self, request: JobRequest, caller: Caller = BOB) -> WillRun:
@@ -66,10 +61,6 @@ def _at_once(
     work: Work, done: Callable[[Probe | None], None], failed: Callable[[BaseException], None]
 ) -> None:
     done(work())
-
-
-def _bug(text: str, error: BaseException) -> None:
-    raise AssertionError(text) from error
 
 
 def request_of(chance: Random) -> JobRequest:
@@ -102,8 +93,8 @@ def test_the_estimate_is_what_the_next_pass_plans(seed: int) -> None:
     assert site.controller.cluster.job_index.pending
 
 
-def test_who_is_held_or_is_alone_is_judged_by_what_runs() -> None:
-    """As nobody waits for a held job, and a held job waits for nobody in particular."""
+def test_held_jobs_and_lone_jobs_are_judged_by_what_runs() -> None:
+    """No job waits for a held job, and a held job waits for no job in particular."""
     site = Site()
     whole = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
     running = site.submit(whole)
@@ -129,8 +120,8 @@ def test_the_cpus_are_those_that_it_would_hold() -> None:
     assert len(told.nodes.split("[")) == 2 and told.cpus >= 2 * min(sizes.values())
 
 
-def test_who_may_overlap_a_reservation_is_told_so() -> None:
-    """--signal=R: starts now on lent nodes, unless somebody else is promised them."""
+def test_a_job_that_may_overlap_a_reservation_has_an_early_start() -> None:
+    """--signal=R: it starts now on lent nodes, unless they are promised to another job."""
     site = Site("PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE")
     begin_us = site.world.now_us + 60 * MINUTE_US
     settings = {

@@ -83,7 +83,7 @@ def test_kinds_and_distributions(
 
 
 def test_defaults_of_the_configuration() -> None:
-    """A default kind stands for a --cpu-bind that names none; Autobind where nothing agrees."""
+    """A default kind holds where --cpu-bind names none. Autobind holds where nothing else fits."""
     assert masks(ALL, 3, kind="threads") == "0001,0100,0002"
     assert masks(ALL, 3, how="verbose", kind="cores") == "0003,0300,000C"
     assert masks(ALL, 3, how="none", kind="cores") == "0000,0000,0000"
@@ -163,7 +163,10 @@ def test_masks_for_the_kernel_are_whole_words() -> None:
 
 
 def test_tasks_by_socket_are_bound_to_their_sockets() -> None:
-    """--ntasks-per-socket: no more in a socket even in block order, with all cores held there."""
+    """--ntasks-per-socket: no more in a socket, even in block order.
+
+    All cores stay with the step.
+    """
     left, right = tuple(range(8)), (8, 9, 10, 11)
     assert bind(0b0011_1111, 2, tasks_per_socket=1, distribution="block:block") == [left, right]
     assert bind(0b0011_1111, 4, distribution="cyclic", tasks_per_socket=2) == [left, right] * 2

@@ -24,7 +24,7 @@ def detected(name: str, number: int) -> DetectedGpu:
 
 
 def test_lines_number_devices_over_all_types() -> None:
-    """The third GPU is number 2 whatever its type."""
+    """The third GPU has number 2, whatever its type."""
     conf = parse_gres_conf(
         "NodeName=n1 Name=gpu Type=a100 File=/dev/x[0-1] Cores=0-3\n"
         "NodeName=n1 Name=gpu Type=h100 File=/dev/y0\n",
@@ -94,7 +94,7 @@ def test_the_files_of_one_device_belong_together() -> None:
         "Name=gpu Type=a100 MultipleFiles=/dev/null,/dev/zero\nName=gpu File=/dev/full\n",
         CONF.gres_types,
     )
-    found = [gres._from_line(line, place) for place, line in enumerate(conf.lines)]
+    found = [gres._from_line(line, place, {}) for place, line in enumerate(conf.lines)]
     full, null, zero = (device_node(f"/dev/{name}") for name in ("full", "null", "zero"))
     assert gres.denied_devices(found, [GresAlloc("gpu", "a100", 1, b"\x01")]) == (full,)
     assert gres.denied_devices(found, [GresAlloc("gpu", "", 1, b"\x02")]) == (null, zero)

@@ -9,7 +9,7 @@ import pytest
 
 from pyslurm_ng.conf.gres_conf import empty_gres_conf
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d.host import gres, nvml
+from pyslurm_ng.d.host import gpu_names, gres, nvml
 
 
 class NVMLError(Exception):
@@ -109,7 +109,7 @@ def test_cards_are_numbered_by_their_files_with_links_in_that_order() -> None:
 
 
 def test_slices_are_devices_of_their_own_with_a_type_by_size() -> None:
-    """One card in two halves beside a whole one; slices of a card are not linked."""
+    """One card in two halves beside a whole one. Slices of a card have no links."""
     fake = FakeNvml([Card(0, 1, [1], [(3, 19968), (4, 19968)]), Card(1, 2, [0])])
     found = nvml.ask(fake)
     assert [gpu.type_name for gpu in found] == [
@@ -136,10 +136,10 @@ def test_a_nodes_slices_are_typed_resources_named_by_their_ids() -> None:
         ("40gb_3g.20gb", 1, 0),
         ("4g.20gb", 1, 1),
     ]
-    assert gres.names_of(found, [1]) == ("MIG-0-1",)
+    assert gpu_names.names_of(found, [1]) == ("MIG-0-1",)
     whole = gres.node_gres(conf.nodes[0]._replace(gres=()), empty_gres_conf(),
                            nvml.ask(FakeNvml([Card(0, 1)])))  # fmt: skip
-    assert gres.names_of(whole, [0]) == ()
+    assert gpu_names.names_of(whole, [0]) == ()
 
 
 def test_a_refusal_is_one_line() -> None:

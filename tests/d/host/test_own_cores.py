@@ -34,7 +34,7 @@ def test_slurmd_stays_on_specialised_cores(words: str, wanted: tuple[int, ...]) 
     assert kept(words) == wanted
 
 
-def test_slurmd_may_be_told_to_leave_them() -> None:
+def test_slurmd_may_leave_special_cores() -> None:
     """TaskPluginParam=SlurmdOffSpec."""
     found = kept("CoreSpecCount=2", params=("SlurmdOffSpec",))
     assert found == (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14)

@@ -7,8 +7,8 @@ import pytest
 from pyslurm_ng.conf.gres_conf import parse_gres_conf
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
-from pyslurm_ng.d.environment import GpuView, gpu_variables
 from pyslurm_ng.d.host import gres
+from pyslurm_ng.d.spec.environment import GpuView, gpu_variables
 from pyslurm_ng.model.job import GresAlloc
 from pyslurm_ng.model.node import NodeGres
 
@@ -40,8 +40,8 @@ def test_files_say_which_gpu() -> None:
     assert parts(lines) == {"shard:": (2, 0, 8), "mps:": (100, 100)}
 
 
-def test_a_file_that_is_no_gpus_is_an_error() -> None:
-    """The node must be drained: nobody could tell which GPU is shared."""
+def test_a_shard_without_a_gpu_of_its_file_is_an_error() -> None:
+    """The node must be drained, because nothing says which GPU is shared."""
     with pytest.raises(gres.GresError, match="gres/shard: /dev/y0 is the file of no GPU"):
         parts("Name=shard Count=10 File=/dev/y0\n")
 

@@ -7,17 +7,17 @@ import os
 import select
 import socket
 import subprocess
-import threading
 from pathlib import Path
 from typing import Any
 
-from pyslurm_ng.d import step_record
-from pyslurm_ng.d.step_contract import StepSpec
-from pyslurm_ng.d.step_runner import stepd_command
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.spool.step_contract import StepSpec
 from pyslurm_ng.d.stepd.template import READY
+from pyslurm_ng.d.steps.step_runner import stepd_command
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
+from tests.world.waiting import wait_until
 
 LIMIT_S = 30.0
 KEY = b"k" * 16 + b"w" * 16
@@ -176,28 +176,5 @@ class Srun:
         self.connection.sendall(step_io.pack(kind, task, body))
 
 
-def is_running(marker: str) -> bool:
-    """Return whether any living process has a word in its command line."""
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                command = Path(f"/proc/{name}/cmdline").read_bytes().split(b"\0")
-            except OSError:
-                continue
-            if marker.encode() in command:
-                return True
-    return False
-
-
 def until_written(path: str, text: str) -> None:
-    until(lambda: os.path.exists(path) and text in Path(path).read_text())
-
-
-def until(condition: object) -> None:
-    """Wait for a fact of another process; a test that never sees it fails by its time limit."""
-    event = threading.Event()
-    for _ in range(3000):
-        if condition():  # type: ignore[operator]
-            return
-        event.wait(0.01)
-    raise AssertionError("it did not happen within 30 s")
+    wait_until(lambda: os.path.exists(path) and text in Path(path).read_text())

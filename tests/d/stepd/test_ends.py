@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
-from pyslurm_ng.d import step_record
-from pyslurm_ng.d.end_watch import EndWatch
-from pyslurm_ng.d.orphaned_steps import OrphanedStep
-from pyslurm_ng.d.step_runner import StepRunner
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.steps.end_watch import EndWatch
+from pyslurm_ng.d.steps.orphaned_steps import OrphanedStep
+from pyslurm_ng.d.steps.step_runner import StepRunner
 from pyslurm_ng.daemon.process_tree import descendants, is_zombie, signal_below
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import step_io
@@ -34,10 +34,10 @@ from tests.d.stepd.supervised import (
     Srun,
     Supervised,
     Template,
-    is_running,
-    until,
     until_written,
 )
+from tests.world.processes import is_running
+from tests.world.waiting import wait_until
 
 KILLED = 8
 DEAF = "trap '' TERM; echo ready; while :; do read -t 9 <> <(:); done"
@@ -75,7 +75,7 @@ def answers(step: Supervised) -> bool:
 
 def supervisor_of(step: Supervised) -> int:
     """Return its process id, once the template has written it down."""
-    until(lambda: "pid" in step_record.read(step.path))
+    wait_until(lambda: "pid" in step_record.read(step.path))
     return int(step_record.read(step.path)["pid"]["pid"])
 
 
@@ -98,10 +98,10 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def test_a_node_without_a_process_to_spare_starts_steps_later(
+def test_a_node_without_free_processes_starts_steps_later(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A fork storm has them all: neither the template nor the step is lost for it."""
+    """A fork storm has them all. Neither the template nor the step is lost."""
     code = NO_PROCESSES.format(source=str(Path(step_record.__file__).parents[2]))
     monkeypatch.setattr(supervised, "stepd_command", lambda: [sys.executable, "-c", code])
     template = Template(tmp_path)
@@ -118,9 +118,9 @@ def test_a_node_without_a_process_to_spare_starts_steps_later(
 
 
 def test_a_full_fifo_as_stderr_stops_no_end(template: Template) -> None:
-    """RELIABILITY 30, 38: the notice finds no room; the deaf job is dead after KillWait.
+    """RELIABILITY 30, 38: there is no room for the notice, but the job is dead after KillWait.
 
-    Such a job could be neither cancelled nor timed out once.
+    Such a job could once be neither cancelled nor timed out.
     """
     fifo = template.directory / "fifo"
     os.mkfifo(fifo)
@@ -154,7 +154,7 @@ def test_labelled_output_into_a_full_fifo_stops_no_end(template: Template) -> No
     step = template.start(spec)
     assert step.hear()["did"] == "start"
     supervisor = supervisor_of(step)
-    until(lambda: len(descendants(supervisor)) >= 3)  # one of them writes
+    wait_until(lambda: len(descendants(supervisor)) >= 3)  # one of them writes
     assert answers(step)
     step.tell(do="terminate", why="", wait_s=0.0)
     end = step.end()
@@ -216,7 +216,7 @@ def test_output_files_have_the_umask_of_the_job(template: Template) -> None:
 
 
 def test_a_step_that_is_cancelled_while_it_starts_ends(template: Template) -> None:
-    """RELIABILITY 30: at whatever moment of its start; tasks that have just begun, too."""
+    """RELIABILITY 30: at any moment of its start, also when tasks have just begun."""
     for pause_ms in range(0, 80, 4):
         tasks = [
             {**PLAIN, "task": task, "local": task, "program": 0, "out": "/dev/null",
@@ -228,7 +228,7 @@ def test_a_step_that_is_cancelled_while_it_starts_ends(template: Template) -> No
                 "", programs=[["sleep", "3600"]], tasks=tasks, is_batch=False, step=pause_ms
             )
         )
-        until(lambda: "pid" in step_record.read(step.path))  # noqa: B023 - called at once
+        wait_until(lambda: "pid" in step_record.read(step.path))  # noqa: B023 - called at once
         give_up = time.monotonic() + pause_ms / 2000
         while time.monotonic() < give_up:
             pass
@@ -256,14 +256,14 @@ BAD_FRAMES = {
 
 @pytest.mark.parametrize("what", BAD_FRAMES)
 def test_malformed_frames_are_answered(template: Template, what: str) -> None:
-    """RELIABILITY 42: the connection ends with a line that says why; the step ends as without srun.
+    """RELIABILITY 42: the connection ends with a line that says why.
 
-    CVE-2026-65168 was such a crash.
+    The step ends as without srun. CVE-2026-65168 was such a crash.
     """
     kind, body = BAD_FRAMES[what]
     marker = f"71{os.getpid()}{list(BAD_FRAMES).index(what)}"
     srun = Srun(template, ["sleep", marker], kill_wait=0)
-    until(lambda: is_running(marker))
+    wait_until(lambda: is_running(marker))
     try:
         for _ in range(1 + (what == "flood of input")):
             srun.send(kind, step_io.ALL, body)
@@ -350,20 +350,22 @@ os.execve("/bin/sleep", ["sleep", "{marker}"], {{}})
 
 
 @pytest.mark.parametrize("slurmd_is_there", [True, False])
-def test_a_supervisor_that_dies_leaves_nothing(template: Template, slurmd_is_there: bool) -> None:
+def test_a_supervisor_that_dies_leaves_no_process(
+    template: Template, slurmd_is_there: bool
+) -> None:
     """RELIABILITY 22, 29: without control groups, with an empty environment, in a new session.
 
-    Such a process was once left on a node that was free for others.
+    Such a process was once left on a node that was free for other jobs.
     """
     marker = f"72{os.getpid()}{slurmd_is_there:d}"
     spec = template.spec(ESCAPE.format(marker=marker))
     step = template.start(spec)
-    until(lambda: is_running(marker))
+    wait_until(lambda: is_running(marker))
     supervisor = supervisor_of(step)
     if not slurmd_is_there:
         template.control.close()
     os.kill(supervisor, signal.SIGKILL)
-    until(lambda: "swept" in step_record.read(step.path))
+    wait_until(lambda: "swept" in step_record.read(step.path))
     assert not is_running(marker)
     step.channel.close()
 
@@ -374,7 +376,7 @@ def test_leftovers_end_with_the_template_dead_too(template: Template) -> None:
     spec = template.spec(f"#!/bin/sh\nsetsid sleep {marker} &\nwait\n")
     spec["env"] += [b"SLURM_JOB_ID=%d" % spec["job"], b"SLURM_STEP_ID=-5"]
     step = template.start(spec)
-    until(lambda: is_running(marker))
+    wait_until(lambda: is_running(marker))
     supervisor = supervisor_of(step)
     template.process.kill()
     template.process.wait()
@@ -434,7 +436,7 @@ def test_only_those_below_are_signalled() -> None:
     """A process id is no proof: another user's process may have it by now."""
     stranger = subprocess.Popen(["setsid", "sleep", "60"])
     parent = subprocess.Popen(["sh", "-c", "sleep 60 & wait"])
-    until(lambda: len(descendants(parent.pid)) == 1)
+    wait_until(lambda: len(descendants(parent.pid)) == 1)
     (child,) = descendants(parent.pid)
     assert signal_below(parent.pid, [stranger.pid, child, 1 << 22], signal.SIGKILL) == 1
     parent.wait()
@@ -443,8 +445,8 @@ def test_only_those_below_are_signalled() -> None:
     stranger.wait()
 
 
-def test_nobody_raises_what_the_node_allows(template: Template) -> None:
-    """RELIABILITY 64: limits are set as the user; a hard limit above the node's is the node's."""
+def test_no_job_raises_the_limits_of_the_node(template: Template) -> None:
+    """RELIABILITY 64: limits are set as the user, so a hard limit cannot exceed the node's."""
     import resource
 
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import stat
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pyslurm_ng.base.numbers import END_OVER_MEMORY
-from pyslurm_ng.d import step_record
 from pyslurm_ng.d.host.binding import cpu_mask
-from pyslurm_ng.d.stepd.step_files import remove_script, write_script
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.spool.batch_script import remove_script, write_script
 from pyslurm_ng.wire import step_io
 from tests.d.stepd.supervised import (
     KEY,
@@ -26,10 +26,10 @@ from tests.d.stepd.supervised import (
     Srun,
     Supervised,
     Template,
-    is_running,
-    until,
     until_written,
 )
+from tests.world.processes import count_in_script, is_running
+from tests.world.waiting import wait_until
 
 ROOT_ONLY = [
     pytest.mark.root,
@@ -164,8 +164,8 @@ def test_over_memory_kill(template: Template) -> None:
     assert (end["status"], end["flags"] & END_OVER_MEMORY) == (9, END_OVER_MEMORY)
 
 
-def test_a_task_is_bound_and_told_so(template: Template) -> None:
-    """CPU affinity and memory policy hold from the first instruction, behind the line about it."""
+def test_a_task_is_bound_and_its_output_says_so(template: Template) -> None:
+    """CPU affinity and memory policy hold from the first instruction."""
     spec = template.spec("#!/bin/bash\necho pid $$; taskset -cp $$; head -n1 /proc/$$/numa_maps\n")
     cpu = min(os.sched_getaffinity(0))
     spec["tasks"][0] |= {
@@ -209,17 +209,24 @@ ESCAPES = {
         'if os.fork(): os._exit(0)\nos.closerange(0, 9)\nos.execlp("sleep", "sleep", "{m}")\''
     ),
     "clean environment": "env -i setsid sleep {m} >/dev/null 2>&1 &",
-    "stopped": ("sleep {m} & until pgrep -f 'sleep {m}' >/dev/null; do :; done; kill -STOP $!"),
+    "stopped": ("sleep {m} & until [ {seen} = 1 ]; do :; done; kill -STOP $!"),
     "deaf": "(trap '' TERM HUP INT; exec setsid sleep {m}) &",
 }
+
+
+def test_ps_shows_whose_supervisor_it_is(template: Template) -> None:
+    """Who runs it makes no difference: slurmd may be an ordinary user's."""
+    _, out = template.run("tr -d '\\0' </proc/$PPID/cmdline")
+    assert re.fullmatch(r"slurmstepd: \[\d+\.batch\]", out)
 
 
 @pytest.mark.parametrize("how", ESCAPES)
 def test_nothing_survives_a_script(template: Template, how: str) -> None:
     """A supervisor adopts what its tasks let go, so all of it is found and ended."""
     marker = f"77{os.getpid()}{list(ESCAPES).index(how)}"
-    wait = f"until pgrep -f 'sleep {marker}' >/dev/null; do :; done"
-    end, _ = template.run(ESCAPES[how].replace("{m}", marker) + f"\n{wait}\nexit 0")
+    seen = count_in_script(marker)
+    escape = ESCAPES[how].replace("{m}", marker).replace("{seen}", seen)
+    end, _ = template.run(f"{escape}\nuntil [ {seen} = 1 ]; do :; done\nexit 0")
     assert (end["status"], end["flags"]) == (0, CLEAN)
     assert not is_running(marker)
 
@@ -284,7 +291,7 @@ def test_supervisor_waits_for_the_next_slurmd(template: Template) -> None:
     assert step.hear()["did"] == "start"
     step.channel.close()
     again = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    until(lambda: Path(step.path + ".sock").exists())
+    wait_until(lambda: Path(step.path + ".sock").exists())
     folder = os.open(template.directory, os.O_PATH)
     again.connect(f"/proc/self/fd/{folder}/{os.path.basename(step.path)}.sock")
     os.close(folder)
@@ -300,12 +307,12 @@ def test_killed_supervisor_takes_its_task_with_it(template: Template) -> None:
     marker = f"78{os.getpid()}"
     step = template.start(template.spec(f"#!/bin/sh\nexec sleep {marker}\n"))
     assert step.hear()["did"] == "start"
-    until(lambda: is_running(marker))
-    until(lambda: "pid" in step_record.read(step.path))
+    wait_until(lambda: is_running(marker))
+    wait_until(lambda: "pid" in step_record.read(step.path))
     os.kill(step_record.read(step.path)["pid"]["pid"], 9)
     assert step.hear() == {}
     step.channel.close()
-    until(lambda: not is_running(marker))
+    wait_until(lambda: not is_running(marker))
     assert "end" not in step_record.read(step.path)
 
 
@@ -380,9 +387,7 @@ class TestAsAnotherUser:
         finally:
             link.unlink()
 
-    def test_script_is_read_by_its_user_alone_and_written_by_nobody(
-        self, template: Template
-    ) -> None:
+    def test_only_its_user_reads_a_script_and_no_user_writes_it(self, template: Template) -> None:
         """RELIABILITY 32, 62: a job filled the spool through its own folder there."""
         spec = template.spec(
             "#!/bin/sh\nd=$(dirname $0)\nstat -c '%U %a' $0 $d\n"
@@ -410,8 +415,11 @@ class TestAsAnotherUser:
         remove_script(os.path.dirname(path))
         assert not os.path.exists(path)
 
-    def test_a_folder_of_a_former_version_goes_however_deep_it_is(self, template: Template) -> None:
-        """Finding M2: those were their users'; 1,500 levels made a finished job a lost one."""
+    def test_a_folder_of_an_older_version_is_removed_at_any_depth(self, template: Template) -> None:
+        """Finding M2: such folders belonged to their users.
+
+        A folder of 1,500 levels made a finished job a lost one.
+        """
         top = template.directory / "job00098"
         top.mkdir()
         at = os.open(top, os.O_RDONLY)
@@ -434,8 +442,11 @@ class TestAsAnotherUser:
     "first", [step_io.pack(step_io.STDIN, step_io.ALL, b"touch stolen\n"),
               step_io.pack(step_io.WELCOME, step_io.ALL, KEY[:16])],
 )  # fmt: skip
-def test_who_took_the_port_of_srun_gets_nothing(template: Template, first: bytes) -> None:
-    """srun has died and another user listens there: the step ends, unheard and untold."""
+def test_another_process_at_the_port_of_srun_gets_nothing(template: Template, first: bytes) -> None:
+    """srun has died and another user listens there.
+
+    The step ends, and that process gets no output.
+    """
     srun = Srun(template, ["sh", "-c", "echo secret; exec sh"], 1, is_srun=False)
     srun.connection.sendall(first)
     srun.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL, b"touch stolen\n"))
@@ -506,9 +517,25 @@ def test_input_goes_to_all_unharmed(template: Template) -> None:
 def test_slow_reader_loses_nothing(template: Template) -> None:
     """While srun does not read, tasks wait; then every byte comes."""
     srun = Srun(template, ["head", "-c", "20000000", "/dev/zero"], count=1)
-    until(lambda: bool(srun.connection.recv(1, socket.MSG_PEEK)))
+    wait_until(lambda: bool(srun.connection.recv(1, socket.MSG_PEEK)))
     srun.finish()
     assert srun.out[0, step_io.STDOUT] == bytes(20_000_000)
+
+
+def test_a_program_of_the_working_directory_is_found_last(
+    template: Template, tmp_path: Path
+) -> None:
+    """Without a slash PATH comes first; a file that is no program is named as such."""
+    for name in ("uname", "ownprogram"):
+        (tmp_path / name).write_text("#!/bin/sh\necho own\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "text").write_text("")
+    for program, exits, out in (
+        ("ownprogram", 0, b"own\n"), ("uname", 0, b"Linux\n"), ("text", 13 << 8, b""),
+    ):  # fmt: skip
+        srun = Srun(template, [program], count=1, cwd=str(tmp_path))
+        srun.finish()
+        assert (srun.exits, bytes(srun.out.get((0, step_io.STDOUT), b""))) == ({0: exits}, out)
 
 
 def test_missing_program(template: Template) -> None:
@@ -521,7 +548,7 @@ def test_missing_program(template: Template) -> None:
 def test_step_dies_with_srun(template: Template) -> None:
     marker = f"79{os.getpid()}"
     srun = Srun(template, ["sleep", marker])
-    until(lambda: is_running(marker))
+    wait_until(lambda: is_running(marker))
     srun.connection.close()
     srun.listener.close()
     end = srun.step.end()
@@ -579,8 +606,8 @@ def program(directory: Path, name: str, text: str) -> str:
     return str(path)
 
 
-def test_a_failing_task_prolog_ends_its_task_alone(template: Template, tmp_path: Path) -> None:
-    """The task leaves with the prolog's code; its epilogs run all the same."""
+def test_a_failing_task_prolog_ends_only_its_task(template: Template, tmp_path: Path) -> None:
+    """The task ends with the prolog's code, and its epilogs run."""
     prolog = program(tmp_path, "prolog", '[ "$SLURM_PROCID" = 0 ] && exit 3; exit 0')
     epilog = program(tmp_path, "epilog", "echo end $SLURM_PROCID $SLURM_SCRIPT_CONTEXT >&2; exit 4")
     srun = Srun(
@@ -606,14 +633,21 @@ def test_an_epilog_that_hangs_is_killed(template: Template, tmp_path: Path) -> N
     assert "TaskEpilog failed status=signal 9" in out
 
 
-def test_a_step_may_wait_for_what_its_tasks_leave(template: Template, tmp_path: Path) -> None:
+def test_a_step_may_wait_for_children_of_its_tasks(template: Template, tmp_path: Path) -> None:
     """--wait-for-children: such processes end by themselves."""
     tmp_path.chmod(0o777)
-    script = f"(sleep 1; echo late > {tmp_path}/late) & exit 0"
-    template.run(script, waits_for_children=True)
-    assert (tmp_path / "late").read_text() == "late\n"
-    template.run(f"rm {tmp_path}/late; {script}")
-    assert not (tmp_path / "late").exists()
+    go, late = tmp_path / "go", tmp_path / "late"
+    script = f"(until [ -e {go} ]; do sleep 0.02; done; echo late > {late}) & echo $!; exit 0"
+    end, out = template.run(script)
+    assert end["status"] == 0
+    assert not os.path.exists(f"/proc/{out.strip()}")
+    spec = template.spec("#!/bin/bash\n" + script, waits_for_children=True)
+    step = template.start(spec)
+    until_written(spec["tasks"][0]["out"], "\n")
+    assert not late.exists()
+    go.touch()
+    step.end()
+    assert late.read_text() == "late\n"
 
 
 def test_a_step_whose_prolog_hangs_can_be_cancelled(template: Template, tmp_path: Path) -> None:
@@ -622,9 +656,7 @@ def test_a_step_whose_prolog_hangs_can_be_cancelled(template: Template, tmp_path
     tmp_path.chmod(0o777)
     spec = template.spec("#!/bin/sh\necho ran\n", task_prologs=[("TaskProlog", prolog)])
     step = template.start(spec)
-    give_up = time.monotonic() + 60
-    while not mark.exists() and time.monotonic() < give_up:
-        time.sleep(0.02)
+    wait_until(mark.exists)
     step.tell(do="terminate", why="", wait_s=0.0)
     end = step.end()
     assert end["flags"] & KILLED
@@ -650,10 +682,10 @@ def test_a_login_shell_gives_what_the_job_did_not_bring(template: Template, tmp_
     assert path.startswith("/opt/bin:")
 
 
-def test_a_shell_that_gives_nothing_is_said_and_the_job_runs(
+def test_a_login_shell_without_output_is_reported_and_the_job_runs(
     template: Template, tmp_path: Path
 ) -> None:
-    """nologin, for an account of a service."""
+    """nologin, for a service account."""
     base = [b"PATH=/usr/bin:/bin"]
     login = {"shell": "/bin/false", "home": str(tmp_path), "env": base}
     tmp_path.chmod(0o755)

@@ -52,22 +52,30 @@ SITE: tuple[ev.AnyEvent, ...] = (
 )
 
 
+_SUBMITTED: dict[str, Any] = {
+    "request": JobRequest(name="work"),
+    "uid": 1001,
+    "gid": 1001,
+    "user_name": "alice",
+    "group_name": "users",
+    "account": "physics",
+    "qos": "normal",
+    "assoc_id": 3,
+    "partition": "main",
+    "time_limit_min": 60,
+    "eligible_us": at(10),
+}
+
+
 def submitted(job_id: int = 1, **fields: Any) -> ev.JobSubmitted:
     """Return a job of user 1001 that may start."""
-    plain: dict[str, Any] = {
-        "request": JobRequest(name="work"),
-        "uid": 1001,
-        "gid": 1001,
-        "user_name": "alice",
-        "group_name": "users",
-        "account": "physics",
-        "qos": "normal",
-        "assoc_id": 3,
-        "partition": "main",
-        "time_limit_min": 60,
-        "eligible_us": at(10),
-    }
-    return ev.JobSubmitted(at(10), job_id, **{**plain, **fields})
+    return ev.JobSubmitted(at(10), job_id, **{**_SUBMITTED, **fields})
+
+
+def recorded(job_id: int, **fields: Any) -> Job:
+    """Return the record of a job that `submitted` describes."""
+    plain = {**_SUBMITTED, "submit_us": at(10), "accrue_us": at(10)}
+    return Job(job_id, **{**plain, **fields})
 
 
 def part(node_id: int, cores: int = 0b11, mem_mib: int = 100) -> NodeAlloc:

@@ -19,12 +19,14 @@ from tests.model.events.effect import (
     allocated,
     at,
     part,
+    recorded,
     submitted,
 )
 
 ARRAY = (*SITE, submitted(array_pending=((0, 3, 1),), array_limit=2))
 BEHIND = (*WAITING, submitted(2, dependencies=(Dependency("afterok", 1),), eligible_us=0,
                               reason=Reason.Dependency))  # fmt: skip
+BOTH = (Dependency("afterok", 1), Dependency("afterany", 1))
 SUSPENDED = (*RUNNING, ev.JobSuspended(at(30), 1, 2))
 
 CASES = [
@@ -56,26 +58,66 @@ CASES = [
         },
     ),
     Case(
+        "a held component of a heterogeneous job is recorded with all that it waits for",
+        WAITING,
+        submitted(
+            3,
+            script_hash="s",
+            env_hash="e",
+            reason=Reason.Dependency,
+            priority=0,
+            begin_us=at(90),
+            eligible_us=0,
+            dependencies=BOTH,
+            dependency_any=True,
+            het_job_id=2,
+            het_offset=1,
+            alloc_host="login",
+        ),
+        {
+            "next_job_id": 4,
+            "jobs.3": recorded(
+                3,
+                eligible_us=0,
+                accrue_us=0,
+                script_hash="s",
+                env_hash="e",
+                reason=Reason.Dependency,
+                priority=0,
+                begin_us=at(90),
+                dependencies=BOTH,
+                dependency_any=True,
+                het_job_id=2,
+                het_offset=1,
+                alloc_host="login",
+            ),
+        },
+    ),
+    Case(
+        "an array of which some tasks have left counts them all",
+        SITE,
+        submitted(array_pending=((2, 3, 1),), array_count=4),
+        {
+            "next_job_id": 2,
+            "jobs.1": recorded(
+                1,
+                array_job_id=1,
+                array_pending=((2, 3, 1),),
+                array_count=4,
+                array_min=2,
+                array_max=3,
+                array_step=1,
+            ),
+        },
+    ),
+    Case(
         "an array is one record of all its tasks",
         SITE,
         submitted(array_pending=((0, 3, 1), (8, 8, 1)), array_limit=2),
         {
             "next_job_id": 2,
-            "jobs.1": Job(
+            "jobs.1": recorded(
                 1,
-                JobRequest(name="work"),
-                1001,
-                1001,
-                "alice",
-                "users",
-                at(10),
-                "physics",
-                "normal",
-                3,
-                "main",
-                60,
-                eligible_us=at(10),
-                accrue_us=at(10),
                 array_job_id=1,
                 array_pending=((0, 3, 1), (8, 8, 1)),
                 array_limit=2,
@@ -124,21 +166,8 @@ CASES = [
         {
             "next_job_id": 3,
             "jobs.1.array_pending": ((0, 1, 1), (3, 3, 1)),
-            "jobs.2": Job(
+            "jobs.2": recorded(
                 2,
-                JobRequest(name="work"),
-                1001,
-                1001,
-                "alice",
-                "users",
-                at(10),
-                "physics",
-                "normal",
-                3,
-                "main",
-                60,
-                eligible_us=at(10),
-                accrue_us=at(10),
                 array_job_id=1,
                 array_task_id=2,
                 array_limit=2,
@@ -161,21 +190,8 @@ CASES = [
         {
             "next_job_id": 3,
             "jobs.1.array_pending": ((0, 0, 1), (3, 3, 1)),
-            "jobs.2": Job(
+            "jobs.2": recorded(
                 2,
-                JobRequest(name="work"),
-                1001,
-                1001,
-                "alice",
-                "users",
-                at(10),
-                "physics",
-                "normal",
-                3,
-                "main",
-                60,
-                eligible_us=at(10),
-                accrue_us=at(10),
                 array_job_id=1,
                 array_pending=((1, 2, 1),),
                 array_limit=2,
@@ -262,7 +278,14 @@ CASES = [
     Case(
         "a start with prologs everywhere prepares every node but the batch node's script",
         WAITING,
-        allocated(1, part(1), part(0), prepare_all=True, configuring=True),
+        allocated(
+            1,
+            part(1),
+            part(0),
+            prepare_all=True,
+            configuring=True,
+            waited_for=Reason.Resources,
+        ),
         {
             "next_duty_id": 3,
             "jobs.1.state": JobState.RUNNING,

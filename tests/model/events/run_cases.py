@@ -207,6 +207,7 @@ CASES = [
             "jobs.1.state": JobState.PENDING,
             "jobs.1.flags": JobFlag.REQUEUE_HOLD,
             "jobs.1.attempt": 1,
+            "jobs.1.submit_us": at(42),
             "jobs.1.launch_failures": 3,
             "jobs.1.priority": 0,
             "jobs.1.begin_us": at(162),
@@ -244,7 +245,7 @@ CASES = [
     Case(
         "the worst exit of a job's steps is its derived one",
         WITH_STEP,
-        ev.StepEnded(at(35), 1, 0, JobState.FAILED, 512),
+        ev.StepEnded(at(35), 1, 0, JobState.FAILED, 512, Usage(user_us=9), at(34), 0),
         {"jobs.1.steps": {}, "jobs.1.derived_exit_code": 512},
     ),
     Case(
@@ -348,6 +349,18 @@ CASES = [
             "jobs.1.reason": Reason.NONE,
             "duties.1": Duty(1, DutyKind.LAUNCH, 0, 1, 0, at(25)),
             "duties.2": Duty(2, DutyKind.PREPARE, 1, 1, 0, at(25)),
+        },
+    ),
+    Case(
+        "after PrologSlurmctld the first node of an interactive job only prepares",
+        (*WAITING, allocated(prolog=True, configuring=True, duty=0)),
+        ev.PrologEnded(at(25), 1, 0, 1, duty=DutyKind.PREPARE),
+        {
+            "next_duty_id": 2,
+            "prologs": (),
+            "jobs.1.flags": 0,
+            "jobs.1.reason": Reason.NONE,
+            "duties.1": Duty(1, DutyKind.PREPARE, 0, 1, 0, at(25)),
         },
     ),
     Case(

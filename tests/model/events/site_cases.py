@@ -11,6 +11,7 @@ from pyslurm_ng.model.node import DownNode, Node, NodeFacts, NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState
+from pyslurm_ng.model.topology import Topology
 from tests.model.events.effect import (
     CONFIGURED,
     GONE,
@@ -35,6 +36,7 @@ DRAINED = (*SITE, ev.NodeUpdated(at(5), (0,), {"flags": NodeFlag.DRAIN, "reason"
                                                "reason_us": at(5), "reason_uid": 7}))  # fmt: skip
 DOWN = (*SITE, ev.NodesDown(at(5), (0, 1), "Not responding", for_silence=True))
 FACTS = NodeFacts(cpus=4, real_memory_mib=1000, gres=(NodeGres("gpu", "", 1),))
+TREE = Topology("net", "tree", is_default=True)
 WEEKEND = Reservation("weekend", at(100), at(200), (0,), reservation_id=3)
 RESERVED = (*SITE, ev.ReservationCreated(at(5), WEEKEND))
 ROOT, PHYSICS = Association(1, "root"), Association(2, "physics", parent_id=1)
@@ -54,7 +56,9 @@ NODE_CASES = [
     Case(
         "a node that registers is in service, with what was found there",
         (CONFIGURED,),
-        ev.NodeRegistered(at(5), 1, FACTS, NodeState.IDLE, NodeFlag.DRAIN, "Low memory"),
+        ev.NodeRegistered(
+            at(5), 1, FACTS, NodeState.IDLE, NodeFlag.DRAIN, "Low memory", "10.0.0.2"
+        ),
         {
             "nodes.n2.state": NodeState.IDLE,
             "nodes.n2.flags": NodeFlag.DRAIN,
@@ -187,9 +191,11 @@ CONFIGURATION_CASES = [
             "hash",
             100,
             200,
+            (TREE,),
             programs=3,
         ),
         {
+            "topologies": (TREE,),
             "cluster_name": "new",
             "conf_hash": "hash",
             "next_job_id": 100,

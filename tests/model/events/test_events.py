@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from pyslurm_ng.model import events as ev
@@ -46,3 +47,15 @@ def test_every_class_of_event_has_a_case(kind: type[ev.Event]) -> None:
     of_kind = [case for case in CASES if type(case.event) is kind]
     assert of_kind
     assert any(case.changes for case in of_kind) == (kind is not ev.ScriptStored)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=[kind.__name__ for kind in KINDS])
+def test_every_field_of_an_event_has_a_value_in_a_case(kind: type[ev.Event]) -> None:
+    """A field that no case sets could be lost in the journal, or by `apply`."""
+    of_kind = [case.event for case in CASES if type(case.event) is kind]
+    unset = [
+        field.name
+        for field in msgspec.structs.fields(kind)
+        if all(getattr(event, field.name) == field.default for event in of_kind)
+    ]
+    assert unset == []

@@ -84,8 +84,8 @@ def test_array_tasks_start_and_reserve_in_place() -> None:
     jobs=st.lists(st.tuples(st.integers(1, 4), st.sampled_from([1, 2, 5, 7, 60])), max_size=30),
     steps=st.integers(1, 12),
 )
-def test_nobody_waits_longer_than_first_promised(jobs: list[tuple[int, int]], steps: int) -> None:
-    """Jobs that end on time keep every promise of the pass before: none is ever delayed."""
+def test_no_job_waits_longer_than_first_promised(jobs: list[tuple[int, int]], steps: int) -> None:
+    """If jobs end on time, each pass keeps the promises of the pass before."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     for nodes, minutes in jobs:
         job(cluster, nodes, minutes)

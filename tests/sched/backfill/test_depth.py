@@ -63,8 +63,8 @@ def test_so_many_jobs_of_a_partition_and_of_an_association() -> None:
     assert started(plan_of(cluster, "bf_max_job_assoc=1")) == [3]
 
 
-def test_limits_do_not_bind_jobs_that_nobody_blocks() -> None:
-    """Backfill is what they bound: on idle nodes jobs start in the order of the queue."""
+def test_limits_of_backfill_do_not_bind_jobs_that_have_room() -> None:
+    """On idle nodes jobs start in the order of the queue."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     for _ in range(4):
         submit(cluster, whole(1))
@@ -113,7 +113,7 @@ def test_the_depth_and_the_window_bound_what_is_planned() -> None:
 
 
 def test_a_pass_says_which_option_cut_it_short() -> None:
-    """As sdiag counts it; a pass to the end of the queue says nothing."""
+    """As sdiag counts it. A pass to the end of the queue names none."""
     cluster = gap()
     for _ in range(2):
         submit(cluster, whole(1), time_limit_min=30)
@@ -123,7 +123,7 @@ def test_a_pass_says_which_option_cut_it_short() -> None:
 
 
 @pytest.mark.parametrize("node_list", ["", "n1"])
-def test_the_size_of_the_timeline_is_told(node_list: str) -> None:
+def test_the_size_of_the_timeline_is_reported(node_list: str) -> None:
     """As sdiag's table size, whether nodes are counted or planned one by one."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     assert plan_of(cluster, "").slots == 0

@@ -122,7 +122,7 @@ def starts_of(topology: str, running: list[Asked], waiting: list[Asked]) -> list
     waiting=st.lists(ASKED, max_size=12),
     kept=st.integers(0, 12),
 )
-def test_whoever_comes_later_delays_nobody(
+def test_later_jobs_delay_no_job_before_them(
     topology: str, running: list[Asked], waiting: list[Asked], kept: int
 ) -> None:
     """The first jobs of the queue start when they would start if they were alone in it."""

@@ -74,8 +74,8 @@ def test_the_whole_of_a_long_run_is_planned() -> None:
     assert (long.state, short.state) == (JobState.PENDING, JobState.RUNNING)
 
 
-def test_who_asks_for_no_time_gets_the_partitions() -> None:
-    """The flag lifts what may be asked for, not what is given unasked."""
+def test_a_job_without_a_time_limit_gets_the_partitions() -> None:
+    """The flag lifts what may be asked for, but not the default."""
     partition = Partition("small", max_time_min=60)
     free = opened(partition, Qos(2, "free", flags=FLAGS))
     assert (partition.default_time_min, free.default_time_min) == (NO_VAL, 60)

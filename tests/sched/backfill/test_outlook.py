@@ -13,15 +13,18 @@ def test_jobs_start_one_after_another() -> None:
     assert starts_in_us(2, [(10, 2)], [(2, 30), (4, 5), (4, 5)]) == [0, 30, 35]
 
 
-def test_who_does_not_delay_the_first_passes_it() -> None:
-    """Two free CPUs for ten: eight go before, twenty do not, unless beside the first."""
+def test_a_job_that_does_not_delay_the_first_one_passes_it() -> None:
+    """Two CPUs are free and ten are wanted.
+
+    A job of eight goes first; a job of twenty does not, unless it fits beside the first.
+    """
     assert starts_in_us(2, [(10, 2)], [(3, 5), (2, 8)]) == [10, 0]
     assert starts_in_us(2, [(10, 2)], [(3, 5), (2, 20)]) == [10, 15]
     assert starts_in_us(2, [(10, 2)], [(3, 5), (1, 20)]) == [10, 0]
 
 
-def test_who_is_wider_than_the_partition_does_not_hold_up_others() -> None:
-    """Nodes are down: nothing can be told of it."""
+def test_a_job_wider_than_the_partition_does_not_hold_up_others() -> None:
+    """Nodes are down, so its start is unknown."""
     assert starts_in_us(2, [(10, 2)], [(5, 5), (4, 5)])[1] == 10
 
 
@@ -30,7 +33,7 @@ def test_who_is_wider_than_the_partition_does_not_hold_up_others() -> None:
     st.lists(st.tuples(st.integers(1, 20), st.integers(1, 4)), max_size=4),
     st.lists(st.tuples(st.integers(1, 4), st.integers(1, 20)), max_size=10),
 )
-def test_no_more_runs_at_a_time_than_there_is(
+def test_running_jobs_never_exceed_the_nodes(
     free: int, running: list[tuple[int, int]], queue: list[tuple[int, int]]
 ) -> None:
     """At each start, of what ran and what has begun."""

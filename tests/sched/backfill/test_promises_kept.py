@@ -42,21 +42,21 @@ def run_seed_of_early_ends(kind: str, seed: int) -> bool:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_start_is_put_off(kind: str) -> None:
-    """Whatever jobs ask for: those before them in the queue have been planned as they will run."""
+    """Whatever jobs ask for: the jobs before them in the queue were planned as they will run."""
     for seed in range(20):
         assert run_seed(kind, seed)
 
 
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
-def test_when_jobs_end_early_nobody_is_put_off_but_for_who_goes_first(kind: str) -> None:
-    """All start in order of submission; who comes later goes last."""
+def test_early_ends_put_off_no_job_except_for_jobs_before_it(kind: str) -> None:
+    """All start in order of submission, and a new job goes last."""
     for seed in range(10):
         assert run_seed_of_early_ends(kind, seed)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("kind", ONE_BY_ONE)
-def test_early_ends_hardly_put_anybody_off_for_nothing(kind: str) -> None:
+def test_early_ends_hardly_ever_put_off_a_job_without_need(kind: str) -> None:
     """In no more than two of a hundred queues that are made for this."""
     late = 0
     for seed in range(1000):
@@ -115,7 +115,7 @@ def test_tasks_are_spread_unevenly_where_licences_are_wanted() -> None:
 
 
 def test_tasks_behind_their_arrays_limit_are_planned_one_after_another() -> None:
-    """A task fills a node for two minutes; who comes later may not have it in between."""
+    """A task fills a node for two minutes. A later job may not have it in between."""
     site = PromisingSite(PLAIN.replace("n[1-5]", "n1"))
     each = JobRequest(nodes_min=1, cpus_per_task=4)
     array = site.submit(Asked(2, each, ((1, 4, 1),), array_limit=1))

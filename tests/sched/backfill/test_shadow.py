@@ -46,7 +46,7 @@ def test_what_is_known_of_a_job_counts_more_than_what_was_foreseen() -> None:
 
 
 def test_a_cancelled_job_leaves() -> None:
-    """Nobody waits behind it."""
+    """No job waits behind it."""
     shadow = Shadow(4)
     pass_time(shadow, 1, twin(1, 4, 1, 9, 9), twin(2, 4, 1, 9, 9), waiting={1, 2})
     pass_time(shadow, 2, waiting={1})
@@ -160,7 +160,7 @@ def test_with_perfect_foresight_it_is_easy_backfilling(drawn: Jobs) -> None:
     )
 )
 def test_wrong_guesses_do_not_stay(drawn: list[tuple[int, int, int, int, int, int]]) -> None:
-    """Whenever jobs really start and whatever was foreseen: in the end it is EASY backfilling."""
+    """Jobs may start at other times than foreseen. In the end the plan is EASY backfilling."""
     minute_us = 60_000_000
     jobs = sorted((at, cpus, max(limit, run), run) for at, cpus, limit, run, _, _ in drawn)
     starts = [job[0] + one[4] for job, one in zip(jobs, drawn, strict=True)]

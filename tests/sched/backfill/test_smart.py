@@ -130,8 +130,8 @@ def after_a_long_wait() -> Planner:
     return planner
 
 
-def test_the_cheapest_job_comes_first_while_nobody_is_late() -> None:
-    """Both want all nodes; the later one asked for more but will be short."""
+def test_the_cheapest_job_comes_first_while_no_job_is_late() -> None:
+    """Both want all nodes. The later one asked for more, but will be short."""
     plan = after_a_long_wait()(waiting_world((4, 60, 60, 10), (4, 120, 2, 5)), SMART)
     assert [start.job_id for start in plan.starts] == [2]
 
@@ -172,13 +172,13 @@ def test_the_oldest_wide_job_is_promised_room_early() -> None:
 
 
 def test_a_restart_keeps_the_order_of_due_dates_until_waits_are_known() -> None:
-    """Nothing has been seen yet, so nobody may wait longer for another's sake."""
+    """Nothing has been seen yet, so no job may wait longer because of another."""
     plan = Planner()(waiting_world((4, 60, 60, 80), (4, 120, 2, 5)), SMART)
     assert [start.job_id for start in plan.starts] == [1]
 
 
-def test_priority_by_hand_goes_before() -> None:
-    """What an operator decided stands above any order of ours."""
+def test_priority_by_hand_comes_first() -> None:
+    """What an operator set comes before any order of ours."""
     world = waiting_world((4, 60, 60, 10), (4, 120, 2, 5))
     first = replace(world.waiting[0], priority=4_294_901_761)
     plan = Planner()(replace(world, waiting=[first, world.waiting[1]]), SMART)

@@ -122,8 +122,11 @@ def test_a_blocked_job_keeps_the_nodes_of_its_partition() -> None:
     assert places(cluster, apart) == [("p7", 4, 1)]
 
 
-def test_a_job_for_absent_nodes_blocks_those_behind_it_but_for_named_ones() -> None:
-    """Naming a node that is down holds nobody up; needing as many as are left does."""
+def test_a_job_for_absent_nodes_blocks_others_unless_it_names_them() -> None:
+    """A job that names a node that is down holds no job up.
+
+    A job that needs as many nodes as are left does.
+    """
     cluster = cluster_of(conf_of(OVERLAPPING))
     apply(cluster, ev.NodesDown(START_US, (0,), "broken"))
     named = submit(cluster, JobRequest(node_list="p1", partition="a"))
@@ -181,7 +184,7 @@ def test_priority_tier_then_priority_then_submission() -> None:
     ("limit", "reason"), [(24 * 60 + 1, Reason.PartitionTimeLimit), (60, None)]
 )
 def test_time_limit_over_the_partitions(limit: int, reason: Reason | None) -> None:
-    """A job over MaxTime waits with that reason and blocks nobody."""
+    """A job over MaxTime waits with that reason and blocks no other job."""
     cluster = cluster_of()
     job_id = submit(cluster, JobRequest(time_limit_min=limit), time_limit_min=limit)
     wait = run_pass(cluster, plan=in_strict_order).waits.get(job_id)

@@ -46,8 +46,11 @@ def test_only_new_and_changed_jobs_are_prepared_again() -> None:
     assert found == ["kept", "kept", "kept", "new 5", "new 6", "new 7"]
 
 
-def test_who_was_put_back_at_the_end_costs_no_other_job_what_is_known_of_it() -> None:
-    """Job 2 waits again, behind all others; job 1 that stood behind has its old place."""
+def test_a_job_put_back_at_the_end_costs_no_other_job_its_results() -> None:
+    """Job 2 waits again, behind all others.
+
+    Job 1, which was behind it, keeps what was worked out.
+    """
     first, second, third = (_Job(job_id, 0) for job_id in (1, 2, 3))
     known = ["of 2", "of 3", "of 1"]
     found = taken_over([first, third, second], [second, third, first], known, lambda job: "new")

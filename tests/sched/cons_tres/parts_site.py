@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyslurm_ng.base.numbers import MINUTE_US
+from pyslurm_ng.ctld.queries.job_fields import resources_of
 from pyslurm_ng.ctld.queries.nodes import gres_used_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.gres_parts import held_parts
@@ -60,6 +61,11 @@ class PartsSite(Site):
         """Return on each node the parts that a job has, by GPU."""
         nodes = self.cluster.jobs[job_id].nodes
         return [held_parts(item) for alloc in nodes for item in alloc.gres]
+
+    def shown(self, job_id: int) -> str:
+        """Return what a job has of its first node's devices, as scontrol shows it."""
+        (row, *_) = resources_of(self.cluster, self.cluster.jobs[job_id])
+        return str(row[4])
 
     def used(self) -> str:
         """Return what of the first node's devices is in use, as scontrol shows it."""

@@ -53,7 +53,7 @@ def test_what_is_used_is_charged(
     assert [int.from_bytes(alloc.cores, "little").bit_count() for alloc in job.nodes] == cores
     assert [alloc.mem_mib for alloc in job.nodes] == [500 * count for count in cpus]
     assert [usable_cpus(job.request, alloc) for alloc in job.nodes] == cpus
-    assert measures.held(job.nodes)["cpu"] == sum(cpus)
+    assert measures.amounts_held(job.nodes)["cpu"] == sum(cpus)
     assert allocated_tres(job.nodes, (), "")["billing"] == sum(cpus)
     assert job_counts(job, None)[1] == sum(cpus)
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import Node, NodeFacts, NodeGres, NodeSpec, spec_as_found
+from pyslurm_ng.model.node import Node, NodeFacts, NodeGres, NodeSpec, spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.devices import choose_devices, near_cores
@@ -78,6 +78,26 @@ def test_binding_can_be_enforced_or_let_go() -> None:
     assert loose == (0x0303, 0b0100)
 
 
+def test_enforced_binding_takes_cores_beside_every_gpu() -> None:
+    """Cores of the sockets of all GPUs taken; a GPU that no free core is near is not taken."""
+    enforced = {"flags": REQ_GRES_ENFORCE_BIND}
+    across = node(GPUS, busy_gpus=0b1010)  # one GPU of each socket is left
+    assert given_to(across, ntasks=1, cpus_per_task=2, gpus_per_node="2", **enforced) == (
+        0x0101,
+        0b0101,
+    )
+    assert given_to(node(GPUS, busy_gpus=0b1010), ntasks=6, gpus="2", **enforced)[0] == 0x0707
+    full = node(GPUS, busy_cores=0x00FF)
+    assert given_to(full, ntasks=2, gpus="2", **enforced) == (0x0300, 0b1100)
+    assert full.gres_busy["gpu:"] == 0b1100
+    assert full.gres_used["gpu:"] == 2
+    full = node(GPUS, busy_cores=0x00FF)
+    assert given_to(full, ntasks=2, gpus="3", **enforced) == (0, 0)
+    # Without enforcement the cores may be of one socket.
+    across = node(GPUS, busy_gpus=0b1010)
+    assert given_to(across, ntasks=1, cpus_per_task=2, gpus_per_node="2") == (0x0003, 0b0101)
+
+
 @pytest.mark.parametrize(("count", "links"), [(2, LINKS), (1, ()), (3, LINKS)])
 def test_without_cores_or_links_the_lowest_are_taken(count: int, links: tuple[object, ...]) -> None:
     """Deterministic: the same state, the same devices."""
@@ -131,10 +151,10 @@ def test_where_devices_lie_is_what_the_node_says() -> None:
         )
         for at in range(4)
     )
-    found = spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
+    found = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
     assert found.gres[0].cores == (LEFT, LEFT, RIGHT, RIGHT)
     assert found.gres[0].links == LINKS
-    fewer = spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=lines[:3])))
+    fewer = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines[:3])))
     assert fewer.gres == spec.gres
     assert near_cores(found, ()) == 0
 
@@ -144,6 +164,6 @@ def test_devices_have_the_numbers_that_the_node_gives_them() -> None:
     counted = (NodeGres("gpu", "a100", 2), NodeGres("gpu", "h200", 2, first_index=2))
     lines = (NodeGres("gpu", "h200", 2), NodeGres("gpu", "a100", 2, first_index=2))
     spec = NodeSpec("g", cpus=16, gres=counted)
-    found = spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
+    found = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
     assert [item.first_index for item in found.gres] == [2, 0]
-    assert spec_as_found(Node(0, spec, 2, facts=NodeFacts(gres=counted))) is spec
+    assert spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=counted))) is spec

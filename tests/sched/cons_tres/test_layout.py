@@ -87,10 +87,15 @@ def test_bad_words_are_refused(text: str) -> None:
     ("text", "shown"),
     [("block", "block"), ("*:block", "block:block"), ("plane=4", "plane=4"), ("", "block"),
      ("cyclic:cyclic:block,NoPack", "cyclic:cyclic:block,nopack"), ("block,Pack", "block,pack"),
-     ("block:*:cyclic", "block:cyclic:cyclic")],
+     ("block:*:cyclic", "block:cyclic:cyclic"), ("*:*", "block:cyclic"),
+     ("cyclic:*", "cyclic:cyclic"), ("block:block:*", "block:block:block"),
+     ("*,pack", "block,pack")],
 )  # fmt: skip
 def test_distribution_is_shown(text: str, shown: str) -> None:
-    """SLURM_DISTRIBUTION has the outcome, in steps and in what a job was asked with."""
+    """SLURM_DISTRIBUTION has the outcome, in steps and in what a job was asked with.
+
+    As Slurm 22.05 writes it.
+    """
     assert parse_distribution(text).text(4, 2) == shown
     assert shown_distribution(text) == (shown if text else "")
 

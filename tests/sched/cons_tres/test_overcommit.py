@@ -42,3 +42,20 @@ def test_one_node_holds_all_tasks(
     mem_mib = 500 if select == "CR_Core_Memory" else 0
     assert (alloc.node_id + 1, alloc.cpus, alloc.tasks) == (node, 1, tasks)
     assert alloc.mem_mib == mem_mib
+
+
+@pytest.mark.parametrize("select", ["CR_Core", "CR_Core_Memory"])
+@pytest.mark.parametrize("scheduler", ["backfill", "builtin"])
+def test_cpus_of_a_task_are_allotted_once_for_each_node(select: str, scheduler: str) -> None:
+    """-O -n4 -c3: three CPUs; figures of Slurm 22.05."""
+    conf = conf_of(CONF.format(select=select, scheduler=scheduler))
+    cluster = cluster_of(conf)
+    request = JobRequest(ntasks=4, cpus_per_task=3, flags=REQ_OVERCOMMIT)
+    first = submit(cluster, request)
+    two = JobRequest(ntasks=8, cpus_per_task=5, nodes_min=2, nodes_max=2, flags=REQ_OVERCOMMIT)
+    second = submit(cluster, two)
+    run_pass(cluster, START_US, policy(conf))
+    (alloc,) = cluster.jobs[first].nodes
+    assert (alloc.cpus, alloc.tasks) == (3, 4)
+    assert alloc.mem_mib == (1500 if select == "CR_Core_Memory" else 0)
+    assert [alloc.cpus for alloc in cluster.jobs[second].nodes] == [5, 5]

@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE,
+    REQ_GRES_ENFORCE_BIND,
     REQ_GRES_MANY_TASKS_SHARING,
     REQ_GRES_ONE_TASK_SHARING,
 )
@@ -28,10 +29,30 @@ def test_shards_fill_one_gpu_after_another() -> None:
     site.run()
     assert [site.held(job_id) for job_id in jobs] == [[{0: 3}], [{0: 1}], [{1: 2}]]
     assert site.used() == "gpu:0(IDX:N/A),shard:6(4/4,2/4),mps:0(0/100,0/100)"
+    # scontrol show job -d: how many of the parts of each GPU are the job's.
+    assert [site.shown(job_id) for job_id in jobs] == [
+        "shard:3(3/4,0/4)",
+        "shard:1(1/4,0/4)",
+        "shard:2(0/4,2/4)",
+    ]
+
+
+def test_a_job_may_have_more_cores_than_are_near_its_shard() -> None:
+    """Only enforced binding keeps it to the eight cores of one socket."""
+    left = NodeGres("gpu", "", 2, cores=(b"\xff", b"\x00\xff"))
+    parts = NodeGres("shard", "", 8, parts=(4, 4))
+    site = PartsSite(gres=(left, parts, NodeGres("mps", "", 200, parts=(100, 100))))
+    wide = site.add(gres="shard:1", ntasks=1, cpus_per_task=12)
+    bound = site.add(gres="shard:1", ntasks=1, cpus_per_task=9, flags=REQ_GRES_ENFORCE_BIND)
+    other = site.add(gres="shard:1", ntasks=1, cpus_per_task=4)
+    site.run()
+    assert site.held(wide) == [{0: 1}]
+    assert len(site.held(other)) == 1
+    assert site.held(bound) == []
 
 
 def test_a_gpu_is_whole_or_in_parts_of_one_name() -> None:
-    """A shared GPU is not given whole, nor by percentages, until the last of its jobs ends."""
+    """A shared GPU is not given whole, or by percentages, until the last of its jobs ends."""
     site = PartsSite()
     short = site.add(10, gres="shard:1")
     long = site.add(20, gres="shard:1")
@@ -133,7 +154,7 @@ def test_parts_near_free_cores() -> None:
     assert int.from_bytes(alloc.cores, "little") & 0xFF00
 
 
-def test_a_shared_gpu_is_given_back_for_whom_it_was_promised() -> None:
+def test_a_shared_gpu_becomes_free_for_the_job_that_it_was_promised() -> None:
     """A long job with shards goes to the GPU that is in parts for long, not to the promised one."""
     site = PartsSite()
     short = site.add(10, gres="shard:3")

@@ -5,13 +5,20 @@ from __future__ import annotations
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given, settings, strategies as st
 
-from pyslurm_ng.base.numbers import MINUTE_US, REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE, SECOND_US
+from pyslurm_ng.base.numbers import (
+    MINUTE_US,
+    REQ_EXCLUSIVE,
+    REQ_EXCLUSIVE_USER,
+    REQ_OVERSUBSCRIBE,
+    SECOND_US,
+)
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.starts import gang
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG
-from pyslurm_ng.model.rows import Load, row_count
+from pyslurm_ng.model.rows import Load, oversubscribe_shown, row_count
 from pyslurm_ng.model.states import JobState
 from tests.model.clusters import START_US
 from tests.sched.preemption.preemption_site import ROWS, PreemptionSite, end
@@ -39,7 +46,7 @@ def test_force_lets_two_jobs_have_a_core_and_no_third() -> None:
     assert [site.cluster.node_index.use[node_id].cpus for node_id in range(4)] == [4] * 4
 
 
-def test_yes_shares_among_those_who_ask() -> None:
+def test_yes_shares_among_jobs_that_ask() -> None:
     site = PreemptionSite(ROWS % "")
     asks = REQ_OVERSUBSCRIBE
     plain = [site.add("ask", 4) for _ in range(2)]
@@ -52,15 +59,72 @@ def test_yes_shares_among_those_who_ask() -> None:
     assert len({tuple(cores(site, job_id)) for job_id in open_jobs}) == 2
 
 
-def test_partitions_do_not_mix_on_a_core() -> None:
+def test_each_partition_counts_its_own_jobs_on_a_core() -> None:
+    """FORCE:2 and YES:3: two of one and three of the other may have a core; figures of 22.05."""
+    site = PreemptionSite(ROWS % "")
+    twice = [site.add("twice", 4) for _ in range(8)]
+    site.run_pass()
+    asks = REQ_OVERSUBSCRIBE
+    more = [site.add("ask", 4, flags=asks) for _ in range(12)]
+    site.run_pass()
+    assert site.states(*twice, *more) == ["RUNNING"] * 20
+    full = [site.add("ask", 1, flags=asks), site.add("twice", 1), site.add("alone", 1)]
+    full.append(site.add("ask", 1))
+    site.run_pass()
+    assert site.states(*full) == ["PENDING"] * 4
+
+
+def test_jobs_that_do_not_share_keep_others_away() -> None:
+    site = PreemptionSite(ROWS % "")
+    alone = [site.add("alone", 4), site.add("ask", 4), *(site.add("alone", 4) for _ in range(2))]
+    site.run_pass()
+    others = [site.add("twice", 1), site.add("ask", 1, flags=REQ_OVERSUBSCRIBE)]
+    site.run_pass()
+    assert site.states(*alone) == ["RUNNING"] * 4
+    assert site.states(*others) == ["PENDING"] * 2
+
+
+def test_a_higher_tier_is_not_let_in_among_a_lower_one() -> None:
+    text = ROWS.replace("OverSubscribe=YES:3", "OverSubscribe=YES:3 PriorityTier=5")
+    site = PreemptionSite(text % "")
+    for _ in range(4):
+        site.add("twice", 4)
+    site.run_pass()
+    other = site.add("ask", 1, flags=REQ_OVERSUBSCRIBE)
+    site.run_pass()
+    assert site.states(other) == ["PENDING"]
+
+
+def test_force_leaves_no_choice() -> None:
+    """--exclusive means nothing where OverSubscribe=FORCE."""
     site = PreemptionSite(ROWS % "")
     for _ in range(4):
         site.add("twice", 4)
     site.run_pass()
-    others = [site.add("alone", 1), site.add("ask", 1, flags=REQ_OVERSUBSCRIBE)]
-    others.append(site.add("twice", 4, nodes=1, flags=REQ_EXCLUSIVE))
+    whole = [site.add("twice", 4, flags=flag) for flag in (REQ_EXCLUSIVE, REQ_EXCLUSIVE_USER)]
+    in_yes = site.add("ask", 4, flags=REQ_EXCLUSIVE | REQ_OVERSUBSCRIBE)
     site.run_pass()
-    assert site.states(*others) == ["PENDING"] * 3
+    assert site.states(*whole, in_yes) == ["RUNNING", "RUNNING", "PENDING"]
+
+
+@pytest.mark.parametrize(
+    ("partition", "flags", "word"),
+    [
+        ("alone", 0, "NO"),
+        ("alone", REQ_OVERSUBSCRIBE, "YES"),
+        ("ask", 0, "OK"),
+        ("ask", REQ_OVERSUBSCRIBE, "YES"),
+        ("ask", REQ_EXCLUSIVE, "NO"),
+        ("ask", REQ_EXCLUSIVE_USER, "NO"),
+        ("twice", 0, "YES"),
+        ("twice", REQ_EXCLUSIVE, "YES"),
+    ],
+)
+def test_what_a_job_shows(partition: str, flags: int, word: str) -> None:
+    """OverSubscribe= of scontrol show job, and SLURM_JOB_OVERSUBSCRIBE."""
+    site = PreemptionSite(ROWS % "")
+    request = site.cluster.jobs[site.add(partition, 1, flags=flags)].request
+    assert oversubscribe_shown(request, site.cluster.partitions[partition]) == word
 
 
 def test_memory_is_never_shared() -> None:
@@ -81,8 +145,11 @@ def test_array_tasks_share_too() -> None:
     assert site.cluster.jobs[head].array_pending == ((8, 9, 1),)
 
 
-def test_rows_take_turns_and_who_is_alone_just_runs() -> None:
-    """Of two rows one runs, the other for the next slice; who is alone on its cores just runs."""
+def test_rows_take_turns_and_a_job_alone_just_runs() -> None:
+    """Of two rows one runs, and the other in the next slice.
+
+    A job that is alone on its cores always runs.
+    """
     site = PreemptionSite(ROWS % GANG)
     first = site.add("twice", 4, nodes=2)
     second = site.add("twice", 4, nodes=4)
@@ -119,8 +186,8 @@ def test_turns_are_even_on_every_node() -> None:
     assert [slices[job_id] for job_id in three] == [4, 4, 4]
 
 
-def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
-    """Though that one would share its cores, too: with jobs of its own partition."""
+def test_no_job_has_a_turn_beside_a_job_that_preempted_others() -> None:
+    """Though that job would share its cores with jobs of its own partition."""
     conf = (ROWS % "").replace("PartitionName=ask", "PartitionName=ask PriorityTier=9")
     conf = conf.replace("OverSubscribe=YES:3", "OverSubscribe=FORCE:2")
     site = PreemptionSite(
@@ -144,8 +211,8 @@ def test_nobody_has_a_turn_beside_who_preempted_others() -> None:
     assert sorted(site.states(*low)) == ["RUNNING", "SUSPENDED"]
 
 
-def test_who_was_preempted_waits_though_its_preemptor_waits_for_a_turn() -> None:
-    """Nor do others share the cores on which it goes on once it does."""
+def test_a_preempted_job_waits_though_its_preemptor_waits_for_a_turn() -> None:
+    """Nor do others share its cores once it goes on."""
     conf = (ROWS % "").replace("PartitionName=twice", "PartitionName=twice PriorityTier=9")
     site = PreemptionSite(
         conf
@@ -171,8 +238,8 @@ def test_who_was_preempted_waits_though_its_preemptor_waits_for_a_turn() -> None
     assert site.state(low) == JobState.RUNNING
 
 
-def test_cores_of_who_is_cleaning_up_are_shared_with_as_many_as_before() -> None:
-    """A pass gives them to nobody else as long as that lasts."""
+def test_cores_of_jobs_that_clean_up_are_shared_as_before() -> None:
+    """No pass gives them to other jobs meanwhile."""
     site = PreemptionSite(ROWS % "")
     for _ in range(2):
         site.add("twice", 4, nodes=4)
@@ -199,7 +266,7 @@ def test_last_one_left_runs_at_once() -> None:
     assert site.state(waits) == JobState.RUNNING
 
 
-def test_cores_of_those_who_wait_for_their_turn_are_not_free() -> None:
+def test_cores_of_jobs_that_wait_for_their_turn_are_not_free() -> None:
     site = PreemptionSite(ROWS % GANG)
     for _ in range(2):
         site.add("twice", 4, nodes=4)
@@ -222,7 +289,7 @@ def test_cores_of_those_who_wait_for_their_turn_are_not_free() -> None:
 def test_no_core_has_more_jobs_than_its_rows(
     jobs: list[tuple[str, int, int, int]], mode: str
 ) -> None:
-    """Whatever comes: rows are kept to, turns collide nowhere, and everybody ends."""
+    """In random clusters rows are kept, turns of a partition do not collide, and each job ends."""
     site = PreemptionSite(ROWS % mode)
     for partition, cpus, nodes, minutes in jobs:
         flags = REQ_OVERSUBSCRIBE if partition.endswith("+") else 0
@@ -230,7 +297,7 @@ def test_no_core_has_more_jobs_than_its_rows(
         site.run_pass()
         site.wait(31)
         loads: dict[tuple[int, str], Load] = {}
-        busy: dict[int, int] = {}
+        busy: dict[tuple[int, str], int] = {}
         for job_id in site.cluster.job_index.active:
             job = site.cluster.jobs[job_id]
             for alloc in job.nodes:
@@ -238,14 +305,15 @@ def test_no_core_has_more_jobs_than_its_rows(
                 group = job.partition if job.rows > 1 else f"job {job_id}"
                 loads.setdefault((alloc.node_id, group), Load()).add(mask)
                 if mode and job.state == JobState.RUNNING and not job.flags:
-                    assert not busy.get(alloc.node_id, 0) & mask
-                    busy[alloc.node_id] = busy.get(alloc.node_id, 0) | mask
+                    assert not busy.get((alloc.node_id, group), 0) & mask
+                    busy[alloc.node_id, group] = busy.get((alloc.node_id, group), 0) | mask
         for (node_id, group), load in loads.items():
             partition_record = site.cluster.partitions.get(group)
             rows = row_count(partition_record) if partition_record is not None else 1
             assert not load.with_jobs(rows + 1)
             for (other_id, other_group), other in loads.items():
-                if other_id == node_id and other_group != group:
+                is_alone = group.startswith("job ") or other_group.startswith("job ")
+                if other_id == node_id and other_group != group and is_alone:
                     assert not load.with_jobs(1) & other.with_jobs(1)
         site.clean_up()
 

@@ -100,7 +100,7 @@ def test_two_jobs_on_the_same_cores_have_different_gpus(select: str) -> None:
     assert not held[2]
 
 
-def test_the_whole_memory_is_one_jobs() -> None:
+def test_all_memory_goes_to_one_job() -> None:
     """--mem=0: a second such job waits, however many cores are free."""
     text = CONF.format(select="CR_Core_Memory", share="NO", scheduler="backfill")
     cluster = cluster_of(conf_of(text))

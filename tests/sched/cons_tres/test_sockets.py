@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from hypothesis import given, strategies as st
 
+from pyslurm_ng.base.numbers import REQ_NO_SPECIAL_CORES
+from pyslurm_ng.model.check import check
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
 from pyslurm_ng.sched.cons_tres.select import choose
+from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.request.need import Selection, need_of
-from tests.model.clusters import FOUR_NODES, cluster_of, conf_of
+from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
+from tests.world.passes import run_pass
 
 SPEC = NodeSpec("n", cpus=16, sockets=2, cores_per_socket=4, threads_per_core=2)
 PLAIN = Selection(with_memory=False)
@@ -64,7 +68,7 @@ def test_threads_of_a_core_are_no_way_around_the_limit_of_a_socket() -> None:
 
 
 def test_whole_sockets() -> None:
-    """CR_Socket: who gets a core gets its socket, and a socket in use is no one else's."""
+    """CR_Socket: a job that gets a core gets its socket, and no other job gets it meanwhile."""
     assert cores(node(), SOCKETS) == 0b0000_1111
     assert cores(node(), SOCKETS, ntasks=9) == 0b1111_1111
     assert cores(node(busy=0b0001), SOCKETS) == 0b1111_0000
@@ -105,6 +109,21 @@ def test_special_cores_are_the_jobs_choice_where_allowed() -> None:
     assert cores(node(spec=special), allowed, thread_spec=3) == 0b0111_0111
     assert cores(node(spec=special), PLAIN, core_spec=1) == 0b0000_0001
     assert not cores(node(busy=1), allowed, core_spec=1)
+    # --core-spec=0: the node's specialised cores are the job's.
+    assert cores(node(spec=special), allowed, flags=REQ_NO_SPECIAL_CORES) == 0b1111_1111
+    assert cores(node(spec=special), PLAIN, flags=REQ_NO_SPECIAL_CORES) == 0b0000_0001
+
+
+def test_a_job_with_fewer_special_cores_than_its_node_starts() -> None:
+    """It has more CPUs than the node counts as free for jobs."""
+    text = FOUR_NODES.replace("CoresPerSocket=8", "CoresPerSocket=4 CoreSpecCount=3")
+    conf = conf_of(text + "AllowSpecResourcesUsage=YES\n")
+    for wants, cpus in (({"core_spec": 1}, 7), ({"flags": REQ_NO_SPECIAL_CORES}, 8)):
+        cluster = cluster_of(conf)
+        job_id = submit(cluster, JobRequest(**wants))
+        run_pass(cluster, START_US, policy(conf))
+        assert [alloc.cpus for alloc in cluster.jobs[job_id].nodes] == [cpus]
+        assert check(cluster) == []
 
 
 def test_special_cores_are_the_first_ones_with_spec_cores_first() -> None:
@@ -135,7 +154,10 @@ def test_no_core_is_given_twice_and_each_task_has_its_own(
     selection: Selection,
     distribution: str,
 ) -> None:
-    """Whatever is asked for: only free cores, enough of them, in whole sockets where asked."""
+    """Requests are random.
+
+    Only free cores are given, enough of them, in whole sockets where asked.
+    """
     got = cores(
         node(busy=busy),
         selection,

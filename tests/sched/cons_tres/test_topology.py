@@ -19,7 +19,7 @@ from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.model.topology import Block, Switch, Topology
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.cons_tres.topology import Layout, Place, bits, choose_shares
+from pyslurm_ng.sched.cons_tres.topology import Layout, WantedNodes, bits, choose_shares
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US, conf_of, submit
@@ -91,7 +91,7 @@ def test_no_choice_uses_fewer_leaves_or_a_lower_switch(
 ) -> None:
     """Of all subsets none is better."""
     topology, fits, count, required = case
-    found = layout_of(topology).pick(mask(fits), Place(count, mask(required)))
+    found = layout_of(topology).pick(mask(fits), WantedNodes(count, mask(required)))
     best = oracle.best_in_tree(plain(topology), fits, count, required)
     if best is None:
         assert found is None
@@ -122,7 +122,7 @@ def test_fragmented_trees_use_no_leaf_too_many() -> None:
     for _ in range(1000):
         free = {node for node in range(512) if source.random() < source.choice((0.1, 0.4, 0.8))}
         count = source.randint(1, 64)
-        found = layout.pick(mask(free), Place(count))
+        found = layout.pick(mask(free), WantedNodes(count))
         if len(free) < count:
             assert found is None
             continue
@@ -134,30 +134,30 @@ def test_fragmented_trees_use_no_leaf_too_many() -> None:
 def test_the_tightest_leaf_that_holds_all_is_taken() -> None:
     """Larger ones stay free for larger jobs."""
     layout = layout_of(tree_of([[4, 4], [4]]))
-    assert layout.pick(mask({0, 1, 2, 4, 5, 8, 9, 10, 11}), Place(2)) == mask({4, 5})
+    assert layout.pick(mask({0, 1, 2, 4, 5, 8, 9, 10, 11}), WantedNodes(2)) == mask({4, 5})
 
 
 def test_lighter_nodes_come_first() -> None:
     """A heavier node on the same leaf is no reason to take it."""
     layout = layout_of(tree_of([[2, 2]]), (1, 1, 1, 5))
-    assert layout.pick(0b1111, Place(2)) == 0b0011
-    assert layout.pick(0b1101, Place(2)) == 0b0101
+    assert layout.pick(0b1111, WantedNodes(2)) == 0b0011
+    assert layout.pick(0b1101, WantedNodes(2)) == 0b0101
 
 
 def test_a_job_may_limit_its_leaf_switches() -> None:
     """`--switches`: none rather than too many."""
     layout = layout_of(tree_of([[2, 2]]))
-    assert layout.pick(0b0101, Place(2, most_leaves=1)) is None
-    assert layout.pick(0b0111, Place(2, most_leaves=1)) == 0b0011
+    assert layout.pick(0b0101, WantedNodes(2, most_leaves=1)) is None
+    assert layout.pick(0b0111, WantedNodes(2, most_leaves=1)) == 0b0011
 
 
 def test_trees_without_a_common_switch_do_not_share_a_job() -> None:
     """Nor do nodes outside of all switches and those inside."""
     parts = Topology("t", "tree", (Switch("a", 0, (0, 1)), Switch("b", 0, (2, 3))))
     layout = Layout(parts, {node: node for node in range(6)})
-    assert layout.pick(0b111111, Place(3)) is None
-    assert layout.pick(0b111101, Place(2)) is not None
-    assert layout.pick(0b110101, Place(2)) == 0b110000
+    assert layout.pick(0b111111, WantedNodes(3)) is None
+    assert layout.pick(0b111101, WantedNodes(2)) is not None
+    assert layout.pick(0b110101, WantedNodes(2)) == 0b110000
 
 
 @given(
@@ -191,7 +191,7 @@ def test_a_job_of_one_node_takes_it_where_fewest_are_left(
     leaves = [set(one.node_ids) for one in topology.switches if not one.level]
     of_leaves = [leaf & free for leaf in leaves if leaf & free]
     best = min(of_leaves, key=len, default=free)
-    found = layout.pick(mask(frozenset(free)), Place(1))
+    found = layout.pick(mask(frozenset(free)), WantedNodes(1))
     assert found == (1 << min(best) if best else None)
 
 
@@ -215,7 +215,7 @@ def test_jobs_in_blocks_fit_exactly_when_the_rule_allows(
     """Found when possible, and in as few blocks of the next size as are needed."""
     topology, fits, count = case
     blocks = [frozenset(block.node_ids) for block in topology.blocks]
-    found = layout_of(topology).pick(mask(fits), Place(count))
+    found = layout_of(topology).pick(mask(fits), WantedNodes(count))
     assert (found is not None) == oracle.block_possible(blocks, topology.block_sizes, fits, count)
     if found is None:
         return
@@ -234,7 +234,7 @@ def test_a_segment_is_never_split(
     topology, fits, _ = case
     size = min(size, topology.block_sizes[0])
     blocks = [frozenset(block.node_ids) for block in topology.blocks]
-    found = layout_of(topology).pick(mask(fits), Place(size * segments, segment=size))
+    found = layout_of(topology).pick(mask(fits), WantedNodes(size * segments, segment=size))
     assert (found is not None) == oracle.segments_possible(blocks, fits, segments, size)
     if found is not None:
         chosen = frozenset(bits(found))
@@ -245,18 +245,18 @@ def test_a_segment_is_never_split(
 def test_blocks_stay_whole_where_a_smaller_remainder_serves() -> None:
     """The tightest block that holds a job, and whole blocks but for the rest."""
     layout = layout_of(blocks_of([4, 4, 4, 4], (4, 8)))
-    assert layout.pick(mask({0, 1, 2, 3, 4, 5, 12, 13, 14, 15}), Place(2)) == mask({4, 5})
-    found = layout.pick(mask({0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}), Place(6))
+    assert layout.pick(mask({0, 1, 2, 3, 4, 5, 12, 13, 14, 15}), WantedNodes(2)) == mask({4, 5})
+    found = layout.pick(mask({0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}), WantedNodes(6))
     assert found == mask({0, 1, 2, 3, 4, 5})
 
 
 def test_required_nodes_of_segments_are_placed_first() -> None:
     """Each in a segment of its own block."""
     layout = layout_of(blocks_of([4, 4], (4,)))
-    found = layout.pick(0xFF, Place(4, required=mask({1, 6}), segment=2))
+    found = layout.pick(0xFF, WantedNodes(4, required=mask({1, 6}), segment=2))
     assert found is not None and found & mask({1, 6}) == mask({1, 6})
     assert (found & 0x0F).bit_count() == 2
-    assert layout.pick(0xFF, Place(4, required=mask({1, 6}))) is None
+    assert layout.pick(0xFF, WantedNodes(4, required=mask({1, 6}))) is None
 
 
 @pytest.mark.parametrize(("tasks", "expected"), [(3, [0, 1]), (4, [0, 1]), (5, [2, 3])])
@@ -264,7 +264,7 @@ def test_tasks_choose_the_node_count(tasks: int, expected: list[int]) -> None:
     """Fewest nodes that hold the tasks, on one leaf if one leaf can."""
     layout = layout_of(tree_of([[2, 2]]))
     fits = [(0, 2), (1, 2), (2, 3), (3, 3)]
-    shares = choose_shares(layout, fits, tasks, 4, Place(2))
+    shares = choose_shares(layout, fits, tasks, 4, WantedNodes(2))
     assert shares is not None
     assert [place for place, _ in shares] == expected
 
@@ -286,7 +286,7 @@ def test_the_kernel_places_wide_jobs_as_its_twin(
     shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
     mask_number = grid.add_mask(bytes(node in fits for node in range(total)))
     kind = grid.add_kind(shape, mask_number, count, 5)
-    expected = layout.pick(mask(fits), Place(count))
+    expected = layout.pick(mask(fits), WantedNodes(count))
     if expected is None:
         assert grid.find(kind) == NEVER
         return
@@ -349,48 +349,53 @@ def test_consolidated_segments_share_an_aggregated_block() -> None:
     """Three blocks of two have room for a segment each, but only two of one pair of blocks do."""
     layout = layout_of(blocks_of([2, 2, 2, 2], (2, 4)))
     fits = mask({0, 1, 4, 5, 6, 7})
-    both = layout.pick(fits, Place(4, segment=2, consolidates=True))
+    both = layout.pick(fits, WantedNodes(4, segment=2, consolidates=True))
     assert both == mask({4, 5, 6, 7})
-    assert layout.pick(mask({0, 1, 4, 5}), Place(4, segment=2, consolidates=True)) is None
-    assert layout.pick(mask({0, 1, 4, 5}), Place(4, segment=2)) is not None
+    assert layout.pick(mask({0, 1, 4, 5}), WantedNodes(4, segment=2, consolidates=True)) is None
+    assert layout.pick(mask({0, 1, 4, 5}), WantedNodes(4, segment=2)) is not None
 
 
 def test_spread_segments_are_in_different_blocks() -> None:
     """A block has room for two segments; one of them has to go elsewhere."""
     layout = layout_of(blocks_of([4, 4], (4, 8)))
-    found = layout.pick(0xFF, Place(4, segment=2, spreads=True))
+    found = layout.pick(0xFF, WantedNodes(4, segment=2, spreads=True))
     assert found is not None
     assert (found & 0xF).bit_count() == 2
-    assert layout.pick(0xF, Place(4, segment=2, spreads=True)) is None
-    required = Place(4, required=mask({0, 1, 2}), segment=2, spreads=True)
+    assert layout.pick(0xF, WantedNodes(4, segment=2, spreads=True)) is None
+    required = WantedNodes(4, required=mask({0, 1, 2}), segment=2, spreads=True)
     assert layout.pick(0xFF, required) is None
 
 
 def test_too_few_light_nodes_are_all_taken_before_a_leaf_is_chosen() -> None:
     """A weight counts more than one leaf switch less, as users of Slurm know it."""
     layout = layout_of(tree_of([[2, 2]]), weights=(1, 10, 10, 10))
-    assert layout.pick(0b1111, Place(2)) == 0b0011
-    assert layout.pick(0b1101, Place(2)) == 0b0101
-    assert layout.pick(0b1101, Place(2, most_leaves=1)) == 0b1100
+    assert layout.pick(0b1111, WantedNodes(2)) == 0b0011
+    assert layout.pick(0b1101, WantedNodes(2)) == 0b0101
+    assert layout.pick(0b1101, WantedNodes(2, most_leaves=1)) == 0b1100
 
 
 def test_the_block_with_the_lightest_node_is_taken() -> None:
     """Weights come before how full blocks are, and nodes of a block are taken by weight."""
     layout = layout_of(blocks_of([2, 3, 4], (4,)), weights=(1, 1, 1, 5, 5, 5, 5, 5, 5))
-    assert layout.pick(0b111111111, Place(2)) == 0b000000011
+    assert layout.pick(0b111111111, WantedNodes(2)) == 0b000000011
     # One light node, b1's: nodes of weight 5 are nearer to it than those of b2 alone.
-    assert layout.pick(0b111111110, Place(2)) == 0b000001100
-    assert layout.pick(0b111111000, Place(2)) == 0b000011000
-    assert layout.pick(0b111111111, Place(4)) == 0b111100000
-    assert layout.pick(0b111111111, Place(4, segment=2)) == 0b000001111
+    assert layout.pick(0b111111110, WantedNodes(2)) == 0b000001100
+    assert layout.pick(0b111111000, WantedNodes(2)) == 0b000011000
+    assert layout.pick(0b111111111, WantedNodes(4)) == 0b111100000
+    assert layout.pick(0b111111111, WantedNodes(4, segment=2)) == 0b000001111
 
 
 def test_a_leaf_of_more_but_smaller_nodes_is_better_than_two_leaves() -> None:
     """Tasks that four nodes of a leaf hold are not spread over three larger ones of two leaves."""
     layout = layout_of(tree_of([[4, 4]]))
     fits = [(0, 4), (1, 4), (2, 2), (3, 2), (4, 4), (5, 4), (6, 2), (7, 1)]
-    assert choose_shares(layout, fits, 11, 9, Place(1)) == fits[:4]
-    assert choose_shares(layout, fits, 9, 9, Place(1)) == fits[:3]
-    assert choose_shares(layout, fits, 13, 9, Place(1)) == [fits[0], fits[1], fits[4], fits[5]]
-    assert choose_shares(layout, fits, 11, 3, Place(1)) == [fits[0], fits[1], fits[4]]
-    assert choose_shares(layout, fits, 11, 9, Place(1, required=1 << 6)) == fits[4:]
+    assert choose_shares(layout, fits, 11, 9, WantedNodes(1)) == fits[:4]
+    assert choose_shares(layout, fits, 9, 9, WantedNodes(1)) == fits[:3]
+    assert choose_shares(layout, fits, 13, 9, WantedNodes(1)) == [
+        fits[0],
+        fits[1],
+        fits[4],
+        fits[5],
+    ]
+    assert choose_shares(layout, fits, 11, 3, WantedNodes(1)) == [fits[0], fits[1], fits[4]]
+    assert choose_shares(layout, fits, 11, 9, WantedNodes(1, required=1 << 6)) == fits[4:]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng._select import NEVER, Grid
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch_het
-from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
@@ -17,11 +17,9 @@ from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from pyslurm_ng.wire.job_messages import SubmitJob
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit, submit_het
 from tests.sched.demand.het_queues import queues
 from tests.sched.whole_nodes import WHOLE_NODES
-from tests.world.callers import ALICE
 from tests.world.passes import run_pass, together
 from tests.world.reservations import ReservationSite
 
@@ -48,6 +46,28 @@ def test_components_in_two_partitions_start_in_one_pass() -> None:
     assert cluster.jobs[ids[1]].nodes[0].gres[0].count == 1
 
 
+def test_components_share_no_node_with_one_another() -> None:
+    """One CPU each, and idle nodes in plenty: as in Slurm, each has a node of its own."""
+    cluster = cluster_of()
+    one = JobRequest(ntasks=1, nodes_max=1)
+    ids = submit_het(cluster, one, one, JobRequest(ntasks=1, nodes_max=1, node_list="n3"))
+    other = submit_het(cluster, *[one] * 5)
+    plan = run_pass(cluster)
+    assert states(cluster, ids) == {JobState.RUNNING}
+    nodes = [alloc.node_id for job_id in ids for alloc in cluster.jobs[job_id].nodes]
+    assert len(nodes) == len(set(nodes)) == 3
+    assert states(cluster, other) == {JobState.PENDING}
+    assert "together they need 5 nodes" in plan.waits[other[0]].text
+
+
+def test_components_that_name_one_node_are_refused() -> None:
+    """Both want n1, and it cannot be both their own."""
+    site = ReservationSite(plan=Planner())
+    twice = [JobRequest(node_list="n1"), JobRequest(node_list="n[1-2]", nodes_min=2)]
+    outcome = site.submit_parts(*twice)
+    assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_INVALID_NODE_NAME
+
+
 def test_none_starts_when_one_has_no_room() -> None:
     """The second component waits for GPUs; the first is promised the same moment."""
     cluster = cluster_of()
@@ -66,7 +86,7 @@ def test_none_starts_when_one_has_no_room() -> None:
 
 
 def test_two_components_never_count_the_same_nodes_twice() -> None:
-    """Four whole nodes: 3 + 2 never fit, 2 + 2 do; nobody is held up by what cannot be."""
+    """Four whole nodes: 3 + 2 never fit, 2 + 2 do. An impossible job holds no other job up."""
     conf = conf_of(WHOLE_NODES)
     cluster = cluster_of(conf)
     too_many = submit_het(
@@ -131,7 +151,7 @@ def test_bf_hetjob_prio_decides_whose_priority_counts() -> None:
         submit(cluster, four)
         run_pass(cluster, rules=rules)
         plain = submit(cluster, four)
-        ids = submit_het(cluster, JobRequest(nodes_min=4, ntasks=4), JobRequest(partition="gpu"))
+        ids = submit_het(cluster, JobRequest(nodes_min=3, ntasks=3), JobRequest(partition="gpu"))
         for job_id, priority in zip((plain, *ids), (500, 900, 50), strict=True):
             update = ev.JobUpdated(time_us=START_US, job_id=job_id, fields={"priority": priority})
             apply_all(cluster, [update])
@@ -182,6 +202,8 @@ def test_no_job_is_ever_started_in_part(
         assert plan.expected_start_us == again.expected_start_us
         assert {start.job_id for start in plan.starts} | set(plan.waits) == pending
         for ids in jobs:
+            nodes = [alloc.node_id for job_id in ids for alloc in cluster.jobs[job_id].nodes]
+            assert len(set(nodes)) == len(nodes)
             assert len(states(cluster, ids)) == 1
             assert len({plan.expected_start_us.get(job_id) for job_id in ids}) == 1
 
@@ -276,14 +298,14 @@ def test_first_start_not_before_a_moment(
     assert grid.find_from(kinds[shape], time) == wanted
 
 
-def test_components_inside_a_reservation_share_its_nodes_or_wait() -> None:
-    """8 + 7 of 16 CPUs do, 1 + 8 more do not. No magnet draws one component alone."""
+def test_components_inside_a_reservation_have_its_nodes_or_wait() -> None:
+    """Two nodes take two components, not three. No magnet draws one component alone."""
     here = ReservationSite(plan=Planner())
-    here.make(nodes="n3", flags="MAGNETIC")
+    here.make(nodes="n2,n3", flags="MAGNETIC")
     here.advance()
-    pair, wide, outside = (
+    wide, pair, outside = (
         submit_inside(here, *(JobRequest(ntasks=count, reservation=name) for count in counts))
-        for name, counts in (("r", (8, 7)), ("r", (1, 8)), ("", (4, 4)))
+        for name, counts in (("r", (1, 1, 1)), ("r", (8, 7)), ("", (4, 4)))
     )
     plan = Planner()(snapshot(here.cluster, here.now_us), policy(here.conf))
     for starts in together(plan.starts):
@@ -292,17 +314,44 @@ def test_components_inside_a_reservation_share_its_nodes_or_wait() -> None:
         here.apply(events)
     assert states(here.cluster, wide) == {JobState.PENDING}
     assert set(wide) <= set(plan.waits)
-    assert [here.places(here.cluster.jobs[job_id]) for job_id in pair] == [["n3"], ["n3"]]
+    assert nodes_of(here, pair) == {"n2", "n3"}
     assert states(here.cluster, outside) == {JobState.RUNNING}
-    assert "n3" not in {name for one in outside for name in here.places(here.cluster.jobs[one])}
+    assert nodes_of(here, outside) == {"n1", "n4"}
+
+
+def test_components_may_be_in_different_reservations() -> None:
+    """One each in two reservations and outside; all or none start, and no other is delayed."""
+    here = ReservationSite(plan=Planner())
+    here.make("a", nodes="n1")
+    here.make("b", nodes="n2")
+    here.advance()
+    across = submit_inside(
+        here,
+        JobRequest(reservation="b"),
+        JobRequest(reservation="a"),
+        JobRequest(node_list="n3"),
+    )
+    plan = Planner()(snapshot(here.cluster, here.now_us), policy(here.conf))
+    assert [start.job_id for start in plan.starts] == across
+    here.apply(dispatch_het(here.cluster, plan.starts, here.now_us))
+    assert [nodes_of(here, [job_id]) for job_id in across] == [{"n2"}, {"n1"}, {"n3"}]
+    wide = JobRequest(reservation="a", flags=REQ_EXCLUSIVE)
+    waiting = submit_inside(here, JobRequest(reservation="b"), wide)
+    plan = Planner()(snapshot(here.cluster, here.now_us), policy(here.conf))
+    assert not plan.starts and set(plan.waits) == set(waiting)
+    assert f"component {waiting[1]} of its job finds no room" in plan.waits[waiting[0]].text
+    assert all(plan.priorities[job_id] for job_id in waiting)
+
+
+def nodes_of(room: ReservationSite, job_ids: list[int]) -> set[str]:
+    """Return the nodes that some jobs have."""
+    return {name for job_id in job_ids for name in room.places(room.cluster.jobs[job_id])}
 
 
 def submit_inside(room: ReservationSite, *requests: JobRequest) -> list[int]:
     """Submit a heterogeneous job of alice through the rule; return the ids."""
-    message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
-    outcome = submit_job(room.cluster, message, room.context(ALICE))
+    outcome = room.submit_parts(*requests)
     assert isinstance(outcome, Decision), outcome
-    room.apply(list(outcome.events))
     return [outcome.reply.job_id + offset for offset in range(len(requests))]
 
 
@@ -333,7 +382,7 @@ def test_components_that_never_fit_at_once_say_so() -> None:
 
 
 def test_a_component_that_never_fits_is_named_by_the_others() -> None:
-    """Whoever looks at one component is told which other one stands in its way."""
+    """The explanation of one component names the other one that stops it."""
     cluster = cluster_of()
     fits = JobRequest(nodes_min=1, nodes_max=1)
     wide = JobRequest(nodes_min=1, nodes_max=1, ntasks=17)

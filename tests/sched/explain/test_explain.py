@@ -21,7 +21,7 @@ from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.changes import changes
 from pyslurm_ng.sched.explain.explain import Outlook, outlook
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.frame.measures import given
+from pyslurm_ng.sched.frame.measures import ask_of_allocation
 from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot, snapshot
@@ -126,7 +126,7 @@ def test_a_reservation_on_its_nodes_is_named() -> None:
     assert found.sooner[0].start_us == START_US
 
 
-def test_a_job_nobody_plans_has_no_outlook() -> None:
+def test_a_job_that_is_not_planned_has_no_outlook() -> None:
     cluster = full_but_one()
     held = submit(cluster, whole(1), time_limit_min=60)
     apply(cluster, ev.JobUpdated(START_US, held, {"priority": 0}))
@@ -153,7 +153,7 @@ def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
     second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4}))}
     active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
-    running = [(one, given(one.nodes, "", None, 60)) for one in active]
+    running = [(one, ask_of_allocation(one.nodes, "", None, 60)) for one in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, RULES, second)
     assert found is not None and found.limit is not None
@@ -174,7 +174,7 @@ def test_a_component_starts_when_all_components_can() -> None:
 
 
 def test_components_that_never_fit_at_once_never_start() -> None:
-    """Six of four nodes: no time will do, and nobody goes first."""
+    """Six of four nodes: no time will do, and no job is named as being ahead."""
     cluster = full_but_one()
     for job_id in submit_het(cluster, whole(3), whole(3), time_limit_min=30):
         found = look(cluster, job_id)
@@ -219,7 +219,7 @@ def test_before_a_reservation_begins_the_others_may_be_sooner() -> None:
 
 
 def test_outside_of_its_reservation_limits_count() -> None:
-    """Who is behind a limit outside holds no room that a job in the reservation could have."""
+    """A job behind a limit outside holds no room that a job in the reservation could have."""
     cluster, job_id = in_reservation(30, START_US + 600 * MINUTE_US)
     stuck = submit(cluster, whole(4, qos="small"), time_limit_min=60)
     apply(cluster, ev.JobUpdated(START_US, stuck, {"qos": "small", "priority": 9}))
@@ -283,14 +283,14 @@ def test_a_limit_below_what_a_job_asks_for_is_never_met_by_waiting() -> None:
         active = [cluster.jobs[one] for one in cluster.job_index.active]
         for one in active:
             apply(cluster, ev.JobUpdated(START_US, one.job_id, {"qos": "small"}))
-        running = [(one, given(one.nodes, "", None, 60)) for one in active]
+        running = [(one, ask_of_allocation(one.nodes, "", None, 60)) for one in active]
         view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
         found = outlook(view, RULES, job_id)
         assert found is not None and (found.start_us, found.ahead) == (start_us, -1)
 
 
-def test_who_never_starts_is_not_ahead() -> None:
-    """A wide job waits for a node out of service; its nodes are for those behind it."""
+def test_a_job_that_never_starts_is_not_ahead() -> None:
+    """A wide job waits for a node out of service. Other jobs may have its nodes."""
     cluster = full_but_one()
     submit(cluster, whole(4), time_limit_min=10)
     behind = submit(cluster, whole(3), time_limit_min=10)
@@ -310,7 +310,7 @@ def test_small_counts_are_tried_one_by_one() -> None:
     assert job_id and {"--ntasks=8", "--ntasks=7", "--time=20:00"} <= set(texts)
 
 
-def test_who_may_preempt_elsewhere_is_told_so() -> None:
+def test_a_job_that_may_preempt_elsewhere_is_shown_that() -> None:
     conf = conf_of(
         FOUR_NODES.replace("PartitionName=debug Nodes=n4", "PartitionName=debug Nodes=n[1-4]")
         + "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n"
@@ -342,7 +342,7 @@ def test_a_job_that_cannot_run_is_not_in_a_queue() -> None:
     assert look(cluster, job_id).ahead == -1
 
 
-def test_without_backfill_no_start_is_told() -> None:
+def test_without_backfill_no_start_is_shown() -> None:
     cluster = full_but_one()
     job_id = submit(cluster, whole(4), time_limit_min=60)
     rules = policy(conf_of(FOUR_NODES + "SchedulerType=sched/builtin\n"))
@@ -426,7 +426,7 @@ def waiting_job(cluster: Cluster, job_id: int) -> Waiting:
 
 
 def test_the_promised_start_is_kept() -> None:
-    """When nothing else changes and jobs run to their limits, nobody starts later."""
+    """If nothing else changes and jobs run to their limits, no job starts later."""
     for seed in range(SEEDS):
         cluster, ids = queue_of(sizes_of(Random(seed)))
         found = outlook(snapshot(cluster, BEGIN_US), RULES, ids[-1])
@@ -468,14 +468,14 @@ def test_another_qos_may_be_sooner() -> None:
         "high": Qos(2, "high"),
     }
     active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
-    running = [(one, given(one.nodes, "", None, 60)) for one in active]
+    running = [(one, ask_of_allocation(one.nodes, "", None, 60)) for one in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, RULES, second, qos=("normal", "high"))
     assert found is not None and found.limit is not None
     assert ("--qos=high", START_US) in [(item.text, item.start_us) for item in found.sooner]
 
 
-def test_no_start_is_told_that_comes_after_the_deadline() -> None:
+def test_no_start_after_the_deadline_is_shown() -> None:
     """Neither its own nor those of changes that would be as late."""
     cluster = full_but_one()
     deadline_us = START_US + 30 * MINUTE_US
@@ -485,15 +485,15 @@ def test_no_start_is_told_that_comes_after_the_deadline() -> None:
     assert {item.text for item in found.sooner} == {"--nodes=1"}
 
 
-def test_the_end_of_its_own_reservation_is_told_once() -> None:
-    """It is no reservation of others."""
+def test_the_end_of_its_own_reservation_is_shown_once() -> None:
+    """It does not count as a reservation of others."""
     cluster, job_id = in_reservation(90, other_min=120)
     kinds = [(item.kind, item.name) for item in look(cluster, job_id).holders]
     assert kinds == [("end", "r")]
 
 
-def test_who_waits_for_others_to_leave_starts_when_they_have_left() -> None:
-    """What it has claimed is not in its own way."""
+def test_a_job_that_waits_for_victims_starts_when_they_have_left() -> None:
+    """Its own claim is not in its way."""
     site = PreemptionSite(
         TIERS % "CANCEL" + "PartitionName=slow Nodes=n[1-4] PriorityTier=1 GraceTime=90\n"
     )
@@ -521,7 +521,7 @@ def test_less_memory_is_offered_only_where_it_may_do() -> None:
     assert texts == ["--mem=3000M", "--mem=2000M", "--mem=1000M"]
 
 
-def test_who_misses_its_deadline_is_not_ahead() -> None:
+def test_a_job_that_misses_its_deadline_is_not_ahead() -> None:
     cluster = full_but_one()
     deadline_us = START_US + 30 * MINUTE_US
     submit(cluster, whole(4, deadline_us=deadline_us), time_limit_min=10)
@@ -529,8 +529,8 @@ def test_who_misses_its_deadline_is_not_ahead() -> None:
     assert look(cluster, behind).ahead == 0
 
 
-def test_who_is_behind_a_limit_is_not_ahead() -> None:
-    """No room is kept for such jobs, so nobody waits for them."""
+def test_a_job_behind_a_limit_is_not_ahead() -> None:
+    """No room is kept for such jobs, so no job waits for them."""
     cluster = full_but_one()
     for _ in range(2):
         submit(cluster, whole(4, qos="small"), time_limit_min=10)
@@ -586,7 +586,7 @@ def test_a_reservation_is_the_reason_however_long_the_job_is(limit_min: int) -> 
     )
 
 
-def test_who_waits_for_licences_alone_is_told_who_has_them() -> None:
+def test_a_job_that_waits_for_licences_sees_which_jobs_have_them() -> None:
     # Others are on its node, but that has room for it.
     cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=soft:3,other:9\n"))
     has_two = submit(cluster, JobRequest(licenses="soft:2,other:1"), time_limit_min=20)
@@ -603,7 +603,7 @@ def test_who_waits_for_licences_alone_is_told_who_has_them() -> None:
     ]
 
 
-def test_who_waits_for_nodes_too_is_told_who_has_those() -> None:
+def test_a_job_that_waits_for_nodes_too_sees_which_jobs_have_those() -> None:
     cluster = cluster_of(conf_of(FOUR_NODES + "Licenses=soft:1\n"))
     first = submit(cluster, whole(4, licenses="soft:1"), time_limit_min=20)
     run_pass(cluster)
@@ -612,7 +612,7 @@ def test_who_waits_for_nodes_too_is_told_who_has_those() -> None:
     assert (holder.job_id, holder.licenses) == (first, "")
 
 
-def test_no_preemption_is_offered_where_a_limit_holds_all_the_same() -> None:
+def test_no_preemption_is_offered_where_a_limit_would_still_hold() -> None:
     conf = conf_of(
         FOUR_NODES.replace("PartitionName=debug Nodes=n4", "PartitionName=debug Nodes=n[1-4]")
         + "PreemptType=preempt/partition_prio\nPreemptMode=CANCEL\n"
@@ -624,7 +624,7 @@ def test_no_preemption_is_offered_where_a_limit_holds_all_the_same() -> None:
     waiting = submit(cluster, whole(1), time_limit_min=20)
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 64}))}
     running = [
-        (one, given(one.nodes, "", None, 600))
+        (one, ask_of_allocation(one.nodes, "", None, 600))
         for one in (cluster.jobs[job_id] for job_id in cluster.job_index.active)
     ]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
@@ -633,7 +633,7 @@ def test_no_preemption_is_offered_where_a_limit_holds_all_the_same() -> None:
     assert found.sooner == []
 
 
-def test_who_has_no_account_any_more_is_not_next_in_the_queue() -> None:
+def test_a_job_without_an_account_is_not_next_in_the_queue() -> None:
     """Also where associations are enforced, and no limits."""
     cluster = full_but_one()
     job_id = submit(cluster, whole(1, node_list="n1"), time_limit_min=10)

@@ -23,7 +23,9 @@ class AskedSite(SiteOfEarlyEnds):
         for job_id, start_us in plan.expected_start_us.items():
             if self.cluster.jobs[job_id].state != JobState.PENDING:
                 continue
-            found = outlook(view, self.rules, job_id, planner=planner, places=plan.places)
+            found = outlook(
+                view, self.rules, job_id, planner=planner, past_promises=plan.past_promises
+            )
             assert found is not None
             assert (found.start_us, found.node_ids) == (start_us, plan.planned_nodes[job_id])
 
@@ -41,7 +43,7 @@ class AskedSite(SiteOfEarlyEnds):
         ("nodes of a user's own", (3, 9)),
     ],
 )
-def test_a_start_is_told_as_it_was_planned(kind: str, seeds: tuple[int, ...]) -> None:
+def test_a_start_is_shown_as_it_was_planned(kind: str, seeds: tuple[int, ...]) -> None:
     """With the nodes, though other choices would have been as good."""
     conf, topology, wants = KINDS[kind]
     for seed in seeds:

@@ -75,7 +75,7 @@ def test_users_far_from_their_limits_have_headroom() -> None:
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 90)), min_size=1, max_size=20))
-def test_limits_that_nobody_reaches_change_no_plan(jobs: list[tuple[int, int]]) -> None:
+def test_limits_that_no_job_reaches_change_no_plan(jobs: list[tuple[int, int]]) -> None:
     conf = conf_of(WHOLE_NODES.replace("CPUs=2", "CPUs=8"))
     cluster = cluster_of(conf)
     for nodes, limit_min in jobs:

@@ -15,7 +15,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.frame.job_records import Waiting
-from pyslurm_ng.sched.frame.measures import given
+from pyslurm_ng.sched.frame.measures import ask_of_allocation
 from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
@@ -108,14 +108,16 @@ def test_a_job_longer_than_its_limit_waits(run: Callable[..., Plan]) -> None:
     assert plan.waits[long].reason == Reason.QOSMaxWallDurationPerJobLimit
 
 
-def test_what_runs_counts_and_nobody_without_limits_is_counted() -> None:
+def test_only_jobs_with_limits_are_counted() -> None:
     cluster = cluster_of(conf_of(WHOLE_NODES))
     first = job(cluster, 1, 60)
     for start in Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES))).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     running = cluster.jobs[first]
     owner = Association(running.assoc_id, "physics", user="ann", limits=Limits(grp_jobs=1))
-    found = quotas({running.assoc_id: owner}, {}, [(running, given(running.nodes, "", None, 60))])
+    found = quotas(
+        {running.assoc_id: owner}, {}, [(running, ask_of_allocation(running.nodes, "", None, 60))]
+    )
     assert found is not None
     second = job(cluster, 1, 60)
     view = replace(snapshot(cluster, START_US), limits=found)
@@ -125,8 +127,8 @@ def test_what_runs_counts_and_nobody_without_limits_is_counted() -> None:
 
 
 @pytest.mark.parametrize("kind", ["sched/backfill", "sched/builtin"])
-def test_assoc_limit_stop_starts_nobody_behind_a_job_over_its_limit(kind: str) -> None:
-    """Without it the small job passes, with it everybody behind waits."""
+def test_assoc_limit_stop_starts_no_job_behind_one_over_its_limit(kind: str) -> None:
+    """Without it the small job passes. With it all jobs behind wait."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     wide, small = job(cluster, 3, 60), job(cluster, 1, 60)
     quality = Limits(max_tres_per_job={"node": 2})

@@ -256,8 +256,8 @@ def test_factors_of_a_qos() -> None:
     assert reason_of(limits_of(parent=tight, quality=double)) is None
 
 
-def test_who_may_be_promised_room() -> None:
-    """Neither NoReserve nor a priority below MinPrioThreshold."""
+def test_jobs_that_may_be_promised_room() -> None:
+    """Not with NoReserve, nor with a priority below MinPrioThreshold."""
     assert limits_of().may_reserve(ANN, MAIN, 5)
     assert not limits_of(quality=Qos(1, "normal", flags=("NoReserve",))).may_reserve(ANN, MAIN, 5)
     least = limits_of(own=Limits(min_priority=10))
@@ -310,7 +310,7 @@ def test_the_first_seconds_of_a_long_run_have_faded_most() -> None:
 def test_no_limit_is_ever_exceeded(
     jobs: list[tuple[int, str]], most: int, own: int, count: int
 ) -> None:
-    """Whatever starts one after the other, all sums stay within."""
+    """All sums stay within the limits, whatever jobs start one after the other."""
     quality = Qos(1, "normal", limits=Limits(max_tres_per_user={"cpu": own}, max_jobs=count))
     found = limits_of(parent=Limits(grp_tres={"cpu": most}), quality=quality)
     held: dict[str, list[int]] = {"ann": [], "bob": []}
@@ -326,7 +326,7 @@ def test_no_limit_is_ever_exceeded(
 
 
 def test_forked_limits_count_on_their_own() -> None:
-    """Whichever counts more, or takes back what it counted."""
+    """Each copy adds and subtracts without the other."""
     quotas = limits_of(own=Limits(max_jobs=2, grp_tres={"node": 9}))
     ask = Ask({"cpu": 1, "node": 1}, None, 60, on(7))
     before = quotas.took(ANN, ask)

@@ -104,8 +104,8 @@ class MixedSite(PreemptionSite):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_everybody_runs_in_the_end(seed: int) -> None:
-    """Nothing that the passes plan is refused, and nothing is left behind by who had to leave."""
+def test_every_job_runs_in_the_end(seed: int) -> None:
+    """Nothing that the passes plan is refused, and preempted jobs leave nothing behind."""
     random = Random(seed)
     site = MixedSite(random)
     for _ in range(30):

@@ -39,8 +39,8 @@ PartitionName=main Nodes=n[1-4] Default=YES DefMemPerCPU=1000 MaxTime=INFINITE
 )
 
 
-def test_who_can_be_a_victim_is_known_where_somebody_preempts() -> None:
-    """Elsewhere no record is made; what is told later holds for jobs that run already."""
+def test_possible_victims_are_recorded_where_jobs_preempt() -> None:
+    """Elsewhere no record is made. A later setting holds for jobs that run already."""
     site = PreemptionSite(TIERS % "CANCEL")
     submit(site.cluster, JobRequest(ntasks=1, partition="low"))
     views = Views()
@@ -55,7 +55,7 @@ def test_who_can_be_a_victim_is_known_where_somebody_preempts() -> None:
 
 
 def test_higher_tier_cancels_and_then_starts() -> None:
-    """The victim is told why; the preemptor starts when it has gone, not before."""
+    """The victim gets the reason. The preemptor starts when it has gone, not before."""
     site = PreemptionSite(TIERS % "CANCEL")
     low = [site.add("low", 4) for _ in range(4)]
     site.run_pass()
@@ -80,7 +80,7 @@ def test_higher_tier_cancels_and_then_starts() -> None:
     assert site.state(victim) == JobState.PREEMPTED and not site.cluster.jobs[victim].flags
 
 
-def test_nobody_steals_freed_nodes_and_no_new_victims_are_chosen() -> None:
+def test_no_job_takes_freed_nodes_and_no_new_victims_are_chosen() -> None:
     """While victims clean up, passes leave the claim alone, even for jobs that would fit."""
     site = PreemptionSite(TIERS % "CANCEL")
     for _ in range(4):
@@ -128,8 +128,8 @@ def test_fewest_and_least_valuable_leave() -> None:
     del high
 
 
-def test_nobody_leaves_in_vain() -> None:
-    """A job that would not fit without all it may preempt preempts nobody."""
+def test_no_job_leaves_in_vain() -> None:
+    """A job that would not fit without all that it may preempt preempts none."""
     site = PreemptionSite(TIERS % "CANCEL")
     site.add("high", 1)
     low = [site.add("low", 4) for _ in range(3)]
@@ -190,7 +190,7 @@ def test_the_users_own_signal(words: str, signals: list[int]) -> None:
 
 
 def test_exempt_time_holds_off_exactly() -> None:
-    """Nobody is preempted before its time, and the plan says when to look again."""
+    """No job is preempted before its time, and the plan says when to look again."""
     site = PreemptionSite((TIERS % "CANCEL") + "PreemptExemptTime=00:05:00\n")
     low = [site.add("low", 4) for _ in range(4)]
     site.run_pass()
@@ -204,7 +204,7 @@ def test_exempt_time_holds_off_exactly() -> None:
     assert site.states(*low).count("PREEMPTED") == 1
 
 
-def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
+def test_starts_are_planned_for_when_others_are_no_longer_exempt() -> None:
     """With their grace; who comes behind counts on what is left."""
     conf = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=60")
     site = PreemptionSite(conf + "PreemptExemptTime=00:05:00\n")
@@ -240,8 +240,8 @@ def test_jobs_that_keep_others_away_make_room_like_any() -> None:
     assert sorted(site.states(*low)) == ["PREEMPTED", "RUNNING", "RUNNING", "RUNNING"]
 
 
-def test_nobody_is_awaited_by_two() -> None:
-    """The second counts on another who is exempt for longer, or on none."""
+def test_no_victim_serves_two_jobs() -> None:
+    """The second counts on another victim that is exempt for longer, or on none."""
     site = PreemptionSite((TIERS % "REQUEUE") + "PreemptExemptTime=00:05:00\n")
     for _ in range(4):
         site.add("low", 4)
@@ -339,7 +339,7 @@ def test_within_needs_a_higher_priority() -> None:
     assert item.victims == ((first, "CANCEL"),)
 
 
-def test_who_can_preempt_is_looked_at_first() -> None:
+def test_jobs_that_can_preempt_are_looked_at_first() -> None:
     """A job of a preempting QOS starts before jobs of higher priority that cannot preempt."""
     site = qos_site()
     plain = site.add("main", 4, nodes=4, qos="normal")
@@ -362,7 +362,7 @@ def test_array_tasks_preempt_one_by_one_in_one_pass() -> None:
     assert tasks == {0, 1, 2, 3}
 
 
-def test_claim_is_lost_with_its_node_and_made_anew() -> None:
+def test_claim_is_lost_with_its_node_and_made_again() -> None:
     site = PreemptionSite(TIERS % "CANCEL")
     for _ in range(4):
         site.add("low", 4)
@@ -484,7 +484,7 @@ def test_starts_planned_ahead_of_exempt_jobs_are_kept(
             break
 
 
-def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
+def test_no_job_leaves_for_one_whose_limit_would_keep_it_waiting() -> None:
     """It asks for one CPU and would get a whole node of four, which is more than it may have."""
     for most, leaves in ((3, False), (4, True)):
         site = PreemptionSite(TIERS % "CANCEL")
@@ -499,8 +499,8 @@ def test_nobody_leaves_for_a_job_whose_limit_would_keep_it_waiting() -> None:
         assert job_id in plan.waits
 
 
-def test_nobody_leaves_for_a_job_that_would_miss_its_deadline() -> None:
-    """With a shortest time it starts, cut to what is left."""
+def test_no_job_leaves_for_one_that_would_miss_its_deadline() -> None:
+    """With --time-min it starts, cut to what is left."""
     site = PreemptionSite(TIERS % "CANCEL")
     site.add("low", 4, nodes=4)
     site.run_pass()

@@ -30,7 +30,7 @@ def tasks(count: int, partition: str = "high") -> JobRequest:
 
 
 def test_all_components_start_when_all_victims_have_left() -> None:
-    """Two whole nodes are taken from two jobs, and nobody else gets them meanwhile."""
+    """Two whole nodes are taken from two jobs, and no other job gets them meanwhile."""
     site = HetSite(TIERS % "CANCEL")
     low = [site.add("low", 4) for _ in range(4)]
     site.run_pass()
@@ -60,7 +60,7 @@ def test_what_is_free_is_used_first() -> None:
     assert site.states(*low).count("RUNNING") == 2
 
 
-def test_nobody_leaves_when_one_component_has_no_room() -> None:
+def test_no_job_leaves_when_one_component_has_no_room() -> None:
     """Four nodes, and one of them is held by a job of the same tier."""
     site = HetSite(TIERS % "CANCEL")
     site.add("high", 4)
@@ -89,8 +89,27 @@ def test_components_of_lower_tiers_take_what_is_free() -> None:
     assert site.states(*low).count("RUNNING") == 2
 
 
+def test_claims_to_one_node_are_given_up() -> None:
+    """As an older release made them: the components look for nodes of their own anew."""
+    site = HetSite(TIERS % "CANCEL")
+    low = [site.add("low", 4) for _ in range(4)]
+    site.run_pass()
+    parts = site.het(tasks(1), tasks(1))
+    site.run_pass()
+    first, second = (site.cluster.jobs[job_id] for job_id in parts)
+    assert first.claim and second.claim
+    for cluster in (site.cluster, site.twin):
+        cluster.jobs[parts[1]].claim = first.claim
+    plan = site.run_pass()
+    assert set(plan.lost_claims) == set(parts)
+    site.clean_up()
+    site.run_pass()
+    assert site.states(*parts) == ["RUNNING", "RUNNING"]
+    assert site.states(*low).count("PREEMPTED") == 2
+
+
 def test_a_claim_that_lost_a_component_is_given_up() -> None:
-    """A component that is changed has no claim any more; neither have the others then."""
+    """A component that is changed no longer has a claim, so the others lose theirs."""
     site = HetSite(TIERS % "CANCEL")
     for _ in range(4):
         site.add("low", 4)
@@ -135,7 +154,7 @@ def test_never_in_vain(low: list[int], mid: list[int], jobs: list[list[int]], mo
         assert len(set(site.states(*ids))) == 1
 
 
-def test_starts_are_planned_for_when_others_are_exempt_no_more() -> None:
+def test_starts_are_planned_for_when_others_are_no_longer_exempt() -> None:
     """Of all components at once, with the grace of whoever leaves; explain says so, too."""
     conf = (TIERS % "CANCEL").replace("PartitionName=low", "PartitionName=low GraceTime=60")
     site = HetSite(conf + "PreemptExemptTime=00:05:00\n")

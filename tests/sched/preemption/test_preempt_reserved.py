@@ -14,7 +14,7 @@ PartitionName=high Nodes=ALL PriorityTier=10
 
 
 def test_a_reservations_jobs_preempt_each_other_only() -> None:
-    """Its own nodes are all that a job inside has; nobody outside leaves for it."""
+    """A job inside has only the reservation's nodes, so no job outside leaves for it."""
     room = ReservationSite(TIERS, plan=Planner())
     room.make(nodes="n1")
     room.advance()

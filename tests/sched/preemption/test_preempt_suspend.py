@@ -64,8 +64,8 @@ def test_next_preemptor_takes_the_same_cores_without_new_victims() -> None:
     assert site.state(second) == JobState.RUNNING
 
 
-def test_memory_stays_with_the_suspended() -> None:
-    """A job whose memory would not fit beside the suspended one suspends nobody."""
+def test_memory_stays_with_the_suspended_job() -> None:
+    """A job whose memory would not fit beside the suspended one suspends none."""
     site = PreemptionSite(SUSPEND)
     low = [site.add("low", 4) for _ in range(4)]
     site.run_pass()

@@ -67,8 +67,8 @@ class AgedSite(PreemptionSite):
 
 @settings(max_examples=80, deadline=None)
 @given(st.integers(0, 1 << 32))
-def test_who_began_last_leaves_first(seed: int) -> None:
-    """As many of the youngest as needed, none at all where not enough of them may leave."""
+def test_the_job_that_began_last_leaves_first(seed: int) -> None:
+    """As many of the youngest as needed, or none if not enough of them may leave."""
     random = Random(seed)
     site = AgedSite(random)
     left = site.may_leave()

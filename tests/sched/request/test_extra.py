@@ -59,7 +59,7 @@ def test_a_node_without_an_object_has_nothing(extra: str) -> None:
     ["", "a", "a=", "=1", "a=1&", "&a=1", "a=1 b=2|", "a==1", "a!1", "(a=1", "a=1)", "a=1|(b)",
      "()", "a=1=2", "a<>1", "a=(1)", "a=1,,b=2"],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_text_that_cannot_be_read_is_refused(text: str) -> None:
     """With an error of its own."""
     with pytest.raises(ExtraError):
         parse(text)

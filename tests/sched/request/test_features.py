@@ -47,7 +47,7 @@ def test_expressions_have_ways(text: str, expected: list[Way]) -> None:
         "(a*2)*2", "a**2", "a*9999999999", "[a|b)", "()", "[]",
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused(text: str) -> None:
+def test_text_that_cannot_be_read_is_refused(text: str) -> None:
     """No other error escapes."""
     with pytest.raises(FeatureError):
         ways(text)

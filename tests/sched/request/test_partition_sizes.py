@@ -58,7 +58,7 @@ def test_a_job_has_as_many_nodes_as_its_partition_gives_at_least(
     assert (len(found), sorted((one.tasks for one in found), reverse=True)) == (nodes, tasks)
 
 
-def test_who_may_not_have_as_many_nodes_waits() -> None:
+def test_a_job_that_may_not_have_as_many_nodes_waits() -> None:
     cluster, job, reason = _reason("CR_Core", partition="wide", nodes_min=1, nodes_max=1)
     assert (len(cluster.jobs[job].nodes), reason) == (0, Reason.PartitionNodeLimit)
 
@@ -83,13 +83,13 @@ def test_memory_over_the_partitions_waits_even_if_it_is_not_consumed(
 def test_the_partition_where_a_job_runs_bounds_its_time(
     scheduler: str, fields: dict[str, int], limit_min: int
 ) -> None:
-    """Who asked for no limit, or is content with less, has that of the second partition."""
+    """A job without a limit, or that may run with less, has the limit of the second partition."""
     select = f"CR_Core\nSchedulerType=sched/{scheduler}"
     cluster, job, reason = _reason(select, partition="away,brief", **fields)
     assert (reason, cluster.jobs[job].time_limit_min) == (Reason.NONE, limit_min)
 
 
-def test_who_asks_for_more_time_waits() -> None:
+def test_a_job_that_asks_for_more_time_waits() -> None:
     for least in (NO_VAL, 15):
         _, _, reason = _reason("CR_Core", partition="brief", time_limit_min=20, time_min_min=least)
         assert reason == Reason.PartitionTimeLimit

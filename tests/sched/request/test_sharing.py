@@ -60,7 +60,7 @@ def _nodes(cluster: Cluster, job_id: int) -> list[int]:
     return [alloc.node_id + 1 for alloc in cluster.jobs[job_id].nodes]
 
 
-def test_who_may_share() -> None:
+def test_jobs_that_may_share() -> None:
     """One particular job on a node is enough to keep others away."""
     plain, own, other = Tenant(1), Tenant(1, USER), Tenant(2, USER)
     assert may_share(plain, Tenant(2))
@@ -294,8 +294,10 @@ def test_caps_hold_over_time() -> None:
     ),
     steps=st.integers(1, 5),
 )
-def test_strangers_never_meet(jobs: list[tuple[int, str, str, int, int, int]], steps: int) -> None:
-    """Whatever waits and runs: nobody shares with whom it may not, and caps are kept."""
+def test_jobs_of_strangers_never_meet(
+    jobs: list[tuple[int, str, str, int, int, int]], steps: int
+) -> None:
+    """In random clusters no job shares a node against the rules, and caps are kept."""
     cluster = cluster_of(conf_of(CONF))
     for uid, how, partition, nodes, cpus, minutes in jobs:
         _job(

@@ -94,7 +94,10 @@ def test_jobs_inside_are_backfilled_too() -> None:
 
 
 def test_jobs_of_a_reservation_to_come_are_planned_in_it() -> None:
-    """One after the other from its begin on; who would begin after its end never."""
+    """One after the other from its begin on.
+
+    A job that would begin after its end is not planned.
+    """
     here = room()
     here.make(nodes="n4", starttime=START_US + HOUR_US, duration=120)
     jobs = [

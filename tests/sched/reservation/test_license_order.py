@@ -28,7 +28,7 @@ def running(*jobs: Job) -> list[bool]:
     return [job.state == JobState.RUNNING for job in jobs]
 
 
-def test_the_first_in_line_gets_the_licence_whichever_reservation_it_asks_for() -> None:
+def test_the_first_in_line_gets_the_licence_in_any_reservation() -> None:
     """The reservations' own order does not matter."""
     here = two_places("matlab:1")
     low = here.job(reservation="first", nice=1000, licenses="matlab")
@@ -38,8 +38,11 @@ def test_the_first_in_line_gets_the_licence_whichever_reservation_it_asks_for() 
     assert plan.waits[low.job_id].reason is Reason.Licenses
 
 
-def test_who_names_several_reservations_is_in_line_once() -> None:
-    """Ahead of others in both of them; set aside where it has room; behind who is ahead of it."""
+def test_a_job_that_names_several_reservations_is_in_line_once() -> None:
+    """It is ahead of others in both of them.
+
+    It is set aside where it has room, and behind jobs ahead of it.
+    """
     here = two_places("matlab:1")
     low = [here.job(reservation=name, nice=1000, licenses="matlab") for name in ("first", "second")]
     high = here.job(BOB, reservation="first,second", licenses="matlab")
@@ -61,8 +64,8 @@ def test_who_names_several_reservations_is_in_line_once() -> None:
     assert running(low, high) == [False, True]
 
 
-def test_who_has_no_nodes_leaves_the_licence_to_others() -> None:
-    """A job that waits for its reservation's nodes keeps nobody from running elsewhere."""
+def test_a_job_without_nodes_leaves_the_licence_to_others() -> None:
+    """A job that waits for its reservation's nodes stops no job elsewhere."""
     here = two_places("matlab:2")
     here.job(BOB, reservation="second", nodes_min=2, flags=REQ_EXCLUSIVE, time_limit_min=60)
     here.run_pass()
@@ -87,7 +90,7 @@ def test_tasks_of_an_array_come_before_what_stands_behind() -> None:
 
 
 def test_tasks_that_find_no_nodes_in_one_reservation_are_in_line_in_the_next() -> None:
-    """Two of four start in each, ahead of who asks for one of them only."""
+    """Two of four start in each, ahead of jobs that ask for one of them only."""
     here = two_places("matlab:4")
     low = [here.job(reservation="second", nice=1000, licenses="matlab") for _ in range(2)]
     here.job(BOB, reservation="first,second", array="0-3", licenses="matlab", flags=REQ_EXCLUSIVE)
@@ -98,7 +101,7 @@ def test_tasks_that_find_no_nodes_in_one_reservation_are_in_line_in_the_next() -
 
 
 def test_licences_of_a_reservation_stay_its_own() -> None:
-    """They are not in line for others, and who has them does not need the free ones."""
+    """They are not in line for others, and jobs that have them do not need the free ones."""
     here = ReservationSite("PriorityType=priority/basic\nLicenses=matlab:3", plan=Planner())
     here.make("first", nodes="n[1-2]", licenses="matlab:2", duration=600)
     here.make("second", nodes="n[3-4]", duration=600)
@@ -124,7 +127,7 @@ def test_licences_of_a_reservation_stay_its_own() -> None:
 def test_all_reservations_together_share_licences_as_one_queue_would(
     jobs: list[tuple[str, int, int]], most: int
 ) -> None:
-    """With room for everybody, who runs is who would if they were asked one after another."""
+    """With room for all, the jobs that run are those that would run from one queue."""
     here = two_places(f"matlab:{most}")
     made = [
         (
@@ -145,8 +148,8 @@ def test_all_reservations_together_share_licences_as_one_queue_would(
         left -= min(count, most) * fits
 
 
-def test_of_alternatives_those_before_it_in_line_leave_one() -> None:
-    """Who could do with either does not take the only one that another needs."""
+def test_jobs_before_it_leave_one_alternative() -> None:
+    """A job that could use either licence does not take the only one that another needs."""
     here = two_places("matlab:1,ansys:1")
     either = here.job(reservation="first", nice=1000, licenses="matlab|ansys")
     high = here.job(BOB, reservation="second", licenses="matlab")

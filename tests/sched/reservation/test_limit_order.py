@@ -43,7 +43,7 @@ def running(*jobs: Job) -> list[bool]:
     return [job.state == JobState.RUNNING for job in jobs]
 
 
-def test_the_first_in_line_gets_the_limit_whichever_reservation_it_asks_for() -> None:
+def test_the_first_in_line_gets_the_limit_in_any_reservation() -> None:
     """The reservations' own order does not matter."""
     here = limited(grp_jobs=1)
     two_places(here)
@@ -54,8 +54,8 @@ def test_the_first_in_line_gets_the_limit_whichever_reservation_it_asks_for() ->
     assert plan.waits[low.job_id].reason is Reason.QOSGrpJobsLimit
 
 
-def test_who_has_no_nodes_leaves_the_limit_to_others() -> None:
-    """A job that waits for its reservation's nodes keeps nobody from running elsewhere."""
+def test_a_job_without_nodes_leaves_the_limit_to_others() -> None:
+    """A job that waits for its reservation's nodes stops no job elsewhere."""
     here = limited(grp_jobs=2)
     two_places(here)
     here.job(BOB, reservation="second", nodes_min=2, flags=REQ_EXCLUSIVE, time_limit_min=60)
@@ -80,7 +80,7 @@ def test_tasks_of_an_array_come_before_what_stands_behind() -> None:
 
 
 def test_jobs_outside_get_what_those_inside_have_left() -> None:
-    """Whoever asks for a reservation goes before, as in Slurm."""
+    """Jobs that ask for a reservation go first, as in Slurm."""
     here = limited(grp_jobs=2)
     two_places(here)
     outside = here.job(BOB)
@@ -98,7 +98,7 @@ def test_jobs_outside_get_what_those_inside_have_left() -> None:
 def test_all_reservations_together_share_a_limit_as_one_queue_would(
     jobs: list[tuple[bool, int, int]], limit: int
 ) -> None:
-    """With room for everybody, who runs is who would if they were asked one after another."""
+    """With room for all, the jobs that run are those that would run from one queue."""
     here = limited(grp_tres={"cpu": limit})
     two_places(here)
     made = [
@@ -121,10 +121,13 @@ def test_all_reservations_together_share_a_limit_as_one_queue_would(
 @example(
     [(False, 0, 1), (False, 1, 1), (True, 0, 18), (True, 0, 15), (True, 0, 15)], 34
 )  # one after another has no nodes
-def test_limits_hold_and_nobody_waits_for_a_limit_that_has_room(
+def test_limits_hold_and_no_job_waits_for_a_limit_that_has_room(
     jobs: list[tuple[bool, int, int]], limit: int
 ) -> None:
-    """Also where reservations are full: who waits for the limit does not fit into the rest."""
+    """Also where reservations are full.
+
+    A job that waits for the limit does not fit into the rest.
+    """
     here = limited(grp_tres={"cpu": limit})
     two_places(here)
     made = [

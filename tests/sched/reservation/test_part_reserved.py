@@ -102,7 +102,7 @@ def test_cpus_are_counted_as_cores_are() -> None:
         ({"tres": "cpu=5", "partitionname": "ht"}, [3]),
         ({"tres": "cpu=5,node=2", "partitionname": "ht"}, [1, 2]),
         ({"tres": "cpu=2,3", "nodes": "t[3-4]"}, [1, 2]),
-        ({"tres": "cpu=1", "nodes": "t[1-2]"}, [1, 1]),
+        ({"tres": "cpu=1,2", "nodes": "t[1-2]"}, [1, 1]),
     ]
     for number, (words, counts) in enumerate(asked):
         made = here.make(f"r{number}", **words)
@@ -139,8 +139,8 @@ def test_what_does_not_fit_is_refused() -> None:
         assert isinstance(refused, Reject) and refused.code == error, asked
 
 
-def test_an_update_asks_anew() -> None:
-    """Other cores, or whole nodes again; nodes held in part are not shown as reserved."""
+def test_an_update_chooses_again() -> None:
+    """Other cores, or whole nodes again. Nodes held in part are not shown as reserved."""
     here = room()
     here.make("other", nodes="n1", corecnt=2)
     here.make(nodes="n1", corecnt=4)

@@ -61,6 +61,13 @@ def test_a_total_over_a_number_of_nodes_is_even() -> None:
     assert gpus(here, made) == {"g1": 0b11, "g2": 0b11, "g3": 0b11}
 
 
+def test_a_total_over_named_nodes_is_even() -> None:
+    """As few of them as hold it where there are fewer GPUs than nodes."""
+    here = room()
+    assert gpus(here, here.make(tres="gres/gpu=3", nodes="g[2-3]")) == {"g2": 0b11, "g3": 0b1}
+    assert gpus(here, here.make("one", tres="gres/gpu=1", nodes="g[1,4]")) == {"g1": 0b1}
+
+
 @pytest.mark.parametrize(
     ("settings_", "text"),
     [
@@ -68,7 +75,6 @@ def test_a_total_over_a_number_of_nodes_is_even() -> None:
         ({"tres": "fs/x=3"}, "TRES=fs/x=3: fs/x=3: allowed are"),
         ({"tres": "gres/fpga=1"}, "no node has devices gres/fpga"),
         ({"tres": "gres/gpu=1,cpu=2"}, "exclude each other"),
-        ({"tres": "gres/gpu=1", "nodes": "g1"}, "TRESPerNode does that"),
         ({"trespernode": "gres/gpu=1"}, "TRESPerNode needs NodeCnt or Nodes"),
     ],
 )
@@ -153,10 +159,10 @@ REQUESTS = st.lists(
 
 @settings(max_examples=40, deadline=None)
 @given(requests=REQUESTS, held=st.integers(1, 4), begins_min=st.integers(0, 90))
-def test_nobody_outside_ever_holds_a_reserved_device(
+def test_no_job_outside_ever_holds_a_reserved_device(
     requests: list[tuple[object, ...]], held: int, begins_min: int
 ) -> None:
-    """Whatever is asked for, at any time: every dispatch is allowed and nothing is shared."""
+    """Random requests at random times: every dispatch is allowed, and no device is shared."""
     here = room()
     made = here.make(
         trespernode=f"gres/gpu={held}",

@@ -102,7 +102,7 @@ def test_preferred_features_are_tried_first(conf: str) -> None:
 
 
 def test_batch_host_has_the_feature(conf: str) -> None:
-    """The script runs on the first node that has it, else on the first node."""
+    """The script runs on the first node that has it, or on the first node if none has."""
     cluster = cluster_of(conf_of(conf))
     first = _job(cluster, nodes_min=8, constraint="rack1|rack2", batch_features="rack2")
     second = _job(cluster, nodes_min=2, constraint="rack1", batch_features="rack2")
@@ -222,7 +222,7 @@ _REQUESTS = st.builds(
     lln=st.booleans(),
     steps=st.integers(1, 4),
 )
-def test_whoever_starts_has_what_it_asked_for(
+def test_jobs_that_start_have_what_they_asked_for(
     jobs: list[tuple[JobRequest, int, bool, int]], is_builtin: bool, lln: bool, steps: int
 ) -> None:
     """Features, counts, neighbours and node counts hold for every start of every pass."""
@@ -279,7 +279,7 @@ def _ways(text: str) -> tuple[Way, ...]:
 
 
 def test_an_arbitrary_distribution_names_the_node_of_each_task(conf: str) -> None:
-    """Two tasks on n5 and one on n1; who names a node more often than it has CPUs waits."""
+    """Two tasks on n5 and one on n1. A job that names a node more often than it has CPUs waits."""
     cluster = cluster_of(conf_of(conf))
     listed = _job(cluster, ntasks=3, nodes_min=2, node_list="n5,n5,n1", distribution="arbitrary")
     _plan(cluster, conf)

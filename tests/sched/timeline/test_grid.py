@@ -321,10 +321,13 @@ def assert_alike(alone: Grid, grid: Grid, nodes: int) -> None:
     ),
     apart=st.sets(st.integers(0, 79), max_size=2),
 )
-def test_of_who_is_kept_no_room_only_the_start_is_found(
+def test_jobs_that_are_kept_no_room_only_get_their_start(
     nodes: list[tuple[int, int]], jobs: list[tuple[int, int]], apart: set[int]
 ) -> None:
-    """Others hold their room; the stretch ends at marks above 1 and at jobs that stand apart."""
+    """Others hold their room.
+
+    The stretch ends at marks above 1 and at jobs that are planned alone.
+    """
     alone, _, kinds = twins(nodes)
     grid, _, _ = twins(nodes)
     queue = [(0, _Job(job_id=at), _Demand(kinds[place])) for at, (place, _) in enumerate(jobs)]

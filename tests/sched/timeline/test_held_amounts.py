@@ -37,7 +37,7 @@ def test_amounts_are_those_of_the_jobs_of_each_pass(
         assert [[*one] for one in held.of(running, packed)] == [packed(item) for item in running]
 
 
-def test_who_ran_before_is_not_worked_out_again() -> None:
+def test_jobs_that_ran_before_are_not_worked_out_again() -> None:
     """Some end, one changes, new ones come last."""
     held = HeldAmounts()
     first = [Running(job_id, 9, (NodeAlloc(job_id, 1, b"\1", 0, 1),), "") for job_id in range(1, 6)]

@@ -201,7 +201,7 @@ def test_the_next_pass_leaves_promised_nodes_of_the_last_alone() -> None:
 
 
 def test_the_next_end_is_kept_to_the_second() -> None:
-    """What waits for it is promised that moment, and nobody who would overstay slips in."""
+    """A job that waits for it is promised that moment, and no longer job starts there."""
     cluster = cluster_of()
     submit(cluster, JobRequest(node_list="n4", cpus_per_task=4), time_limit_min=60)
     run_pass(cluster)
@@ -215,8 +215,8 @@ def test_the_next_end_is_kept_to_the_second() -> None:
     assert cluster.jobs[short].nodes
 
 
-def test_who_finds_cores_that_lie_badly_keeps_them() -> None:
-    """Two cores of each socket are free, four in one are wanted: nobody behind takes those two."""
+def test_a_job_keeps_its_cores_though_they_are_spread() -> None:
+    """Two cores of each socket are free, four in one are wanted: no job behind takes those two."""
     cluster = cluster_of()
     both = JobRequest(node_list="n4", nodes_min=1, ntasks=2, cpus_per_task=6, ntasks_per_socket=1)
     submit(cluster, both, time_limit_min=30)

@@ -85,7 +85,7 @@ def test_bad_arguments_are_refused() -> None:
 
 
 def test_a_marked_moment_may_be_a_start() -> None:
-    """Whoever plans with other boundaries brings its own."""
+    """Code that plans with other boundaries passes its own."""
     profile = Profile(0, (1,))
     profile.take(0, 10, (0,), (1,))
     assert profile.find((0,), (1,), 5, 12) == NEVER
@@ -138,7 +138,10 @@ ENTRIES = st.lists(
 def test_jobs_of_a_stretch_are_placed_as_one_by_one(
     entries: list[tuple[int, _Job, _Demand]], first: int, end_us: int, marks: bytes | None
 ) -> None:
-    """The stretch ends before who may start now, never, asks for more than room, is not behind."""
+    """The stretch ends before a job that is not like them.
+
+    Such a job may start now or never, asks for more than room, or is not behind.
+    """
     profile, single = Profile(0, (3,)), Profile(0, (3,))
     for one in (profile, single):
         one.take(0, 9, (0,), (2,))

@@ -56,7 +56,7 @@ def test_a_job_stays_below_one_leaf(plan: Pass) -> None:
 
 @PASSES
 def test_a_job_waits_for_few_switches_as_long_as_it_said(plan: Pass) -> None:
-    """--switches=1@10:00 is put off while two leaves would be needed, then starts anyway."""
+    """--switches=1@10:00 is put off while two leaves would be needed. After that it starts."""
     cluster = cluster_with(TREE)
     submit(cluster, whole(4, node_list="n[3-6]"))
     plain_pass(cluster, plan)
@@ -163,7 +163,7 @@ def test_a_small_job_leaves_the_largest_block_whole(plan: Pass) -> None:
 @PASSES
 @pytest.mark.parametrize("topology", [TREE, BLOCKS], ids=["tree", "block"])
 def test_exclusive_topo_has_units_for_itself(plan: Pass, topology: str) -> None:
-    """Nobody else comes into its leaf switch or block, and it goes into none with others."""
+    """No other job gets its leaf switch or block, and it gets none that others use."""
     cluster = cluster_with(topology)
     small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
     alone = msgspec.structs.replace(small, flags=REQ_EXCLUSIVE_TOPO)

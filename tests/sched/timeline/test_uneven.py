@@ -81,7 +81,7 @@ BOTH = pytest.mark.parametrize("topology", ["", TREE_OF_TEN], ids=["flat", "tree
 
 @BOTH
 def test_cpus_of_a_capped_partition_are_counted_on_nodes_with_threads(topology: str) -> None:
-    """MaxCPUsPerNode: seven tasks do not fit a node, however many threads share its cores."""
+    """MaxCPUsPerNode: seven tasks do not fit a node, though threads share its cores."""
     found = counts(topology=topology, partition="capped", ntasks=7)
     assert sorted(found.values()) == [(1, 1), (6, 6)]
 

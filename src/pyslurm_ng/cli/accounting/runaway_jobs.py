@@ -24,7 +24,7 @@ _AT_ONCE = 1_000
 
 
 def of_all_open(session: Session, where: "list[list[str]]", rows: "list[Row]") -> "list[Row]":
-    """Return which of the open jobs are none of slurmctld's; leaves if it cannot be asked."""
+    """Return the open jobs that slurmctld does not know; exit if it cannot be asked."""
     for row in rows:
         if row["Cluster"] != session.cluster:
             fail(
@@ -59,11 +59,11 @@ def offer(session: Session, rows: "list[Row]") -> int:
         return 0
     ids = [str(row["ID"]) for row in rows]
     for first in range(0, len(ids), _AT_ONCE):
-        some = ",".join(ids[first : first + _AT_ONCE])
+        job_ids = ",".join(ids[first : first + _AT_ONCE])
         request = {
             "verb": "modify",
             "entity": "runawayjobs",
-            "where": [["Clusters", "=", session.cluster], ["IDs", "=", some]],
+            "where": [["Clusters", "=", session.cluster], ["IDs", "=", job_ids]],
             "commit": True,
         }
         result = session.call("ChangeEntities", request, changing=True)

@@ -5,7 +5,7 @@
 
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import sluid_text
-from pyslurm_ng.cli.listing.fmt import Dates, exit_text, long_time
+from pyslurm_ng.cli.listing.list_format import Dates, exit_text, long_time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def part(text: str, name: str) -> str:
 def task_text(job: "Row") -> str:
     """Return the id users know a job by; an array's waiting tasks in brackets."""
     if job["array_tasks"]:
-        from pyslurm_ng.cli.listing.fmt import cut_tasks
+        from pyslurm_ng.cli.listing.list_format import cut_tasks
 
         tasks, percent, limit = job["array_tasks"].partition("%")
         return f"{job['array_job_id']}_[{cut_tasks(tasks)}{percent}{limit}]"
@@ -239,7 +239,7 @@ def _plain(name: str, column: str) -> None:
     _add(name, (column,), lambda job, _: job[column])
 
 
-def _both(name: str, column: str, step_column: str) -> None:
+def _job_and_step(name: str, column: str, step_column: str) -> None:
     _add(
         name, (column,), lambda job, _: job[column],
         (step_column,), lambda step, job, _: step[step_column],
@@ -287,14 +287,14 @@ for _name, _column in (
 _inherited("Account", "account")
 _inherited("AssocID", "association_id")
 _inherited("DBIndex", "sluid")
-_both("AllocCPUS", "cpus_allocated", "cpus")
-_both("NCPUS", "cpus_allocated", "cpus")
-_both("AllocNodes", "nodes_allocated", "nodes")
-_both("ReqCPUS", "cpus_requested", "cpus")
-_both("ReqNodes", "nodes_requested", "nodes")
-_both("JobName", "name", "name")
-_both("Container", "container", "container")
-_both("SubmitLine", "submit_line", "submit_line")
+_job_and_step("AllocCPUS", "cpus_allocated", "cpus")
+_job_and_step("NCPUS", "cpus_allocated", "cpus")
+_job_and_step("AllocNodes", "nodes_allocated", "nodes")
+_job_and_step("ReqCPUS", "cpus_requested", "cpus")
+_job_and_step("ReqNodes", "nodes_requested", "nodes")
+_job_and_step("JobName", "name", "name")
+_job_and_step("Container", "container", "container")
+_job_and_step("SubmitLine", "submit_line", "submit_line")
 _add("BlockID", (), None)
 _add("WCKeyID", (), lambda job, _: "0")
 _add("QOSRAW", ("qos",), lambda job, context: context.qos.get(job["qos"], ""))

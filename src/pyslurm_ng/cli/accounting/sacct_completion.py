@@ -54,12 +54,12 @@ def parse_line(line: str) -> "dict[str, str]":
     text = " " + line.strip()
     last, begin = "", 0
     for word in ALL_WORDS:
-        place = text.find(f" {word}=", begin)
-        if place < 0:
+        at = text.find(f" {word}=", begin)
+        if at < 0:
             continue
         if last:
-            values[last] = text[begin:place]
-        last, begin = word, place + len(word) + 2
+            values[last] = text[begin:at]
+        last, begin = word, at + len(word) + 2
     if last:
         values[last] = text[begin:]
     return values
@@ -74,18 +74,18 @@ def cell(values: "dict[str, str]", field: str) -> str:
 
 
 def selected(given: "dict[str, str]") -> "list[tuple[str, set[str]]]":
-    """Return words and the values of them that the options select; exits on a bad value."""
-    found = [
+    """Return words and the values of them that the options select; exit on a bad value."""
+    chosen = [
         (word, set(split_list(given[option])))
         for option, word in (("jobs", "JobID"), ("partition", "Partition"), ("name", "JobName"),
                              ("accounts", "Account"), ("qos", "QOS"))
         if option in given
     ]  # fmt: skip
     if "state" in given:
-        found.append(("State", set(states(given["state"]))))
+        chosen.append(("State", set(states(given["state"]))))
     if "user" in given:
-        found.append(("UID", {str(uid) for uid in uids(given)}))
-    return found
+        chosen.append(("UID", {str(uid) for uid in uids(given)}))
+    return chosen
 
 
 def show(

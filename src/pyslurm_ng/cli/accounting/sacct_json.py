@@ -59,21 +59,21 @@ def columns() -> "tuple[list[str], list[str]]":
     return list(JOB_COLUMNS), list(STEP_COLUMNS)
 
 
-def document(parts: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> bytes:
-    """Return the whole JSON text for the parts of an answer."""
+def document(answers: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> bytes:
+    """Return the whole JSON text for an answer, which comes in parts."""
     from pyslurm_ng.kernels.records import project
 
     jobs = []
-    for one in parts:
-        context = Context(one["now_us"], cluster)
-        names, step_names = one["fields"], one["step_fields"]
+    for answer in answers:
+        context = Context(answer["now_us"], cluster)
+        names, step_names = answer["fields"], answer["step_fields"]
         steps: dict[int, list[Row]] = {}
-        for values in project(one["step_records"], range(len(step_names))):
+        for values in project(answer["step_records"], range(len(step_names))):
             row = dict(zip(step_names, values, strict=True))
             steps.setdefault(values[0], []).append(row)
-        for place, values in enumerate(project(one["records"], range(len(names)))):
+        for index, values in enumerate(project(answer["records"], range(len(names)))):
             job = dict(zip(names, values, strict=True))
-            jobs.append(_job(job, steps.get(place, []), context, one["tres"]))
+            jobs.append(_job(job, steps.get(index, []), context, answer["tres"]))
     # It is slow to import, and only this form needs it.
     import json
 
@@ -158,13 +158,13 @@ def cpu(us: int) -> "dict[str, int]":
 
 def tres(text: str, ids: "dict[str, int]") -> "list[dict[str, Any]]":
     """Return a TRES list, ordered by id."""
-    found = []
+    resources = []
     for word in text.split(",") if text else ():
         full, _, amount = word.rpartition("=")
         kind, _, name = full.partition("/")
         count = int(amount) if amount.isdigit() else 0
-        found.append({"type": kind, "name": name, "id": ids.get(full, 0), "count": count})
-    return sorted(found, key=lambda one: one["id"])
+        resources.append({"type": kind, "name": name, "id": ids.get(full, 0), "count": count})
+    return sorted(resources, key=lambda resource: resource["id"])
 
 
 def _job(
@@ -286,16 +286,16 @@ def _times(job: "Row", context: Context) -> "dict[str, Any]":
 
 def _paths(job: "Row", *names: str) -> "dict[str, str]":
     """Return file patterns and the expanded names; relative names are below the work directory."""
-    found = {}
+    paths = {}
     plain = {}
     for name in names:
         key = name.replace("_", "")
         text = job[name]
         if text and text[0] != "/" and job["start_us"]:
             text = f"{job['work_dir']}/{text}"
-        found[f"{key}_expanded"] = expand_pattern(text, job)
+        paths[f"{key}_expanded"] = expand_pattern(text, job)
         plain[key] = text
-    return {**found, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
+    return {**paths, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
 
 
 def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
@@ -363,7 +363,7 @@ def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "
 
 def _usage(step: "Row", way: str, ids: "dict[str, int]") -> "dict[str, Any]":
     """Return the usage lists of one direction; extremes carry their node and task."""
-    found: dict[str, Any] = {}
+    usage: dict[str, Any] = {}
     for key in ("max", "min"):
         column = f"tres_usage_{way}_{key}"
         rows = tres(step[column], ids)
@@ -371,7 +371,7 @@ def _usage(step: "Row", way: str, ids: "dict[str, int]") -> "dict[str, Any]":
             name = f"{row['type']}/{row['name']}" if row["name"] else row["type"]
             row["task"] = int(part(step[f"{column}_task"], name) or 0)
             row["node"] = part(step[f"{column}_node"], name)
-        found[key] = rows
-    found["average"] = tres(step[f"tres_usage_{way}_ave"], ids)
-    found["total"] = tres(step[f"tres_usage_{way}_tot"], ids)
-    return found
+        usage[key] = rows
+    usage["average"] = tres(step[f"tres_usage_{way}_ave"], ids)
+    usage["total"] = tres(step[f"tres_usage_{way}_tot"], ids)
+    return usage

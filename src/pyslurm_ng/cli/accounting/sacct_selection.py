@@ -1,7 +1,7 @@
 """Which jobs sacct shows: its options as a request."""
 
 import os
-from time import localtime, mktime, time
+from time import localtime, mktime, strftime, time
 
 from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID, SECOND_US
 from pyslurm_ng.cli.command import fail, split_list
@@ -21,7 +21,7 @@ FLAG_NAMES = {
 
 
 def selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
-    """Return the request for what the options select; leaves on a bad value."""
+    """Return the request for what the options select; exit on a bad value."""
     start_us, end_us = _window(given)
     request: dict[str, Any] = {
         "clusters": [cluster],
@@ -41,6 +41,8 @@ def selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
                                       for word in split_list(given["associations"])]  # fmt: skip
     if "jobs" in given:
         request["jobs"] = jobs_of(given["jobs"])
+        # A SLUID names one record, also that of a run before the newest.
+        request["duplicates"] |= not any(wanted_job[0] for wanted_job in request["jobs"])
     if "state" in given:
         request["states"] = states(given["state"])
     if "flags" in given:
@@ -117,6 +119,15 @@ def _window(given: "dict[str, str]") -> "tuple[int, int]":
     return start_s * SECOND_US, end_s * SECOND_US + 999_999
 
 
+def window_text(request: "dict[str, Any]") -> str:
+    """Return what -v says of the period and the states."""
+    chosen = ",".join(request.get("states", ())) or "Eligible"
+    start_s, end_s = request["start_us"] // SECOND_US, request["end_us"] // SECOND_US
+    end_s = max(end_s, start_s + 1)
+    begin = strftime("%c", localtime(start_s)) if start_s else "Epoch 0"
+    return f"Jobs {chosen} in the time window from {begin} to {strftime('%c', localtime(end_s))}"
+
+
 def _moment(text: str, now_s: int) -> int:
     from pyslurm_ng.base.dates import DateError, parse_date
 
@@ -127,23 +138,27 @@ def _moment(text: str, now_s: int) -> int:
 
 
 def jobs_of(text: str) -> "list[list[int]]":
-    """Return job id, task, component and step of each item of --jobs; -1 for any."""
+    """Return job id, task, component and step of each item of --jobs; -1 for any.
+
+    An item that is a SLUID has its number behind them.
+    """
     from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 
-    found: list[list[int]] = []
+    jobs: list[list[int]] = []
     for word in _split_outside_brackets(text):
         try:
             name = parse_job_id(word)
         except JobIdError:
             fail(f"sacct: fatal: Bad job/step specified: {word}")
         count = sum((high - low) // by + 1 for low, high, by in name.tasks)
-        if len(found) + count > MOST_JOBS:
+        if len(jobs) + count > MOST_JOBS:
             fail(f"sacct: fatal: Bad job/step specified: {word}: at most {MOST_JOBS} are allowed")
         step = name.step - 2**32 if name.step > MAX_NORMAL_STEP_ID else name.step
         tasks = [task for low, high, by in name.tasks for task in range(low, high + 1, by)]
         for task in tasks or [-1]:
-            found.append([name.job_id, task, name.het_offset, step])
-    return found
+            sluid = [name.sluid] if name.sluid else []
+            jobs.append([name.job_id, task, name.het_offset, step, *sluid])
+    return jobs
 
 
 def _split_outside_brackets(text: str) -> "list[str]":
@@ -158,30 +173,30 @@ def _split_outside_brackets(text: str) -> "list[str]":
 
 
 def states(text: str) -> "list[str]":
-    """Return the names of states as records have them; leaves on an unknown one."""
+    """Return the names of states as records have them; exit on an unknown one."""
     from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES, parse_job_state
 
-    found = []
+    numbers = []
     for word in split_list(text):
         state = parse_job_state(word)
         if state is None:
             fail(f"sacct: fatal: unrecognized job state value '{word}'")
         number, bit = state
         if number >= 0:
-            found.append(JOB_STATES[number][0])
+            numbers.append(JOB_STATES[number][0])
         else:
-            found.append(next(name for flag, name, _ in JOB_FLAGS if flag == bit))
-    return found
+            numbers.append(next(name for flag, name, _ in JOB_FLAGS if flag == bit))
+    return numbers
 
 
 def _flags(text: str) -> "list[str]":
-    found = []
+    flags = []
     for word in split_list(text):
         names = [name for key, name in FLAG_NAMES.items() if key.startswith(word.lower())]
         if not names:
             fail(f"sacct: fatal: Invalid flag: {word}")
-        found.append(names[0])
-    return found
+        flags.append(names[0])
+    return flags
 
 
 def uids(given: "dict[str, str]") -> "list[int]":
@@ -189,13 +204,13 @@ def uids(given: "dict[str, str]") -> "list[int]":
     if "user" in given:
         from pyslurm_ng.cli.command import uid_of
 
-        found = []
+        wanted_uids = []
         for word in split_list(given["user"]):
             uid = uid_of(word)
             if uid < 0:
                 fail(f"sacct: fatal: Invalid user id: {word}")
-            found.append(uid)
-        return found
+            wanted_uids.append(uid)
+        return wanted_uids
     if "allusers" in given or "jobs" in given or os.getuid() == 0:
         return []
     return [os.getuid()]

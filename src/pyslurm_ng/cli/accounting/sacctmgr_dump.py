@@ -43,11 +43,15 @@ def run(session: Session, words: "list[str]") -> int:
         fail(" We need a cluster to dump.")
     path = path or f"./{cluster}.cfg"
     lines = _lines(session, cluster)
+    # A file of this name is replaced as a whole or not at all. Links and devices, such as
+    # /dev/stdout, stay what they are.
+    is_whole = not os.path.lexists(path) or (os.path.isfile(path) and not os.path.islink(path))
+    name = f"{path}.new" if is_whole else path
     try:
-        # A file of this name is replaced as a whole or not at all.
-        with open(f"{path}.new", "w", encoding="utf-8") as file:
+        with open(name, "w", encoding="utf-8") as file:
             file.write(_HEAD + "\n".join(lines) + "\n")
-        os.replace(f"{path}.new", path)
+        if is_whole:
+            os.replace(name, path)
     except OSError as error:
         fail(f"sacctmgr: error: Can't write {path}: {error.strerror}")
     return 0
@@ -132,10 +136,10 @@ def _of_qos(row: "Row") -> "list[str]":
 
 def _limits(limits: "Row") -> "list[str]":
     """Return limits as they were set: counts, minutes, TRES lists."""
-    found = []
+    words = []
     for name in sorted(limits):
         value = limits[name]
         if isinstance(value, dict):
             value = ",".join(f"{tres}={amount}" for tres, amount in value.items())
-        found.append(f"{name}={value}")
-    return found
+        words.append(f"{name}={value}")
+    return words

@@ -27,20 +27,20 @@ def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
         "tres": ("TRES", _tres),
         "cluster": ("clusters", cluster),
     }
-    found: list[Row]
+    objects: list[Row]
     if entity in ("user", "account"):
-        key, found = _grouped(entity, rows)
+        key, objects = _grouped(entity, rows)
     elif entity == "resource":
-        key, found = "resources", _resources(rows)
+        key, objects = "resources", _resources(rows)
     elif entity in makers:
         key, maker = makers[entity]
         if entity == "association":
             _TRES_IDS.update(_ids(session))
-        found = [maker(row) for row in rows]
+        objects = [maker(row) for row in rows]
     else:
         fail(f"sacctmgr: error: --json is not available for {entity}")
     end = tail("sacctmgr", session.cluster, session.argv)
-    return json.dumps({key: found, **end}, indent=2).encode() + b"\n"
+    return json.dumps({key: objects, **end}, indent=2).encode() + b"\n"
 
 
 def _ids(session: "Session") -> "dict[str, int]":
@@ -57,11 +57,11 @@ def _limit(limits: "Row", name: str) -> "Row":
 
 
 def _list(limits: "Row", name: str) -> "list[Row]":
-    found = []
+    resources = []
     for full, count in (limits.get(name) or {}).items():
         kind, _, rest = full.partition("/")
-        found.append({"type": kind, "name": rest, "id": _TRES_IDS.get(full, 0), "count": count})
-    return sorted(found, key=lambda one: one["id"])
+        resources.append({"type": kind, "name": rest, "id": _TRES_IDS.get(full, 0), "count": count})
+    return sorted(resources, key=lambda resource: resource["id"])
 
 
 def association(row: "Row") -> "Row":
@@ -234,13 +234,15 @@ def _tres(row: "Row") -> "Row":
 
 def cluster(row: "Row") -> "Row":
     """Return one cluster."""
-    found = []
+    objects = []
     for word in (row["TRES"] or "").split(","):
         full, _, amount = word.rpartition("=")
         if full:
             kind, _, name = full.partition("/")
             count = int(amount)
-            found.append({"type": kind, "name": name, "id": _TRES_IDS.get(full, 0), "count": count})
+            objects.append(
+                {"type": kind, "name": name, "id": _TRES_IDS.get(full, 0), "count": count}
+            )
     return {
         "controller": {"host": row["ControlHost"], "port": row["ControlPort"]},
         "flags": [],
@@ -248,7 +250,7 @@ def cluster(row: "Row") -> "Row":
         "nodes": row["ClusterNodes"],
         "associations": {"root": _short(row)},
         "rpc_version": row["RPC"],
-        "tres": found,
+        "tres": objects,
     }
 
 
@@ -257,9 +259,9 @@ def _resources(rows: "list[Row]") -> "list[Row]":
 
     A cluster's share is a count with flag Absolute, otherwise a percentage.
     """
-    found: dict[tuple[str, str], Row] = {}
+    by_name: dict[tuple[str, str], Row] = {}
     for row in rows:
-        one = found.setdefault(
+        resource = by_name.setdefault(
             (row["Name"], row["Server"]),
             {
                 "name": row["Name"],
@@ -275,8 +277,8 @@ def _resources(rows: "list[Row]") -> "list[Row]":
             },
         )
         if row["Cluster"]:
-            one["clusters"].append({"cluster": row["Cluster"], "allowed": row["Allowed"]})
-    return list(found.values())
+            resource["clusters"].append({"cluster": row["Cluster"], "allowed": row["Allowed"]})
+    return list(by_name.values())
 
 
 def _short(row: "Row") -> "Row":
@@ -292,7 +294,7 @@ def _short(row: "Row") -> "Row":
 def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
     """Return users or accounts, each once, with their associations if these were asked for."""
     field = "User" if entity == "user" else "Account"
-    found: dict[str, Row] = {}
+    groups: dict[str, Row] = {}
     for row in rows:
         name = row[field]
         coordinators = [
@@ -300,8 +302,8 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
             for word in (row["Coordinators"] or "").split(",")
             if word
         ]
-        if name not in found and entity == "user":
-            found[name] = {
+        if name not in groups and entity == "user":
+            groups[name] = {
                 "administrator_level": [row["AdminLevel"]],
                 "associations": [],
                 "coordinators": coordinators,
@@ -311,8 +313,8 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
                 "old_name": "",
                 "wckeys": [],
             }
-        elif name not in found:
-            found[name] = {
+        elif name not in groups:
+            groups[name] = {
                 "associations": [],
                 "coordinators": coordinators,
                 "description": row["Description"],
@@ -321,5 +323,5 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
                 "flags": [],
             }
         if row.get("ID") is not None:
-            found[name]["associations"].append(_short(row))
-    return entity + "s", list(found.values())
+            groups[name]["associations"].append(_short(row))
+    return entity + "s", list(groups.values())

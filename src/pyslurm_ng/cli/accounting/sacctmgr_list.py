@@ -3,8 +3,9 @@
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.accounting.sacctmgr_fields import ENTITIES, FIELDS
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag, rows_of
+from pyslurm_ng.cli.accounting.table_layout import shown
 from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
-from pyslurm_ng.cli.listing.fmt import Dates
+from pyslurm_ng.cli.listing.list_format import Dates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ STORED = {
 """Fields whose column in the answer has another name."""
 TIMES = ("TimeStamp", "TimeStart", "TimeEnd", "TimeSubmit", "TimeEligible")
 TREE_WIDTH = 20
+_NO_QUOTES = str.maketrans("", "", "\"'")
+"""Slurm takes quotes around a format list and around words of it away."""
 _LIMITS = ("Grp", "Max", "Min")
 
 Chosen = tuple[str, str, int, bool]
@@ -50,7 +53,7 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         elif word.lower() in ("where", "set"):
             continue
         elif "=" in word and len(key) >= 1 and "format".startswith(key):
-            wanted += "," + word.partition("=")[2]
+            wanted += "," + word.partition("=")[2].translate(_NO_QUOTES)
         else:
             where.append(assignment(word))
     if entity in ("user", "account") and _names_associations(where):
@@ -98,26 +101,28 @@ def _format(entity: str, flags: "list[str]", wanted: str) -> str:
         text += ",Cluster,Allowed"
     if "withcoordinators" in flags and entity in ("user", "account"):
         text += ",Coordinators"
-    if "wolimits" in flags:
+    if "wolimits" in flags or "woplimits" in flags:
+        if entity == "association":
+            return "Cluster,Account,User,Partition"
         text = ",".join(name for name in split_list(text) if not name.startswith(_LIMITS))
     return text
 
 
 def choose(text: str, is_tree: bool) -> "list[Chosen]":
-    """Return the fields of a format list; leaves on one that does not exist."""
+    """Return the fields of a format list; exit on one that does not exist."""
     chosen: list[Chosen] = []
     for word in split_list(text):
         name, percent, size = word.partition("%")
-        found = _field(name)
-        if found is None:
-            fail(f" Unknown field '{name}'")
-        full, _, header, width, is_left = found
+        field = _field(name)
+        if field is None:
+            fail(f"Unknown field '{name}'")
+        full, _, header, width, is_left = field
         if full == "Account" and is_tree:
             width, is_left = TREE_WIDTH, True
         if percent:
             digits = size.lstrip("-")
             if not digits.isdigit() or len(digits) > 5:
-                fail(f" Unknown field '{word}'")
+                fail(f"Unknown field '{word}'")
             width, is_left = int(digits), size.startswith("-") or is_left
         chosen.append((full, header, width, is_left))
     return chosen
@@ -133,11 +138,11 @@ def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
         return _WCKEY
     for field in FIELDS:
         names = (field[0], *field[1], field[2].replace(" ", ""))
-        if any(one.lower() == wanted for one in names):
+        if any(name.lower() == wanted for name in names):
             return field
     for field in FIELDS:
         names = (field[0], *field[1], field[2].replace(" ", ""))
-        if any(one.lower().startswith(wanted) for one in names):
+        if any(name.lower().startswith(wanted) for name in names):
             return field
     return None
 
@@ -171,9 +176,7 @@ def _cell(row: "Row", name: str, dates: Dates) -> "str | int":
         return dates.text(value, "Unknown")
     if name == "User" and isinstance(value, int):
         return user_name(value) if value >= 0 else ""
-    if isinstance(value, str) and not value.isprintable():
-        return "".join(char if char.isprintable() else "?" for char in value)
-    return value  # type: ignore[no-any-return]
+    return shown(value)
 
 
 # What is no table -----------------------------------------------------------------------------
@@ -211,7 +214,8 @@ def _configuration(session: Session) -> int:
         print(f"{name:<22s} = {value}")
     print("\nSlurmDBD configuration:")
     for name, value in pairs:
-        print(f"{name:<22s} = {value}")
+        is_user = name == "SlurmUser"
+        print(f"{name:<22s} = {f'{value}({uid_of(value)})' if is_user else value}")
     return 0
 
 

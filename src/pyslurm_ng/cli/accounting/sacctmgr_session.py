@@ -103,8 +103,9 @@ def _unquoted(text: str) -> str:
 def is_flag(word: str) -> str:
     """Return the flag word (withassoc, tree ...) that a word means; "" if none."""
     lowered = word.lower()
+    least = 5 if lowered.startswith("with") else 3 if lowered == "wol" else 4
     for name in FLAGS:
-        if lowered == name or (len(lowered) >= 5 and name.startswith(lowered)):
+        if lowered == name or (len(lowered) >= least and name.startswith(lowered)):
             return name
     return ""
 

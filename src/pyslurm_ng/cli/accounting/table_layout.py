@@ -1,6 +1,6 @@
 """How sacct and sstat choose fields and lay out headings and rows."""
 
-from pyslurm_ng.cli.command import fail, split_list
+from pyslurm_ng.cli.command import fail, printable, split_list
 from pyslurm_ng.kernels.records import MARK, RIGHT, render
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[Chosen]":
-    """Return the fields of a comma list of `name` or `name%width`; leaves on an unknown one.
+    """Return the fields of a comma list of `name` or `name%width`; exit on an unknown one.
 
     Names may be shortened; a width aligns to the right unless it is negative.
     """
@@ -84,6 +84,4 @@ class TableLayout:
 
 def shown(value: "object") -> "str | int":
     """Return a cell that is safe to print: control characters of users' texts are shown."""
-    if isinstance(value, str) and not value.isprintable():
-        return "".join(char if char.isprintable() else "?" for char in value)
-    return value  # type: ignore[return-value]
+    return printable(value) if isinstance(value, str) else value  # type: ignore[return-value]

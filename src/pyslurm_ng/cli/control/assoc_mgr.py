@@ -38,7 +38,7 @@ def show_assoc_mgr(session: "Session", words: "list[str]") -> int:
         return 1
     print("Current Association Manager state")
     printer = _Printer(reply["tres"], reply["cluster_name"], is_oneliner=session.oneliner)
-    for part, heading, what in (
+    for part, heading, name in (
         ("users", "User", "users"),
         ("assoc", "Association", "associations"),
         ("qos", "QOS", "QOS"),
@@ -46,7 +46,7 @@ def show_assoc_mgr(session: "Session", words: "list[str]") -> int:
         if not request["parts"] or part in request["parts"]:
             rows = reply["associations" if part == "assoc" else part]
             records = [getattr(printer, part)(row) for row in rows]
-            printer.section(heading, what, records)
+            printer.section(heading, name, records)
     return 0
 
 
@@ -58,11 +58,11 @@ class _Printer:
         self._cluster = cluster
         self._is_oneliner = is_oneliner
 
-    def section(self, heading: str, what: str, records: "list[list[str]]") -> None:
+    def section(self, heading: str, name: str, records: "list[list[str]]") -> None:
         """Print the records of one kind under their heading."""
         gap = "" if self._is_oneliner else "\n"
         if not records:
-            print(f"{gap}No {what} currently cached in Slurm.{gap}")
+            print(f"{gap}No {name} currently cached in Slurm.{gap}")
             return
         print(f"{gap}{heading} Records{gap}")
         between = " " if self._is_oneliner else "\n    "
@@ -159,7 +159,7 @@ class _Printer:
     ) -> "list[str]":
         """Return the usage of each account or user of a QOS, and the limits."""
         most_jobs, most_accruing, most_submitted, most_tres = fields
-        found = []
+        lines = []
         for name, counted in parts.items():
             jobs = [
                 _job_limit(f"MaxJobs{suffix}", limits, most_jobs, counted["jobs"]),
@@ -168,12 +168,12 @@ class _Printer:
             ]
             tres = f"MaxTRES{suffix}={self._each(limits.get(most_tres, {}), counted['tres'])}"
             if self._is_oneliner:
-                found.append(f"{name}={{{' '.join(jobs)} {tres}}}")
+                lines.append(f"{name}={{{' '.join(jobs)} {tres}}}")
             else:
-                found += [f"  {name}", f"    {' '.join(jobs)}", f"    {tres}"]
+                lines += [f"  {name}", f"    {' '.join(jobs)}", f"    {tres}"]
         if self._is_oneliner:
-            return [f"{whose} Limits=", *(found or [f"No {whose}s"])]
-        return [f"{whose} Limits", *(found or [f"    No {whose}s"])]
+            return [f"{whose} Limits=", *(lines or [f"No {whose}s"])]
+        return [f"{whose} Limits", *(lines or [f"    No {whose}s"])]
 
 
 def _preempt_mode(mode: str) -> str:

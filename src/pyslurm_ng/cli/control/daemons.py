@@ -5,8 +5,9 @@ import os
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, step_text
 from pyslurm_ng.base.numbers import INFINITE, SECOND_US, SHOW_ALL, SHOW_DETAIL
 from pyslurm_ng.cli.command import Table, fail, say
-from pyslurm_ng.cli.listing.fmt import Dates, date_line
+from pyslurm_ng.cli.listing.list_format import Dates, date_line
 from pyslurm_ng.cli.node_clients import node_clients
+from pyslurm_ng.cli.request_parts import record_id
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import controller_hosts
 
@@ -34,12 +35,15 @@ def list_pids(session: "Session", words: "list[str]") -> int:
     job_id, step_id = 0, INFINITE
     if words and words[0] != "*":
         try:
-            found = parse_job_id(words[0])
+            parsed = parse_job_id(words[0])
         except JobIdError:
             fail(f'"{words[0]}" does not look like a jobid')
-        job_id, step_id = found.job_id, INFINITE if found.step == -1 else found.step
-        if found.tasks or found.het_offset >= 0:
-            job_id = _record_id(session, words[0].partition(".")[0])
+        job_id, step_id = parsed.job_id, INFINITE if parsed.step == -1 else parsed.step
+        if parsed.tasks or parsed.het_offset >= 0 or parsed.sluid:
+            try:
+                job_id = record_id(session.client, words[0].partition(".")[0])
+            except SlurmError as error:
+                fail(f"slurm_load_jobs error: {error.text}")
     code, rows = 0, []
     nodes = []
     for node, client in _daemons(session, words[1] if len(words) > 1 else ""):
@@ -53,26 +57,13 @@ def list_pids(session: "Session", words: "list[str]") -> int:
     if job_id and not rows and nodes:
         from pyslurm_ng.base.hostlist import fold
 
-        what = f"JobId={job_id}" if step_id == INFINITE else f"StepId={words[0]}"
-        fail(f"{what} does not exist on node {fold(nodes)}.")
+        target = f"JobId={job_id}" if step_id == INFINITE else f"StepId={words[0]}"
+        fail(f"{target} does not exist on node {fold(nodes)}.")
     print(f"{'PID':<8} {'JOBID':<8} {'STEPID':<8} {'LOCALID':<7} {'GLOBALID':<8}")
     for pid, job, step, local, task in rows:
         ids = [str(number) if number > NO_TASK else "-" for number in (local, task)]
         print(f"{pid:<8} {job:<8} {step_text(step):<8} {ids[0]:<7} {ids[1]:<8}")
     return code
-
-
-def _record_id(session: "Session", text: str) -> int:
-    """Return the number of an array's task or a heterogeneous job's component."""
-    try:
-        wanted = {"filter": {"jobs": [text], "all_states": True}, "flags": SHOW_ALL}
-        reply = session.client.call("ShowJobs", wanted)
-    except SlurmError as error:
-        fail(f"slurm_load_jobs error: {error.text}")
-    rows = Table(reply["fields"], reply["records"], ["job_id"]).rows
-    if not rows:
-        fail("slurm_load_jobs error: Invalid job id specified")
-    return int(rows[0][0])
 
 
 def pid_info(session: "Session", words: "list[str]") -> int:
@@ -85,7 +76,7 @@ def pid_info(session: "Session", words: "list[str]") -> int:
             rows = client.call("ListPids", {})["rows"]
         except SlurmError as error:
             fail(f"slurm_pid2jobid error on {node}: {error.text}")
-        job_id = job_id or next((job for one, job, *_ in rows if one == pid), 0)
+        job_id = job_id or next((job for row_pid, job, *_ in rows if row_pid == pid), 0)
         client.close()
     if not job_id:
         fail("Failed to locate job for requested pid")
@@ -198,7 +189,7 @@ def _own_addresses(host: str) -> "set[str]":
     import socket
 
     try:
-        return {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+        return {str(address[4][0]) for address in socket.getaddrinfo(host, None)}
     except OSError:
         return set()
 

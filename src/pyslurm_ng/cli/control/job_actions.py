@@ -16,7 +16,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.cli.command import Table, fail, say, uid_of
 from pyslurm_ng.cli.control.session import need
 from pyslurm_ng.cli.control.update import change_jobs, job_ids
-from pyslurm_ng.cli.listing.fmt import Dates, long_time
+from pyslurm_ng.cli.listing.list_format import Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import Table, say
 from pyslurm_ng.cli.control.keys import entity_of, find_key
 from pyslurm_ng.cli.control.session import null, print_record
-from pyslurm_ng.cli.listing.fmt import Dates, long_time
+from pyslurm_ng.cli.listing.list_format import Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ def create(session: "Session", words: "list[str]") -> int:
         problem = "A start time must be given."
     elif "endtime" not in settings and "duration" not in settings:
         problem = "An end time or duration must be given."
-    elif not any(settings.get(key) for key in _WHO):
+    elif not any(settings.get(key + sign) for key in _WHO for sign in ("", "+", "-")):
         problem = "Either Users/Groups and/or Accounts must be specified."
     elif not any(settings.get(key) for key in _SIZES) and "PART_NODES" not in _flag_words(settings):
         problem = "Nodes, NodeCnt, CoreCnt, TRES or Licenses must be specified."
@@ -75,7 +75,7 @@ def update(session: "Session", words: "list[str]") -> int:
     return _change(session, request, "updating", "Reservation updated.")
 
 
-def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, Any] | int":
+def _request(session: "Session", words: "list[str]", action: str) -> "dict[str, Any] | int":
     """Return the request that words ask for, or an exit code after an error line."""
     name = ""
     settings: dict[str, str] = {}
@@ -86,21 +86,21 @@ def _request(session: "Session", words: "list[str]", what: str) -> "dict[str, An
         if entity_of(key) == "reservationname" or key.lower() == "name":
             name = value
             continue
-        found = find_key(key, KEYS, _ALIASES)
-        if not found or (not equals and found not in ("skip", "maxstartdelay")):
-            say(f"scontrol: error: Unknown parameter {word}.  No reservation {what}.")
+        known = find_key(key, KEYS, _ALIASES)
+        if not known or (not equals and known not in ("skip", "maxstartdelay")):
+            say(f"scontrol: error: Unknown parameter {word}.  No reservation {action}.")
             return 1
-        if found in ("starttime", "endtime"):
+        if known in ("starttime", "endtime"):
             moment = _moment(session, value)
             if not moment:
                 say(f"Invalid time specification: {value}")
-                say(f"scontrol: error: Invalid time {word}.  No reservation {what}.")
+                say(f"scontrol: error: Invalid time {word}.  No reservation {action}.")
                 return 1
             value = moment
-        elif found == "users" and not _are_users(value):
-            say(f"Error {what[:-1].removesuffix('e')}ing the reservation: Invalid user id")
+        elif known == "users" and not _are_users(value):
+            say(f"Error {action[:-1].removesuffix('e')}ing the reservation: Invalid user id")
             return 1
-        settings[found + sign] = value
+        settings[known + sign] = value
     return {"name": name, "settings": settings}
 
 
@@ -210,7 +210,7 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
 
 def _core_ids(row: "Row") -> "list[list[str]]":
     """Return name and cores of each node that is reserved in part."""
-    return [item.split(" ") for item in row.get("core_ids", "").split(";") if item]
+    return [pair.split(" ") for pair in row.get("core_ids", "").split(";") if pair]
 
 
 def state(row: "Row", now_us: int) -> str:

@@ -3,7 +3,7 @@
 import os
 from time import monotonic_ns
 
-from pyslurm_ng.cli.command import connect, fail, read_conf, say
+from pyslurm_ng.cli.command import connect, fail, printable, read_conf, say
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import controller_hosts
 
@@ -65,7 +65,7 @@ class Session:
     def count(self, reply: "dict[str, Any]", rows: "Sized") -> None:
         """With --verbose print the time of an answer and how many records it has."""
         if self.verbose:
-            from pyslurm_ng.cli.listing.fmt import Dates
+            from pyslurm_ng.cli.listing.list_format import Dates
 
             when = Dates(reply["now_us"]).text(reply["now_us"])
             print(f"last_update_time={when}, records={len(rows)}")
@@ -80,11 +80,7 @@ class Session:
         except SlurmError:
             is_up = False
         if as_json:
-            from pyslurm_ng.cli.control.controller_json import print_ping
-
-            latency_us = monotonic_ns() // 1000 - begin_us
-            cluster = self.conf.get("ClusterName", "cluster")
-            print_ping(self.json, cluster, [name for name, _ in hosts], is_up, latency_us)
+            self._print_ping([name for name, _ in hosts], is_up, monotonic_ns() // 1000 - begin_us)
             return 0 if is_up else 1
         for index, (name, _) in enumerate(hosts):
             role = "primary" if not index else f"backup{index}" if index > 1 else "backup"
@@ -92,6 +88,25 @@ class Session:
             state = "UP" if is_up and not index else "DOWN"
             print(f"Slurmctld({role}) at {name} is {state}")
         return 0 if is_up else 1
+
+    def _print_ping(self, hosts: "list[str]", is_up: bool, latency_us: int) -> None:
+        """Print as JSON which controllers answer, and how long the primary one took."""
+        from pyslurm_ng.cli.command import write_bytes
+        from pyslurm_ng.cli.listing.json_text import document, encode, tail
+
+        records = []
+        for index, host in enumerate(hosts):
+            responds = is_up and not index
+            record = {
+                "hostname": host,
+                "responding": responds,
+                "latency": latency_us if responds else -1,
+                "primary": not index,
+                "status": "No error" if responds else "Communication connection failure",
+            }
+            records.append(encode(record, 2))
+        cluster = self.conf.get("ClusterName", "cluster")
+        write_bytes(document("pings", records, tail(self.json, cluster)))
 
 
 def need(arguments: "list[str]", keyword: str) -> None:
@@ -120,10 +135,3 @@ def print_record(session: "Session", lines: "list[str]") -> None:
         print(" ".join(lines))
     else:
         print("\n   ".join(lines) + "\n")
-
-
-def printable(line: str) -> str:
-    """Return a line without characters that would command the reader's terminal."""
-    if line.isprintable():
-        return line
-    return "".join(char if char.isprintable() else "?" for char in line)

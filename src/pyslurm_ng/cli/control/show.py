@@ -5,7 +5,7 @@ import os
 from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.session import need
-from pyslurm_ng.cli.listing.fmt import Dates
+from pyslurm_ng.cli.listing.list_format import Dates
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -38,18 +38,18 @@ def show(session: "Session", arguments: "list[str]") -> int:
     entity, equals, value = word.partition("=")
     if equals and value:
         rest = [value, *rest]
-    found = _find_entity(entity.lower())
-    if not found:
+    entity_name = _find_entity(entity.lower())
+    if not entity_name:
         session.complain(f"invalid entity:{word} for keyword:show ")
         return 1
-    if found in REFUSED_ENTITIES:
-        say(f"scontrol: error: show {found} is not supported yet")
+    if entity_name in REFUSED_ENTITIES:
+        say(f"scontrol: error: show {entity_name} is not supported yet")
         return 1
-    if found in _OF_BURST_BUFFERS:
+    if entity_name in _OF_BURST_BUFFERS:
         return 0  # as in Slurm where BurstBufferType is not set
-    if len(rest) > 1 and found not in ("assoc_mgr", "topology"):
+    if len(rest) > 1 and entity_name not in ("assoc_mgr", "topology"):
         fail(f"too many arguments for keyword:{' '.join(arguments)}")
-    return _action(found)(session, rest)
+    return _action(entity_name)(session, rest)
 
 
 def _find_entity(word: str) -> str:
@@ -197,7 +197,7 @@ def show_hostnames(session: "Session", words: "list[str]") -> int:
         text = os.environ.get("SLURM_NODELIST", "")
     if not text:
         say("SLURM_JOB_NODELIST environment variable not set and no hostlist provided")
-        return 1
+        return 0
     try:
         names = expand(text)
     except HostlistError as problem:
@@ -211,7 +211,7 @@ def show_hostnames(session: "Session", words: "list[str]") -> int:
 def show_hostlist(session: "Session", words: "list[str]", *, in_order: bool = False) -> int:
     """Print names as one list; a word that begins with / names a file of them."""
     from pyslurm_ng.base.hostlist import HostlistError, expand, fold, fold_sorted
-    from pyslurm_ng.cli.input_files import read_whole
+    from pyslurm_ng.base.input_files import read_whole
 
     if not words:
         fail("too few arguments for keyword:show")

@@ -3,25 +3,30 @@
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import (
     INFINITE,
+    JOB_CANCELLED,
     JOB_PENDING,
     JOB_RUNNING,
     JOB_SUSPENDED,
     NO_VAL,
+    REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
     REQ_HOLD,
     REQ_KILL_INVALID_DEP,
+    REQ_NO_SPECIAL_CORES,
     REQ_NODES_SET,
     REQ_NTASKS_SET,
     REQ_REBOOT,
     REQ_SPREAD,
+    REQ_SPREAD_SEGMENTS,
     SECOND_US,
     SHOW_ALL,
     SHOW_DETAIL,
+    STEP_BATCH,
 )
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail
 from pyslurm_ng.cli.control.session import null, print_record, star
-from pyslurm_ng.cli.listing.fmt import (
+from pyslurm_ng.cli.listing.list_format import (
     STEP_ID,
     Dates,
     exit_text,
@@ -67,15 +72,24 @@ def show_job(session: "Session", words: "list[str]") -> int:
     try:
         reply = show_all(session.client, "ShowJobs", request)
     except SlurmError as error:
-        session.complain(f"slurm_load_jobs error: {error.text}")
+        if words and "_" in words[0] and _is_known(session, words[0].partition("_")[0]):
+            session.miss(f"Job {words[0]} not found")
+        else:
+            session.complain(f"slurm_load_jobs error: {error.text}")
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if words and "_" in words[0]:
+        rows = [row for row in rows if not _never_split(row)]
     session.count(reply, rows)
     if not rows and not words:
         print("No jobs in the system")
         return 0
-    if not rows:
+    if not rows and "," in words[0]:
         session.complain("slurm_load_jobs error: Invalid job id specified")
+        return 1
+    if not rows:
+        # There is one, but not for this user, or it is an array's task that was struck off.
+        session.miss(f"Job {words[0]} not found")
         return 1
     if words:
         # The tasks of an array come as Slurm lists them: its own record, then the youngest first.
@@ -84,6 +98,24 @@ def show_job(session: "Session", words: "list[str]") -> int:
     for row in rows:
         print_record(session, job_lines(row, dates, session.detail))
     return 0
+
+
+def _is_known(session: "Session", array: str) -> bool:
+    """Return whether there is an array of this id, or what is left of it."""
+    try:
+        session.client.call("ShowJobs", {"filter": {"jobs": [array], "all_states": True}})
+    except SlurmError:
+        return False
+    return True
+
+
+def _never_split(row: "Row") -> bool:
+    """Return whether a row is an array's task that was cancelled while it waited.
+
+    Slurm strikes such tasks off the array, and keeps no record of theirs.
+    """
+    is_task = row["array_task_id"] != NO_VAL and row["job_id"] != row["array_job_id"]
+    return is_task and row["state"] == JOB_CANCELLED and not row["start_us"]
 
 
 def _array_order(row: "Row") -> "tuple[int, bool, int]":
@@ -97,7 +129,7 @@ def job_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
     """Return the lines of one job."""
     lines = [_job_head(row)]
     if detail:
-        lines.append(f"SLUID={sluid_text(row['submit_us'], row['job_id'])}")
+        lines.append(f"SLUID={sluid_text(row['submit_us'], row['resize_us'], row['job_id'])}")
     if row["het_job_id"]:
         lines.append(f"HetJobIdSet={row['het_job_ids']}")
     user = f"UserId={row['user_name']}({row['user_id']})"
@@ -237,6 +269,8 @@ def _job_place(row: "Row", detail: int) -> "list[str]":
     lines.append(f"ReqTRES={null(row['tres_req'])}")
     lines.append(f"AllocTRES={null(row['tres_alloc'])}")
     core_spec = f"CoreSpec={star(row['core_spec'])}"
+    if row["request_flags"] & REQ_NO_SPECIAL_CORES and not row["core_spec"]:
+        core_spec = "CoreSpec=0"
     if row["thread_spec"]:
         core_spec = f"ThreadSpec={row['thread_spec']}"
     lines.append(
@@ -312,21 +346,10 @@ def _job_request(row: "Row") -> "list[str]":
 
 def file_lines(row: "Row") -> "list[str]":
     """Return StdErr=, StdIn= and StdOut= with patterns replaced."""
-    from pyslurm_ng.base.file_patterns import expand
-    from pyslurm_ng.cli.file_names import default_stdout
+    from pyslurm_ng.cli.file_names import default_stdout, expanded
 
     def path(name: str) -> str:
-        return expand(
-            name,
-            job_id=row["job_id"],
-            array_job_id=row["array_job_id"],
-            array_task_id=row["array_task_id"],
-            user=row["user_name"],
-            job_name=row["name"],
-            node_name=row["batch_host"],
-            node_index=0,
-            task_id=0,
-        )
+        return expanded(name, row, STEP_BATCH, row["batch_host"])
 
     work_dir = row["work_dir"].rstrip("/")
     error = row["std_err"]
@@ -355,7 +378,12 @@ def _job_wishes(row: "Row") -> "list[str]":
 
     lines = []
     if row["segment"]:
-        lines.append(f"SegmentSize={row['segment']}")
+        ways = (
+            (REQ_SPREAD_SEGMENTS, " SpreadSegments=Yes"),
+            (REQ_CONSOLIDATE_SEGMENTS, " ConsolidateSegments=Yes"),
+        )
+        chosen = (text for flag, text in ways if row["request_flags"] & flag)
+        lines.append(f"SegmentSize={row['segment']}{''.join(chosen)}")
     if row["switches"]:
         wait = long_time(row["switches_wait_s"])
         lines.append(f"Switches={row['switches']}@{wait}")
@@ -423,6 +451,7 @@ def show_step(session: "Session", words: "list[str]") -> int:
         lines = [
             f"StepId={text} UserId={row['user_id']} StartTime={dates.text(row['start_us'])}"
             f" TimeLimit={long_limit(limit)}",
+            *([f"SLUID={row['sluid']}"] if session.detail else []),
             f"State={job_state(row['state'], 0)} Partition={row['partition']}"
             f" NodeList={row['nodes']}",
             f"Nodes={row['node_count']} CPUs={row['cpus']} Tasks={row['tasks']}"

@@ -4,7 +4,7 @@ from pyslurm_ng.base.numbers import NO_VAL, SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.state_names import node_state_full, shown_flags
 from pyslurm_ng.cli.command import Table, split_list
 from pyslurm_ng.cli.control.session import null, print_record
-from pyslurm_ng.cli.listing.fmt import Dates, long_limit
+from pyslurm_ng.cli.listing.list_format import Dates, long_limit
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -193,6 +193,7 @@ def partition_lines(row: "Row", preempt_mode: str) -> "list[str]":
         f" MinNodes={row['min_nodes']} LLN={_yes(row['lln'])}"
         f" MaxCPUsPerNode={_unlimited(row['max_cpus_per_node'])}"
         f" MaxCPUsPerSocket={_unlimited(row['max_cpus_per_socket'])}",
+        *([f"NodeSets={row['node_sets']}"] if row["node_sets"] else []),
         f"Nodes={null(row['nodes'])}",
         f"PriorityJobFactor={row['priority_job_factor']} PriorityTier={row['priority_tier']}"
         f" RootOnly={_yes(row['root_only'])} ReqResv={_yes(row['req_resv'])}"

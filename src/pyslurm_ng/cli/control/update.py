@@ -217,9 +217,9 @@ def _complaint(name: str, value: str) -> str:
         return f"Invalid MailType: {value}"
     if name in ("timelimit", "timemin"):
         return f"scontrol: error: Invalid {_NAMES[name]} value"
-    if name == "nice" and value.strip("+-").isdigit():
+    if name in ("nice", "sitefactor") and value.strip("+-").isdigit():
         limit = f"(+/- {_MOST_NICE})"
-        return f"scontrol: error: Nice value out of range {limit}. Value ignored"
+        return f"scontrol: error: {_NAMES[name]} value out of range {limit}. Value ignored"
     return f"scontrol: error: Invalid {_NAMES[name]} value: {value}"
 
 
@@ -271,9 +271,9 @@ def change_jobs(
 ) -> int:
     """Send a change of jobs and print what failed; return the exit code."""
 
-    def ask(jobs: "list[str]", place: "dict[str, int]") -> "dict[str, Any]":
+    def ask(jobs: "list[str]", progress: "dict[str, int]") -> "dict[str, Any]":
         named = {"jobs": jobs} if jobs else {}
-        return session.client.change(kind, {**request, **named, **place})
+        return session.client.change(kind, {**request, **named, **progress})
 
     try:
         reply = change_all(request.get("jobs") or [], ask)
@@ -376,6 +376,9 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
     for key, value, word in settings:
         if entity_of(key) == "partitionname":
             request["name"] = value
+            continue
+        if key.lower() == "priority":  # the old key sets both of today's
+            request["settings"] |= {"priorityjobfactor": value, "prioritytier": value}
             continue
         name = find_key(key, PARTITION_KEYS, {"shared": "oversubscribe"})
         if not name:

@@ -38,9 +38,9 @@ _DERIVED = frozenset(("TotalCPUs", "TotalNodes", "TRES"))
 def write(session: "Session", arguments: "list[str]") -> int:
     """`write batch_script ID [FILE|-]`."""
     need(arguments, "write")
-    what = arguments[0].lower()
-    if not "batch_script".startswith(what) or len(what) < 2:
-        if "config".startswith(what):
+    subject = arguments[0].lower()
+    if not "batch_script".startswith(subject) or len(subject) < 2:
+        if "config".startswith(subject):
             return write_config(session, arguments[1:])
         say(f"invalid write argument:{arguments[0]}")
         return 1

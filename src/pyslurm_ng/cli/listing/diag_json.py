@@ -132,14 +132,14 @@ def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
 
 def _faults(reply: "dict[str, Any]") -> "dict[str, Any]":
     """Return counters that Slurm does not have; {} if all of them are 0."""
-    found = {
+    faults = {
         "faults_by_kind": [{"kind": kind, "count": count} for kind, count in reply["faults"]],
-        "connections": dict(reply["doors"]),
+        "connections": dict(reply["connections"]),
         "backed_off_by_user": [
             {"user_id": uid, "user": name, "count": count} for uid, name, count in reply["limited"]
         ],
     }
-    return {name: rows for name, rows in found.items() if rows}
+    return {name: rows for name, rows in faults.items() if rows}
 
 
 def print_diagnostics(reply: "dict[str, Any]", argv: "list[str]") -> int:

@@ -14,7 +14,7 @@ from pyslurm_ng.base.numbers import (
     SECOND_US,
 )
 from pyslurm_ng.base.state_names import job_state, job_state_compact
-from pyslurm_ng.cli.listing.fmt import (
+from pyslurm_ng.cli.listing.list_format import (
     Dates,
     exit_text,
     job_id_text,
@@ -228,7 +228,7 @@ def _exit(context: Context, column: "Cells") -> "Cells":
 
 
 def _tres_alloc(context: Context, held: "Cells", wanted: "Cells") -> "Cells":
-    return [one or other or "N/A" for one, other in zip(held, wanted, strict=False)]
+    return [amount or other or "N/A" for amount, other in zip(held, wanted, strict=False)]
 
 
 def _per_node(context: Context, *columns: "Cells") -> "Cells":
@@ -253,8 +253,8 @@ def _per_gpu(context: Context, column: "Cells") -> "Cells":
     return [f"gres/gpu:{cell}" if cell else "N/A" for cell in column]
 
 
-def _sluid(context: Context, submits: "Cells", ids: "Cells") -> "Cells":
-    return [sluid_text(submit, job_id) for submit, job_id in zip(submits, ids, strict=False)]
+def _sluid(context: Context, submits: "Cells", resizes: "Cells", ids: "Cells") -> "Cells":
+    return [sluid_text(*times) for times in zip(submits, resizes, ids, strict=False)]
 
 
 def _cluster(context: Context, ids: "Cells") -> "Cells":
@@ -416,7 +416,7 @@ FIELDS: "dict[str, Field]" = {
     "siblingsactiveraw": ("", "ACTIVE_SIBLINGS_RAW", _ID, _unknown),
     "siblingsviable": ("", "VIABLE_SIBLINGS", _ID, _unknown),
     "siblingsviableraw": ("", "VIALBLE_SIBLINGS_RAW", _ID, _unknown),
-    "sluid": ("s", "SLUID", ("submit_us", "job_id"), _sluid),
+    "sluid": ("s", "SLUID", ("submit_us", "resize_us", "job_id"), _sluid),
     "sockets": ("H", "SOCKETS_PER_NODE", ("sockets_per_node",), _number_or_star),
     "sperboard": ("", "SOCKETS_PER_BOARD", _ID, _zero),
     "starttime": ("S", "START_TIME", START, _start),

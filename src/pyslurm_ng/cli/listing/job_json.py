@@ -19,7 +19,7 @@ from pyslurm_ng.base.numbers import (
     SHOW_ALL,
     SHOW_DETAIL,
 )
-from pyslurm_ng.base.sluid import sluid_number as _sluid_number, sluid_text as _sluid
+from pyslurm_ng.base.sluid import record_sluid, sluid_text
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
 from pyslurm_ng.cli.command import Table, fail, write_bytes
 from pyslurm_ng.cli.file_names import default_stdout
@@ -49,7 +49,7 @@ _MAIL = ("BEGIN", "END", "FAIL", "REQUEUE", "TIME=100%", "TIME=90%", "TIME=80%",
          "STAGE_OUT", "ARRAY_TASKS", "INVALID_DEPENDENCY")  # fmt: skip
 
 
-def _same(value: "Any") -> "Any":
+def _unchanged(value: "Any") -> "Any":
     return value
 
 
@@ -89,8 +89,8 @@ def _hold_text(priority: int, state: int) -> str:
     return "false" if priority or state else "true"
 
 
-def _step_text(submit_us: int, job_id: int) -> str:
-    sluid = _sluid(_sluid_number(submit_us, job_id))
+def _step_text(submit_us: int, resize_us: int, job_id: int) -> str:
+    sluid = sluid_text(record_sluid(submit_us, resize_us, job_id))
     return (
         f'{{\n        "sluid": "{sluid}",\n        "job_id": {{\n          "set": true,\n'
         f'          "infinite": false,\n          "number": {job_id}\n        }},\n'
@@ -295,29 +295,29 @@ _PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "na
 _PLANNED = ("state", "start_us", "expected_start_us")
 
 KEYS: "tuple[Key, ...]" = (
-    ("account", SHARED, ("account",), _same),
+    ("account", SHARED, ("account",), _unchanged),
     ("accrue_time", OWN, ("accrue_us",), _seconds_text),
-    ("admin_comment", SHARED, ("admin_comment",), _same),
-    ("allocating_node", SHARED, ("alloc_node",), _same),
+    ("admin_comment", SHARED, ("admin_comment",), _unchanged),
+    ("allocating_node", SHARED, ("alloc_node",), _unchanged),
     ("array_job_id", OWN, ("array_job_id",), _number_text),
     ("array_task_id", OWN, ("array_task_id",), _task_id_text),
     ("array_max_tasks", SHARED, ("array_limit",), number),
     ("array_task_string", OWN, ("array_tasks", "array_limit"), _task_list_text),
-    ("association_id", SHARED, ("assoc_id",), _same),
-    ("batch_features", SHARED, ("batch_features",), _same),
-    ("batch_flag", SHARED, ("is_batch",), _same),
-    ("batch_host", SHARED, ("batch_host",), _same),
+    ("association_id", SHARED, ("assoc_id",), _unchanged),
+    ("batch_features", SHARED, ("batch_features",), _unchanged),
+    ("batch_flag", SHARED, ("is_batch",), _unchanged),
+    ("batch_host", SHARED, ("batch_host",), _unchanged),
     ("flags", SHARED, ("request_flags", "dependency", "state"), _flags),
-    ("burst_buffer", SHARED, ("burst_buffer",), _same),
+    ("burst_buffer", SHARED, ("burst_buffer",), _unchanged),
     ("burst_buffer_state", STATIC, (), ""),
-    ("cluster", SHARED, ("cluster",), _same),
-    ("cluster_features", SHARED, ("cluster_features",), _same),
-    ("command", SHARED, ("command",), _same),
-    ("comment", SHARED, ("comment",), _same),
-    ("container", SHARED, ("container",), _same),
+    ("cluster", SHARED, ("cluster",), _unchanged),
+    ("cluster_features", SHARED, ("cluster_features",), _unchanged),
+    ("command", SHARED, ("command",), _unchanged),
+    ("comment", SHARED, ("comment",), _unchanged),
+    ("container", SHARED, ("container",), _unchanged),
     ("container_id", STATIC, (), ""),
     ("contiguous", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_CONTIGUOUS)),
-    ("core_spec", SHARED, ("core_spec",), _same),
+    ("core_spec", SHARED, ("core_spec",), _unchanged),
     ("thread_spec", SHARED, ("thread_spec",), lambda count: count or _NO_THREAD_SPEC),
     ("cores_per_socket", SHARED, ("cores_per_socket",), _wish),
     ("billable_tres", SHARED, ("tres_alloc",), _billing),
@@ -329,43 +329,43 @@ KEYS: "tuple[Key, ...]" = (
     ("cron", STATIC, (), ""),
     ("deadline", SHARED, ("deadline_us",), seconds),
     ("delay_boot", STATIC, (), number(0)),
-    ("dependency", SHARED, ("dependency",), _same),
+    ("dependency", SHARED, ("dependency",), _unchanged),
     ("derived_exit_code", SHARED, ("derived_exit_code",), exit_code),
     ("eligible_time", OWN, ("eligible_us", "begin_us"), _eligible_text),
     ("end_time", OWN, (*_PLANNED, "end_us", "time_limit_min", "suspended_us"), _end),
-    ("excluded_nodes", SHARED, ("exclude",), _same),
+    ("excluded_nodes", SHARED, ("exclude",), _unchanged),
     ("exit_code", SHARED, ("exit_code",), exit_code),
-    ("extra", SHARED, ("extra",), _same),
-    ("failed_node", SHARED, ("failed_node",), _same),
-    ("features", SHARED, ("constraint",), _same),
+    ("extra", SHARED, ("extra",), _unchanged),
+    ("failed_node", SHARED, ("failed_node",), _unchanged),
+    ("features", SHARED, ("constraint",), _unchanged),
     ("federation_origin", STATIC, (), ""),
     ("federation_siblings_active", STATIC, (), ""),
     ("federation_siblings_viable", STATIC, (), ""),
     ("gres_detail", OWN, ("resources",), _gres_detail),
-    ("group_id", SHARED, ("group_id",), _same),
-    ("group_name", SHARED, ("group_name",), _same),
+    ("group_id", SHARED, ("group_id",), _unchanged),
+    ("group_name", SHARED, ("group_name",), _unchanged),
     ("het_job_id", SHARED, ("het_job_id",), number),
-    ("het_job_id_set", SHARED, ("het_job_ids",), _same),
+    ("het_job_id_set", SHARED, ("het_job_ids",), _unchanged),
     ("het_job_offset", SHARED, ("het_offset",), number),
     ("job_id", OWN, ("job_id",), str),
     ("job_resources", OWN, ("resources", "nodes", "node_count", "cpus"), _resources),
     ("job_size_str", STATIC, (), []),
     ("job_state", SHARED, ("state", "flags"), _states),
     ("last_sched_evaluation", OWN, ("last_eval_us",), _seconds_text),
-    ("licenses", SHARED, ("licenses",), _same),
-    ("licenses_allocated", SHARED, ("licenses_alloc",), _same),
+    ("licenses", SHARED, ("licenses",), _unchanged),
+    ("licenses_allocated", SHARED, ("licenses_alloc",), _unchanged),
     ("mail_type", SHARED, ("mail_type",), _mail),
     ("mail_user", SHARED, ("mail_user", "user_name"), lambda mail, user: mail or user),
     ("max_cpus", STATIC, (), number(0)),
     ("max_nodes", SHARED, ("nodes_max",), number),
-    ("mcs_label", SHARED, ("mcs_label",), _same),
+    ("mcs_label", SHARED, ("mcs_label",), _unchanged),
     ("memory_per_tres", SHARED, ("mem_per_gpu_mib",), lambda n: f"gres/gpu:{n}" if n else ""),
     ("memory_update_delay", STATIC, (), 0),
     ("memory_update_margin", STATIC, (), 0),
-    ("name", SHARED, ("name",), _same),
-    ("network", SHARED, ("network",), _same),
+    ("name", SHARED, ("name",), _unchanged),
+    ("network", SHARED, ("network",), _unchanged),
     ("nodes", OWN, ("nodes",), quote),
-    ("nice", SHARED, ("nice",), _same),
+    ("nice", SHARED, ("nice",), _unchanged),
     ("tasks_per_core", SHARED, ("ntasks_per_core",), _or_infinite),
     ("tasks_per_tres", SHARED, ("ntasks_per_gpu",), number),
     ("tasks_per_node", SHARED, ("ntasks_per_node",), number),
@@ -374,8 +374,8 @@ KEYS: "tuple[Key, ...]" = (
     ("cpus", SHARED, ("cpus",), number),
     ("node_count", SHARED, ("node_count",), number),
     ("tasks", SHARED, ("tasks",), number),
-    ("partition", SHARED, ("partition",), _same),
-    ("prefer", SHARED, ("prefer",), _same),
+    ("partition", SHARED, ("partition",), _unchanged),
+    ("prefer", SHARED, ("prefer",), _unchanged),
     ("memory_per_cpu", SHARED, ("mem_per_cpu_mib",), _wish),
     ("memory_per_node", SHARED, ("mem_per_node_mib",), _wish),
     ("minimum_cpus_per_node", SHARED, ("cpus_each", "ntasks_per_node", "mincpus"), _min_cpus),
@@ -387,51 +387,51 @@ KEYS: "tuple[Key, ...]" = (
     ("priority", OWN, ("priority",), _number_text),
     ("priority_by_partition", STATIC, (), []),
     ("profile", STATIC, (), ["NOT_SET"]),
-    ("qos", SHARED, ("qos",), _same),
+    ("qos", SHARED, ("qos",), _unchanged),
     ("reboot", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_REBOOT)),
-    ("required_nodes", SHARED, ("node_list",), _same),
-    ("required_switches", SHARED, ("switches",), _same),
-    ("requeue", SHARED, ("requeue",), _same),
+    ("required_nodes", SHARED, ("node_list",), _unchanged),
+    ("required_switches", SHARED, ("switches",), _unchanged),
+    ("requeue", SHARED, ("requeue",), _unchanged),
     ("resize_time", SHARED, ("resize_us",), seconds),
-    ("restart_cnt", SHARED, ("attempt",), _same),
-    ("resv_name", SHARED, ("reservation",), _same),
+    ("restart_cnt", SHARED, ("attempt",), _unchanged),
+    ("resv_name", SHARED, ("reservation",), _unchanged),
     ("runtime", STATIC, (), ""),
     ("scheduled_nodes", OWN, ("sched_nodes",), quote),
-    ("segment_size", SHARED, ("segment",), _same),
+    ("segment_size", SHARED, ("segment",), _unchanged),
     ("selinux_context", STATIC, (), ""),
     ("shared", SHARED, ("oversubscribe", "exclusive"), _shared),
-    ("step_id", OWN, ("submit_us", "job_id"), _step_text),
+    ("step_id", OWN, ("submit_us", "resize_us", "job_id"), _step_text),
     ("sockets_per_board", STATIC, (), 0),
     ("sockets_per_node", SHARED, ("sockets_per_node",), _wish),
     ("start_time", OWN, _PLANNED, _start),
-    ("state_description", SHARED, ("reason_text",), _same),
-    ("state_reason", SHARED, ("reason",), _same),
+    ("state_description", SHARED, ("reason_text",), _unchanged),
+    ("state_reason", SHARED, ("reason",), _unchanged),
     ("standard_input", SHARED, ("std_in",), lambda name: name or "/dev/null"),
     ("standard_output", OWN, ("std_out", "work_dir", "array_job_id"), _stdout),
-    ("standard_error", SHARED, ("std_err",), _same),
+    ("standard_error", SHARED, ("std_err",), _unchanged),
     ("stdin_expanded", SHARED, ("std_in",), lambda name: name or "/dev/null"),
     ("stdout_expanded", OWN, ("std_out", *_PATH), _expanded),
     ("stderr_expanded", OWN, ("std_err", *_PATH), _expanded_error),
     ("submit_time", OWN, ("submit_us",), _seconds_text),
-    ("submit_line", SHARED, ("submit_line",), _same),
+    ("submit_line", SHARED, ("submit_line",), _unchanged),
     ("suspend_time", OWN, ("suspend_us",), _seconds_text),
-    ("system_comment", SHARED, ("system_comment",), _same),
+    ("system_comment", SHARED, ("system_comment",), _unchanged),
     ("time_limit", SHARED, ("time_limit_min",), limit),
     ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VAL else n)),
     ("threads_per_core", SHARED, ("threads_per_core",), _wish),
-    ("tres_bind", SHARED, ("tres_bind",), _same),
-    ("tres_freq", SHARED, ("tres_freq",), _same),
+    ("tres_bind", SHARED, ("tres_bind",), _unchanged),
+    ("tres_freq", SHARED, ("tres_freq",), _unchanged),
     ("tres_per_job", SHARED, ("gpus",), _gpus),
     ("tres_per_node", SHARED, ("gres", "gpus_per_node"), _per_node),
     ("tres_per_socket", SHARED, ("gpus_per_socket",), _gpus),
     ("tres_per_task", SHARED, ("cpus_per_task", "gpus_per_task", "tres_per_task"), _per_task),
-    ("tres_req_str", SHARED, ("tres_req",), _same),
-    ("tres_alloc_str", SHARED, ("tres_alloc",), _same),
-    ("user_id", SHARED, ("user_id",), _same),
-    ("user_name", SHARED, ("user_name",), _same),
-    ("maximum_switch_wait_time", SHARED, ("switches_wait_s",), _same),
-    ("wckey", SHARED, ("wckey",), _same),
-    ("current_working_directory", SHARED, ("work_dir",), _same),
+    ("tres_req_str", SHARED, ("tres_req",), _unchanged),
+    ("tres_alloc_str", SHARED, ("tres_alloc",), _unchanged),
+    ("user_id", SHARED, ("user_id",), _unchanged),
+    ("user_name", SHARED, ("user_name",), _unchanged),
+    ("maximum_switch_wait_time", SHARED, ("switches_wait_s",), _unchanged),
+    ("wckey", SHARED, ("wckey",), _unchanged),
+    ("current_working_directory", SHARED, ("work_dir",), _unchanged),
 )  # fmt: skip
 
 
@@ -454,12 +454,12 @@ def _pieces(table: Table, cluster: str) -> "list[Callable[[tuple[Any, ...]], str
 
 def _own_piece(key: Key, table: Table) -> "Callable[[tuple[Any, ...]], str]":
     name, _, fields, make = key
-    places = [table.at[field] for field in fields]
+    columns = [table.at[field] for field in fields]
     lead = f'      "{name}": '
-    if len(places) == 1:
-        place = places[0]
-        return lambda row: lead + make(row[place])
-    pick = itemgetter(*places)
+    if len(columns) == 1:
+        index = columns[0]
+        return lambda row: lead + make(row[index])
+    pick = itemgetter(*columns)
     return lambda row: lead + make(*pick(row))
 
 
@@ -468,7 +468,7 @@ def _shared_piece(
 ) -> "Callable[[tuple[Any, ...]], str]":
     fields = dict.fromkeys(field for _, kind, names, _ in keys if kind == SHARED for field in names)
     fields.pop("cluster", None)
-    places = [table.at[field] for field in fields]
+    columns = [table.at[field] for field in fields]
     known: dict[Any, str] = {}
 
     def text_of(row: "tuple[Any, ...]") -> str:
@@ -483,10 +483,10 @@ def _shared_piece(
             lines.append(f'      "{name}": {encode(value, 3)}')
         return ",\n".join(lines)
 
-    if not places:
+    if not columns:
         always = text_of(())
         return lambda row: always
-    pick = itemgetter(*places)
+    pick = itemgetter(*columns)
 
     def piece(row: "tuple[Any, ...]") -> str:
         key = pick(row)

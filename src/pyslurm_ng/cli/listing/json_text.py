@@ -41,11 +41,13 @@ def encode(value: "Any", depth: int) -> str:
     if isinstance(value, dict):
         if not value:
             return "{" + close + "}"
-        items = [f"{indent}{quote(key)}: {encode(item, depth + 1)}" for key, item in value.items()]
+        items = [
+            f"{indent}{quote(key)}: {encode(element, depth + 1)}" for key, element in value.items()
+        ]
         return "{\n" + ",\n".join(items) + close + "}"
     if not value:
         return "[" + close + "]"
-    cells = [indent + encode(item, depth + 1) for item in value]
+    cells = [indent + encode(element, depth + 1) for element in value]
     return "[\n" + ",\n".join(cells) + close + "]"
 
 
@@ -88,10 +90,10 @@ def _accounting_storage() -> str:
     from pyslurm_ng.conf.quick import find_conf, quick
 
     try:
-        found = quick(find_conf(), ("AccountingStorageType",)).get("AccountingStorageType", "")
+        kind = quick(find_conf(), ("AccountingStorageType",)).get("AccountingStorageType", "")
     except OSError:
         return ""
-    return "" if found == "accounting_storage/none" else found
+    return "" if kind == "accounting_storage/none" else kind
 
 
 def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[str, Any]":

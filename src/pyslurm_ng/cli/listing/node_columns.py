@@ -12,7 +12,7 @@ from pyslurm_ng.base.numbers import (
     NODE_MIXED,
 )
 from pyslurm_ng.base.state_names import node_state_full, node_state_words
-from pyslurm_ng.cli.listing.fmt import Dates, count_text, short_limit
+from pyslurm_ng.cli.listing.list_format import Dates, count_text, short_limit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

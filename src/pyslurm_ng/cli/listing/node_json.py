@@ -170,7 +170,7 @@ def partition_object(row: "Row") -> "dict[str, Any]":
         },
         "minimums": {"nodes": row["min_nodes"]},
         "name": row["name"],
-        "node_sets": "",
+        "node_sets": row["node_sets"],
         "preempt_mode": words(mode) if mode else ["CLUSTER_GLOBAL"],
         "priority": {"job_factor": row["priority_job_factor"], "tier": row["priority_tier"]},
         "timeouts": {

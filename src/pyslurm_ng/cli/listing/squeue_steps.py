@@ -4,7 +4,8 @@ from pyslurm_ng.base.job_ids import split_job_ids
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
-from pyslurm_ng.cli.listing.fmt import (
+from pyslurm_ng.cli.listing.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
+from pyslurm_ng.cli.listing.list_format import (
     STEP_ID,
     date_line,
     lines_of,
@@ -13,7 +14,6 @@ from pyslurm_ng.cli.listing.fmt import (
     short_time,
     step_id_text,
 )
-from pyslurm_ng.cli.listing.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
 from pyslurm_ng.cli.request_parts import show_all
 
 TYPE_CHECKING = False
@@ -135,5 +135,5 @@ def _sort(table: Table, text: str) -> None:
         if name is None:
             fail(f"squeue: error: Invalid sort specification: {word.lstrip('+-')}")
         fields = ("job_id", "step_id") if name == "stepid" else FIELDS[name][2]
-        places = [table.at[field] for field in fields]
-        table.rows.sort(key=lambda row: [row[at] for at in places], reverse=word.startswith("-"))
+        columns = [table.at[field] for field in fields]
+        table.rows.sort(key=lambda row: [row[at] for at in columns], reverse=word.startswith("-"))

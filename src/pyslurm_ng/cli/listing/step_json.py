@@ -1,11 +1,11 @@
 """Running steps as JSON, for squeue --steps and scontrol show step."""
 
-from pyslurm_ng.base.file_patterns import expand
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import JOB_STATES
 from pyslurm_ng.cli.command import Table, write_bytes
-from pyslurm_ng.cli.listing.fmt import STEP_ID, long_time, sluid_text, step_id_text
+from pyslurm_ng.cli.file_names import expanded
 from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
+from pyslurm_ng.cli.listing.list_format import STEP_ID, long_time, step_id_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,27 +66,14 @@ def _object(row: "Row", cluster: str, now_us: int) -> "dict[str, Any]":
         "runtime": long_time(run_s),
         "srun": {"host": row["srun_host"], "pid": row["srun_pid"]},
         "state": [JOB_STATES[row["state"]][0]],
-        "sluid": sluid_text(row["job_submit_us"], row["job_id"]),
+        "sluid": row["sluid"],
         "id": step_id_text(*[row[name] for name in STEP_ID]),
         **streams,
-        **{f"{name}_expanded": _expanded(text, row) for name, text in streams.items()},
+        **{
+            f"{name}_expanded": expanded(text, row, row["step_id"], row["nodes"])
+            for name, text in streams.items()
+        },
         "submit_line": row["submit_line"],
         "task": {"distribution": row["distribution"]},
         "user": row["user_name"],
     }
-
-
-def _expanded(text: str, row: "Row") -> str:
-    """Return a file's name with the patterns filled in that are the same for the whole step."""
-    return expand(
-        text,
-        job_id=row["job_id"],
-        array_job_id=row["array_job_id"],
-        array_task_id=row["array_task_id"],
-        user=row["user_name"],
-        job_name=row["name"],
-        step_id=row["step_id"],
-        node_name=row["nodes"],
-        node_index=0,
-        task_id=0,
-    )

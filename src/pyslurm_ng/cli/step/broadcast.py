@@ -61,7 +61,8 @@ class Broadcast:
             BroadcastError: the file cannot be read here.
         """
         try:
-            file = os.open(source, os.O_RDONLY | os.O_CLOEXEC)
+            # Not to wait for the writer of a FIFO, which is refused below.
+            file = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:
             raise BroadcastError(f"Can't open `{source}`: {error.strerror}") from None
         try:
@@ -149,13 +150,13 @@ def libraries_of(program: str, excluded: "list[str]") -> "list[str]":
         ran = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     except OSError as error:
         raise BroadcastError(f"ldd: {error.strerror}") from None
-    found = []
+    libraries = []
     for line in ran.stdout.splitlines():
         path = line.partition("=>")[2].strip().partition(" (")[0]
-        is_excluded = any(path == one or path.startswith(f"{one}/") for one in excluded)
+        is_excluded = any(path == prefix or path.startswith(f"{prefix}/") for prefix in excluded)
         if path.startswith("/") and not is_excluded:
-            found.append(path)
-    return found
+            libraries.append(path)
+    return libraries
 
 
 def excluded_directories(text: str) -> "list[str]":

@@ -8,9 +8,8 @@ import select
 
 from pyslurm_ng.base.numbers import SIGKILL, SIGPIPE
 from pyslurm_ng.base.poll_loop import PollLoop
-from pyslurm_ng.cli.step.node_links import NodeLinks
+from pyslurm_ng.cli.step.node_links import NodeLinks, StepOrders
 from pyslurm_ng.cli.step.step_input import StepInput
-from pyslurm_ng.cli.step.step_orders import StepOrders
 from pyslurm_ng.cli.step.step_output import StepOutput
 from pyslurm_ng.cli.step.task_ends import TaskEnds
 from pyslurm_ng.cli.step.terminal import window_size

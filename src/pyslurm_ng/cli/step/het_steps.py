@@ -7,7 +7,8 @@ components.
 
 import os
 
-from pyslurm_ng.cli.command import say
+from pyslurm_ng.base.numbers import SHOW_ALL
+from pyslurm_ng.cli.command import Table, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.whole_step import WholeStep, wholes
 from pyslurm_ng.cli.submit.het_options import PASSED_ON
@@ -17,9 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeAlias
 
+    from pyslurm_ng.wire.client import Client
+
     Pairs: TypeAlias = list[tuple[str, str | None]]
 
 _OPTIONS = ("het-group", "pack-group")
+_JOB_FIELDS = ["job_id", "het_job_id", "het_offset", "nodes", "node_count"]
 _MARKS = ("_HET_GROUP_", "_PACK_GROUP_")
 _FORWARDED = (1, 2, 3, 15)
 _FIELD_BYTES = 8
@@ -38,13 +42,13 @@ class Component:
 
 def parts(argv: "list[str]") -> "list[list[str]]":
     """Return the words of each command between the colons."""
-    found: list[list[str]] = [[]]
+    commands: list[list[str]] = [[]]
     for word in argv:
         if word == ":":
-            found.append([])
+            commands.append([])
         else:
-            found[-1].append(word)
-    return found
+            commands[-1].append(word)
+    return commands
 
 
 def with_commands(
@@ -55,16 +59,30 @@ def with_commands(
     Args:
         split: returns a part's options and its command.
     """
-    found: list[list[str]] = []
+    pairs: list[list[str]] = []
     following: list[str] = []
     for words in reversed(parts(argv)):
         own = split(words)[1]
         following = own or following
-        found.insert(0, words if own else words + following)
-    whole = found[0]
-    for words in found[1:]:
+        pairs.insert(0, words if own else words + following)
+    whole = pairs[0]
+    for words in pairs[1:]:
         whole = [*whole, ":", *words]
     return whole
+
+
+def without_job(argv: "list[str]") -> "list[str]":
+    """Return the line without --jobid: variables name the components instead."""
+    words_left: list[str] = []
+    is_value = False
+    for word in argv:
+        if is_value:
+            is_value = False
+        elif word in ("--jobid", "--jobi", "--job"):
+            is_value = True
+        elif not word.startswith(("--jobid=", "--jobi=", "--job=")):
+            words_left.append(word)
+    return words_left
 
 
 def components(
@@ -81,13 +99,13 @@ def components(
     commands = parts(argv)
     size_text = environment.get("SLURM_HET_SIZE", "")
     last = int(size_text) - 1 if size_text.isdigit() else 0
-    found: list[Component] = []
+    made: list[Component] = []
     inherited: Pairs = []
-    for place, words in enumerate(commands):
+    for index, words in enumerate(commands):
         pairs = split(words)
         text = next((value for name, value in reversed(pairs) if name in _OPTIONS), "")
         # Without a heterogeneous job all programs run in the one there is.
-        default = [place if size_text and len(commands) > 1 else 0]
+        default = [index if size_text and len(commands) > 1 else 0]
         for group in parse_groups(text) if text else default:
             if group > last:
                 raise OptionError(
@@ -95,12 +113,12 @@ def components(
                     f"allocation has maximum value of {last}",
                     1,
                 )
-            found.append(Component(words, group, inherited))
+            made.append(Component(words, group, inherited))
         inherited = inherited + [pair for pair in pairs if pair[0] in PASSED_ON]
-    groups = [step.group for step in found]
+    groups = [step.group for step in made]
     if size_text and len(set(groups)) < len(groups):
         raise OptionError("Duplicate het groups in single srun not supported", 1)
-    return found
+    return made
 
 
 def check_allowed(scheduler_parameters: str) -> None:
@@ -123,18 +141,38 @@ def parse_groups(text: str) -> "list[int]":
     Raises:
         OptionError: it is no list of numbers.
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in text.strip("[]").split(","):
         low, dash, high = part.partition("-")
         if not low.isdigit() or (dash and not high.isdigit()):
             raise OptionError(f"Invalid --het-group value: {text}", 1)
-        found.update(range(int(low), int(high or low) + 1))
-    return sorted(found)
+        numbers.update(range(int(low), int(high or low) + 1))
+    return sorted(numbers)
+
+
+def variables_of(client: "Client", job: str) -> "dict[str, str]":
+    """Return the variables by which a job's components are found; none for another kind of job.
+
+    Raises:
+        SlurmError: no job has this id.
+    """
+    wanted = {"filter": {"jobs": [job], "all_states": True}, "flags": SHOW_ALL}
+    reply = client.call("ShowJobs", wanted)
+    rows = [row for row in Table(reply["fields"], reply["records"], _JOB_FIELDS).rows if row[1]]
+    if not rows:
+        return {}
+    variables = {"SLURM_HET_SIZE": str(len(rows)), "SLURM_JOB_ID": str(rows[0][1])}
+    for job_id, _, offset, nodes, count in rows:
+        mark = f"_HET_GROUP_{offset}"
+        variables[f"SLURM_JOB_ID{mark}"] = str(job_id)
+        variables[f"SLURM_JOB_NODELIST{mark}"] = nodes
+        variables[f"SLURM_JOB_NUM_NODES{mark}"] = str(count)
+    return variables
 
 
 def component_environment(environment: "Mapping[str, str]", group: int) -> "dict[str, str]":
     """Return the variables as they would be if the component were a separate job."""
-    found = dict(environment)
+    variables = dict(environment)
     own: dict[str, str] = {}
     for name, value in environment.items():
         for mark in _MARKS:
@@ -143,16 +181,16 @@ def component_environment(environment: "Mapping[str, str]", group: int) -> "dict
                 if number == str(group):
                     own[plain] = value
                 else:
-                    found.pop(plain, None)
+                    variables.pop(plain, None)
     for name in own:
-        found.pop(name, None)
-    found.update(own)
+        variables.pop(name, None)
+    variables.update(own)
     if "SLURM_JOB_ID" in own:
-        found["SLURM_JOBID"] = own["SLURM_JOB_ID"]
+        variables["SLURM_JOBID"] = own["SLURM_JOB_ID"]
     if "SLURM_JOB_NODELIST" in own:
-        found["SLURM_NODELIST"] = own["SLURM_JOB_NODELIST"]
-        found["SLURM_NNODES"] = own.get("SLURM_JOB_NUM_NODES", "1")
-    return found
+        variables["SLURM_NODELIST"] = own["SLURM_JOB_NODELIST"]
+        variables["SLURM_NNODES"] = own.get("SLURM_JOB_NUM_NODES", "1")
+    return variables
 
 
 def become(group: int) -> None:
@@ -167,8 +205,8 @@ def become(group: int) -> None:
 class Meeting:
     """One component's end of the exchange about what all components have together."""
 
-    def __init__(self, told: int, asked: int) -> None:
-        self._told = told
+    def __init__(self, report_end: int, asked: int) -> None:
+        self._told = report_end
         self._asked = asked
 
     def whole(self, own: WholeStep) -> "WholeStep | None":
@@ -185,8 +223,8 @@ class Meeting:
 
     def hear(self) -> "WholeStep | None":
         """Return what all have, when all have reported."""
-        found = _receive(self._asked)
-        return WholeStep(**found) if found else None
+        message = _receive(self._asked)
+        return WholeStep(**message) if message else None
 
 
 def _send(descriptor: int, fields: "dict[str, Any]") -> None:
@@ -204,18 +242,18 @@ def _receive(descriptor: int) -> "dict[str, Any]":
 
     size = int.from_bytes(_read(descriptor, _FIELD_BYTES), "little")
     body = _read(descriptor, size)
-    found: dict[str, Any] = unpackb(body) if size and len(body) == size else {}
-    return found
+    message: dict[str, Any] = unpackb(body) if size and len(body) == size else {}
+    return message
 
 
 def _read(descriptor: int, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        more = os.read(descriptor, size - len(found))
+    content = b""
+    while len(content) < size:
+        more = os.read(descriptor, size - len(content))
         if not more:
             break
-        found += more
-    return found
+        content += more
+    return content
 
 
 def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]") -> int:
@@ -223,14 +261,14 @@ def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]"
     children: list[int] = []
     reads: list[int] = []
     writes: list[int] = []
-    for place, step in enumerate(steps):
+    for index, step in enumerate(steps):
         counts, tell = os.pipe()
         answers, answer = os.pipe()
         child = os.fork()
         if not child:
             for descriptor in (counts, answer, *reads, *writes):
                 os.close(descriptor)
-            os._exit(_run_child(step, place, Meeting(tell, answers), run_one))
+            os._exit(_run_child(step, index, Meeting(tell, answers), run_one))
         os.close(tell)
         os.close(answers)
         children.append(child)
@@ -246,10 +284,10 @@ def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]"
 
 
 def _run_child(
-    step: Component, place: int, meeting: Meeting, run_one: "Callable[[Component, Meeting], int]"
+    step: Component, index: int, meeting: Meeting, run_one: "Callable[[Component, Meeting], int]"
 ) -> int:
     become(step.group)
-    if place:
+    if index:
         # Input goes to the first component.
         empty = os.open("/dev/null", os.O_RDONLY)
         os.dup2(empty, 0)
@@ -269,15 +307,15 @@ def _arrange(reads: "list[int]", writes: "list[int]") -> None:
     """When all have their step, tell each component what all have and where its part begins."""
     parts = []
     for descriptor in reads:
-        found = _receive(descriptor)
+        message = _receive(descriptor)
         os.close(descriptor)
-        parts.append(WholeStep(**found) if found else None)
+        parts.append(WholeStep(**message) if message else None)
     present = [part for part in parts if part is not None]
     answers = wholes(present) if len(present) == len(parts) else []
-    for place, descriptor in enumerate(writes):
+    for index, descriptor in enumerate(writes):
         if answers:
             try:
-                _send(descriptor, answers[place].fields())
+                _send(descriptor, answers[index].fields())
             except BrokenPipeError:
                 pass  # it has been interrupted; its exit code says so
         os.close(descriptor)

@@ -39,26 +39,24 @@ def task_environment(
 ) -> bytes:
     """Return the variables that the tasks get from us, each ended by NUL.
 
-    The node adds what it knows better: ids, node lists, counts.
+    The node adds what only it knows for certain: ids, node lists, counts.
     """
     mode, named, assigned = submission.export_words(options.settings.get("export"))
-    found = {
+    of_step = {
         name: value
         for name, value in variables.items()
         if mode == "ALL" or name in named or name.startswith((b"SLURM", b"SPANK_"))
     }
-    found.update(assigned)
-    found.update(_own_variables(options, granted))
-    return b"".join(b"%b=%b\0" % pair for pair in found.items())
+    of_step.update(assigned)
+    of_step.update(_own_variables(options, granted))
+    return b"".join(b"%b=%b\0" % pair for pair in of_step.items())
 
 
 def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[bytes, bytes]":
     """Return the variables about srun and its options."""
     request, settings = options.request, options.settings
-    mask = os.umask(0o22)
-    os.umask(mask)
     texts: dict[str, object] = {
-        "SLURM_UMASK": f"{mask:04o}",
+        "SLURM_UMASK": f"{submission.current_umask():04o}",
         "SLURM_PRIO_PROCESS": os.getpriority(os.PRIO_PROCESS, 0),
     }
     if "SLURM_SUBMIT_DIR" not in os.environ:
@@ -68,6 +66,8 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
     for name, variable in (
         ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
         ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
+        ("ntasks_per_core", "SLURM_NTASKS_PER_CORE"),
+        ("ntasks_per_socket", "SLURM_NTASKS_PER_SOCKET"),
         ("threads_per_core", "SLURM_THREADS_PER_CORE"),
         ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
         ("mem_per_cpu_mib", "SLURM_MEM_PER_CPU"),
@@ -79,9 +79,7 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
         if request.get(name):
             texts[variable] = request[name]
     if "tres-per-task" in options.given:
-        from pyslurm_ng.cli.submit.task_tres import task_tres_text
-
-        texts["SLURM_TRES_PER_TASK"] = task_tres_text(options)
+        texts["SLURM_TRES_PER_TASK"] = options.task_tres()
     if request.get("distribution"):
         texts["SLURM_DISTRIBUTION"] = granted["distribution"]
     if request.get("plane_size"):
@@ -140,8 +138,6 @@ def launch_fields(
 ) -> "dict[str, Any]":
     """Return a LaunchStep but for the route: `std` has its std_* and *_task fields."""
     request, settings = options.request, options.settings
-    mask = os.umask(0o22)
-    os.umask(mask)
     fields: dict[str, Any] = {
         "credential": granted["credential"],
         "programs": programs,
@@ -150,7 +146,8 @@ def launch_fields(
         "append": options.has_flag(REQ_OPEN_APPEND),
         "label": "label" in settings,
         "pty": "pty" in settings,
-        "umask": mask,
+        "keeps_counts": "preserve-env" in settings,
+        "umask": submission.current_umask(),
         "rlimits": submission.limits(settings.get("propagate", ""), conf),
         "cpu_bind": binding_options.step_cpu_bind(options).text(),
         "gpu_bind": gpu_bind(request),

@@ -1,6 +1,7 @@
 """Connections of a step's nodes to srun, and of unknown peers to its port."""
 
 from _socket import IPPROTO_TCP, SOCK_CLOEXEC, SOCK_STREAM, TCP_NODELAY, socket
+from errno import EADDRINUSE
 from os import set_inheritable
 from select import POLLIN
 from time import monotonic
@@ -34,11 +35,14 @@ class Link:
 
 
 def listen(ports: "tuple[int, int]") -> socket:
-    """Return a listening socket, in SrunPortRange if one is configured."""
+    """Return a listening socket, in SrunPortRange if one is configured.
+
+    Raises:
+        OSError: no port is free; the text is for users.
+    """
     from _socket import AF_INET, SO_REUSEADDR, SOL_SOCKET
 
     low, high = ports
-    failure: OSError | None = None
     for port in range(low, high + 1):
         listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC)
         try:
@@ -47,15 +51,15 @@ def listen(ports: "tuple[int, int]") -> socket:
             listener.bind(("", port))
             listener.listen(4096)
             listener.setblocking(False)
-        except OSError as problem:
+        except OSError:
             listener.close()
-            failure = problem
             continue
         return listener
-    raise failure or OSError(98, "no port is free")
+    text = f"all ports in range ({low}, {high}) exhausted, cannot establish listening port"
+    raise OSError(EADDRINUSE, text)
 
 
-class Door:
+class StepPort:
     """The port for a step's nodes, and its connections that have not sent a HELLO yet.
 
     Any host on the network may open one, so only a few are kept: the oldest is closed first, and
@@ -95,7 +99,7 @@ class Door:
             # No descriptor is left: one comes back with the oldest stranger, or from elsewhere.
             if not self._end_oldest():
                 self._loop.drop(self._listener.fileno())
-                self._loop.later(_FULL_PAUSE_S, self._listen, "door")
+                self._loop.later(_FULL_PAUSE_S, self._listen, "step port")
             return
         connection = socket(fileno=descriptor)
         set_inheritable(descriptor, False)

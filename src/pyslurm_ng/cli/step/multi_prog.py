@@ -1,6 +1,6 @@
 """The file of --multi-prog: the program of each task."""
 
-from pyslurm_ng.cli.input_files import read_whole
+from pyslurm_ng.base.input_files import read_whole
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
             text = read_whole(stream)
     except OSError as problem:
-        raise MultiProgError(f"{path}: {problem.strerror}") from None
+        raise MultiProgError(
+            f"Could not open multi_prog config file {path}: {problem.strerror}"
+        ) from problem
     argv_of: dict[int, list[str]] = {}
     rest: list[str] | None = None
     for number, line in enumerate(text.replace("\\\n", " ").split("\n"), 1):

@@ -6,7 +6,7 @@ Nothing waits for a single node: data that a node does not take is kept until it
 import os
 import select
 
-from pyslurm_ng.cli.step.link import Door, Link
+from pyslurm_ng.cli.step.link import Link, StepPort
 from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.wire import step_io
 
@@ -59,8 +59,8 @@ class NodeLinks:
         self._left_out: set[int] = set()
         self._orders: list[bytes] = []  # for nodes that have not connected yet
         self._is_paused = False
-        self._door = Door(loop, ports, self._watch, self._hang_up)
-        self.port = self._door.port
+        self._step_port = StepPort(loop, ports, self._watch, self._hang_up)
+        self.port = self._step_port.port
 
     # Nodes that are connected -------------------------------------------------------------------
 
@@ -102,12 +102,12 @@ class NodeLinks:
         for link in self._links:
             if link is not None and link.socket is not None:
                 link.socket.close()
-        self._door.close()
+        self._step_port.close()
 
     def _hello(self, link: Link, kind: int, body: bytes) -> None:
         """Admit a connection that knows its half of the key, and take the place that it names."""
         theirs, ours = step_io.halves(self.key)
-        self._door.known(link)
+        self._step_port.known(link)
         try:
             fields = unpack(body) if kind == step_io.HELLO else {}
             node = fields["node_index"] if step_io.same_key(fields["key"], theirs) else -1
@@ -126,7 +126,7 @@ class NodeLinks:
         if not self.missing():
             self.is_complete = True
             self._orders.clear()
-            self._door.close()
+            self._step_port.close()
             self._on_all_here()
 
     # Receiving ----------------------------------------------------------------------------------
@@ -180,7 +180,7 @@ class NodeLinks:
             self._on_frame(link, kind, task, body)
 
     def _lose(self, link: Link) -> None:
-        self._door.known(link)
+        self._step_port.known(link)
         self._hang_up(link)
         if link.node >= 0 and not link.is_done:
             link.is_done = True
@@ -220,3 +220,29 @@ class NodeLinks:
             # Data that it sent before it ended must still be read; reading shows the end.
             link.unsent.clear()
         self._watch(link)
+
+
+class StepOrders:
+    """Orders to all nodes of one step.
+
+    Attributes:
+        is_ending: whether srun itself ends the step; then reports of its end are no news.
+    """
+
+    def __init__(self, links: NodeLinks) -> None:
+        self._links = links
+        self.is_ending = False
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every task."""
+        self._links.send_all(step_io.pack_number(step_io.SIGNAL, step_io.ALL, number))
+
+    def end_by(self, number: int) -> None:
+        """Send every task a signal that is to end it."""
+        self.is_ending = True
+        self.signal(number)
+
+    def terminate(self, why: str) -> None:
+        """End the step: TERM now, KILL after KillWait."""
+        self.is_ending = True
+        self._links.send_all(step_io.pack(step_io.TERMINATE, step_io.ALL, why.encode()))

@@ -31,7 +31,7 @@ def send_program(
         BroadcastError: not all nodes have it.
     """
     settings = options.settings
-    source = _found(program)
+    source = _path_of(program)
     path = _destination(options, conf, granted)
     broadcast = Broadcast(
         "srun", conf, granted, force=True, preserve=False,
@@ -52,7 +52,7 @@ def send_program(
     return fields
 
 
-def _found(program: str) -> str:
+def _path_of(program: str) -> str:
     """Return where a program is, as a shell would find it."""
     if "/" in program:
         return os.path.join(os.getcwd(), program)
@@ -79,5 +79,5 @@ def _destination(options: "Options", conf: "dict[str, str]", granted: "dict[str,
 
 def _is_on(value: "str | None", off: str, default: "str | None") -> bool:
     """Return whether a switch is on that may say `off`; its default is a BcastParameters word."""
-    said = default if value is None else value
-    return said is not None and said.lower() != off
+    word = default if value is None else value
+    return word is not None and word.lower() != off

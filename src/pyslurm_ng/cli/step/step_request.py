@@ -7,6 +7,7 @@ from pyslurm_ng.base.numbers import (
     REQ_MEM_SET,
     REQ_NO_KILL,
     REQ_OVERCOMMIT,
+    STEP_BESIDE_ALL,
     STEP_EXACT,
     STEP_MEM_ZERO,
     STEP_NO_KILL,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 # Bits of model.job.STEP_*; a test compares the two.
 
 MPI_TYPES = ("none",)
-REFUSED = ("parsable", "preserve-env", "slurmd-debug")
+REFUSED = ("parsable", "slurmd-debug")
 _KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
 
 
@@ -44,6 +45,8 @@ def check_settings(options: "Options") -> None:
             raise OptionError(f"--{name} is not implemented yet", 1)
     if settings.get("pty") not in (None, ""):
         raise OptionError("--pty with a file descriptor is not implemented yet", 1)
+    if "pty" in settings and any(name in options.given for name in ("error", "input", "output")):
+        raise OptionError("--error/--input/--output are incompatible with --pty", 1)
     if "bcast" in settings and "multi-prog" in settings:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     _check_mpi(settings.get("mpi", "none"))
@@ -101,6 +104,8 @@ def step_flags(options: "Options") -> int:
         flags |= STEP_NO_KILL
     if "pty" in options.settings:
         flags |= STEP_PTY
+    if "interactive" in options.settings:
+        flags |= STEP_BESIDE_ALL
     request = options.request
     memory = ("mem_per_node_mib", "mem_per_cpu_mib", "mem_per_gpu_mib")
     if options.has_flag(REQ_MEM_SET) and not any(request.get(name) for name in memory):
@@ -184,8 +189,8 @@ def _settle_sizes(options: "Options", fields: "dict[str, Any]") -> None:
 
 def _chose_nodes(options: "Options") -> bool:
     """Return whether the command line chooses among the job's nodes."""
-    places = ("nodelist", "nodefile", "exclude")
-    return any(_came_from(options, name) == COMMAND_LINE for name in places)
+    options_of_nodes = ("nodelist", "nodefile", "exclude")
+    return any(_came_from(options, name) == COMMAND_LINE for name in options_of_nodes)
 
 
 def _relative(options: "Options", fields: "dict[str, Any]") -> int:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.cli.step.step_orders import StepOrders
+    from pyslurm_ng.cli.step.node_links import StepOrders
     from pyslurm_ng.cli.step.step_output import StepOutput
     from pyslurm_ng.cli.step.tasks import StepTasks
 

@@ -22,14 +22,14 @@ class RawTerminal:
         raw[1] &= ~termios.OPOST
         raw[2] = raw[2] & ~(termios.CSIZE | termios.PARENB) | termios.CS8
         raw[3] &= ~(termios.ECHO | termios.ICANON | termios.IEXTEN | termios.ISIG)
-        termios.tcsetattr(0, termios.TCSAFLUSH, raw)
+        termios.tcsetattr(0, termios.TCSADRAIN, raw)  # keys typed before count
 
     def restore(self) -> None:
         """Restore the terminal's settings."""
         if self._old is not None:
             import termios
 
-            termios.tcsetattr(0, termios.TCSAFLUSH, self._old)
+            termios.tcsetattr(0, termios.TCSADRAIN, self._old)
 
 
 def window_size() -> "tuple[int, int]":

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.cli.signals import Signals
-    from pyslurm_ng.cli.step.step_orders import StepOrders
+    from pyslurm_ng.cli.step.node_links import StepOrders
     from pyslurm_ng.cli.step.step_output import StepOutput
     from pyslurm_ng.cli.step.tasks import StepTasks
 

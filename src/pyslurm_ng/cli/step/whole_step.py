@@ -79,22 +79,22 @@ def of_component(granted: "Mapping[str, Any]", environment: "Mapping[str, str]")
 
 def wholes(parts: "list[WholeStep]") -> "list[WholeStep]":
     """Return for each component what all have together, and where it begins."""
-    found = []
+    whole_steps = []
     first_rank = first_node = 0
     for part in parts:
-        found.append(
+        whole_steps.append(
             WholeStep(
-                [node for one in parts for node in one.nodes],
-                [count for one in parts for count in one.tasks_per_node],
-                _joined(one.job_nodes for one in parts),
-                _joined(one.cpus_per_node for one in parts),
+                [node for part in parts for node in part.nodes],
+                [count for part in parts for count in part.tasks_per_node],
+                _joined(part.job_nodes for part in parts),
+                _joined(part.cpus_per_node for part in parts),
                 first_rank,
                 first_node,
             )
         )
         first_rank += part.tasks
         first_node += len(part.nodes)
-    return found
+    return whole_steps
 
 
 def _joined(texts: "Iterable[str]") -> str:
@@ -103,8 +103,8 @@ def _joined(texts: "Iterable[str]") -> str:
 
 def _counts(text: str) -> "list[int]":
     """Return the counts of `2(x3),1`."""
-    found: list[int] = []
+    counts: list[int] = []
     for part in filter(None, text.split(",")):
         count, _, times = part.partition("(x")
-        found += [int(count)] * int(times.removesuffix(")") or 1)
-    return found
+        counts += [int(count)] * int(times.removesuffix(")") or 1)
+    return counts

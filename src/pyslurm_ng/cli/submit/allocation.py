@@ -6,6 +6,7 @@ from errno import ETIMEDOUT
 from time import monotonic
 
 from pyslurm_ng.base.numbers import (
+    JOB_CANCELLED,
     JOB_DEADLINE,
     REQ_INTERACTIVE,
     REQ_OVERCOMMIT,
@@ -141,11 +142,18 @@ class Allocation:
                 raise NotAtOnce(code, text)
             if monotonic() >= say_at and self.job_id and not self._was_queued:
                 self._was_queued = True
-                if self._command == "salloc":
-                    self._info(f"Pending job allocation {self.job_id}")
-                self._info(f"job {self.job_id} queued and waiting for resources")
+                self._tell_queued()
+        if self._further and not self._was_queued:
+            # All components are looked for together, after the answer; Slurm says so each time.
+            self._was_queued = True
+            self._tell_queued()
         if self._was_queued:
             self._info(f"job {self.job_id} has been allocated resources")
+
+    def _tell_queued(self) -> None:
+        if self._command == "salloc":
+            self._info(f"Pending job allocation {self.job_id}")
+        self._info(f"job {self.job_id} queued and waiting for resources")
 
     def _why_not(self, waited_s: int) -> "tuple[int, str]":
         """Return why the job has not started in time, in Slurm's words."""
@@ -203,7 +211,7 @@ class Allocation:
     def take(self, reply: "dict[str, Any]", is_last: bool) -> None:
         """Record an answer to our request."""
         if "notes" in reply:
-            for note in reply["notes"] if self._immediate_s != 1 else ():
+            for note in reply["notes"] if self._immediate_s != 1 and not self._is_quiet else ():
                 say(f"{self._command}: {note}")
             if not self.job_id and self._options.verbose:
                 self._info(f"JobId={reply['job_id']} returned by the controller")
@@ -217,10 +225,29 @@ class Allocation:
 
     def _ended_while_waiting(self) -> None:
         assert self.over is not None
-        if self.over["state"] == JOB_DEADLINE:
-            say(f"{self._command}: Force Terminated job {self.job_id}")
-        say(f"{self._command}: Job allocation {self.job_id} has been revoked")
+        if self.over["state"] == JOB_CANCELLED:
+            self._cancelled_while_waiting()
+        else:
+            if self.over["state"] == JOB_DEADLINE:
+                say(f"{self._command}: Force Terminated job {self.job_id}")
+            say(f"{self._command}: Job allocation {self.job_id} has been revoked")
         raise Revoked
+
+    def _cancelled_while_waiting(self) -> None:
+        from pyslurm_ng.base.error_numbers import Errno
+        from pyslurm_ng.base.error_texts import error_text
+
+        is_srun = self._command == "srun"
+        if not is_srun:
+            self._tell_revoked()
+        say(f"{self._command}: Job has been cancelled")
+        lead = "Unable to allocate resources" if is_srun else "Job submit/allocate failed"
+        say(f"{self._command}: error: {lead}: {error_text(Errno.ESLURM_ALREADY_DONE)}")
+
+    def _tell_revoked(self) -> None:
+        """Say that the allocation is given back, which salloc ends with a full stop."""
+        end = "" if self._command == "srun" else "."
+        say(f"{self._command}: Job allocation {self.job_id} has been revoked{end}")
 
     def _signalled(self) -> None:
         for number in self._signals.take():
@@ -230,8 +257,11 @@ class Allocation:
                 self._wait_for_id()
             if self.job_id:
                 self.give_back(0)
-                say(f"{self._command}: Job allocation {self.job_id} has been revoked.")
-            say(f"{self._command}: Job aborted due to signal")
+                self._tell_revoked()
+            if self._command != "srun" or not self.job_id:
+                say(f"{self._command}: Job aborted due to signal")
+            elif number == SIGINT:
+                say(f"srun: Force Terminated JobId={self.job_id}")
             raise Revoked
 
     def _wait_for_id(self) -> None:
@@ -250,17 +280,17 @@ class Allocation:
 
     def variables(self) -> "dict[str, str]":
         """Return the variables that salloc sets for its command."""
-        found = _variables(self.granted, self._options)
+        job_variables = _variables(self.granted, self._options)
         components = self.granted.get("components")
         if not components:
-            return found
-        found["SLURM_HET_SIZE"] = found["SLURM_PACK_SIZE"] = str(len(components))
+            return job_variables
+        job_variables["SLURM_HET_SIZE"] = job_variables["SLURM_PACK_SIZE"] = str(len(components))
         for offset, options in enumerate((self._options, *self._further)):
             for name, value in _variables(components[offset], options).items():
                 if name not in _OF_THE_WHOLE:
-                    found[f"{name}_HET_GROUP_{offset}"] = value
-                    found[f"{name}_PACK_GROUP_{offset}"] = value
-        return found
+                    job_variables[f"{name}_HET_GROUP_{offset}"] = value
+                    job_variables[f"{name}_PACK_GROUP_{offset}"] = value
+        return job_variables
 
     def give_back(self, status: int) -> None:
         """End the job with a wait status, unless it has ended already."""
@@ -279,7 +309,7 @@ class Allocation:
 def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]":
     """Return the variables of one job, or of one component as if it were a job."""
     request = options.request
-    found = {
+    variables = {
         "SLURM_CLUSTER_NAME": granted["cluster"],
         "SLURM_JOBID": granted["job_id"],
         "SLURM_JOB_ACCOUNT": granted["account"],
@@ -297,11 +327,12 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         "SLURM_TASKS_PER_NODE": granted["tasks_per_node"],
     }
     if options_ntasks(options):
-        found["SLURM_NPROCS"] = found["SLURM_NTASKS"] = granted["ntasks"]
+        variables["SLURM_NPROCS"] = variables["SLURM_NTASKS"] = granted["ntasks"]
     for name, variable in (
         ("cpus_per_task", "SLURM_CPUS_PER_TASK"),
         ("ntasks_per_node", "SLURM_NTASKS_PER_NODE"),
         ("ntasks_per_core", "SLURM_NTASKS_PER_CORE"),
+        ("ntasks_per_socket", "SLURM_NTASKS_PER_SOCKET"),
         ("ntasks_per_gpu", "SLURM_NTASKS_PER_GPU"),
         ("threads_per_core", "SLURM_THREADS_PER_CORE"),
         ("mem_per_node_mib", "SLURM_MEM_PER_NODE"),
@@ -309,7 +340,10 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         ("mem_per_gpu_mib", "SLURM_MEM_PER_GPU"),
         ("gpus", "SLURM_GPUS"),
         ("gpus_per_node", "SLURM_GPUS_PER_NODE"),
+        ("gpus_per_socket", "SLURM_GPUS_PER_SOCKET"),
         ("gpus_per_task", "SLURM_GPUS_PER_TASK"),
+        ("gpu_bind", "SLURM_GPU_BIND"),
+        ("tres_bind", "SLURM_TRES_BIND"),
         ("cpus_per_gpu", "SLURM_CPUS_PER_GPU"),
         ("plane_size", "SLURM_DIST_PLANESIZE"),
         ("hint", "SLURM_HINT"),
@@ -317,27 +351,26 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         ("licenses", "SLURM_JOB_LICENSES"),
     ):
         if request.get(name):
-            found[variable] = request[name]
+            variables[variable] = request[name]
     if not options.given.keys().isdisjoint(("tres-per-task", "cpus-per-task", "gpus-per-task")):
-        from pyslurm_ng.cli.submit.task_tres import task_tres_text
-
-        found["SLURM_TRES_PER_TASK"] = task_tres_text(options)
+        variables["SLURM_TRES_PER_TASK"] = options.task_tres()
     if request.get("distribution"):
         from pyslurm_ng.sched.cons_tres.layout import shown_distribution
 
-        found["SLURM_DISTRIBUTION"] = shown_distribution(request["distribution"])
+        variables["SLURM_DISTRIBUTION"] = shown_distribution(request["distribution"])
     if options.has_flag(REQ_OVERCOMMIT):
-        found["SLURM_OVERCOMMIT"] = 1
+        variables["SLURM_OVERCOMMIT"] = 1
     if request.get("hint"):
         # The user has set them, and srun takes only one of them from the variables.
-        found.pop("SLURM_THREADS_PER_CORE", None)
+        variables.pop("SLURM_THREADS_PER_CORE", None)
     if "mem-bind" in options.settings:
         from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
 
-        found |= mem_bind_variables(options)
-    return {name: str(value) for name, value in found.items() if value != ""}
+        variables |= mem_bind_variables(options)
+    return {name: str(value) for name, value in variables.items() if value != ""}
 
 
 def options_ntasks(options: "Options") -> bool:
     """Return whether the number of tasks was asked for, in one way or another."""
-    return any(options.request.get(name) for name in ("ntasks", "ntasks_per_node"))
+    names = ("ntasks", "ntasks_per_node", "ntasks_per_gpu", "gpus_per_task")
+    return any(options.request.get(name) for name in names)

@@ -56,26 +56,28 @@ def read(options: "OptionState", name: str, value: str) -> None:
     """
     is_cpu = name.startswith("cpu")
     try:
-        found = bind_words.cpu_bind(value) if is_cpu else bind_words.mem_bind(value)
+        words = bind_words.cpu_bind(value) if is_cpu else bind_words.mem_bind(value)
     except BindWordsError as error:
         if is_cpu:
             raise OptionError(f"{error}\nfatal: Failed to parse --cpu-bind= values.", 1) from None
         raise OptionError(str(error)) from None
-    if found.is_help:
+    if words.is_help:
         options.tell(_CPU_HELP if is_cpu else _MEM_HELP)
-    options.settings["cpu-bind" if is_cpu else "mem-bind"] = found.text()
+    options.settings["cpu-bind" if is_cpu else "mem-bind"] = words.text()
 
 
-def without_found_masks(environment: "dict[str, str]") -> "dict[str, str]":
+def without_step_masks(environment: "dict[str, str]") -> "dict[str, str]":
     """Return the variables without a SLURM_CPU_BIND that a step's node has set.
 
     Those masks are for the tasks of that step; an srun that one of them starts binds again. A value
     that the user has set stays.
     """
     name = "SLURM_CPU_BIND"
-    found = "".join(environment.get(f"{name}_{part}", "") for part in ("TYPE", "LIST"))
-    is_found = found.startswith("mask_cpu:0x") and environment.get(name, "").endswith(f",{found}")
-    if not is_found or "SLURM_STEP_ID" not in environment:
+    known = "".join(environment.get(f"{name}_{part}", "") for part in ("TYPE", "LIST"))
+    is_from_node = known.startswith("mask_cpu:0x") and environment.get(name, "").endswith(
+        f",{known}"
+    )
+    if not is_from_node or "SLURM_STEP_ID" not in environment:
         return environment
     return {key: value for key, value in environment.items() if key != name}
 
@@ -83,21 +85,21 @@ def without_found_masks(environment: "dict[str, str]") -> "dict[str, str]":
 def step_cpu_bind(options: "OptionState") -> BindWords:
     """Return how the tasks of a step shall be bound, from all options about it."""
     request = options.request
-    found = bind_words.cpu_bind(options.settings.get("cpu-bind", ""))
+    words = bind_words.cpu_bind(options.settings.get("cpu-bind", ""))
     hint = request.get("hint", "")
-    if found.kind:
-        return found
+    if words.kind:
+        return words
     if hint:
-        found.kind = _OF_HINTS[hint]
+        words.kind = _OF_HINTS[hint]
         if hint == "nomultithread":
-            found.flags.add("one_thread")
+            words.flags.add("one_thread")
     elif request.get("threads_per_core"):
-        found.kind = "threads"
+        words.kind = "threads"
     elif request.get("ntasks_per_core") or request.get("cores_per_socket"):
-        found.kind = "cores"
+        words.kind = "cores"
     elif request.get("ntasks_per_socket") or request.get("sockets_per_node"):
-        found.kind = "sockets"
-    return found
+        words.kind = "sockets"
+    return words
 
 
 def cpu_bind_variables(options: "OptionState") -> "dict[str, str]":
@@ -111,8 +113,8 @@ def mem_bind_variables(options: "OptionState") -> "dict[str, str]":
     if not text:
         return {}
     words = bind_words.mem_bind(text)
-    found = _variables("SLURM_MEM_BIND", words)
-    return found | ({"SLURM_MEM_BIND_PREFER": "prefer"} if "prefer" in words.flags else {})
+    variables = _variables("SLURM_MEM_BIND", words)
+    return variables | ({"SLURM_MEM_BIND_PREFER": "prefer"} if "prefer" in words.flags else {})
 
 
 def _variables(name: str, words: BindWords) -> "dict[str, str]":

@@ -1,5 +1,6 @@
 """Options inside a batch script: `#SBATCH`, and the usual ones of `#PBS` and `#BSUB`."""
 
+from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_state import SCRIPT
 from pyslurm_ng.cli.submit.options import Options
@@ -53,7 +54,7 @@ def apply_directives(
 
 def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
     """Return (number, text) of the lines up to the first that is neither blank nor a comment."""
-    found = []
+    comment_lines = []
     number = 0
     position = 0
     while position < len(script):
@@ -67,8 +68,8 @@ def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
         if line[:1] != b"#":
             break
         if line[:2] in (b"#S", b"#P", b"#B"):
-            found.append((number, line.decode("utf-8", "surrogateescape")))
-    return found
+            comment_lines.append((number, line.decode("utf-8", "surrogateescape")))
+    return comment_lines
 
 
 def split_directive(text: str, where: str) -> "list[str]":
@@ -123,7 +124,7 @@ _PBS_DEPENDENCIES = ("after", "afterok", "afternotok", "afterany")
 
 def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple[str, str]]":
     """Return (letter or word after the dash, value) of a line in another system's options."""
-    found = []
+    pairs = []
     position = 0
     while position < len(words):
         word = words[position]
@@ -138,8 +139,8 @@ def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple
                 raise OptionError(f"{prefix} -{name} requires an argument")
             value = words[position]
             position += 1
-        found.append((name, value))
-    return found
+        pairs.append((name, value))
+    return pairs
 
 
 def _pbs(words: "list[str]") -> "Pairs":
@@ -201,8 +202,12 @@ def _pbs_resources(text: str) -> "Pairs":
             pairs.append(("nodelist", value))
         elif name == "nice":
             pairs.append(("nice", value))
+        elif name == "naccelerators":
+            pairs.append(("gres", f"gpu:{value}"))
+        elif name == "proc":
+            pairs.append(("constraint", value))
         elif name not in ("place", "naccesspolicy"):
-            raise OptionError(f"#PBS -l {name} is not implemented yet", 1)
+            say(f"sbatch: #PBS -l {name} has no effect")  # as in Slurm, which does not say so
     return pairs
 
 
@@ -276,7 +281,8 @@ def _bsub(words: "list[str]") -> "Pairs":
         elif name in ("B", "N"):
             pairs.append(("mail-type", "BEGIN" if name == "B" else "END"))
         else:
-            raise OptionError(f"#BSUB -{name} is not implemented yet", 1)
+            say(f"sbatch: invalid option -- '{name[0]}'")
+            raise OptionError("Unrecognized command line parameter ?", 1)
     return pairs
 
 

@@ -1,10 +1,13 @@
 """GPU options that contradict each other: which ones, in Slurm's words."""
 
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_values import MIXED_TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from pyslurm_ng.base.tres import Gres
 
 _FAILED = "Failed to validate job spec"
 _PER_NODE = "--gres=gpu/--gpus-per-node"
@@ -16,36 +19,103 @@ def check(request: "dict[str, Any]") -> None:
     Raises:
         OptionError: they do.
     """
+    _check_types(request)
     gpus, per_socket = _total(request, "gpus"), _total(request, "gpus_per_socket")
     per_task = _total(request, "gpus_per_task")
     per_node = _total(request, "gpus_per_node") or _of_gres(request)
-    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
-    if gpus and low > gpus:
+    if gpus and request.get("nodes_min", 0) > gpus:
         raise _refusal(f"{_FAILED}, --gpus < -N")
-    if (gpus and gpus < per_node) or (per_node and per_node < per_socket):
+    if (gpus and gpus < max(per_node, per_task)) or (per_node and per_node < per_socket):
         raise _refusal(f"Failed to ensure --gpus >= {_PER_NODE} >= --gpus-per-socket")
-    if gpus and per_task and gpus % per_task:
-        raise _refusal(f"{_FAILED}, --gpus not multiple of --gpus-per-task")
-    if gpus and per_node and low and not low <= gpus // per_node <= max(low, high):
-        raise _refusal(
-            f"{_FAILED}. Based on --gpu and {_PER_NODE} required nodes ({gpus // per_node}) "
-            f"doesn't fall between min_nodes ({low}) and max_nodes ({max(low, high)}) boundaries."
-        )
-    sockets = request.get("sockets_per_node", 0)
-    if per_node and per_socket and sockets and per_node // per_socket != sockets:
-        raise _refusal(
-            f"{_FAILED}. Based on {_PER_NODE} and --gpus-per-socket required number of sockets "
-            "differ from --sockets-per-node."
-        )
-    counts_nodes = low and high in (0, low)
-    if per_task and not (gpus or request.get("ntasks") or counts_nodes):
-        raise _refusal(
-            f"{_FAILED}. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
-        )
+    if 0 < per_node < per_task:
+        raise _refusal("Failed to ensure --gpus >= --gpus-per-task")
+    if gpus and per_node:
+        _check_nodes(request, gpus, per_node)
+    if per_node and per_socket:
+        _check_sockets(request, per_node, per_socket)
+    _check_tasks(request, gpus, per_node, per_task)
     wants_any = gpus or per_node or per_socket or per_task or request.get("ntasks_per_gpu")
     if request.get("mem_per_gpu_mib") and not wants_any and not _of_tasks(request):
         amount = request["mem_per_gpu_mib"]
         raise _refusal(f"Requested mem_per_tres=gres/gpu:{amount} but did not request any GPU.")
+
+
+def _check_types(request: "dict[str, Any]") -> None:
+    """Refuse GPUs of a type beside GPUs of any type."""
+    names = ("gpus", "gpus_per_node", "gpus_per_socket", "gpus_per_task")
+    parts = [part for name in names for part in request.get(name, "").split(",") if part]
+    kinds = {part.rpartition(":")[0] for part in parts} | _types_of_gres(request)
+    if "" in kinds and len(kinds) > 1:
+        raise OptionError(MIXED_TYPES, 1)
+
+
+def _check_nodes(request: "dict[str, Any]", gpus: int, per_node: int) -> None:
+    """Compare the nodes that GPUs of the job and of a node make with the nodes asked for."""
+    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+    if gpus % per_node:
+        raise _refusal(f"{_FAILED}, --gpus is not multiple of {_PER_NODE}")
+    if low and not low <= gpus // per_node <= max(low, high):
+        raise _refusal(
+            f"{_FAILED}. Based on --gpu and {_PER_NODE} required nodes ({gpus // per_node}) "
+            f"doesn't fall between min_nodes ({low}) and max_nodes ({max(low, high)}) boundaries."
+        )
+
+
+def _check_sockets(request: "dict[str, Any]", per_node: int, per_socket: int) -> None:
+    """Compare the sockets that GPUs of a node and of a socket make with the sockets asked for."""
+    if per_node % per_socket:
+        raise _refusal(f"{_FAILED}, {_PER_NODE} not multiple of --gpus-per-socket.")
+    sockets = request.get("sockets_per_node", 0)
+    if sockets and per_node // per_socket != sockets:
+        raise _refusal(
+            f"{_FAILED}. Based on {_PER_NODE} and --gpus-per-socket required number of sockets "
+            "differ from --sockets-per-node."
+        )
+
+
+def _check_tasks(request: "dict[str, Any]", gpus: int, per_node: int, per_task: int) -> None:
+    """Compare the tasks that GPUs of a task and of the job or a node make with those asked for."""
+    tasks_per_node = request.get("ntasks_per_node", 0)
+    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+    tasks = request.get("ntasks") or tasks_per_node * max(1, low)
+    if not per_task:
+        return
+    if not (gpus or tasks or (low and high in (0, low))):
+        raise _refusal(
+            f"{_FAILED}. --gpus-per-task used without either --gpus or -n/--ntasks is not allowed."
+        )
+    if gpus % per_task:
+        raise _refusal(f"{_FAILED}, --gpus not multiple of --gpus-per-task")
+    if gpus and tasks not in (0, gpus // per_task):
+        raise _refusal(
+            f"{_FAILED}. Based on --gpus and --gpus-per-task number of requested tasks differ from "
+            "-n/--ntasks."
+        )
+    if per_node % per_task:
+        raise _refusal(f"{_FAILED}, {_PER_NODE} not multiple of --gpus-per-task.")
+    if per_node and tasks_per_node not in (0, per_node // per_task):
+        raise _refusal(
+            f"{_FAILED}. Based on {_PER_NODE} and --gpus-per-task requested number of tasks per "
+            "node differ from --ntasks-per-node."
+        )
+
+
+def gpus_of_tasks(request: "dict[str, Any]") -> str:
+    """Return the GPUs that --ntasks-per-gpu makes of the tasks, or of the nodes, of a job.
+
+    Raises:
+        OptionError: nothing is counted, or the tasks do not go up.
+    """
+    per_gpu, tasks = request["ntasks_per_gpu"], request.get("ntasks", 0)
+    low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
+    if tasks > per_gpu and tasks % per_gpu:
+        raise _refusal(f"{_FAILED}, -n/--ntasks has to be a multiple of --ntasks-per-gpu.")
+    if not tasks and (not low or high not in (0, low)):
+        raise _refusal(
+            "gres_job_state_validate: --ntasks-per-tres needs either a GRES GPU specification or a "
+            "node/ntask specification"
+        )
+    return str(-(-tasks // per_gpu) or low)
 
 
 def _refusal(text: str) -> OptionError:
@@ -59,12 +129,20 @@ def _total(request: "dict[str, Any]", name: str) -> int:
 
 
 def _of_gres(request: "dict[str, Any]") -> int:
+    return sum(gres.amount for gres in _gpus_of_gres(request))
+
+
+def _types_of_gres(request: "dict[str, Any]") -> "set[str]":
+    return {gres.type_name for gres in _gpus_of_gres(request)}
+
+
+def _gpus_of_gres(request: "dict[str, Any]") -> "list[Gres]":
     text = request.get("gres", "")
     if "gpu" not in text:
-        return 0
+        return []
     from pyslurm_ng.base.tres import parse_gres
 
-    return sum(item.amount for item in parse_gres(text) if item.name == "gpu")
+    return [gres for gres in parse_gres(text) if gres.name == "gpu"]
 
 
 def _of_tasks(request: "dict[str, Any]") -> bool:

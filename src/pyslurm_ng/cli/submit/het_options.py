@@ -78,9 +78,9 @@ def further_components(
     count = max(len(directives), len(groups))
     if count >= MOST_COMPONENTS:
         raise OptionError(f"too many components; {MOST_COMPONENTS} are allowed", 1)
-    found = [first]
-    for place in range(count):
-        script = directives[place] if place < len(directives) else []
-        line = groups[place] if place < len(groups) else []
-        found.append(next_component(found[-1], script, line, environment))
-    return found[1:]
+    components = [first]
+    for index in range(count):
+        script = directives[index] if index < len(directives) else []
+        line = groups[index] if index < len(groups) else []
+        components.append(next_component(components[-1], script, line, environment))
+    return components[1:]

@@ -2,8 +2,8 @@
 
 import os
 
+from pyslurm_ng.base.input_files import read_whole
 from pyslurm_ng.base.numbers import REQ_NTASKS_SET
-from pyslurm_ng.cli.input_files import read_whole
 from pyslurm_ng.cli.option_words import OptionError
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _NO_NAMES = "Failure getting NodeNames from hostfile"
 
 
-def settle_host_file(said: "OptionState") -> None:
+def settle_host_file(options: "OptionState") -> None:
     """Take nodes and tasks from the file that SLURM_HOSTFILE names; --nodelist goes before it.
 
     The file counts whatever --distribution says, in jobs and in steps.
@@ -22,8 +22,8 @@ def settle_host_file(said: "OptionState") -> None:
         OptionError: the file cannot be read, or names too few nodes for the tasks.
     """
     path = os.environ.get("SLURM_HOSTFILE", "")
-    request = said.request
-    if not path or "nodelist" in said.given or "nodefile" in said.given:
+    request = options.request
+    if not path or "nodelist" in options.given or "nodefile" in options.given:
         return
     names = _within(read_names(path), request.get("nodes_max", 0))
     tasks = request.get("ntasks", 0) or len(names)
@@ -32,7 +32,7 @@ def settle_host_file(said: "OptionState") -> None:
     request["distribution"] = "arbitrary"
     request["node_list"] = ",".join(names[:tasks])
     request["ntasks"] = tasks
-    said.flag(REQ_NTASKS_SET)
+    options.flag(REQ_NTASKS_SET)
 
 
 def read_names(path: str) -> "list[str]":
@@ -50,10 +50,10 @@ def read_names(path: str) -> "list[str]":
     names: list[str] = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].strip()
-        found = _names(words)
-        if found is None or len(names) + len(found) > _most_names():
+        wanted = _names(words)
+        if wanted is None or len(names) + len(wanted) > _most_names():
             raise OptionError(f"Invalid hostfile {path} contents on line {number}\n{_NO_NAMES}", 1)
-        names += found
+        names += wanted
     if not names:
         raise OptionError(f"Hostlist is empty!\n{_NO_NAMES}", 1)
     return names
@@ -87,8 +87,8 @@ def _names(line: str) -> "list[str] | None":
 def _within(names: "list[str]", most_nodes: int) -> "list[str]":
     """Return the names up to the first of a node beyond so many; 0 is no limit."""
     seen: set[str] = set()
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         seen.add(name)
         if 0 < most_nodes < len(seen):
-            return names[:place]
+            return names[:index]
     return names

@@ -17,17 +17,18 @@ def node_list(options: "OptionState", name: str, value: str) -> None:
     """Names, or with a slash the file that holds them."""
     if "/" in value:
         value = _names_in(name, value)
-    if "," in value:
-        value = _folded(value)
-    options.request["node_list" if name != "exclude" else "exclude"] = value
+    if name == "exclude":
+        options.request["exclude"] = folded(value) if "," in value else value
+    else:
+        options.request["node_list"] = value
 
 
-def _folded(names: str) -> str:
+def folded(names: str) -> str:
     """Return a list of nodes as Slurm shows it; one that cannot be read is refused later."""
-    from pyslurm_ng.base.hostlist import HostlistError, expand, fold
+    from pyslurm_ng.base.hostlist import HostlistError, expand_unique, fold_sorted
 
     try:
-        return fold(expand(names))
+        return fold_sorted(expand_unique(names))
     except HostlistError:
         return names
 
@@ -38,20 +39,26 @@ def node_file(options: "OptionState", name: str, value: str) -> None:
 
 
 def _names_in(name: str, path: str) -> str:
-    from pyslurm_ng.cli.input_files import read_whole
+    """Return the names in a file of nodes.
+
+    Raises:
+        OptionError: the file cannot be read, in Slurm's words.
+    """
+    from pyslurm_ng.base.input_files import read_whole
 
     try:
         with open(path) as stream:
             return ",".join(read_whole(stream).split())
     except OSError as problem:
-        raise OptionError(f"--{name}: unable to read {path}: {problem.strerror}", 1) from None
+        text = f"slurm_allocate_resources error opening file {path}, {problem.strerror}"
+        raise OptionError(f"{text}\nInvalid --{name} node file") from None
     except UnicodeDecodeError:
         raise OptionError(f"--{name}: {path} is not a text file", 1) from None
 
 
 def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
     """`--bbf`: the file's content counts as `--bb`."""
-    from pyslurm_ng.cli.input_files import TooLong, read_whole
+    from pyslurm_ng.base.input_files import TooLong, read_whole
 
     try:
         with open(value) as stream:
@@ -83,10 +90,10 @@ def user(options: "OptionState", name: str, value: str) -> None:
     if getuid() != 0:
         raise OptionError("--uid only permitted by root user")
     try:
-        found = getpwuid(int(value)) if value.isdigit() else getpwnam(value)
+        entry = getpwuid(int(value)) if value.isdigit() else getpwnam(value)
     except KeyError:
         raise invalid(name) from None
-    options.settings["uid"] = str(found.pw_uid)
+    options.settings["uid"] = str(entry.pw_uid)
 
 
 def group(options: "OptionState", name: str, value: str) -> None:
@@ -97,7 +104,7 @@ def group(options: "OptionState", name: str, value: str) -> None:
     if getuid() != 0:
         raise OptionError("--gid only permitted by root user")
     try:
-        found = getgrgid(int(value)) if value.isdigit() else getgrnam(value)
+        entry = getgrgid(int(value)) if value.isdigit() else getgrnam(value)
     except KeyError:
         raise invalid(name) from None
-    options.settings["gid"] = str(found.gr_gid)
+    options.settings["gid"] = str(entry.gr_gid)

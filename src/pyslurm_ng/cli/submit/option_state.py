@@ -55,3 +55,21 @@ class OptionState:
     def tell(self, text: str) -> None:
         """End the command with a text for stdout."""
         raise HelpRequested(text)
+
+    def task_tres(self) -> str:
+        """Return the text of SLURM_TRES_PER_TASK, "" if nothing is said of each task.
+
+        It is that of --tres-per-task as typed. --cpus-per-task and --gpus-per-task stand before it
+        as if they were written in it, where it names neither.
+        """
+        typed = self.given.get("tres-per-task", (0, ""))[1] or ""
+        names = [word.replace(":", "=").partition("=")[0].lower() for word in typed.split(",")]
+        words = []
+        cpus, gpus = self.request.get("cpus_per_task", 0), self.request.get("gpus_per_task", "")
+        if cpus and "cpu" not in names:
+            words.append(f"cpu={cpus}")
+        if gpus and "gpu" not in typed.lower():
+            for word in gpus.split(","):
+                kind, _, count = word.rpartition(":")
+                words.append(f"gres/gpu:{kind}={count}" if kind else f"gres/gpu={count}")
+        return ",".join([*words, typed] if typed else words)

@@ -55,6 +55,8 @@ NO_SOCKETS = (
     "--gpus-per-socket option requires --sockets-per-node specification\n"
     "Invalid generic resource (gres) specification"
 )
+MIXED_TYPES = "Invalid GRES specification (with and without type identification)"
+_NO_TRES = "Invalid Trackable RESource (TRES) specification"
 
 
 def invalid(name: str) -> OptionError:
@@ -63,14 +65,14 @@ def invalid(name: str) -> OptionError:
 
 
 def number(name: str, value: str, least: int = 1) -> int:
-    """Return a count; those of nodes and tasks alone may have a suffix k or m."""
+    """Return a count; numbers of nodes alone may have a suffix k or m."""
     try:
-        found = units.parse_count(value) if name == "ntasks" or value.isdigit() else -1
+        count = units.parse_count(value) if value.isdigit() else -1
     except units.UnitError:
-        found = -1
-    if not least <= found <= _COUNT_LIMIT:
+        count = -1
+    if not least <= count <= _COUNT_LIMIT:
         raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
-    return found
+    return count
 
 
 # Size -----------------------------------------------------------------------------------------
@@ -90,7 +92,9 @@ def nodes(options: "OptionState", name: str, value: str) -> None:
         low = units.parse_count(low_text)
         high = units.parse_count(high_text) if dash else low
     except units.UnitError:
-        raise OptionError(f'"{value}" is not a valid node count') from None
+        # Slurm names what follows the first dash if there is more behind it.
+        said = high_text if "-" in high_text else value
+        raise OptionError(f'"{said}" is not a valid node count') from None
     if high > _COUNT_LIMIT:
         raise OptionError(f'"{value}" is not a valid node count')
     if high < low:
@@ -144,7 +148,7 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
         kind, _, count = word.rpartition(":")
         if not (count.isascii() and count.isdigit()):
             if kind or not count or not count.replace("_", "").replace("-", "").isalnum():
-                raise invalid(name)
+                raise OptionError(_NO_TRES, 1)
             kind, count = count, "1"
         words.append(f"{kind}:{int(count)}" if kind else str(int(count)))
     options.request[name.replace("-", "_")] = ",".join(words)
@@ -153,7 +157,10 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
 
 def gres_flags(options: "OptionState", name: str, value: str) -> None:
     """How devices and cores belong together."""
-    for word in value.lower().split(","):
+    words = value.lower().split(",")
+    if {"enforce-binding", "disable-binding"} <= set(words):
+        raise invalid(name)
+    for word in words:
         if word == "enforce-binding":
             options.flag(REQ_GRES_ENFORCE_BIND, REQ_GRES_DISABLE_BIND)
         elif word == "disable-binding":
@@ -185,16 +192,20 @@ def extra_node_info(options: "OptionState", name: str, value: str) -> None:
 
 def gres(options: "OptionState", name: str, value: str) -> None:
     """Generic resources per node; `none` and `help` are special words."""
-    from pyslurm_ng.base.tres import TresError, parse_gres
+    from pyslurm_ng.base.tres import MixedTypesError, TresError, parse_gres
 
     if value == "help":
         options.tell("Valid gres options are:\nname[[:type]:count]\n")
     try:
-        found = parse_gres(value)
+        resources = parse_gres(value)
+        if not value:
+            raise TresError("no name")
+    except MixedTypesError:
+        raise OptionError(MIXED_TYPES, 1) from None
     except TresError:
-        raise OptionError("Invalid Trackable RESource (TRES) specification", 1) from None
-    options.resources += [item.name for item in found]
-    options.request["gres"] = value if found else ""
+        raise OptionError(_NO_TRES, 1) from None
+    options.resources += [resource.name for resource in resources]
+    options.request["gres"] = value if resources else ""
 
 
 def tres_per_task(options: "OptionState", name: str, value: str) -> None:
@@ -202,21 +213,21 @@ def tres_per_task(options: "OptionState", name: str, value: str) -> None:
     from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
 
     try:
-        found = parse_tres_per_task(value)
-        others = parse_gres(found.gres)
+        parsed = parse_tres_per_task(value)
+        others = parse_gres(parsed.gres)
     except TresError as error:
         if "implemented" in str(error):
             raise OptionError(f"--tres-per-task={error}", 1) from None
-        raise OptionError("Invalid Trackable RESource (TRES) specification", 1) from None
-    if found.cpus:
-        options.request["cpus_per_task"] = number(name, str(found.cpus))
-    if found.gpus:
-        options.request["gpus_per_task"] = found.gpus
+        raise OptionError(_NO_TRES, 1) from None
+    if parsed.cpus:
+        options.request["cpus_per_task"] = number(name, str(parsed.cpus))
+    if parsed.gpus:
+        options.request["gpus_per_task"] = parsed.gpus
         options.resources.append("gpu")
-    if found.gres:
-        options.request["tres_per_task"] = found.gres
-    options.resources += [item.name for item in others]
-    options.task_licenses = found.licenses
+    if parsed.gres:
+        options.request["tres_per_task"] = parsed.gres
+    options.resources += [resource.name for resource in others]
+    options.task_licenses = parsed.licenses
 
 
 # Time -----------------------------------------------------------------------------------------
@@ -247,15 +258,15 @@ def moment(options: "OptionState", name: str, value: str) -> None:
 
 def nice(options: "OptionState", name: str, value: "str | None") -> None:
     """`--nice` is 100; text that is no number counts as 0, as in Slurm."""
-    found = 100
+    adjustment = 100
     if value is not None:
         sign = value[:1] if value[:1] in ("+", "-") else ""
         rest = value[len(sign) :]
         digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        found = int(digits or "0") * (-1 if sign == "-" else 1)
-    if abs(found) > _NICE_LIMIT:
-        raise OptionError(f"Nice value out of range (+/- {_NICE_LIMIT})", 1)
-    options.request["nice"] = found
+        adjustment = int(digits or "0") * (-1 if sign == "-" else 1)
+    if abs(adjustment) > _NICE_LIMIT:
+        raise OptionError(f"Invalid --nice value, out of range (+/- {_NICE_LIMIT})")
+    options.request["nice"] = adjustment
     options.flag(REQ_NICE_SET)
 
 
@@ -263,9 +274,11 @@ def priority(options: "OptionState", name: str, value: str) -> None:
     """A fixed priority, for operators."""
     if value.lower() == "top":
         raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
+    if value[:1] == "-" and value[1:].isdigit():
+        raise OptionError("Priority must be >= 0")
     wanted = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
     if wanted >= NO_VAL:
-        raise OptionError(f"Priority must be < {NO_VAL}", 1)
+        raise OptionError(f"Priority must be < {NO_VAL}")
     options.request["priority"] = wanted
 
 
@@ -282,11 +295,11 @@ def signal(options: "OptionState", name: str, value: str) -> None:
     word, at, seconds = rest.partition("@")
     if at and not (seconds.isdigit() and int(seconds) <= 65535):
         raise invalid(name)
-    found = signal_number(word)
-    if not found:
+    number = signal_number(word)
+    if not number:
         raise invalid(name)
     options.flag(bits, REQ_SIGNAL_BATCH | REQ_SIGNAL_RESV)
-    options.request["signal"] = found
+    options.request["signal"] = number
     options.request["signal_before_s"] = int(seconds) if at else 60
 
 
@@ -319,6 +332,8 @@ def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
     kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
         options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
+    elif value.lower() == "oversubscribe":
+        oversubscribe(options, name, None)
     elif value.lower() == "mcs":
         # Without labels it would promise a separation that does not exist.
         raise OptionError("--exclusive=mcs is not supported yet", 1)
@@ -392,7 +407,7 @@ def get_user_env(options: "OptionState", name: str, value: "str | None") -> None
 def wait_all_nodes(options: "OptionState", name: str, value: str) -> None:
     """0 or 1; our jobs always start when all their nodes are ready."""
     if value not in ("0", "1"):
-        raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
+        raise invalid(name)
     options.request["wait_all_nodes"] = int(value)
 
 
@@ -409,7 +424,13 @@ def mail_type(options: "OptionState", name: str, value: str) -> None:
 
 
 def distribution(options: "OptionState", name: str, value: str) -> None:
-    """`block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`."""
+    """`block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`.
+
+    Pack or NoPack may stand alone, and nothing behind the last colon or comma.
+    """
+    if value.lower() in ("pack", "nopack"):
+        value = f"*,{value}"
+    value = value.rstrip(",").rstrip(":") or value
     layout, comma, pack = value.partition(",")
     if comma and pack.lower() not in ("pack", "nopack"):
         raise invalid(name)
@@ -417,7 +438,7 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
     first = levels[0]
     if first.startswith("plane"):
         size = first.removeprefix("plane").lstrip("=")
-        if not size.isdigit() or not int(size):
+        if not size.isdigit() or not int(size) or len(levels) > 1:
             refused = invalid(name)
             text = f"Invalid plane size or size not specified\n{refused.text}"
             raise OptionError(text, refused.code)
@@ -461,7 +482,7 @@ def gpu_bind(options: "OptionState", name: str, value: str) -> None:
         else:
             gpu_part(value)
     except GpuBindError as problem:
-        raise OptionError(str(problem), 1) from None
+        raise OptionError(str(problem)) from None
     options.request[name.replace("-", "_")] = value
 
 
@@ -508,7 +529,7 @@ def kill_command(options: "OptionState", name: str, value: "str | None") -> None
 def propagate(options: "OptionState", name: str, value: "str | None") -> None:
     """Which limits are sent with the job: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
-    for word, said in zip(words, (value or "ALL").split(","), strict=True):
+    for word, value_text in zip(words, (value or "ALL").split(","), strict=True):
         if word not in (*RLIMITS, "ALL", "NONE"):
-            raise OptionError(f"Bad rlimit name: {said}\n--{name}={value} is not valid.", 1)
+            raise OptionError(f"Bad rlimit name: {value_text}\n--{name}={value} is not valid.", 1)
     options.settings["propagate"] = ",".join(words)

@@ -93,7 +93,8 @@ SETTINGS = frozenset(
     # Options of salloc and srun only; these commands read them.
     "bcast bcast-exclude compress external-launcher send-libs wait-for-children "
     "bell no-bell no-shell immediate disable-status epilog exact "
-    "het-group jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap preserve-env prolog "
+    "het-group interactive jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap "
+    "preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
     "pack-group treewidth whole".split()
 )
@@ -235,7 +236,7 @@ def _shown(name: str, value: "str | None") -> str:
     from pyslurm_ng.base import units
 
     if name in ("time", "time-min"):
-        from pyslurm_ng.cli.listing.fmt import long_time
+        from pyslurm_ng.cli.listing.list_format import long_time
 
         seconds = units.parse_time_limit_s(value)
         return "UNLIMITED" if seconds == INFINITE else long_time(seconds)

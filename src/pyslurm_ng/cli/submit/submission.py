@@ -9,17 +9,16 @@ from pyslurm_ng.base.numbers import (
     REQ_OPEN_APPEND,
     REQ_OPEN_TRUNCATE,
 )
-from pyslurm_ng.cli.command import fail, say, version_line
+from pyslurm_ng.cli.command import say, version_line
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError, suggestions
-from pyslurm_ng.cli.program import cluster_unknown, foreign_cluster
 from pyslurm_ng.cli.submit import option_values as ov
+from pyslurm_ng.cli.submit.option_state import HelpRequested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
-    from pyslurm_ng.cli.submit.option_state import HelpRequested
     from pyslurm_ng.cli.submit.options import Options
     from pyslurm_ng.wire.client import SlurmError
 
@@ -58,9 +57,7 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
     request.setdefault("work_dir", current_directory())
     request["alloc_node"] = os.uname().nodename.partition(".")[0]
     request["alloc_sid"] = os.getsid(0)
-    mask = os.umask(0o22)
-    os.umask(mask)
-    request["umask"] = mask
+    request["umask"] = current_umask()
     request["origin"] = options.command
     request["submit_line"] = " ".join([options.command, *argv])
     for name in list(request):
@@ -82,6 +79,7 @@ _LIMIT_ROWS = {
     "STACK": "Max stack size",
 }  # fmt: skip
 """The kernel's names for them in /proc."""
+_SAID_ORDER = "CPU FSIZE DATA STACK CORE RSS NPROC NOFILE MEMLOCK AS".split()
 
 
 def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
@@ -96,11 +94,30 @@ def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
     finally:
         os.close(fd)
     shown = {line[:26].strip(): line[26:].split() for line in lines}
-    found = []
+    limits_set = []
     for name in names:
         soft, hard = shown[_LIMIT_ROWS[name]][:2]
-        found.append((name, _limit(soft), _limit(hard)))
-    return found
+        limits_set.append((name, _limit(soft), _limit(hard)))
+    return limits_set
+
+
+def say_propagated(options: "Options", sent: "list[tuple[str, int, int]]") -> None:
+    """With -vv name what the job inherits of this process, in Slurm's order and words."""
+    if options.verbose < 2 or "quiet" in options.settings:
+        return
+    soft = {name: value for name, value, _ in sent}
+    lines = [f"RLIMIT_{name}={soft[name] % (1 << 64)}" for name in _SAID_ORDER if name in soft]
+    lines.append(f"SLURM_PRIO_PROCESS={os.getpriority(os.PRIO_PROCESS, 0)}")
+    lines.append(f"UMASK={current_umask():04o}")
+    for line in lines:
+        say(f"{options.command}: debug:  propagating {line}")
+
+
+def current_umask() -> int:
+    """Return the mask of new files, which can only be read by setting it."""
+    mask = os.umask(0o22)
+    os.umask(mask)
+    return mask
 
 
 def _limit(word: str) -> int:
@@ -135,7 +152,7 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
     """
     export = options.settings.get("export")
     mode, named, assigned = export_words(export)
-    found = (
+    of_job = (
         _export_file(options.settings["export-file"]) if "export-file" in options.settings else {}
     )
     for name, value in variables.items():
@@ -144,31 +161,29 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
             continue
         if name.startswith(b"SLURM") and is_of_outer_job(name.decode("utf-8", "replace")):
             continue
-        found[name] = value
-    found.update(assigned)
+        of_job[name] = value
+    of_job.update(assigned)
     if export is not None:
-        found[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
+        of_job[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
         if export.upper() not in ("ALL", "NIL"):
             options.flag(REQ_GET_USER_ENV)
         if mode in ("NONE", "NIL"):
             options.flag(REQ_EXPORT_NONE)
     if options.has_flag(REQ_GET_USER_ENV):
-        found[b"SLURM_GET_USER_ENV"] = b"1"
+        of_job[b"SLURM_GET_USER_ENV"] = b"1"
     if options.has_flag(REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
-        found[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(REQ_OPEN_APPEND) else b"t"
+        of_job[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(REQ_OPEN_APPEND) else b"t"
     if "mem-bind" in options.settings:
         from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
 
         words = mem_bind_variables(options).items()
-        found.update({name.encode(): value.encode() for name, value in words})
+        of_job.update({name.encode(): value.encode() for name, value in words})
     if "tres-per-task" in options.given:
-        from pyslurm_ng.cli.submit.task_tres import task_tres_text
-
-        found[b"SLURM_TRES_PER_TASK"] = task_tres_text(options).encode()
-    found[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
-    found[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
-    found[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
-    return b"".join(b"%b=%b\0" % pair for pair in found.items())
+        of_job[b"SLURM_TRES_PER_TASK"] = options.task_tres().encode()
+    of_job[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
+    of_job[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
+    of_job[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
+    return b"".join(b"%b=%b\0" % pair for pair in of_job.items())
 
 
 def export_words(
@@ -208,7 +223,7 @@ def _split_outside_quotes(text: str) -> "list[str]":
 
 
 def _export_file(name: str) -> "dict[bytes, bytes]":
-    from pyslurm_ng.cli.input_files import TooLong, read_whole
+    from pyslurm_ng.base.input_files import TooLong, read_whole
 
     try:
         if name.isdigit():
@@ -259,10 +274,11 @@ def finish(options: "Options", conf: "dict[str, str]") -> None:
 
 
 def check_cluster(options: "Options", cluster_name: str) -> None:
-    """Exit with Slurm's text if -M names another cluster than slurm.conf."""
-    foreign = foreign_cluster(options.settings.get("clusters", ""), cluster_name)
-    if foreign:
-        fail(cluster_unknown(options.command, foreign))
+    """Exit with Slurm's text if -M does not name the cluster of slurm.conf."""
+    if options.settings.get("clusters"):
+        from pyslurm_ng.cli.clusters import check_clusters
+
+        check_clusters(options.command, options.settings["clusters"], cluster_name)
 
 
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
@@ -315,10 +331,20 @@ def option_failure(options: "Options", problem: OptionError) -> int:
     return problem.code
 
 
-def told(problem: "HelpRequested") -> int:
+def show_help(problem: HelpRequested) -> int:
     """Print a text that an option asked for."""
     sys.stdout.write(problem.text)
     return 0
+
+
+def outcome(options: "Options", work: "Callable[[], int]") -> int:
+    """Return the exit code of a command's work; print what is wrong with its options."""
+    try:
+        return work()
+    except OptionError as problem:
+        return option_failure(options, problem)
+    except HelpRequested as problem:
+        return show_help(problem)
 
 
 _OPTIONS = {

@@ -54,14 +54,14 @@ class Effect(NamedTuple):
 
 def effect_of(section: str, key: str) -> Effect:
     """Return what a key does; a key that no table names has no effect."""
-    found = SECTIONS[section]
-    if key in found.same:
+    effects = SECTIONS[section]
+    if key in effects.same:
         return Effect(SAME)
-    if key in found.differs:
-        return Effect(DIFFERS, found.differs[key])
-    if key in found.refused:
-        return Effect(REFUSED, found.refused[key])
-    return Effect(ACCEPTED, found.accepted.get(key, ""))
+    if key in effects.differs:
+        return Effect(DIFFERS, effects.differs[key])
+    if key in effects.refused:
+        return Effect(REFUSED, effects.refused[key])
+    return Effect(ACCEPTED, effects.accepted.get(key, ""))
 
 
 def word_effect(section: str, key: Key, word: str) -> Effect:
@@ -106,14 +106,14 @@ def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
     """
     if _asks_nothing(value):
         return []
-    what = effect_of(section, key.name)
+    key_effect = effect_of(section, key.name)
     if not words_of(section, key):
-        return [_gap(entry, key.name, what.why)] if what.kind == ACCEPTED else []
+        return [_gap(entry, key.name, key_effect.why)] if key_effect.kind == ACCEPTED else []
     lines = []
     for word in _words(key, entry):
-        found = word_effect(section, key, word)
-        if found.kind == ACCEPTED and _is_known(section, key, word):
-            why = found.why or what.why
+        effect = word_effect(section, key, word)
+        if effect.kind == ACCEPTED and _is_known(section, key, word):
+            why = effect.why or key_effect.why
             lines.append(_gap(entry, f"{key.name}={word.partition('=')[0]}", why))
     return lines
 
@@ -122,28 +122,28 @@ def refusals(section: str, key: Key, entry: Entry, value: Any) -> list[ConfError
     """Return an error for a key or word whose promise is not kept here."""
     if _asks_nothing(value):
         return []
-    what = effect_of(section, key.name)
-    if what.kind == REFUSED:
-        return [_refusal(entry, f"{entry.value} is refused", what.why)]
+    key_effect = effect_of(section, key.name)
+    if key_effect.kind == REFUSED:
+        return [_refusal(entry, f"{entry.value} is refused", key_effect.why)]
     return [
-        _refusal(entry, f"{word} is refused", found.why)
+        _refusal(entry, f"{word} is refused", effect.why)
         for word in _words(key, entry)
-        if (found := word_effect(section, key, word)).kind == REFUSED
+        if (effect := word_effect(section, key, word)).kind == REFUSED
     ]
 
 
 def note_gaps(text: ConfText, section: str, key: Key, entry: Entry, value: Any) -> None:
     """Add keys without effect to a file's warnings, each key of repeated lines once."""
     for line in gaps(section, key, entry, value):
-        what = line.partition(": ")[2]
-        if (section, what) not in text.named:
-            text.named.add((section, what))
+        gap = line.partition(": ")[2]
+        if (section, gap) not in text.named:
+            text.named.add((section, gap))
             text.warnings.append(line)
 
 
-def _gap(entry: Entry, what: str, why: str) -> str:
+def _gap(entry: Entry, name: str, why: str) -> str:
     tail = f": {why}" if why else " yet"
-    return f"{entry.file}:{entry.line}: {what} has no effect in pyslurm-ng{tail}"
+    return f"{entry.file}:{entry.line}: {name} has no effect in pyslurm-ng{tail}"
 
 
 def _refusal(entry: Entry, text: str, why: str) -> ConfError:
@@ -165,6 +165,6 @@ def _is_known(section: str, key: Key, word: str) -> bool:
     name = plain_word(key, word)
     return any(
         name == known or (mark in known and name.startswith(known.partition(mark)[0]))
-        for known in (plain_word(key, one) for one in words_of(section, key))
+        for known in (plain_word(key, known_word) for known_word in words_of(section, key))
         for mark in ("*", "<")
     )

@@ -24,7 +24,8 @@ def lonely_words(words: tuple[str, ...], slurmd_timeout_s: int) -> list[str]:
     lines = [
         f"{word} has no effect without {' or '.join(needed)}"
         for word, needed in NEEDS.items()
-        if option_text(words, word) is not None and not any(_is_said(words, one) for one in needed)
+        if option_text(words, word) is not None
+        and not any(_is_said(words, need) for need in needed)
     ]
     lease_s = option_int(words, "node_lease", slurmd_timeout_s)
     if not lines and lease_s < slurmd_timeout_s:

@@ -26,8 +26,9 @@ CLUSTER = Keys(
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FirstJobId GresTypes
         GroupUpdateTime HealthCheckInterval HealthCheckNodeState HealthCheckProgram
-        HealthCheckTimeout InactiveLimit JobAcctGatherFrequency JobAcctGatherParams
-        JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue JobSubmitPlugins
+        HealthCheckTimeout InactiveLimit InteractiveStepOptions JobAcctGatherFrequency
+        JobAcctGatherParams JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue
+        JobSubmitPlugins
         KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
         MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxStepCount
         MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
@@ -121,7 +122,7 @@ NODE = Keys(
     same=named("""
         NodeName NodeHostname NodeAddr Boards CoreSpecCount CoresPerSocket CpuBind CPUs
         CpuSpecList Features Gres MemSpecLimit Port RealMemory Reason RestrictedCoresPerGPU
-        Sockets SocketsPerBoard ThreadsPerCore TmpDisk Weight
+        Sockets SocketsPerBoard ThreadsPerCore TmpDisk Topology Weight
     """),
     differs={
         "State": "CLOUD nodes are never powered up, and FUTURE nodes stay so",
@@ -130,7 +131,6 @@ NODE = Keys(
         "BcastAddr": "files are sent to the usual address",
         "Parameters": "SlurmdParameters hold for every node",
         "SuspendTime": _NO_BOOT,
-        "Topology": "topology.conf or topology.yaml says where nodes are",
     },
 )
 

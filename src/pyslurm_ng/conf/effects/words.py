@@ -20,7 +20,6 @@ _NO_SIZES = "there is one event loop, and no pool of threads"
 _NO_TRIGGERS = "there are no triggers"
 _NOT_YET = "not in this version"
 _STEPS_RETRY = "every waiting step is tried when another ends"
-_VARIABLES = "the variables of every maker are set"
 
 _SCHEDULER = Words(
     same=named("""
@@ -110,13 +109,12 @@ _CONTROLLER = Words(
 )
 
 _LAUNCH = Words(
-    same=frozenset(),
+    same=named("use_interactive_step"),
     accepted={
         "batch_step_set_cpu_freq": "--cpu-freq is refused",
         "cray_net_exclusive": "--network is refused",
         "interactive_step_set_cpu_freq": "--cpu-freq is refused",
         "mpir_use_nodeaddr": "there is no interface for debuggers",
-        "use_interactive_step": "salloc starts the shell where it runs",
     },
     refused={
         "srun_exclusive_allocation": "the jobs of srun would share nodes; use srun --exclusive",
@@ -274,14 +272,9 @@ DBD_WORDS: dict[str, Words] = {
 
 GRES_WORDS: dict[str, Words] = {
     "Flags": Words(
-        same=named("countonly one_sharing all_sharing"),
-        accepted={
-            "explicit": "whole nodes are given with all their resources",
-            **{
-                f"{name}_env": _VARIABLES
-                for name in ("nvidia_gpu", "amd_gpu", "intel_gpu", "opencl", "no_gpu")
-            },
-            "env_uuid": "devices are named by their numbers",
-        },
+        same=named(
+            "countonly one_sharing all_sharing explicit env_uuid nvidia_gpu_env amd_gpu_env "
+            "intel_gpu_env opencl_env no_gpu_env"
+        ),
     ),
 }

@@ -16,24 +16,28 @@ _BLOB = 4 << 20
 _NO_EVENTS = b"\x90"
 
 
-def as_sent(one: Frame) -> JournalFrame:
+def as_sent(frame: Frame) -> JournalFrame:
     """Return a record to be sent; of one too large for a message, what fits of it."""
-    payload, fault = one.payload, ""
+    payload, fault = frame.payload, ""
     if len(payload) > MOST_BYTES:
         fault = f"the record has {len(payload)} bytes: its longest texts were cut"
         try:
             payload = msgspec.msgpack.encode(_cut(msgspec.msgpack.decode(payload)))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return without_events(one, f"its {len(one.payload)} bytes cannot be read")
+            return without_events(frame, f"its {len(frame.payload)} bytes cannot be read")
         if len(payload) > MOST_BYTES:
-            return without_events(one, f"it is too large for a message: {len(one.payload)} bytes")
-    return JournalFrame(one.epoch, one.sequence, payload, checksum_text(one.checksum), fault)
+            return without_events(
+                frame, f"it is too large for a message: {len(frame.payload)} bytes"
+            )
+    return JournalFrame(frame.epoch, frame.sequence, payload, checksum_text(frame.checksum), fault)
 
 
-def without_events(one: Frame, why: str) -> JournalFrame:
+def without_events(frame: Frame, why: str) -> JournalFrame:
     """Return a record that stands for one which slurmdbd cannot take."""
     text = f"not sent to slurmdbd: {why}"[:1000]
-    return JournalFrame(one.epoch, one.sequence, _NO_EVENTS, checksum_text(one.checksum), text)
+    return JournalFrame(
+        frame.epoch, frame.sequence, _NO_EVENTS, checksum_text(frame.checksum), text
+    )
 
 
 def checksum_text(checksum: int) -> str:
@@ -47,7 +51,7 @@ def _cut(value: Any) -> Any:
     if isinstance(value, bytes):
         return value[:_BLOB]
     if isinstance(value, list):
-        return [_cut(item) for item in value]
+        return [_cut(part) for part in value]
     if isinstance(value, dict):
-        return {_cut(key): _cut(item) for key, item in value.items()}
+        return {_cut(key): _cut(part) for key, part in value.items()}
     return value

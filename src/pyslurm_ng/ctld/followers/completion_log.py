@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from msgspec import structs
 
 from pyslurm_ng.base.dates import format_date
 from pyslurm_ng.base.hostlist import fold
@@ -33,6 +35,14 @@ class Log(Protocol):
         """Something is wrong."""
 
 
+class _Run(NamedTuple):
+    """What the record of a requeued job loses of its run; it keeps the nodes, as `nodes_before`."""
+
+    start_us: int
+    partition: str
+    reservation: str
+
+
 class CompletionLog:
     """Follows ends of jobs.
 
@@ -54,18 +64,47 @@ class CompletionLog:
         self._fd = -1
         self._open_path = ""
         self._last_error = ""
+        self._runs: dict[int, _Run] = {}
+        for job_id in cluster.job_index.active:
+            self._begin(cluster.jobs[job_id])
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Write the lines of events just applied."""
-        if self.conf.job_comp_type != _TYPE:
-            return
         for event in events:
-            if isinstance(event, (ev.JobCompleting, ev.JobEnded)):
+            if isinstance(event, ev.JobAllocated):
+                self._begin(self._cluster.jobs[event.job_id])
+            elif isinstance(event, ev.JobCompleting):
+                self._write_line(self._ended(event))
+            elif isinstance(event, ev.JobEnded):
                 job = self._cluster.jobs[event.job_id]
                 # One that ran was told of when its nodes began to clean up.
-                if isinstance(event, ev.JobCompleting) or not job.nodes:
-                    line = completion_line(self._cluster, job, self.conf)
-                    self._when_durable(partial(self._write, line))
+                if not job.nodes:
+                    self._write_line(job)
+
+    def _begin(self, job: Job) -> None:
+        self._runs[job.job_id] = _Run(job.start_us, job.partition, job.reservation)
+
+    def _ended(self, event: ev.JobCompleting) -> Job:
+        """Return the job as its run left it; it may be back in the queue already."""
+        job = self._cluster.jobs[event.job_id]
+        run = self._runs.pop(job.job_id, None)
+        if run is None or job.nodes:
+            return job
+        return structs.replace(
+            job,
+            state=JobState(event.state),
+            exit_code=event.exit_code,
+            nodes=job.nodes_before,
+            start_us=run.start_us,
+            end_us=event.end_us or event.time_us,
+            partition=run.partition,
+            reservation=run.reservation,
+        )
+
+    def _write_line(self, job: Job) -> None:
+        if self.conf.job_comp_type == _TYPE:
+            line = completion_line(self._cluster, job, self.conf)
+            self._when_durable(partial(self._write, line))
 
     def reopen(self) -> None:
         """Open the file's name again with the next line: it may have been moved away."""

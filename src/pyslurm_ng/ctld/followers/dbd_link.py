@@ -80,7 +80,7 @@ OnUpdate = Callable[[AssociationUpdate], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DbdAddress:
     """Where slurmdbd answers: Unix sockets to try first, then host and port."""
 
     paths: tuple[str, ...]
@@ -88,7 +88,7 @@ class Place:
     port: int
 
 
-def find_place(host: str, port: int, pid_file: str) -> Place:
+def find_address(host: str, port: int, pid_file: str) -> DbdAddress:
     """Return where the slurmdbd of AccountingStorageHost and -Port answers.
 
     `pid_file` is SlurmctldPidFile: on this host slurmdbd's socket lies in the same directory or
@@ -99,7 +99,7 @@ def find_place(host: str, port: int, pid_file: str) -> Place:
         paths = (socket_file("slurmdbd", pid_file, port),)
         if run_directory(pid_file) != DEFAULT_RUN_DIRECTORY:
             paths += (socket_file("slurmdbd", "", port),)
-    return Place(paths, host, port)
+    return DbdAddress(paths, host, port)
 
 
 class DbdLink:
@@ -124,7 +124,7 @@ class DbdLink:
         self,
         *,
         identity: Identity,
-        place: Place,
+        address: DbdAddress,
         registration: RegisterCluster,
         journal: Path,
         durable: Callable[[], int],
@@ -136,7 +136,7 @@ class DbdLink:
         acknowledged: int = 0,
     ) -> None:
         self._identity = identity
-        self._place = place
+        self._address = address
         self._registration = registration
         self._journal = journal
         self._durable = durable
@@ -192,11 +192,11 @@ class DbdLink:
 
     async def _connect(self) -> StreamLink:
         """Return a connection to the first place that answers."""
-        for path in self._place.paths:
+        for path in self._address.paths:
             with contextlib.suppress(LinkError):
                 return await connect_link(self._identity, "slurmdbd", path=path)
         return await connect_link(
-            self._identity, "slurmdbd", host=self._place.host, port=self._place.port
+            self._identity, "slurmdbd", host=self._address.host, port=self._address.port
         )
 
     async def _talk(self, link: StreamLink) -> None:
@@ -295,7 +295,7 @@ class DbdLink:
             cluster=self._registration.cluster,
             journal_id=self._registration.journal_id,
             after=after,
-            frames=[self._as_sent(one) for one in frames],
+            frames=[self._as_sent(frame) for frame in frames],
         )
         try:
             answer = await link.request(batch, BATCH_DEADLINE_S)
@@ -304,20 +304,22 @@ class DbdLink:
             raise
         assert isinstance(answer, BatchAck)
         self.acknowledged = max(self.acknowledged, answer.sequence)
-        given_up = sum(one.sequence in self._doubts and self._is_given_up(one) for one in frames)
+        given_up = sum(
+            frame.sequence in self._doubts and self._is_given_up(frame) for frame in frames
+        )
         self._given_up = self._given_up + given_up if given_up == len(frames) else 0
         self._doubts.clear()
 
-    def _is_given_up(self, one: Frame) -> bool:
-        is_doubtful = self._doubts.get(one.sequence, 0) >= _MOST_DOUBT
+    def _is_given_up(self, frame: Frame) -> bool:
+        is_doubtful = self._doubts.get(frame.sequence, 0) >= _MOST_DOUBT
         return is_doubtful and self._given_up < _MOST_GIVEN_UP
 
-    def _as_sent(self, one: Frame) -> JournalFrame:
-        if not self._is_given_up(one):
-            return as_sent(one)
+    def _as_sent(self, frame: Frame) -> JournalFrame:
+        if not self._is_given_up(frame):
+            return as_sent(frame)
         why = "slurmdbd refused it again and again"
-        self._faults.note("accounting_record", f"record {one.sequence} of the journal: {why}")
-        return without_events(one, why)
+        self._faults.note("accounting_record", f"record {frame.sequence} of the journal: {why}")
+        return without_events(frame, why)
 
     def _doubt(self, frames: list[Frame], error: LinkError) -> None:
         """Remember a refused batch: its records are sent one by one, until the bad one is found."""

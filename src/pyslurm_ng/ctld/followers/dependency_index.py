@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from pyslurm_ng.ctld.rules.queue import dependency
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.touched import EVERYTHING, touched_jobs
@@ -56,7 +56,7 @@ class DependencyIndex:
         moments, cluster = self._moments, self._cluster
         while moments and moments[0][0] <= now_us:
             self._changed[heappop(moments)[1]] = None
-        found: list[int] = []
+        job_ids: list[int] = []
         for job_id in self._changed:
             self._timed.discard(job_id)
             if job_id not in cluster.job_index.ineligible:
@@ -75,6 +75,6 @@ class DependencyIndex:
             if when_us > now_us:
                 heappush(moments, (when_us, job_id))
             else:
-                found.append(job_id)
-        self._changed = dict.fromkeys(found)
-        return found
+                job_ids.append(job_id)
+        self._changed = dict.fromkeys(job_ids)
+        return job_ids

@@ -44,7 +44,7 @@ def common_record(
 def _record(journal: Path, sequence: int) -> Position | None:
     """Return a record's position; None if it is no longer kept, ORIGIN if there is a gap."""
     segments = list_segments(journal)
-    before = [one for one in segments if one.first_sequence <= sequence]
+    before = [segment for segment in segments if segment.first_sequence <= sequence]
     if before:
         with SegmentReader(before[-1].path) as reader:
             for frame in reader:
@@ -64,8 +64,10 @@ def _before_epoch(journal: Path, sequence: int) -> Position:
     A restored state begins with a new epoch, so a different journal begins with one.
     """
     segments = list_segments(journal)
-    of_record = [one for one in segments if one.first_sequence <= sequence]
+    of_record = [segment for segment in segments if segment.first_sequence <= sequence]
     if not of_record:
         return ORIGIN
-    first = min(one.first_sequence for one in of_record if one.epoch == of_record[-1].epoch)
+    first = min(
+        segment.first_sequence for segment in of_record if segment.epoch == of_record[-1].epoch
+    )
     return _record(journal, first - 1) or ORIGIN

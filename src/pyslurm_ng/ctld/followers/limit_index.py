@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.ctld.rules.steps.steps import step_ends_us
 from pyslurm_ng.ctld.rules.timers import limit_moments_us
 from pyslurm_ng.model import events as ev
@@ -51,7 +51,7 @@ class LimitIndex:
         moments, jobs, active = self._moments, self._cluster.jobs, self._cluster.job_index.active
         while moments and moments[0][0] <= now_us:
             self._changed[heappop(moments)[1]] = None
-        found: list[int] = []
+        job_ids: list[int] = []
         for job_id in self._changed:
             if job_id not in active:
                 continue
@@ -66,6 +66,6 @@ class LimitIndex:
             if when_us > now_us:
                 heappush(moments, (when_us, job_id))
             elif when_us:
-                found.append(job_id)
-        self._changed = dict.fromkeys(found)
-        return found
+                job_ids.append(job_id)
+        self._changed = dict.fromkeys(job_ids)
+        return job_ids

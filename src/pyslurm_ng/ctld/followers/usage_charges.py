@@ -9,12 +9,12 @@ from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.frame.measures import Amounts, Ask, given, held
+from pyslurm_ng.sched.frame.measures import Amounts, Ask, amounts_held, ask_of_allocation
 from pyslurm_ng.sched.limits.usage import OwnerKey
 
 
 class Charge(NamedTuple):
-    """What a running job is charged for, and whom."""
+    """What a running job is charged for, and the owners whose usage grows by it."""
 
     start_us: int
     suspended_us: int  # before that
@@ -46,7 +46,7 @@ class Charging:
     def amounts(self, job: Job) -> Amounts:
         """Return what a job holds of each TRES."""
         partition = self._cluster.partitions.get(job.partition)
-        return held(job.nodes, job.licenses_alloc, partition)
+        return amounts_held(job.nodes, job.licenses_alloc, partition)
 
     def ask(self, job: Job, now_us: int) -> Ask:
         """Return what a job holds, and for how long still."""
@@ -54,7 +54,7 @@ class Charging:
         left_min = INFINITE
         if job.time_limit_min < NO_VAL:
             left_min = max(0, job.time_limit_min - int(time_run_s(job, now_us) // 60))
-        return given(job.nodes, job.licenses_alloc, partition, left_min)
+        return ask_of_allocation(job.nodes, job.licenses_alloc, partition, left_min)
 
     def fades(self, owner: OwnerKey) -> bool:
         """Return whether usage fades: all does but that of a QOS with flag NoDecay."""

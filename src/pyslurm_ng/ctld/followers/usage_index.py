@@ -146,10 +146,10 @@ class UsageIndex:
     ) -> tuple[Mapping[tuple[str | int, ...], Used], Callable[[OwnerKey], Spent]]:
         """Return what runs now by counter, and what owners have used, limits or not."""
         cluster = self._cluster
-        found = quotas.Quotas(cluster.assocs, cluster.qos, counts_nodes=True)
+        quota = quotas.Quotas(cluster.assocs, cluster.qos, counts_nodes=True)
         for job in map(cluster.jobs.__getitem__, cluster.job_index.active):
-            found.took(job, self._charging.ask(job, now_us))
-        return found.used(), self._spending(now_us)
+            quota.took(job, self._charging.ask(job, now_us))
+        return quota.used(), self._spending(now_us)
 
     def run_out(self, now_us: int) -> tuple[int, ...]:
         """Return running jobs without minutes left; it searches only once in a while."""
@@ -160,15 +160,15 @@ class UsageIndex:
         if not quotas.budgets_minutes(cluster.assocs, cluster.qos):
             return ()
         limits = quotas.Quotas(cluster.assocs, cluster.qos, self._spending(now_us))
-        found = []
+        job_ids = []
         for job_id in cluster.job_index.active:
             job = cluster.jobs[job_id]
             if job.state != JobState.RUNNING or job.flags & JobFlag.COMPLETING:
                 continue
             ask, run_min = self._charging.ask(job, now_us), time_run_s(job, now_us) / 60
             if limits.run_out(job, ask, run_min) is not None:
-                found.append(job_id)
-        return tuple(found)
+                job_ids.append(job_id)
+        return tuple(job_ids)
 
     def _spending(self, now_us: int) -> Callable[[OwnerKey], Spent]:
         """Return a function that says what an owner has used, running jobs included."""

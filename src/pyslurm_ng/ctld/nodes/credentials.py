@@ -11,6 +11,7 @@ from pyslurm_ng.ctld.nodes.orders import StepShare, credential_of, for_step
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.topology import Topology, topology_of, unit_paths
+from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.wire.auth import CredentialSigner, body_digest
 from pyslurm_ng.wire.node_messages import JobCredential, encode_credential
 
@@ -72,9 +73,10 @@ def addresses_of(
 ) -> tuple[tuple[str, ...], str]:
     """Return SLURM_TOPOLOGY_ADDR of each node, and its pattern."""
     key = ("unit paths", topology.name)
-    paths = cluster.memo.get(key)
+    kept = answers(cluster)
+    paths = kept.get(key)
     if paths is None:
-        paths = cluster.memo[key] = unit_paths(topology)
+        paths = kept[key] = unit_paths(topology)
     assert isinstance(paths, dict)
     above = [paths.get(node_id, ()) for node_id in node_ids]
     names = cluster.node_names(list(node_ids))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 from pyslurm_ng.base.errors import Errno, error_text
+from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.writer import Writer
@@ -29,13 +30,17 @@ class FileCredentials:
         if job is None:
             call.error(Errno.ESLURM_INVALID_JOB_ID, error_text(Errno.ESLURM_INVALID_JOB_ID))
         elif caller.uid not in (0, job.uid):
-            call.error(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
+            call.error(Errno.ESLURM_USER_ID_MISSING, error_text(Errno.ESLURM_USER_ID_MISSING))
         elif job.state == JobState.PENDING:
             call.error(Errno.ESLURM_JOB_PENDING, error_text(Errno.ESLURM_JOB_PENDING))
         elif job.state not in (JobState.RUNNING, JobState.SUSPENDED) or is_completing(job):
             call.error(Errno.ESLURM_ALREADY_DONE, error_text(Errno.ESLURM_ALREADY_DONE))
+        elif request.step_id != NO_VAL and request.step_id not in job.steps:
+            call.error(Errno.ESLURM_INVALID_JOB_ID, error_text(Errno.ESLURM_INVALID_JOB_ID))
         else:
-            nodes = [cluster.node(alloc.node_id) for alloc in job.nodes]
+            step = job.steps.get(request.step_id)
+            allocs = job.nodes if step is None else step.nodes
+            nodes = [cluster.node(alloc.node_id) for alloc in allocs]
             answer = FileCredential(
                 job_id=job.job_id,
                 nodes=[node.spec.name for node in nodes],

@@ -55,7 +55,7 @@ class Log(Protocol):
 
 
 class NodeService:
-    """Answers the messages of nodes; the name of a node is in its credential, never in its words.
+    """Answers the messages of nodes; a node's name comes from its credential, not its message.
 
     Attributes:
         conf: in force now; the daemon replaces it.
@@ -171,8 +171,8 @@ class NodeService:
         ahead_us = now_us - message.sent_us if message.sent_us else 0
         for report in message.reports:
             try:
-                said = moved(report, ahead_us) if abs(ahead_us) > _MOST_SKEW_US else report
-                events = judge(writer.cluster, node_id, said, self.conf, now_us)
+                adjusted = moved(report, ahead_us) if abs(ahead_us) > _MOST_SKEW_US else report
+                events = judge(writer.cluster, node_id, adjusted, self.conf, now_us)
             except Exception as error:  # noqa: BLE001 - the other jobs' reports are no worse
                 self._faults.note("report", f"{report!r:.200} of node {name}", error)
                 self._ask_again(name, now_us, is_known=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from msgspec.structs import replace
 
 from pyslurm_ng.base.request_words import exclusive_word
-from pyslurm_ng.base.sluid import sluid_number, sluid_text
+from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.ctld.rules.programs.program_environment import oversubscribe
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.duty import Duty, DutyKind
@@ -104,7 +104,7 @@ def credential_of(
         issued_us=wall_us,
         expires_us=wall_us + nm.CREDENTIAL_LIFE_US,
         nonce=nonce,
-        sluid=sluid_text(sluid_number(job.submit_us, job.job_id)),
+        sluid=sluid_text(job.sluid),
         het_components=_components(cluster, job) if job.het_job_id == job.job_id else (),
     )
 

@@ -1,4 +1,4 @@
-"""Which jobs' run times are not sure since a start at which the clock did not fit the records."""
+"""Jobs whose run time is not certain, since the clock did not fit the records at the start."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pyslurm_ng.wire import node_messages as nm
 
 
 class RunTimes:
-    """Jobs that wait for their node's word. Soft state: the controller's next start makes it."""
+    """Jobs that wait for a node to say how long they have run. Soft state, made at each start."""
 
     def __init__(self, cluster: Cluster, gap_us: int) -> None:
         """Begin after a start at which the wall clock was `gap_us` ahead of the newest record."""
@@ -28,7 +28,7 @@ class RunTimes:
     def __len__(self) -> int:
         return len(self._unsure)
 
-    def found(self) -> str:
+    def start_report(self) -> str:
         """Return one line on what was found at the start; "" if there is nothing to report."""
         if abs(self.gap_us) <= clocks.TOLERANCE_US or not self._cluster.time_us:
             return ""
@@ -49,7 +49,7 @@ class RunTimes:
     def heard(
         self, node_id: int, running: Sequence[nm.RunningJob], now_us: int
     ) -> list[ev.AnyEvent]:
-        """Return what a registration tells of the jobs that wait for it."""
+        """Return the events that follow from what a node's registration says of such jobs."""
         if not self._unsure:
             return []
         events, sure = clocks.run_times(

@@ -111,7 +111,7 @@ class Sender:
                 self._writer.when_durable(partial(self.tell, node.spec.name, again))
 
     def registered(self, node_id: int) -> None:
-        """A node is here (again): tell it all that it owes, once that is durable."""
+        """Send a node that has registered all that it owes, once that is durable."""
         self.nodes.add(self._writer.cluster.node(node_id).spec.name)
         self._build((node_id,), 0)
 
@@ -132,13 +132,13 @@ class Sender:
         if not late:
             return
         wanted = set(late[:left])
-        found: set[int] = set()
+        node_ids: set[int] = set()
         for node_id, of_node in list(duties.items()):
             due = [duty for duty_id, duty in of_node.items() if duty_id in wanted]
             if due:
-                found.update(duty.duty_id for duty in due)
+                node_ids.update(duty.duty_id for duty in due)
                 self._queue_durable(node_id, due)
-        for duty_id in wanted - found:
+        for duty_id in wanted - node_ids:
             del self._sent_us[duty_id]
 
     def tell(self, name: str, message: Struct) -> None:

@@ -1,7 +1,7 @@
 """Requests of salloc and srun that stay open: jobs that wait for resources, jobs in use.
 
-The connection stands for the command: while it lasts the command learns of grant, notices and
-end; when it has been gone for a while, so is the command, and its job ends.
+The connection stands for the command. While it lasts, the command learns of grant, notices and end.
+If it has been gone for a while (InactiveLimit), the command counts as gone, and its job ends.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, error_text
-from pyslurm_ng.base.hostlist import fold
+from pyslurm_ng.base.hostlist import expand_unique, fold
 from pyslurm_ng.ctld.clock import Timers
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.step_calls import OpenCall
@@ -89,7 +89,7 @@ class Allocations:
                 self._watch.watch(part.job_id, session.part_changed)
 
     def end(self, job_id: int, call: OpenCall, over: AllocationOver) -> None:
-        """Say that it is over, when that is durable."""
+        """Tell the command that its job is over, when that is durable."""
         if self._attached.get(job_id) is call:
             del self._attached[job_id]
         self._writer.when_durable(lambda: call.reply(over))
@@ -213,19 +213,35 @@ class _Answer:
 
 
 def _notes(cluster: Cluster, job_id: int) -> list[str]:
-    """Return what a user should know of a job that waits: it is wider than its partitions."""
+    """Return what a user should know of a job that waits for more than its turn."""
     job = cluster.jobs.get(job_id)
     if job is None or job.state != JobState.PENDING:
         return []
-    for name in job.partition.split(","):
-        partition = cluster.partitions.get(name)
-        if partition is None:
-            continue
+    number = _obstacle(cluster, job)
+    return [error_text(number)] if number is not None else []
+
+
+def _obstacle(cluster: Cluster, job: Job) -> int | None:
+    """Return Slurm's number for what stands in the way of every start of a job, if anything."""
+    if job.priority == 0:
+        return Errno.ESLURM_JOB_HELD
+    waiting = [
+        partition
+        for name in job.partition.split(",")
+        if (partition := cluster.partitions.get(name)) is not None
+    ]
+    if waiting and all(partition.state == "DOWN" for partition in waiting):
+        return Errno.ESLURM_PARTITION_DOWN
+    for name in expand_unique(job.request.node_list):
+        node_id = cluster.node_index.by_name.get(name)
+        if node_id is not None and not cluster.node_index.columns.usable[node_id]:
+            return Errno.ESLURM_NODE_NOT_AVAIL
+    for partition in waiting:
         sizes = job_sizes(job.request, partition)
         nodes, cpus = size_of(cluster, partition)
         if sizes.nodes_min <= nodes and sizes.cpus <= cpus:
-            return []
-    return [error_text(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE)]
+            return None
+    return Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
 
 
 def _is_over(job: Job) -> bool:

@@ -115,8 +115,8 @@ class StepCalls:
     def _say_busy(self, waiting: _Waiting) -> None:
         if waiting in self._waiting.get(waiting.request.job_id, ()):
             waiting.was_told = True
-            told = StepWaiting(waiting.code, error_text(waiting.code))
-            self._writer.when_durable(lambda: waiting.call.part(told))
+            answer = StepWaiting(waiting.code, error_text(waiting.code))
+            self._writer.when_durable(lambda: waiting.call.part(answer))
 
     # After a change -----------------------------------------------------------------------------
 

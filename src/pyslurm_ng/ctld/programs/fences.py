@@ -29,7 +29,7 @@ _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Fences:
-    """Runs the program for one node at a time each, again and again until it succeeds.
+    """Runs the program for each such node, again and again until it succeeds.
 
     Attributes:
         conf: in force now; names the program and its time limit.

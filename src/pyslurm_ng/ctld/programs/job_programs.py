@@ -11,7 +11,7 @@ from functools import partial
 from typing import Protocol, TypeAlias
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.programs import programs
 from pyslurm_ng.ctld.rules.programs.program_environment import (
     epilog_environment,
@@ -177,7 +177,9 @@ class JobPrograms:
         if result.status:
             self._log.error(f"epilog_slurmctld JobId={job_id}: {result.text}")
         job = cluster.jobs[job_id]
-        self._writer.record(programs.epilog_ended(cluster, job, self._now_us(), again(self.conf)))
+        self._writer.record(
+            programs.epilog_ended(cluster, job, self._now_us(), requeue_rules(self.conf))
+        )
 
     def _is_due(self, due: Mapping[int, None], job_id: int, attempt: int) -> bool:
         """Return whether a run of this attempt is still owed."""

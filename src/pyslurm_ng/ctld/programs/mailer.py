@@ -13,7 +13,7 @@ from typing import Protocol
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.programs import mail
 from pyslurm_ng.ctld.rules.programs.mail import ArrayEnd, Mail
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, is_completing
@@ -81,8 +81,8 @@ class Mailer:
                 del self._timed[job_id]
                 continue
             try:
-                for found in mail.time_marks(self._cluster, job, self._domain, last_us, now_us):
-                    self._send(found)
+                for mark in mail.time_marks(self._cluster, job, self._domain, last_us, now_us):
+                    self._send(mark)
             except Exception as error:  # noqa: BLE001 - this job gets no such mail
                 del self._timed[job_id]
                 self._spared(f"mail of job {job_id}", error)
@@ -91,11 +91,11 @@ class Mailer:
     def _domain(self) -> str:
         return self.conf.mail_domain or ""
 
-    def _send(self, found: Mail | None) -> None:
-        if found is None or not self.conf.mail_prog:
+    def _send(self, message: Mail | None) -> None:
+        if message is None or not self.conf.mail_prog:
             return
-        argv = (self.conf.mail_prog, "-s", found.subject, found.recipient)
-        self._when_durable(partial(self._runner.run, argv, found.environment, found.uid))
+        argv = (self.conf.mail_prog, "-s", message.subject, message.recipient)
+        self._when_durable(partial(self._runner.run, argv, message.environment, message.uid))
 
     # One event each -----------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Mailer:
     def _end(self, job: Job, state: int, status: int, now_us: int) -> None:
         if mail.is_summed_up(job):
             end = self._arrays.setdefault(job.array_job_id, ArrayEnd(set()))
-            end.add(state, mail.exit_code(status))
+            end.add(state, status)
             return
         self._send(mail.ended(self._cluster, job, state, status, self._domain, now_us))
 

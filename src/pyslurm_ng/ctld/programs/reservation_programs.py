@@ -41,15 +41,17 @@ class ReservationPrograms:
         self._when_durable = when_durable
         # By name: the start of the occurrence that is in force.
         self._active = {
-            name: item.start_us for name, item in cluster.reservations.items() if item.is_active
+            name: reservation.start_us
+            for name, reservation in cluster.reservations.items()
+            if reservation.is_active
         }
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Run what events just applied bring."""
         for event in events:
             if isinstance(event, (ev.ReservationCreated, ev.ReservationUpdated)):
-                item = event.reservation
-                self._change(item.name, item.start_us if item.is_active else 0)
+                reservation = event.reservation
+                self._change(reservation.name, reservation.start_us if reservation.is_active else 0)
             elif isinstance(event, ev.ReservationDeleted):
                 self._change(event.name, 0)
 

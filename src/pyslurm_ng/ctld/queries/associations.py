@@ -55,15 +55,15 @@ def show_associations(
     counters = _Counters(cluster, used, spent)
     parts = set(request.parts or ("assoc", "qos", "users"))
     users = [
-        UserShown(one.name, one.default_account, one.default_wckey, one.admin_level)
-        for one in cluster.users.values()
-        if only in ("", one.name) and (not request.users or one.name in request.users)
+        UserShown(user.name, user.default_account, user.default_wckey, user.admin_level)
+        for user in cluster.users.values()
+        if only in ("", user.name) and (not request.users or user.name in request.users)
     ]
     associations = _associations(cluster, request, only, counters, fairshare)
     qos = [
-        _qos(one, counters)
-        for one in sorted(cluster.qos.values(), key=lambda one: one.qos_id)
-        if not request.qos or one.name in request.qos
+        _qos(qos, counters)
+        for qos in sorted(cluster.qos.values(), key=lambda qos: qos.qos_id)
+        if not request.qos or qos.name in request.qos
     ]
     return AssociationsShown(
         cluster_name=cluster.cluster_name,
@@ -125,10 +125,10 @@ class _Counters:
 
 def _keys(cluster: Cluster, job: Job) -> Iterator[Key]:
     """Yield the counters of a job; the same that `Quotas` keeps."""
-    item = cluster.assocs.get(job.assoc_id)
-    while item is not None:
-        yield "assoc", item.assoc_id
-        item = cluster.assocs.get(item.parent_id)
+    assoc = cluster.assocs.get(job.assoc_id)
+    while assoc is not None:
+        yield "assoc", assoc.assoc_id
+        assoc = cluster.assocs.get(assoc.parent_id)
     partition = cluster.partitions.get(job.partition)
     for name in dict.fromkeys((job.qos, partition.qos if partition is not None else "")):
         if name in cluster.qos:
@@ -147,59 +147,59 @@ def _associations(
     """Return associations down the tree; a filter of users keeps the accounts themselves."""
     level_shares: dict[int, int] = {}
     level_usage: dict[int, float] = {}
-    for item in cluster.assocs.values():
-        above = item.parent_id
-        level_shares[above] = level_shares.get(above, 0) + _shares(item)
-        usage_s = counters.usage_s(("assoc", item.assoc_id))
+    for assoc in cluster.assocs.values():
+        above = assoc.parent_id
+        level_shares[above] = level_shares.get(above, 0) + _shares(assoc)
+        usage_s = counters.usage_s(("assoc", assoc.assoc_id))
         level_usage[above] = level_usage.get(above, 0.0) + usage_s
     shown = []
-    for item in sorted(cluster.assocs.values(), key=lambda item: item.lineage):
-        if request.accounts and item.account not in request.accounts:
+    for assoc in sorted(cluster.assocs.values(), key=lambda assoc: assoc.lineage):
+        if request.accounts and assoc.account not in request.accounts:
             continue
-        if item.user and request.users and item.user not in request.users:
+        if assoc.user and request.users and assoc.user not in request.users:
             continue
-        if only and item.user != only:
+        if only and assoc.user != only:
             continue
-        above = item.parent_id
+        above = assoc.parent_id
         parent = cluster.assocs.get(above)
         shown.append(
             AssociationShown(
-                assoc_id=item.assoc_id,
-                account=item.account,
-                user=item.user,
-                partition=item.partition,
+                assoc_id=assoc.assoc_id,
+                account=assoc.account,
+                user=assoc.user,
+                partition=assoc.partition,
                 parent=parent.account if parent is not None else "",
                 parent_id=above,
-                lineage=item.lineage,
-                comment=item.comment,
-                priority=item.priority,
-                shares=_shares(item) if item.shares != INFINITE else -1,
+                lineage=assoc.lineage,
+                comment=assoc.comment,
+                priority=assoc.priority,
+                shares=_shares(assoc) if assoc.shares != INFINITE else -1,
                 level_shares=level_shares[above],
                 level_usage_s=level_usage[above],
                 all_usage_s=level_usage.get(0, 0.0),
-                factor=fairshare.get(item.assoc_id, 0.0),
-                is_default=item.is_default,
-                limits=_set(item.limits),
-                counted=counters.of(("assoc", item.assoc_id)),
+                factor=fairshare.get(assoc.assoc_id, 0.0),
+                is_default=assoc.is_default,
+                limits=_set(assoc.limits),
+                counted=counters.of(("assoc", assoc.assoc_id)),
             )
         )
     return shown
 
 
-def _shares(item: Association) -> int:
-    return item.shares if item.shares != INFINITE else 0
+def _shares(assoc: Association) -> int:
+    return assoc.shares if assoc.shares != INFINITE else 0
 
 
-def _qos(one: Qos, counters: _Counters) -> QosShown:
+def _qos(qos: Qos, counters: _Counters) -> QosShown:
     return QosShown(
-        qos_id=one.qos_id,
-        name=one.name,
-        priority=one.priority,
-        preempt_mode=one.preempt_mode,
-        limits=_set(one.limits),
-        counted=counters.of(("qos", one.name)),
-        accounts=counters.parts(one.name, "account"),
-        users=counters.parts(one.name, "user"),
+        qos_id=qos.qos_id,
+        name=qos.name,
+        priority=qos.priority,
+        preempt_mode=qos.preempt_mode,
+        limits=_set(qos.limits),
+        counted=counters.of(("qos", qos.name)),
+        accounts=counters.parts(qos.name, "account"),
+        users=counters.parts(qos.name, "user"),
     )
 
 

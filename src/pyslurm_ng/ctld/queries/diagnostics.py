@@ -77,8 +77,8 @@ def show_diagnostics(
             for uid, call in soft.callers.items()
         ],
         faults=sorted(soft.faults.items(), key=lambda row: (-row[1], row[0])),
-        doors=[
-            *soft.doors.items(),
+        connections=[
+            *soft.connections.items(),
             *((f"refused_{cause}", count) for cause, count in sorted(soft.refused.items())),
         ],
         limited=sorted(

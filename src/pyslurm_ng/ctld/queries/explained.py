@@ -92,7 +92,7 @@ def explained(
         ahead=outlook.ahead if outlook is not None else -1,
         start_us=start_us,
         nodes=_names(cluster, outlook.node_ids if outlook else _own_nodes(job)),
-        holders=[_holder(cluster, item, sees) for item in holders[:_MOST_HOLDERS]],
+        holders=[_holder(cluster, holder, sees) for holder in holders[:_MOST_HOLDERS]],
         holders_left_out=max(0, len(holders) - _MOST_HOLDERS),
         sooner=_sooner(cluster, outlook, start_us, sees) if outlook is not None else [],
         history=[
@@ -112,10 +112,10 @@ def explained(
 
 def _reason(soft: Soft, job: Job) -> tuple[int, str]:
     """Return a job's reason and its text: a fact, else what the last pass found."""
-    found = soft.reason.get(job.job_id)
-    if job.state != JobState.PENDING or job.reason or found is None:
+    reason = soft.reason.get(job.job_id)
+    if job.state != JobState.PENDING or job.reason or reason is None:
         return job.reason, job.reason_text
-    return int(found.reason), found.text
+    return int(reason.reason), reason.text
 
 
 def _sentences(
@@ -124,20 +124,20 @@ def _sentences(
     """Return what a job waits for; `why` is its reason with its text."""
     reason, text = why
     is_pending = job.state == JobState.PENDING
-    found = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
+    sentences = _waits_for(cluster, soft, job, now_us, sees) if is_pending else []
     if job.state == JobState.SUSPENDED:
-        found.append(_suspended(cluster, job, sees))
-    found += _lost_runs(job)
-    is_said = bool(found) and reason in _SAID_ALREADY
+        sentences.append(_suspended(cluster, job, sees))
+    sentences += _lost_runs(job)
+    is_said = bool(sentences) and reason in _SAID_ALREADY
     if reason == Reason.ReqNodeNotAvail:
         is_said = bool(is_pending and _nodes_away(cluster, job))
     if is_pending and text and not is_said:
-        found.append(_of_others(cluster, text, sees))
+        sentences.append(_of_others(cluster, text, sees))
     if is_pending and job.het_job_id:
         count = len(het_components(cluster, job))
         every = "both" if count == 2 else f"all {count}"
-        found.append(f"{every} components of job {job.het_job_id} start together")
-    return found
+        sentences.append(f"{every} components of job {job.het_job_id} start together")
+    return sentences
 
 
 def _sooner(cluster: Cluster, outlook: Outlook, start_us: int, sees: Sees) -> list[SoonerShown]:
@@ -148,10 +148,12 @@ def _sooner(cluster: Cluster, outlook: Outlook, start_us: int, sees: Sees) -> li
     is_bound = outlook.limit is not None and start_us > 0
     return [
         SoonerShown(
-            item.text, item.start_us, [_name_of(cluster, one, sees) for one in item.victims]
+            change.text,
+            change.start_us,
+            [_name_of(cluster, victim, sees) for victim in change.victims],
         )
-        for item in outlook.sooner
-        if not is_bound or item.start_us < start_us - MINUTE_US
+        for change in outlook.sooner
+        if not is_bound or change.start_us < start_us - MINUTE_US
     ]
 
 
@@ -166,9 +168,9 @@ def _name_of(cluster: Cluster, job_id: int, sees: Sees) -> str:
 def _of_others(cluster: Cluster, text: str, sees: Sees) -> str:
     """Return a sentence without the ids of jobs that the caller may not see."""
 
-    def shown(found: re.Match[str]) -> str:
-        other = cluster.jobs.get(int(found[1]))
-        return found[0] if other is None or sees(other) else "a job of another user"
+    def shown(match: re.Match[str]) -> str:
+        other = cluster.jobs.get(int(match[1]))
+        return match[0] if other is None or sees(other) else "a job of another user"
 
     return _JOB_ID.sub(shown, text)
 
@@ -195,16 +197,16 @@ def _start_us(soft: Soft, job: Job, outlook: Outlook | None) -> int:
     return shown_us if is_same else outlook.start_us
 
 
-def _holder(cluster: Cluster, item: Holder, sees: Sees) -> HolderShown:
-    name, user = item.name, ""
-    if item.job_id:
-        job = cluster.jobs.get(item.job_id)
-        name = _name_of(cluster, item.job_id, sees)
+def _holder(cluster: Cluster, holder: Holder, sees: Sees) -> HolderShown:
+    name, user = holder.name, ""
+    if holder.job_id:
+        job = cluster.jobs.get(holder.job_id)
+        name = _name_of(cluster, holder.job_id, sees)
         user = job.user_name if job is not None and name else ""
-    until_us = 0 if item.until_us >= NO_END_US else item.until_us
-    nodes = _names(cluster, item.node_ids)
+    until_us = 0 if holder.until_us >= NO_END_US else holder.until_us
+    nodes = _names(cluster, holder.node_ids)
     return HolderShown(
-        item.kind, name, user, nodes, item.cpus, item.from_us, until_us, item.licenses
+        holder.kind, name, user, nodes, holder.cpus, holder.from_us, until_us, holder.licenses
     )
 
 
@@ -227,8 +229,8 @@ def _waits_for(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) 
                 text += ", so that its nodes can clean up"
         lines.append(text)
     lines += _array(cluster, job)
-    found = soft.reason.get(job.job_id)
-    is_short = found is not None and found.reason == Reason.Licenses
+    reason = soft.reason.get(job.job_id)
+    is_short = reason is not None and reason.reason == Reason.Licenses
     lines += _licenses(cluster, job, now_us, sees, is_short=is_short)
     lines += _reservations(cluster, job, now_us)
     lines += _nodes_away(cluster, job)
@@ -299,15 +301,15 @@ def _array(cluster: Cluster, job: Job) -> list[str]:
 def _dependencies(cluster: Cluster, soft: Soft, job: Job, now_us: int, sees: Sees) -> list[str]:
     lines = []
     for term in job.dependencies:
-        what = dependency_text(cluster, (term,), False)
+        text = dependency_text(cluster, (term,), False)
         if term.state == 2:
-            lines.append(f"its dependency {what} can never be met")
+            lines.append(f"its dependency {text} can never be met")
         elif term.kind == "singleton":
             lines.append(_namesakes(cluster, job))
         else:
             term = _of_next_task(term, job)
             lines.append(
-                f"its dependency {what} is open: {_state_of(cluster, soft, term, now_us, sees)}"
+                f"its dependency {text} is open: {_state_of(cluster, soft, term, now_us, sees)}"
             )
     if job.dependency_any and len(lines) > 1:
         lines.append("any one of these dependencies is enough")
@@ -410,13 +412,13 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
         shown = [shown_id(other) for other in users if sees(other)]
         names = ",".join(shown[:_MOST_NAMES])
         names += "..." * (len(users) > min(_MOST_NAMES, len(shown)))
-        is_one = len(users) == 1
+        is_single = len(users) == 1
         text = f"needs {count} of licence {name}; {used} of {total} are used by "
-        text += f"job{'' if is_one else 's'} {names}"
+        text += f"job{'' if is_single else 's'} {names}"
         ends = [end_us for other in users if (end_us := end_at_latest_us(other))]
         if ends:
-            who = "which" if is_one else "the first of which"
-            text += f", {who} ends in {minutes(min(ends) - now_us)} at the latest"
+            pronoun = "which" if is_single else "the first of which"
+            text += f", {pronoun} ends in {minutes(min(ends) - now_us)} at the latest"
         lines.append(text)
     return lines
 
@@ -435,27 +437,34 @@ def _kept_licenses(cluster: Cluster, job: Job, name: str, count: int, now_us: in
     lines = []
     own = job.request.reservation.split(",")
     end_us = min(NO_END_US, now_us + job.time_limit_min * MINUTE_US)
-    for item in cluster.reservations.values():
-        kept = dict(license_counts(item.licenses)).get(name, 0)
-        if not kept or item.name in own or item.start_us >= end_us or item.end_us <= now_us:
+    for reservation in cluster.reservations.values():
+        kept = dict(license_counts(reservation.licenses)).get(name, 0)
+        if (
+            not kept
+            or reservation.name in own
+            or reservation.start_us >= end_us
+            or reservation.end_us <= now_us
+        ):
             continue
-        text = f"needs {count} of licence {name}; reservation {item.name} keeps {kept}"
-        if item.start_us > now_us:
-            text += f" from in {minutes(item.start_us - now_us)} on"
-        lines.append(f"{text}, and ends in {minutes(item.end_us - now_us)}")
+        text = f"needs {count} of licence {name}; reservation {reservation.name} keeps {kept}"
+        if reservation.start_us > now_us:
+            text += f" from in {minutes(reservation.start_us - now_us)} on"
+        lines.append(f"{text}, and ends in {minutes(reservation.end_us - now_us)}")
     return lines
 
 
 def _reservations(cluster: Cluster, job: Job, now_us: int) -> list[str]:
     lines = []
     for name in job.request.reservation.split(",") if job.request.reservation else ():
-        item = cluster.reservations.get(name)
-        if item is None:
+        reservation = cluster.reservations.get(name)
+        if reservation is None:
             lines.append(f"its reservation {name} no longer exists")
-        elif item.start_us > now_us:
-            lines.append(f"its reservation {name} begins in {minutes(item.start_us - now_us)}")
-        elif job.request.time_min_min < NO_VAL and "FLEX" not in item.flags:
-            left_us, least_us = item.end_us - now_us, job.request.time_min_min * MINUTE_US
+        elif reservation.start_us > now_us:
+            lines.append(
+                f"its reservation {name} begins in {minutes(reservation.start_us - now_us)}"
+            )
+        elif job.request.time_min_min < NO_VAL and "FLEX" not in reservation.flags:
+            left_us, least_us = reservation.end_us - now_us, job.request.time_min_min * MINUTE_US
             if left_us < least_us:
                 left, least = minutes(left_us), minutes(least_us)
                 lines.append(f"its reservation {name} ends in {left}; it has to run for {least}")
@@ -489,7 +498,7 @@ def limit_holders(cluster: Cluster, job: Job, reason: Reason, text: str) -> list
     applies = _counted(cluster, job, reason.name, _limiting_qos(cluster, job, text))
     if applies is None:
         return []
-    found = []
+    holders = []
     for job_id in cluster.job_index.active:
         other = cluster.jobs[job_id]
         if not applies(other):
@@ -497,8 +506,8 @@ def limit_holders(cluster: Cluster, job: Job, reason: Reason, text: str) -> list
         nodes = tuple(alloc.node_id for alloc in other.nodes)
         cpus = sum(alloc.cpus for alloc in other.nodes)
         end_us = end_at_latest_us(other) or NO_END_US
-        found.append(Holder("limit", job_id, "", nodes, cpus, 0, end_us))
-    return sorted(found, key=lambda item: (item.until_us, item.job_id))
+        holders.append(Holder("limit", job_id, "", nodes, cpus, 0, end_us))
+    return sorted(holders, key=lambda holder: (holder.until_us, holder.job_id))
 
 
 def _limiting_qos(cluster: Cluster, job: Job, text: str) -> str:
@@ -531,7 +540,9 @@ def _counted(cluster: Cluster, job: Job, name: str, qos: str) -> Callable[[Job],
     if name.startswith("AssocGrp"):
         # The lowest one that limits a group is the first that a pass asks.
         own = _lineage(cluster, job.assoc_id)
-        owner = next((one for one in own if _limits_group(cluster.assocs[one].limits)), 0)
+        owner = next(
+            (assoc_id for assoc_id in own if _limits_group(cluster.assocs[assoc_id].limits)), 0
+        )
         return lambda other: owner in _lineage(cluster, other.assoc_id)
     return None
 
@@ -548,9 +559,9 @@ def _limits_group(limits: Limits) -> bool:
 
 def _lineage(cluster: Cluster, assoc_id: int) -> list[int]:
     """Return an association and all above it, lowest first."""
-    found: list[int] = []
-    item = cluster.assocs.get(assoc_id)
-    while item is not None and item.assoc_id not in found:
-        found.append(item.assoc_id)
-        item = cluster.assocs.get(item.parent_id)
-    return found
+    lineage: list[int] = []
+    assoc = cluster.assocs.get(assoc_id)
+    while assoc is not None and assoc.assoc_id not in lineage:
+        lineage.append(assoc.assoc_id)
+        assoc = cluster.assocs.get(assoc.parent_id)
+    return lineage

@@ -22,16 +22,19 @@ from pyslurm_ng.base.numbers import (
     REQ_LOOKED_AT,
     SECOND_US,
 )
-from pyslurm_ng.base.request_words import exclusive_word, oversubscribe_word
+from pyslurm_ng.base.request_words import exclusive_word
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.job_filter import elapsed_us
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts, task_ranges
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
-from pyslurm_ng.model.job import Dependency, Job, JobRequest, NodeAlloc, is_completing
-from pyslurm_ng.model.kept_request import whole_request
+from pyslurm_ng.model.job import Dependency, GresAlloc, Job, JobRequest, NodeAlloc, is_completing
+from pyslurm_ng.model.kept_request import shared_part, whole_request
+from pyslurm_ng.model.node import Node, is_part, spec_with_facts
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.rows import oversubscribe_shown
 from pyslurm_ng.model.sizes import JobSizes, cpus_of_each_gpu, job_sizes, least_counts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.preemption import modes as preempt_modes
@@ -107,7 +110,7 @@ _TRES_TEXTS_KEPT = 10_000
 
 def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
     """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
-    nodes_min, _, tasks, _, cpus, _ = least_counts(job.request, partition)
+    nodes_min, _, tasks, _, cpus, _ = least_counts(shared_part(job.request), partition)
     if job.nodes:
         held = sum(alloc.charged_cpus for alloc in job.nodes)
         return len(job.nodes), held, job.total_tasks or tasks
@@ -123,8 +126,8 @@ def nodes_text(cluster: Cluster, allocs: Sequence[NodeAlloc]) -> str:
     """Return the folded names of nodes held; a removed one is left out."""
     if not allocs:
         return ""
-    found = (cluster.nodes[alloc.node_id] for alloc in allocs)
-    return hostlist.fold([node.spec.name for node in found if node is not None])
+    nodes = (cluster.nodes[alloc.node_id] for alloc in allocs)
+    return hostlist.fold([node.spec.name for node in nodes if node is not None])
 
 
 def brief_values(cluster: Cluster, job: Job, tasks: task_ranges.TaskRanges) -> Values:
@@ -208,9 +211,9 @@ def _why_it_waits(soft: Soft, job: Job) -> tuple[int, str, int, Sequence[int]]:
         return reason, text, 0, ()
     job_id = job.job_id
     if not reason:
-        found = soft.reason.get(job_id)
-        if found is not None:
-            reason, text = int(found.reason), found.shown
+        wait = soft.reason.get(job_id)
+        if wait is not None:
+            reason, text = int(wait.reason), wait.shown
     start_us = soft.expected_start_us.get(job_id, 0)
     if not start_us and reason == Reason.BeginTime:
         start_us = job.begin_us
@@ -273,7 +276,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "tres_alloc": format_tres(held),
         "tres_req": requested_text(request, sizes, partition, tracked),
         "alloc_node": request.alloc_node,
-        "resources": _resources(cluster, job),
+        "resources": resources_of(cluster, job),
         "gres_alloc": _gres_total(job),
         "het_job_ids": _het_ids(cluster, job),
         "kill_us": job.kill_us,
@@ -281,7 +284,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "job_cpus_per_node": [alloc.charged_cpus for alloc in job.nodes],
         "request_flags": request.flags | _shown_flags(job),
         **_wanted(request),
-        "oversubscribe": oversubscribe_word(request.flags),
+        "oversubscribe": oversubscribe_shown(request, partition),
         "exclusive": exclusive_word(request.flags, partition.exclusive if partition else "NO"),
         "mem_per_node_mib": sizes.mem_per_node_mib,
         "mem_per_cpu_mib": sizes.mem_per_cpu_mib,
@@ -362,14 +365,35 @@ def ids_of_mask(mask: bytes) -> str:
     return ",".join(parts)
 
 
-def gres_text(alloc: NodeAlloc) -> str:
-    """Return the GRES held on one node: `gpu:a100:2(IDX:0-1)`."""
+def _gres_text(alloc: NodeAlloc, node: Node) -> str:
+    """Return the GRES held on one node: `gpu:a100:2(IDX:0-1)`, `shard:3(3/4,0/4)`.
+
+    Of parts of GPUs, how many of those of each GPU are the job's.
+    """
     words = []
     for gres in alloc.gres:
         kind = f":{gres.type}" if gres.type else ""
         where = f"(IDX:{ids_of_mask(gres.indexes)})" if gres.indexes else ""
+        if is_part(gres.name):
+            where = _parts_text(gres, node) or where
         words.append(f"{gres.name}{kind}:{gres.count}{where}")
     return ",".join(words)
+
+
+def _parts_text(held: GresAlloc, node: Node) -> str:
+    own = held_parts(held)
+    resources = [
+        gres
+        for gres in spec_with_facts(node).gres
+        if (gres.name, gres.type) == (held.name, held.type)
+    ]
+    shares = [
+        f"{own.get(number, 0)}/{whole}"
+        for gres in resources
+        for number, whole in enumerate(gres.parts)
+        if whole
+    ]
+    return f"({','.join(shares)})" if shares else ""
 
 
 def _gres_total(job: Job) -> str:
@@ -381,7 +405,7 @@ def _gres_total(job: Job) -> str:
     return ",".join(f"{name}:{count}" for name, count in total.items())
 
 
-def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
+def resources_of(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
     """Return what the job holds by node.
 
     Name, CPUs, CPU ids, MiB, GRES; the node's sockets and cores per socket, and the core ids;
@@ -405,7 +429,7 @@ def _resources(cluster: Cluster, job: Job) -> list[tuple[int | str, ...]]:
                 alloc.charged_cpus,
                 cores,
                 alloc.mem_mib,
-                "" if is_over else gres_text(alloc),
+                "" if is_over else _gres_text(alloc, node),
                 node.spec.sockets,
                 node.spec.cores_per_socket,
                 ids_of_mask(alloc.cores),

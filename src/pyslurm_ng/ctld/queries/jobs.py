@@ -12,9 +12,9 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import fold_numbers
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
 from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_DETAIL
+from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld import job_filter
-from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.queries.job_fields import (
     BRIEF,
     DETAIL,
@@ -26,6 +26,7 @@ from pyslurm_ng.ctld.queries.job_fields import (
     nodes_text,
     soft_values,
 )
+from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.records import RecordCache, array_head, elements
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
@@ -101,10 +102,9 @@ def packing(
         return None
     if request.filter.jobs:
         return _pack_named(cluster, soft, conf, request.filter.jobs, detailed=detailed)
-    job_ids = [job.job_id for job in _candidates(cluster, request)]
-    if len(job_ids) <= (_DETAILED_SLICE if detailed else _MANY_WAITING):
+    if _candidate_count(cluster, request) <= (_DETAILED_SLICE if detailed else _MANY_WAITING):
         return None
-    return _pack_all(cluster, soft, conf, job_ids, detailed=detailed)
+    return _pack_wanted(cluster, soft, conf, request, detailed=detailed)
 
 
 def _catch_up(cluster: Cluster, soft: Soft) -> Iterator[None]:
@@ -113,10 +113,10 @@ def _catch_up(cluster: Cluster, soft: Soft) -> Iterator[None]:
     _begin_live(cluster, soft)
     tails: Tails = {}
     while len(cache.stale) > _SLICE:
-        some = [*islice(cache.stale, _SLICE)]
-        for job_id in some:
+        stale_ids = [*islice(cache.stale, _SLICE)]
+        for job_id in stale_ids:
             del cache.stale[job_id]
-        _pack_live(cluster, soft, some, tails)
+        _pack_live(cluster, soft, stale_ids, tails)
         yield
 
 
@@ -140,6 +140,17 @@ def _pack_named(
     return work()
 
 
+def _pack_wanted(
+    cluster: Cluster, soft: Soft, conf: SlurmConf, request: ShowJobs, *, detailed: bool
+) -> Iterator[None]:
+    """Pack the records of the jobs that can agree, which are listed only once it is their turn.
+
+    A user may let thousands of these wait, and each list would be as long as the job table.
+    """
+    job_ids = [job.job_id for job in _candidates(cluster, request)]
+    yield from _pack_all(cluster, soft, conf, job_ids, detailed=detailed)
+
+
 def _pack_all(
     cluster: Cluster, soft: Soft, conf: SlurmConf, job_ids: Sequence[int], *, detailed: bool
 ) -> Iterator[None]:
@@ -147,8 +158,8 @@ def _pack_all(
     tracked = conf.tracked_tres() if detailed else ()
     size = _DETAILED_SLICE if detailed else _SLICE
     for first in range(0, len(job_ids), size):
-        some = (cluster.jobs.get(job_id) for job_id in job_ids[first : first + size])
-        parts: list[job_filter.Part] = [(job, ()) for job in some if job is not None]
+        jobs = (cluster.jobs.get(job_id) for job_id in job_ids[first : first + size])
+        parts: list[job_filter.Part] = [(job, ()) for job in jobs if job is not None]
         for _ in _records(cluster, soft, parts, tracked, detailed, exempt_s(conf)):
             pass
         yield
@@ -274,6 +285,14 @@ def _candidates(cluster: Cluster, request: ShowJobs) -> Iterator[Job]:
     return iter(jobs.values())
 
 
+def _candidate_count(cluster: Cluster, request: ShowJobs) -> int:
+    """Return how many `_candidates` there are."""
+    if request.filter.uids:
+        of_user = cluster.job_index.by_user
+        return sum(len(of_user.get(uid, ())) for uid in request.filter.uids)
+    return len(cluster.jobs)
+
+
 def _records(
     cluster: Cluster,
     soft: Soft,
@@ -341,7 +360,7 @@ STEP_FIELDS = [
     "container",
     "cwd",
     "ports",
-    "job_submit_us",
+    "sluid",
 ]
 
 
@@ -358,12 +377,12 @@ def show_steps(
     if isinstance(test, Reject):
         return test
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
-    found = _steps_asked_for(cluster, request.steps)
-    if isinstance(found, Reject):
-        return found
+    asked_for = _steps_asked_for(cluster, request.steps)
+    if isinstance(asked_for, Reject):
+        return asked_for
     tracked = conf.tracked_tres()
     records = []
-    for job_id, wanted in found.items():
+    for job_id, wanted in asked_for.items():
         job = cluster.jobs[job_id]
         if job.flags & JobFlag.COMPLETING or not (test(job) and audience.sees_job(job)):
             continue
@@ -388,15 +407,15 @@ def _steps_asked_for(cluster: Cluster, texts: list[str]) -> dict[int, set[int]] 
     if not texts:
         return {job_id: {-1} for job_id in cluster.job_index.active}
     finder = job_filter.JobFinder(cluster)
-    found: dict[int, set[int]] = {}
+    steps: dict[int, set[int]] = {}
     for text in texts:
         try:
             name = parse_job_id(text)
         except JobIdError:
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
         for job, _ in finder.find(name):
-            found.setdefault(job.job_id, set()).add(name.step)
-    return job_filter.TOO_MANY if finder.is_over else found
+            steps.setdefault(job.job_id, set()).add(name.step)
+    return job_filter.TOO_MANY if finder.is_over else steps
 
 
 def _steps_in_order(job: Job) -> list[Step]:
@@ -441,7 +460,7 @@ def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str,
         step.container,
         step.cwd,
         fold_numbers(step.ports),
-        job.submit_us,
+        sluid_text(job.sluid),
     )
     assert len(values) == len(STEP_FIELDS)
     return array_head(len(values)) + elements(values)

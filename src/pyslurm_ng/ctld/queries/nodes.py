@@ -6,11 +6,12 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.hostlist import expand, fold
 from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
-from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
+from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.records import array_head, elements
 from pyslurm_ng.ctld.rules.update.update_nodes import find_nodes
 from pyslurm_ng.ctld.soft import Soft
@@ -23,7 +24,8 @@ from pyslurm_ng.model.node import (
     is_consumed,
     is_part,
     restricted_cores,
-    spec_as_found,
+    spec_with_facts,
+    topology_setting,
 )
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeState
@@ -96,6 +98,7 @@ PARTITION_FIELDS = [
     "state",
     "nodes",
     "node_ids",
+    "node_sets",
     "total_cpus",
     "total_nodes",
     "tres",
@@ -152,10 +155,10 @@ def show_nodes(
     """Return node records in configuration order, or of the nodes named."""
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
     if request.nodes:
-        found = find_nodes(cluster, request.nodes)
-        if isinstance(found, Reject):
-            return found
-        nodes = found
+        shown_nodes = find_nodes(cluster, request.nodes)
+        if isinstance(shown_nodes, Reject):
+            return shown_nodes
+        nodes = shown_nodes
     else:
         nodes = [
             node
@@ -193,12 +196,12 @@ def _node_records(cluster: Cluster, soft: Soft, conf: SlurmConf, nodes: list[Nod
                 continue
         parts.append(fixed)
         load = soft.node_load.get(node.node_id)
-        told = (
+        fresh = (
             _NO_LOAD
             if load is None
             else (load.cpu_load_hundredths, load.free_mem_mib, load.last_seen_us)
         )
-        parts.append(elements((*told, node.node_id in planned, node.node_id in blocked)))
+        parts.append(elements((*fresh, node.node_id in planned, node.node_id in blocked)))
     return b"".join(parts)
 
 
@@ -241,15 +244,15 @@ def _typed(name: str, kind: str) -> str:
 
 def _restricted_shown(node: Node) -> str:
     """Return RestrictedCoresPerGPU with the cores it means: `2(0-3,6-9)`."""
-    mask = restricted_cores(spec_as_found(node))
+    mask = restricted_cores(spec_with_facts(node))
     cores = ids_of_mask(mask.to_bytes((mask.bit_length() + 7) // 8, "little"))
     return f"{node.spec.restricted_cores_per_gpu}({cores})"
 
 
 def _gres_shown(node: Node) -> str:
     """Return Gres as configured, with the sockets that devices are near: `gpu:tesla:2(S:0-1)`."""
-    spec = spec_as_found(node)
-    if not any(item.cores for item in spec.gres):
+    spec = spec_with_facts(node)
+    if not any(gres.cores for gres in spec.gres):
         return spec.gres_text
     return _with_sockets(spec.gres_text, spec.gres, max(1, spec.cores_per_socket))
 
@@ -257,9 +260,9 @@ def _gres_shown(node: Node) -> str:
 @lru_cache(maxsize=256)
 def _with_sockets(text: str, resources: tuple[NodeGres, ...], per_socket: int) -> str:
     words = []
-    for word, item in zip(text.split(","), resources, strict=False):
+    for word, gres in zip(text.split(","), resources, strict=False):
         sockets = 0
-        for cores in item.cores:
+        for cores in gres.cores:
             mask = int.from_bytes(cores, "little")
             for core in range(mask.bit_length()):
                 if mask >> core & 1:
@@ -274,7 +277,7 @@ def gres_used_text(cluster: Cluster, node: Node) -> str:
     """Return GresUsed: `gpu:a100:2(IDX:0-1)`, `gpu:0(IDX:N/A)`, `r1:1`."""
     use = cluster.node_index.use[node.node_id]
     words = []
-    for gres in spec_as_found(node).gres:
+    for gres in spec_with_facts(node).gres:
         key = f"{gres.name}:{gres.type}"
         count = use.gres_count.get(key, 0) if is_consumed(gres) else 0
         name = key if gres.type else gres.name
@@ -348,7 +351,7 @@ def _node_values(
         spec.core_spec_count,
         spec.cpu_spec_list,
         spec.mem_spec_limit_mib,
-        spec.topology,
+        topology_setting(node),
         owner_uid,
         spec.bcast_addr if spec.bcast_addr != spec.addr else "",
         node.registered_us,
@@ -372,18 +375,19 @@ def show_partitions(
     """Return partition records, and with them the nodes' for sinfo."""
     audience = Audience(cluster, conf.private_data, caller, show_all=bool(request.flags & SHOW_ALL))
     tracked, cluster_mode = conf.tracked_tres(), ",".join(conf.preempt_mode)
+    sets = frozenset(nodeset.name for nodeset in conf.nodesets)
     kept = soft.records.partitions
     records = []
-    for item in cluster.partitions.values():
-        if not audience.sees_partition(item):
+    for partition in cluster.partitions.values():
+        if not audience.sees_partition(partition):
             continue
-        packed = kept.get(item.name)
+        packed = kept.get(partition.name)
         if packed is None:
             try:
-                values = _partition_values(cluster, item, tracked, cluster_mode)
-                packed = kept[item.name] = array_head(len(PARTITION_FIELDS)) + elements(values)
+                values = _partition_values(cluster, partition, sets, tracked, cluster_mode)
+                packed = kept[partition.name] = array_head(len(PARTITION_FIELDS)) + elements(values)
             except Exception as error:  # noqa: BLE001 - all others are listed
-                soft.spared(f"partition {item.name} is not listed", error)
+                soft.spared(f"partition {partition.name} is not listed", error)
                 continue
         records.append(packed)
     nodes: list[Node] = []
@@ -405,18 +409,28 @@ def show_partitions(
 
 
 def _partition_values(
-    cluster: Cluster, item: Partition, tracked: tuple[str, ...], cluster_mode: str
+    cluster: Cluster,
+    partition: Partition,
+    sets: frozenset[str],
+    tracked: tuple[str, ...],
+    cluster_mode: str,
 ) -> tuple[object, ...]:
-    nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
-    total = configured_tres(nodes, tracked, item.billing_terms)
+    node_sets = [word for word in expand(partition.nodes_text) if word in sets] if sets else []
+    nodes = [node for node_id in partition.node_ids if (node := cluster.nodes[node_id]) is not None]
+    total = configured_tres(nodes, tracked, partition.billing_terms)
     total["node"] = len(nodes)
     own: dict[str, object] = {
-        "nodes": item.nodes_text,
-        "node_ids": list(item.node_ids),
+        "nodes": fold(cluster.node_names(partition.node_ids))
+        if node_sets
+        else partition.nodes_text,
+        "node_sets": ",".join(node_sets),
+        "node_ids": list(partition.node_ids),
         "total_cpus": total["cpu"],
         "total_nodes": len(nodes),
         "tres": format_tres(total),
         # Empty for the cluster's own, which every partition that names none has been given.
-        "preempt_mode": "" if item.preempt_mode == cluster_mode else item.preempt_mode,
+        "preempt_mode": "" if partition.preempt_mode == cluster_mode else partition.preempt_mode,
     }
-    return tuple(own[name] if name in own else getattr(item, name) for name in PARTITION_FIELDS)
+    return tuple(
+        own[name] if name in own else getattr(partition, name) for name in PARTITION_FIELDS
+    )

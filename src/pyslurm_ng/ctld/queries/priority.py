@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.ctld import job_filter
-from pyslurm_ng.ctld.queries.audience import Audience
+from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.frame.job_records import Waiting
@@ -44,6 +45,7 @@ PRIORITY_FIELDS = [
     "assoc",
     "tres",
     "tres_weighted",
+    "sluid",
 ]
 """Factors are normalised ones in billionths, those of TRES a text of NAME=FACTOR."""
 WEIGHT_FIELDS = ["age", "assoc", "fairshare", "size", "partition_factor", "qos_factor", "tres"]
@@ -85,7 +87,8 @@ def show_priorities(
             continue
         names = request.filter.partitions
         try:
-            packed += _rows(view.partitions, ranking, rules.weight_tres, job, names)
+            sluid = sluid_text(record.sluid)
+            packed += _rows(view.partitions, ranking, rules.weight_tres, job, sluid, names)
         except Exception as error:  # noqa: BLE001 - all others are listed
             soft.spared(f"job {job.job_id} is not listed", error)
     weights = (
@@ -113,6 +116,7 @@ def _rows(
     ranking: Ranking,
     weights: Mapping[str, float],
     job: Waiting,
+    sluid: str,
     wanted: Sequence[str],
 ) -> list[bytes]:
     rows = []
@@ -145,6 +149,7 @@ def _rows(
             ),
             ",".join(f"{name}={factor:.2f}" for name, factor in factors.tres),
             ",".join(f"{name}={int(weights[name] * factor)}" for name, factor in factors.tres),
+            sluid,
         )
         rows.append(_encoder.encode(values))
     return rows

@@ -10,10 +10,10 @@ from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.records import array_head, elements
 from pyslurm_ng.ctld.rules.reservation.reservation_nodes import cores_and_cpus
+from pyslurm_ng.ctld.rules.reservation.reservations import concerns
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.sched.frame.reserved import may_use
 from pyslurm_ng.wire.query_messages import Records, ShowReservations
 
 if TYPE_CHECKING:
@@ -57,15 +57,15 @@ def show_reservations(
     words = {word.lower() for word in conf.private_data}
     is_private = "reservations" in words and not caller.is_operator
     packed: list[bytes] = []
-    for item in cluster.reservations.values():
-        if request.name and item.name != request.name:
+    for reservation in cluster.reservations.values():
+        if request.name and reservation.name != request.name:
             continue
-        if is_private and not _concerns(cluster, item, caller):
+        if is_private and not concerns(cluster, reservation, caller):
             continue
         try:
-            packed.append(_packed(cluster, item))
+            packed.append(_packed(cluster, reservation))
         except Exception as error:  # noqa: BLE001 - all others are listed
-            soft.spared(f"reservation {item.name} is not listed", error)
+            soft.spared(f"reservation {reservation.name} is not listed", error)
     return Records(
         now_us=now_us,
         fields=RESERVATION_FIELDS,
@@ -75,60 +75,51 @@ def show_reservations(
     )
 
 
-def _packed(cluster: Cluster, item: Reservation) -> bytes:
-    nodes = [node for node_id in item.node_ids if (node := cluster.nodes[node_id]) is not None]
-    cores, cpus = cores_and_cpus(cluster, item)
+def _packed(cluster: Cluster, reservation: Reservation) -> bytes:
+    nodes = [
+        node for node_id in reservation.node_ids if (node := cluster.nodes[node_id]) is not None
+    ]
+    cores, cpus = cores_and_cpus(cluster, reservation)
     values = (
-        item.name,
-        item.start_us,
-        item.end_us,
+        reservation.name,
+        reservation.start_us,
+        reservation.end_us,
         hostlist.fold([node.spec.name for node in nodes]),
         len(nodes),
         cores,
-        item.features,
-        item.partition,
-        ",".join(item.flags),
-        item.tres or format_tres({"cpu": cpus, **_devices(item)}),
-        ",".join(item.users),
-        ",".join(item.groups),
-        ",".join(item.accounts),
-        ",".join(item.qos),
-        item.licenses,
-        item.max_start_delay_s,
-        item.comment,
-        item.purge_s,
-        _core_ids(cluster, item),
-        ",".join(item.allowed_partitions),
-        item.burst_buffer,
+        reservation.features,
+        reservation.partition,
+        ",".join(reservation.flags),
+        reservation.tres or format_tres({"cpu": cpus, **_devices(reservation)}),
+        ",".join(reservation.users),
+        ",".join(reservation.groups),
+        ",".join(reservation.accounts),
+        ",".join(reservation.qos),
+        reservation.licenses,
+        reservation.max_start_delay_s,
+        reservation.comment,
+        reservation.purge_s,
+        _core_ids(cluster, reservation),
+        ",".join(reservation.allowed_partitions),
+        reservation.burst_buffer,
     )
     return array_head(len(values)) + elements(values)
 
 
-def _core_ids(cluster: Cluster, item: Reservation) -> str:
+def _core_ids(cluster: Cluster, reservation: Reservation) -> str:
     """Return the cores of each node that a reservation holds in part."""
     return ";".join(
         f"{node.spec.name} {ids_of_mask(mask)}"
-        for node_id, mask in zip(item.node_ids, item.core_masks, strict=False)
+        for node_id, mask in zip(reservation.node_ids, reservation.core_masks, strict=False)
         if mask and (node := cluster.nodes[node_id]) is not None
     )
 
 
-def _devices(item: Reservation) -> dict[str, int]:
+def _devices(reservation: Reservation) -> dict[str, int]:
     """Return how many devices a reservation holds, by name and by name and type."""
-    found: dict[str, int] = {}
-    for held in (held for of_node in item.gres for held in of_node):
+    counts: dict[str, int] = {}
+    for held in (held for of_node in reservation.gres for held in of_node):
         keys = [f"gres/{held.name}", f"gres/{held.name}:{held.type}"][: 2 if held.type else 1]
         for key in keys:
-            found[key] = found.get(key, 0) + held.count
-    return found
-
-
-def _concerns(cluster: Cluster, item: Reservation, caller: Caller) -> bool:
-    """Return whether a user may use a reservation with one of its accounts and QOS."""
-    groups = (*caller.groups, caller.group_name)
-    own = [assoc for assoc in cluster.assocs.values() if assoc.user == caller.user_name]
-    standings = [(assoc.account, qos) for assoc in own for qos in assoc.qos or ("",)]
-    return any(
-        may_use(item, caller.user_name, account, qos, groups)
-        for account, qos in standings or [("", "")]
-    )
+            counts[key] = counts.get(key, 0) + held.count
+    return counts

@@ -19,8 +19,8 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
         return ConfigText(lines=list(_yaml(cluster)))
     lines: list[str] = []
     wanted = -1
-    names = {switch.name for one in cluster.topologies for switch in one.switches}
-    names |= {block.name for one in cluster.topologies for block in one.blocks}
+    names = {switch.name for topology in cluster.topologies for switch in topology.switches}
+    names |= {block.name for topology in cluster.topologies for block in topology.blocks}
     unit, node = request.unit, request.node
     if not node and unit not in names and unit in cluster.node_index.by_name:
         unit, node = "", unit  # as in Slurm a name alone may be that of a node
@@ -33,27 +33,31 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
     def is_shown(name: str, node_ids: tuple[int, ...]) -> bool:
         return unit in ("", name) and (wanted < 0 or wanted in node_ids)
 
-    def nodes(node_ids: tuple[int, ...]) -> str:
-        return hostlist.fold(cluster.node_names(node_ids))
-
     for topology in cluster.topologies:
         for switch in topology.switches:
             if not is_shown(switch.name, switch.node_ids):
                 continue
             text = f"SwitchName={switch.name} Level={switch.level} LinkSpeed={switch.link_speed}"
-            text += f" Nodes={nodes(switch.node_ids)}"
+            text += f" Nodes={_nodes(cluster, topology, switch.node_ids)}"
             if switch.children:
                 text += f" Switches={hostlist.fold(list(switch.children))}"
             lines.append(text)
         for index, block in enumerate(topology.blocks):
             if is_shown(block.name, block.node_ids):
                 lines.append(
-                    f"BlockName={block.name} BlockIndex={index} Nodes={nodes(block.node_ids)} "
+                    f"BlockName={block.name} BlockIndex={index} "
+                    f"Nodes={_nodes(cluster, topology, block.node_ids)} "
                     f"BlockSize={topology.block_sizes[0]}"
                 )
     if not lines and cluster.topologies and (unit or node):
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     return ConfigText(lines=lines)
+
+
+def _nodes(cluster: Cluster, topology: Topology, node_ids: tuple[int, ...]) -> str:
+    """Return nodes as a host list in the cluster's order; a ring has an order of its own."""
+    in_order = node_ids if topology.kind == "ring" else sorted(node_ids)
+    return hostlist.fold(cluster.node_names(in_order))
 
 
 def _yaml(cluster: Cluster) -> Iterator[str]:
@@ -77,13 +81,14 @@ def _units(cluster: Cluster, topology: Topology) -> Iterator[str]:
         yield from (f"      - {size}" for size in topology.block_sizes)
         yield "    blocks:"
     else:
-        yield "    switches:"
+        yield "    switches:" if topology.switches else "    switches: []"
     for switch in topology.switches:
         yield f"      - switch: {switch.name}"
         if switch.children:
             yield f"        children: {hostlist.fold(list(switch.children))}"
-        else:
-            yield f"        nodes: {hostlist.fold(cluster.node_names(switch.node_ids))}"
+        elif switch.node_ids:
+            yield f"        nodes: {_nodes(cluster, topology, switch.node_ids)}"
     for block in topology.blocks:
         yield f"      - block: {block.name}"
-        yield f"        nodes: {hostlist.fold(cluster.node_names(block.node_ids))}"
+        if block.node_ids:
+            yield f"        nodes: {_nodes(cluster, topology, block.node_ids)}"

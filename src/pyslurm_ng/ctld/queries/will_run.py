@@ -22,13 +22,13 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc, limit_end_us
-from pyslurm_ng.model.node import spec_as_found
+from pyslurm_ng.model.node import spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING, WHOLE
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
-from pyslurm_ng.sched.cons_tres.hiding import hide
+from pyslurm_ng.sched.cons_tres.hidden_parts import hide
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout
 from pyslurm_ng.sched.demand.demand import limit_us
@@ -39,8 +39,9 @@ from pyslurm_ng.sched.frame.reserved import (
     cut_of_us,
     kept_parts,
     own_parts,
-    places,
+    reservations_for,
     stay_us,
+    with_families,
 )
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, need_of
@@ -55,31 +56,35 @@ def test_job(
 ) -> WillRun | Reject:
     """Check a request as if it were submitted, and say where it would start first."""
     del soft
-    found = submit.check(cluster, request.request, Context(conf, now_us, caller))
-    if isinstance(found, Reject):
-        return found
-    who = _Applicant(
-        found.request, caller.user_name, found.standing.account, found.standing.qos, caller.uid
+    checked = submit.check(cluster, request.request, Context(conf, now_us, caller))
+    if isinstance(checked, Reject):
+        return checked
+    applicant = _Applicant(
+        checked.request,
+        caller.user_name,
+        checked.standing.account,
+        checked.standing.qos,
+        caller.uid,
     )
     rules = policy(conf)
-    earliest_us = max(now_us, found.request.begin_us)
+    earliest_us = max(now_us, checked.request.begin_us)
     best: tuple[int, Partition, tuple[NodeAlloc, ...]] | None = None
-    for partition in found.partitions:
-        if 0 < found.request.nodes_max < partition.min_nodes:
+    for partition in checked.partitions:
+        if 0 < checked.request.nodes_max < partition.min_nodes:
             continue  # it would wait there for ever: PartitionNodeLimit
         need = need_of(
-            found.request,
+            checked.request,
             partition,
             cluster.node_index.by_name,
             rules.selection,
             [node.extra if node is not None else "" for node in cluster.nodes],
         )
-        length_us = limit_us(found.time_limit_min, partition)
-        place = _first_place(
-            cluster, who, partition, need, earliest_us, length_us, rules.over_run_us
+        length_us = limit_us(checked.time_limit_min, partition)
+        start = _first_start(
+            cluster, applicant, partition, need, earliest_us, length_us, rules.over_run_us
         )
-        if place is not None and (best is None or place[0] < best[0]):
-            best = (place[0], partition, place[1])
+        if start is not None and (best is None or start[0] < best[0]):
+            best = (start[0], partition, start[1])
     if best is None:
         return Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE)
     start_us, partition, allocs = best
@@ -103,9 +108,9 @@ class _Applicant:
     uid: int
 
 
-def _first_place(
+def _first_start(
     cluster: Cluster,
-    who: _Applicant,
+    applicant: _Applicant,
     partition: Partition,
     need: Need,
     now_us: int,
@@ -113,20 +118,20 @@ def _first_place(
     over_run_us: int,
 ) -> tuple[int, tuple[NodeAlloc, ...]] | None:
     """Return the first moment at which the request fits, and what it would hold then."""
-    tenant = tenant_of(who.request, partition, who.uid)
-    free = _free_nodes(cluster, who.request, partition, need)
+    tenant = tenant_of(applicant.request, partition, applicant.uid)
+    free = _free_nodes(cluster, applicant.request, partition, need)
     layout = layouts_in(cluster).get(partition.name)
-    there = _tenants(cluster, tenant)
+    present_tenants = _tenants(cluster, tenant)
     left = {node_id: len(cluster.node_index.use[node_id].allocs) for node_id in free}
     for at_us, jobs in _moments(cluster, now_us, over_run_us):
         for job in jobs:
             _release(free, left, job)
-            there.pop(job.job_id, None)
+            present_tenants.pop(job.job_id, None)
         start_us = max(now_us, at_us)
-        nodes = _open_nodes(cluster, free, tenant, there)
-        allocs = _fit_in_places(
+        nodes = _open_nodes(cluster, free, tenant, present_tenants)
+        allocs = _fit_in_reservations(
             cluster,
-            who,
+            applicant,
             partition,
             need,
             nodes,
@@ -144,8 +149,8 @@ def _moments(cluster: Cluster, now_us: int, over_run_us: int) -> Iterator[tuple[
     """Yield now and when something changes, in order of time, with the jobs that are over then."""
     times = {
         time_us
-        for item in cluster.reservations.values()
-        for occurrence in item.occurrences()
+        for reservation in cluster.reservations.values()
+        for occurrence in reservation.occurrences()
         for time_us in occurrence
         if time_us > now_us
     }
@@ -157,9 +162,9 @@ def _moments(cluster: Cluster, now_us: int, over_run_us: int) -> Iterator[tuple[
     )
 
 
-def _fit_in_places(
+def _fit_in_reservations(
     cluster: Cluster,
-    who: _Applicant,
+    applicant: _Applicant,
     partition: Partition,
     need: Need,
     nodes: list[FreeNode],
@@ -169,25 +174,25 @@ def _fit_in_places(
     over_run_us: int,
 ) -> tuple[NodeAlloc, ...] | None:
     """Return what the request would hold in the first reservation, or outside, that has room."""
-    reservations = tuple(cluster.reservations.values())
-    for place in places(reservations, who, (partition.name,)):
-        until_us = stay_us(reservations, who, place, begin_us, end_us, over_run_us)
+    reservations = with_families(cluster)
+    for reservation in reservations_for(reservations, applicant, (partition.name,)):
+        until_us = stay_us(reservations, applicant, reservation, begin_us, end_us, over_run_us)
         if not until_us:
             continue
-        allowed = allowed_nodes(reservations, place)
-        own = own_parts(reservations, place)
-        kept = kept_parts(reservations, place, begin_us, until_us)
-        open_to_it = [node for node in nodes if allowed is None or node.node_id in allowed]
+        allowed = allowed_nodes(reservations, reservation)
+        own = own_parts(reservations, reservation)
+        kept = kept_parts(reservations, reservation, begin_us, until_us)
+        open_nodes = [node for node in nodes if allowed is None or node.node_id in allowed]
         hidden = [
             hide(node, own.get(node.node_id, WHOLE), kept.get(node.node_id, NOTHING))
-            for node in open_to_it
+            for node in open_nodes
             if node.node_id in own or node.node_id in kept
         ]
-        chosen = choose(need, [node for node in open_to_it if node.cores], layout)
+        chosen = choose(need, [node for node in open_nodes if node.cores], layout)
         allocs = allot(need, chosen) if chosen is not None else None
-        for one in hidden:
-            if one is not None:
-                one.show()
+        for hidden_part in hidden:
+            if hidden_part is not None:
+                hidden_part.show()
         if allocs is not None:
             return allocs
     return None
@@ -195,33 +200,35 @@ def _fit_in_places(
 
 def _tenants(cluster: Cluster, tenant: Tenant) -> dict[int, Tenant]:
     """Return the tenants of active jobs by job id; none where all may share with all."""
-    found = {}
+    tenants = {}
     is_particular = bool(tenant.sharing)
     for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
         own = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
-        found[job_id] = own
+        tenants[job_id] = own
         is_particular = is_particular or bool(own.sharing)
-    return found if is_particular else {}
+    return tenants if is_particular else {}
 
 
 def _open_nodes(
-    cluster: Cluster, free: dict[int, FreeNode], tenant: Tenant, there: dict[int, Tenant]
+    cluster: Cluster, free: dict[int, FreeNode], tenant: Tenant, present_tenants: dict[int, Tenant]
 ) -> list[FreeNode]:
     """Return the nodes that a job may share with the jobs still there."""
-    if not there:
+    if not present_tenants:
         return [*free.values()]
-    who = Neighbours(Units(cluster.topologies, cluster.partitions))
-    for job_id, other in there.items():
-        who.add(other, {alloc.node_id: alloc.cpus for alloc in cluster.jobs[job_id].nodes}, 0)
-    return [node for node_id, node in free.items() if who.is_open(node_id, tenant)]
+    neighbours = Neighbours(Units(cluster.topologies, cluster.partitions))
+    for job_id, other in present_tenants.items():
+        neighbours.add(
+            other, {alloc.node_id: alloc.cpus for alloc in cluster.jobs[job_id].nodes}, 0
+        )
+    return [node for node_id, node in free.items() if neighbours.is_open(node_id, tenant)]
 
 
 def _free_nodes(
     cluster: Cluster, request: JobRequest, partition: Partition, need: Need
 ) -> dict[int, FreeNode]:
     """Return what the nodes in service that suit the request have left now."""
-    found = {}
+    free = {}
     columns = cluster.node_index.columns
     caps = PartitionCores(cluster.partitions, INFINITE)
     for job_id in cluster.job_index.active:
@@ -233,9 +240,9 @@ def _free_nodes(
         node, use = cluster.node(node_id), cluster.node_index.use[node_id]
         if not suits(request, node.features_active):
             continue
-        found[node_id] = FreeNode(
+        free[node_id] = FreeNode(
             node_id=node_id,
-            spec=spec_as_found(node),
+            spec=spec_with_facts(node),
             cores=usable_cores(node.spec) & ~use.cores,
             mem_mib=columns.mem_free_mib[node_id],
             gres_busy=dict(use.gres),
@@ -245,7 +252,7 @@ def _free_nodes(
             features=node.features_active,
             partition_cores=caps.on(node_id),
         )
-    return found
+    return free
 
 
 def _ends(cluster: Cluster, now_us: int, over_run_us: int) -> Iterator[tuple[int, list[Job]]]:

@@ -1,4 +1,4 @@
-"""What slurmdbd tells of associations, QOS and users, as events; nothing if nothing is new."""
+"""Events from what slurmdbd says of associations, QOS and users; none if nothing is new."""
 
 from __future__ import annotations
 
@@ -21,22 +21,24 @@ def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[Any
     journal does not grow with every contact. QOS come first: associations name them.
     """
     events: list[AnyEvent] = []
-    changed_qos = tuple(one for one in update.qos if cluster.qos.get(one.name) != one)
+    changed_qos = tuple(qos for qos in update.qos if cluster.qos.get(qos.name) != qos)
     gone_qos = tuple(name for name in update.qos_removed if name in cluster.qos)
     if update.is_full:
-        named = {one.name for one in update.qos}
+        named = {qos.name for qos in update.qos}
         gone_qos = tuple(name for name in cluster.qos if name not in named)
     if changed_qos or gone_qos:
         events.append(QosChanged(now_us, changed=changed_qos, removed=gone_qos))
 
-    changed = tuple(one for one in update.associations if cluster.assocs.get(one.assoc_id) != one)
-    gone = tuple(one for one in update.associations_removed if one in cluster.assocs)
-    users = tuple(one for one in update.users if cluster.users.get(one.name) != one)
+    changed = tuple(
+        assoc for assoc in update.associations if cluster.assocs.get(assoc.assoc_id) != assoc
+    )
+    gone = tuple(assoc_id for assoc_id in update.associations_removed if assoc_id in cluster.assocs)
+    users = tuple(user for user in update.users if cluster.users.get(user.name) != user)
     gone_users = tuple(name for name in update.users_removed if name in cluster.users)
     if update.is_full:
-        ids = {one.assoc_id for one in update.associations}
-        gone = tuple(one for one in cluster.assocs if one not in ids)
-        names = {one.name for one in update.users}
+        ids = {assoc.assoc_id for assoc in update.associations}
+        gone = tuple(assoc_id for assoc_id in cluster.assocs if assoc_id not in ids)
+        names = {user.name for user in update.users}
         gone_users = tuple(name for name in cluster.users if name not in names)
     if changed or gone or users or gone_users or update.version != cluster.assoc_version:
         events.append(
@@ -59,15 +61,15 @@ def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[Any
 
 
 def _servers(
-    cluster: Cluster, shares: dict[str, int], told: list[LicenseServer]
+    cluster: Cluster, shares: dict[str, int], reported: list[LicenseServer]
 ) -> tuple[ServerUse, ...]:
     """Return what servers say of their licences; the deficit is of the moment they said it."""
-    found = []
-    for one in told:
-        known = cluster.license_servers.get(one.name)
-        if known is None or known.updated_us != one.updated_us:
-            used = cluster.job_counts.licenses_used.get(one.name, 0)
-            missing = deficit(one.consumed, one.total, shares.get(one.name, 0), used)
-            known = ServerUse(one.name, one.consumed, missing, one.updated_us)
-        found.append(known)
-    return tuple(found)
+    servers = []
+    for server in reported:
+        known = cluster.license_servers.get(server.name)
+        if known is None or known.updated_us != server.updated_us:
+            used = cluster.job_counts.licenses_used.get(server.name, 0)
+            missing = deficit(server.consumed, server.total, shares.get(server.name, 0), used)
+            known = ServerUse(server.name, server.consumed, missing, server.updated_us)
+        servers.append(known)
+    return tuple(servers)

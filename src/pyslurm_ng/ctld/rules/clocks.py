@@ -26,7 +26,7 @@ def has_run(job: Job) -> bool:
 
 
 def all_moved(cluster: Cluster, now_us: int, shift_us: int) -> list[ev.AnyEvent]:
-    """Return the move of all recorded times to a clock that was taken over; `now_us` is its."""
+    """Return the event that moves all recorded times to a clock that shows `now_us`."""
     running = tuple(job_id for job_id in cluster.job_index.active if has_run(cluster.jobs[job_id]))
     return [ev.TimesMoved(now_us, shift_us, running, is_all=True)]
 
@@ -45,10 +45,12 @@ def run_times(
 
     Args:
         unsure: jobs without a known time since the controller's start.
-        unknown_us: how far a job is moved of which its node knows nothing: an allocation without
+        unknown_us: how far to move a job that its node knows nothing of: an allocation without
             steps.
     """
-    said = {(item.job_id, item.attempt): item.run_us for item in running}
+    reported = {
+        (running_job.job_id, running_job.attempt): running_job.run_us for running_job in running
+    }
     by_shift: dict[int, list[int]] = {}
     sure: list[int] = []
     for job_id in unsure:
@@ -56,7 +58,7 @@ def run_times(
         if job is None or not has_run(job) or _decider(job) != node_id:
             continue
         sure.append(job_id)
-        run_us = said.get((job_id, job.attempt), -1)
+        run_us = reported.get((job_id, job.attempt), -1)
         shift_us = now_us - run_us - job.start_us if run_us >= 0 else unknown_us
         shift_us = min(shift_us, now_us - job.start_us)
         if abs(shift_us) > TOLERANCE_US:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.tres import NodeGres as ConfGres
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import PartitionConf, SlurmConf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
+from pyslurm_ng.ctld.rules.feature_nodes import with_members
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster, remote_licenses
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts
@@ -46,12 +48,17 @@ def configure(
             gone,
             _NODE_REMOVED,
             now_us,
-            rules=again(conf),
+            rules=requeue_rules(conf),
             policy=policy(conf),
         )
     events += lost_runs.configured(cluster, conf, gone, now_us)
     node_ids = _future_ids(cluster, conf)
-    partitions = [_partition(item, node_ids, billing_rule(conf)) for item in conf.partitions]
+    features = _future_features(cluster, conf, node_ids)
+    rule = billing_rule(conf)
+    partitions = [
+        with_members(conf, _partition(partition, node_ids, rule), features, node_ids)
+        for partition in conf.partitions
+    ]
     if keep_partitions and cluster.partitions:
         partitions = _merge(cluster, conf, partitions)
     is_special_first = has_option(conf.scheduler_parameters, "spec_cores_first")
@@ -68,7 +75,7 @@ def configure(
             conf_hash=conf.text_hash,
             first_job_id=conf.first_job_id,
             max_job_id=conf.max_job_id,
-            topologies=tuple(_topology(item, node_ids) for item in topologies),
+            topologies=tuple(_topology(topology, node_ids) for topology in topologies),
             programs=_programs(conf),
         )
     )
@@ -105,17 +112,42 @@ def _future_ids(cluster: Cluster, conf: SlurmConf) -> dict[str, int]:
     return node_ids
 
 
-def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
-    """Return the model's form of a configured node."""
+def _future_features(
+    cluster: Cluster, conf: SlurmConf, node_ids: dict[str, int]
+) -> dict[int, tuple[str, ...]]:
+    """Return the features that nodes will have: those set by hand stay until the line changes."""
+    features = {}
+    for line in conf.nodes:
+        node_id = node_ids[line.name]
+        node = cluster.nodes[node_id] if node_id < len(cluster.nodes) else None
+        is_kept = node is not None and node.spec.features == line.features
+        features[node_id] = node.features if node is not None and is_kept else line.features
+    return features
+
+
+def node_gres(resources: Sequence[ConfGres]) -> tuple[NodeGres, ...]:
+    """Return the model's form of Gres= of a node; devices are numbered over all types of a name."""
     gres = []
     next_index: dict[str, int] = {}
-    for item in node.gres:
-        first = next_index.get(item.name, 0)
-        next_index[item.name] = first + item.amount
-        flags = "" if item.is_consumed else "no_consume"
+    for resource in resources:
+        first = next_index.get(resource.name, 0)
+        next_index[resource.name] = first + resource.amount
+        flags = "" if resource.is_consumed else "no_consume"
         gres.append(
-            NodeGres(item.name, item.type_name, item.amount, flags=flags, first_index=first)
+            NodeGres(
+                resource.name, resource.type_name, resource.amount, flags=flags, first_index=first
+            )
         )
+    return with_parts(gres)
+
+
+def gres_text(resources: Sequence[ConfGres]) -> str:
+    """Return Gres= of a node as it is shown."""
+    return ",".join(map(str, resources))
+
+
+def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
+    """Return the model's form of a configured node."""
     # CPUs that count cores: each core is one CPU, though it may have several threads.
     threads = min(
         node.threads_per_core, max(1, node.cpus // max(1, node.sockets * node.cores_per_socket))
@@ -137,8 +169,8 @@ def node_spec(node: NodeConf, *, is_special_first: bool = False) -> NodeSpec:
         mem_spec_limit_mib=node.mem_spec_limit_mib,
         weight=node.weight,
         features=node.features,
-        gres=with_parts(gres),
-        gres_text=",".join(str(item) for item in node.gres),
+        gres=node_gres(node.gres),
+        gres_text=gres_text(node.gres),
         state=node.state,
         reason=node.reason,
         topology=node.topology,
@@ -152,60 +184,60 @@ def _mib(value: int) -> int:
     return 0 if value == NO_VAL else value
 
 
-def _partition(item: PartitionConf, node_ids: dict[str, int], rule: str) -> Partition:
+def _partition(line: PartitionConf, node_ids: dict[str, int], rule: str) -> Partition:
     return Partition(
-        name=item.name,
-        node_ids=tuple(node_ids[name] for name in item.node_names),
-        nodes_text=item.nodes,
-        is_default=item.default,
-        state=item.state,
-        max_time_min=item.max_time,
-        default_time_min=item.default_time,
-        min_nodes=item.min_nodes,
-        max_nodes=item.max_nodes,
-        max_cpus_per_node=item.max_cpus_per_node,
-        max_cpus_per_socket=item.max_cpus_per_socket,
-        def_mem_per_cpu_mib=_mib(item.def_mem_per_cpu),
-        def_mem_per_node_mib=_mib(item.def_mem_per_node),
-        def_mem_per_gpu_mib=_mib(item.def_mem_per_gpu),
-        def_cpus_per_gpu=_mib(item.def_cpu_per_gpu),
-        max_mem_per_cpu_mib=_mib(item.max_mem_per_cpu),
-        max_mem_per_node_mib=_mib(item.max_mem_per_node),
-        allow_groups=item.allow_groups,
-        allow_accounts=item.allow_accounts,
-        deny_accounts=item.deny_accounts,
-        allow_qos=item.allow_qos,
-        deny_qos=item.deny_qos,
-        alloc_nodes=item.alloc_nodes,
-        alternate=item.alternate,
-        disable_root_jobs=item.disable_root_jobs,
-        root_only=item.root_only,
-        req_resv=item.req_resv,
-        hidden=item.hidden,
-        lln=item.lln,
-        exclusive=item.exclusive,
-        oversubscribe=item.over_subscribe,
-        over_time_limit_min=item.over_time_limit,
-        grace_time_s=item.grace_time,
-        preempt_mode=",".join(item.preempt_mode),
-        priority_tier=item.priority_tier,
-        priority_job_factor=item.priority_job_factor,
-        qos=item.qos,
-        select_type_parameters=",".join(item.select_type_parameters),
-        resume_timeout_s=item.resume_timeout,
-        suspend_time_s=item.suspend_time,
-        suspend_timeout_s=item.suspend_timeout,
-        power_down_on_idle=item.power_down_on_idle,
-        topology=item.topology,
-        tres_billing_weights=item.tres_billing_weights,
+        name=line.name,
+        node_ids=tuple(node_ids[name] for name in line.node_names),
+        nodes_text=line.nodes,
+        is_default=line.default,
+        state=line.state,
+        max_time_min=line.max_time,
+        default_time_min=line.default_time,
+        min_nodes=line.min_nodes,
+        max_nodes=line.max_nodes,
+        max_cpus_per_node=line.max_cpus_per_node,
+        max_cpus_per_socket=line.max_cpus_per_socket,
+        def_mem_per_cpu_mib=_mib(line.def_mem_per_cpu),
+        def_mem_per_node_mib=_mib(line.def_mem_per_node),
+        def_mem_per_gpu_mib=_mib(line.def_mem_per_gpu),
+        def_cpus_per_gpu=_mib(line.def_cpu_per_gpu),
+        max_mem_per_cpu_mib=_mib(line.max_mem_per_cpu),
+        max_mem_per_node_mib=_mib(line.max_mem_per_node),
+        allow_groups=line.allow_groups,
+        allow_accounts=line.allow_accounts,
+        deny_accounts=line.deny_accounts,
+        allow_qos=line.allow_qos,
+        deny_qos=line.deny_qos,
+        alloc_nodes=line.alloc_nodes,
+        alternate=line.alternate,
+        disable_root_jobs=line.disable_root_jobs,
+        root_only=line.root_only,
+        req_resv=line.req_resv,
+        hidden=line.hidden,
+        lln=line.lln,
+        exclusive=line.exclusive,
+        oversubscribe=line.over_subscribe,
+        over_time_limit_min=line.over_time_limit,
+        grace_time_s=line.grace_time,
+        preempt_mode=",".join(line.preempt_mode),
+        priority_tier=line.priority_tier,
+        priority_job_factor=line.priority_job_factor,
+        qos=line.qos,
+        select_type_parameters=",".join(line.select_type_parameters),
+        resume_timeout_s=line.resume_timeout,
+        suspend_time_s=line.suspend_time,
+        suspend_timeout_s=line.suspend_timeout,
+        power_down_on_idle=line.power_down_on_idle,
+        topology=line.topology,
+        tres_billing_weights=line.tres_billing_weights,
         billing_rule=rule,
     )
 
 
-def _topology(item: TopologyConf, node_ids: dict[str, int]) -> Topology:
+def _topology(line: TopologyConf, node_ids: dict[str, int]) -> Topology:
     return Topology(
-        name=item.name,
-        kind=item.kind,
+        name=line.name,
+        kind=line.kind,
         switches=tuple(
             Switch(
                 switch.name,
@@ -215,12 +247,12 @@ def _topology(item: TopologyConf, node_ids: dict[str, int]) -> Topology:
                 switch.parent,
                 switch.link_speed,
             )
-            for switch in item.switches
+            for switch in line.switches
         ),
         blocks=tuple(
             Block(block.name, tuple(node_ids[name] for name in block.node_names))
-            for block in item.blocks
+            for block in line.blocks
         ),
-        block_sizes=item.block_sizes,
-        is_default=item.is_default,
+        block_sizes=line.block_sizes,
+        is_default=line.is_default,
     )

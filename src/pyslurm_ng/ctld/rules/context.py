@@ -1,9 +1,11 @@
-"""What a rule may know besides the cluster and the request, and what it answers."""
+"""What a rule may know besides the cluster and the request, and what it answers.
+
+Structs, since each request makes one of each: a frozen dataclass takes five times as long to make.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -15,8 +17,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.model.events import AnyEvent
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The user that asks, by the kernel's or a signature's word; looked up before the rule runs."""
 
     uid: int
@@ -30,8 +31,7 @@ class Caller:
     pid: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """One decision's surroundings: configuration, the time and the caller."""
 
     conf: SlurmConf
@@ -40,8 +40,7 @@ class Context:
     calendar: Calendar = UTC
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What follows from a request: events to record, a reply to send when they are durable.
 
     `reply` of None means a bare acknowledgement. `notes` are messages for the caller's stderr.
@@ -49,4 +48,4 @@ class Decision:
 
     events: Sequence[AnyEvent] = ()
     reply: Struct | None = None
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()

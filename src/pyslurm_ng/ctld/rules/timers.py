@@ -18,12 +18,13 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.nodes import silence
 from pyslurm_ng.ctld.rules.queue import dependency
-from pyslurm_ng.ctld.rules.sparing import Spared, raise_it, sparing
+from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it, sparing
 from pyslurm_ng.ctld.rules.starts import gang, preempt
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, is_completing, limit_end_us
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState, Reason
+from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.sched.frame.policy import over_run_us
 from pyslurm_ng.sched.frame.reserved import cut_of_us
@@ -90,21 +91,21 @@ def due(
     )
     # A kind that has something to say every second must not keep the others from being heard.
     turn = now_us // SECOND_US % len(kinds)
-    found: Sequence[ev.AnyEvent] = ()
+    events: Sequence[ev.AnyEvent] = ()
     for kind in (*kinds[turn:], *kinds[:turn]):
-        found = kind()
-        if found:
+        events = kind()
+        if events:
             break
     else:
-        found = whole("ResumeAfter", lambda: resume_after(cluster, now_us))
+        events = whole("ResumeAfter", lambda: resume_after(cluster, now_us))
     begun = each_job(partial(begin_times, cluster, now_us), cluster.job_index.ineligible)
-    return [*begun, *found, *whole("old jobs", lambda: purge(cluster, conf, now_us))]
+    return [*begun, *events, *whole("old jobs", lambda: purge(cluster, conf, now_us))]
 
 
 def begin_times(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.AnyEvent]:
     """Return JobEligible for jobs whose begin time has come and whose dependencies are met.
 
-    Those of which an earlier run may go on somewhere wait on.
+    A job waits on while an earlier run of it may go on somewhere.
     """
     events: list[ev.AnyEvent] = []
     for job_id in job_ids:
@@ -170,7 +171,7 @@ def deadlines(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev.
 
 
 def limit_moments_us(cluster: Cluster, conf: SlurmConf, job: Job) -> list[int]:
-    """Return when `time_limits` may have something to say about a job."""
+    """Return the next time at which `time_limits` may return an event about a job."""
     if is_completing(job) or job.state != JobState.RUNNING:
         return []
     moments = [job.request.deadline_us] if job.request.deadline_us else []
@@ -261,11 +262,12 @@ def _warning(job: Job, end_us: int, now_us: int, duty_id: int) -> ev.JobSignalle
 
 def resuming(cluster: Cluster) -> tuple[int, ...]:
     """Return the nodes that have a ResumeAfter time."""
-    found = cluster.memo.get("resuming")
-    if not isinstance(found, tuple):
-        found = tuple(node.node_id for node in cluster.living_nodes() if node.resume_after_us)
-        cluster.memo["resuming"] = found
-    return found
+    kept = answers(cluster)
+    node_ids = kept.get("resuming")
+    if not isinstance(node_ids, tuple):
+        node_ids = tuple(node.node_id for node in cluster.living_nodes() if node.resume_after_us)
+        kept["resuming"] = node_ids
+    return node_ids
 
 
 def resume_after(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
@@ -292,10 +294,10 @@ def purge(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
     age_us = conf.min_job_age * SECOND_US
     if not age_us:
         return []
-    old: list[int] = []
+    old_ids: list[int] = []
     for job_id in cluster.job_index.ended:
         job = cluster.jobs[job_id]
-        if job.end_us > now_us - age_us or len(old) >= _PURGE_AT_ONCE:
+        if job.end_us > now_us - age_us or len(old_ids) >= _PURGE_AT_ONCE:
             break
         waited_for = (
             job_id in cluster.job_index.dependents
@@ -303,8 +305,8 @@ def purge(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
         )
         if waited_for or _array_lives(cluster, job):
             continue
-        old.append(job_id)
-    return [ev.JobPurged(time_us=now_us, job_ids=tuple(old))] if old else []
+        old_ids.append(job_id)
+    return [ev.JobPurged(time_us=now_us, job_ids=tuple(old_ids))] if old_ids else []
 
 
 def _array_lives(cluster: Cluster, job: Job) -> bool:

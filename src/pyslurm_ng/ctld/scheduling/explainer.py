@@ -8,71 +8,46 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic_ns
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld import job_filter
-from pyslurm_ng.ctld.queries.audience import Audience
 from pyslurm_ng.ctld.queries.explained import explained
+from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import submit
 from pyslurm_ng.ctld.scheduling.job_history import JobHistory, read_history
-from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
-from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.ctld.scheduling.questions import MOST_AT_ONCE, Questions, time_limit
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState
-from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.explain.explain import Outlook, outlook
 from pyslurm_ng.sched.frame.job_views import may_be_considered
 from pyslurm_ng.wire.query_messages import ExplainJob
 from pyslurm_ng.wire.stream import Call
 
 Work = Callable[[], "tuple[Outlook | None, JobHistory]"]
-Done = Callable[["tuple[Outlook | None, JobHistory]"], None]
 
-_MOST_AT_ONCE = 16
 _MOST_OF_A_USER = 4  # each may take a second of the one thread
-_LONGEST_NS = 1_800_000_000  # then the answer holds what is known so far
 _MOST_PARTITIONS = 16  # other ones to try
 _MOST_QOS = 8
 
 
 class Explainer:
-    """Answers questions about jobs.
+    """Answers questions about jobs; `journal` is the folder of what has happened to them."""
 
-    `run` does the work in a thread, then calls `done`, or `failed`, on the loop.
-    """
-
-    def __init__(
-        self,
-        writer: Writer,
-        soft: Soft,
-        scheduler: Scheduler,
-        journal: Path,
-        context: Callable[[Caller], Context],
-        run: Callable[[Work, Done, Callable[[BaseException], None]], None],
-        faults: Faults,
-    ) -> None:
-        self._writer = writer
-        self._soft = soft
-        self._scheduler = scheduler
+    def __init__(self, questions: Questions, journal: Path) -> None:
+        self._parts = questions
+        self._writer = questions.writer
         self._journal = journal
-        self._context = context
-        self._run = run
-        self._faults = faults
         self._open: Counter[int] = Counter()  # by user
-        self.planner = Planner()  # the questions' own; one is worked on at a time
 
     def handle(self, call: Call, caller: Caller) -> None:
         """Find the job and begin to look; the answer follows."""
         request = call.request
         assert isinstance(request, ExplainJob)
-        context = self._context(caller)
+        context = self._parts.context(caller)
         job = self._find(request.job, context.conf, caller)
         if job is None:
             self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
@@ -84,19 +59,19 @@ class Explainer:
         self._open[caller.uid] += 1
         job_id = job.job_id
 
-        def answer(found: tuple[Outlook | None, JobHistory]) -> None:
-            cluster, now = self._writer.cluster, self._context(caller).now_us
+        def answer(answers: tuple[Outlook | None, JobHistory]) -> None:
+            cluster, now = self._writer.cluster, self._parts.context(caller).now_us
             current = cluster.jobs.get(job_id)
             if current is None:
                 self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
                 return
-            view, history = found
+            view, history = answers
             if current.state != JobState.PENDING:
                 view = None  # it has started meanwhile
             audience = Audience(cluster, context.conf.private_data, caller, show_all=True)
-            told = explained(
+            explanation = explained(
                 cluster,
-                self._soft,
+                self._parts.soft,
                 current,
                 view,
                 history.lines,
@@ -105,30 +80,30 @@ class Explainer:
                 request.job,
                 audience.sees_job,
             )
-            self._writer.when_seen(lambda: call.reply(told))
+            self._writer.when_seen(lambda: call.reply(explanation))
 
         def failed(error: BaseException) -> None:
             self._open[caller.uid] -= 1
-            self._faults.note("explain", f"job {job_id} could not be explained", error)
+            self._parts.faults.note("explain", f"job {job_id} could not be explained", error)
             call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
 
-        def done(found: tuple[Outlook | None, JobHistory]) -> None:
+        def done(answers: tuple[Outlook | None, JobHistory]) -> None:
             try:
-                answer(found)
+                answer(answers)
             except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
                 failed(error)
             else:
                 self._open[caller.uid] -= 1
 
-        self._run(self._work(job, context), done, failed)
+        self._parts.run(self._work(job, context), done, failed)
 
     def _refusal(self, caller: Caller) -> Reject | None:
         """Return why no further questions are taken now, from all users or from this one."""
         self._open = +self._open
         if not caller.is_operator and self._open[caller.uid] >= _MOST_OF_A_USER:
             text = f"{_MOST_OF_A_USER} of your explanations are being worked out; ask again"
-        elif self._open.total() >= _MOST_AT_ONCE:
-            text = f"{_MOST_AT_ONCE} explanations are being worked out; ask again"
+        elif self._open.total() >= MOST_AT_ONCE:
+            text = f"{MOST_AT_ONCE} explanations are being worked out; ask again"
         else:
             return None
         return Reject(Errno.EAGAIN, text)
@@ -144,30 +119,30 @@ class Explainer:
     def _work(self, job: Job, context: Context) -> Work:
         """Return what the thread is to do, with all that it needs of the cluster."""
         cluster = self._writer.cluster
-        job_id, journal, policy = job.job_id, self._journal, self._scheduler.policy
+        job_id, journal, policy = job.job_id, self._journal, self._parts.scheduler.policy
         names = {node.node_id: node.spec.name for node in cluster.living_nodes()}
         is_waiting = job.state == JobState.PENDING
         if not is_waiting or not may_be_considered(job):
             return lambda: (None, read_history(journal, job_id, names))
-        view = self._scheduler.look()
+        view = self._parts.scheduler.look()
         partitions = other_partitions(cluster, job, context)
         qos = other_qos(cluster, job, context)
-        places = self._scheduler.places
-        due_ns = monotonic_ns() + _LONGEST_NS
+        past_promises = self._parts.scheduler.past_promises
+        planner, is_over = self._parts.planner, time_limit()
 
         def work() -> tuple[Outlook | None, JobHistory]:
-            found = outlook(
+            looked = outlook(
                 view,
                 policy,
                 job_id,
                 partitions,
                 view.fairshare,
-                lambda: monotonic_ns() > due_ns,
-                self.planner,
+                is_over,
+                planner,
                 qos,
-                places,
+                past_promises,
             )
-            return found, read_history(journal, job_id, names)
+            return looked, read_history(journal, job_id, names)
 
         return work
 
@@ -178,22 +153,22 @@ def other_partitions(cluster: Cluster, job: Job, context: Context) -> list[str]:
     Only the user's own question is judged by their groups; an operator is shown those open to all.
     """
     own = job.partition.split(",")
-    found: list[str] = []
+    names: list[str] = []
     caller = context.caller
     audience = Audience(cluster, context.conf.private_data, caller, show_all=False)
     for name, partition in cluster.partitions.items():
-        if name in own or partition.state != "UP" or len(found) >= _MOST_PARTITIONS:
+        if name in own or partition.state != "UP" or len(names) >= _MOST_PARTITIONS:
             continue
         if not audience.sees_partition(partition):
             continue
         if caller.uid != job.uid:
             if not (partition.allow_groups or partition.allow_accounts or partition.root_only):
-                found.append(name)
+                names.append(name)
             continue
         request = changed_request(job.request, partition=name, dependency="", array="")
         if _is_taken(cluster, request, context):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def other_qos(cluster: Cluster, job: Job, context: Context) -> list[str]:
@@ -202,15 +177,15 @@ def other_qos(cluster: Cluster, job: Job, context: Context) -> list[str]:
     """
     assoc = cluster.assocs.get(job.assoc_id)
     listed = assoc.qos if assoc is not None else ()
-    found: list[str] = []
+    names: list[str] = []
     for name in listed or sorted(cluster.qos):
-        if name == job.qos or name not in cluster.qos or len(found) >= _MOST_QOS:
+        if name == job.qos or name not in cluster.qos or len(names) >= _MOST_QOS:
             continue
         request = changed_request(job.request, qos=name, dependency="", array="")
         is_own = context.caller.uid == job.uid
         if name in listed if not is_own else _is_taken(cluster, request, context):
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def _is_taken(cluster: Cluster, request: JobRequest, context: Context) -> bool:

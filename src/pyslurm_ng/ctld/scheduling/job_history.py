@@ -66,16 +66,16 @@ def read_history(journal: Path, job_id: int, node_names: dict[int, str]) -> JobH
         job_id: the record's own; a task's history begins with that of its array.
         node_names: by node id.
     """
-    found = JobHistory()
-    reader = _Reader(job_id, node_names, found)
+    history = JobHistory()
+    reader = _Reader(job_id, node_names, history)
     try:
         for event in _events(journal):
-            if not found.begin_us:
-                found.begin_us = event.time_us
+            if not history.begin_us:
+                history.begin_us = event.time_us
             reader.take(event)
     except (JournalError, OSError, msgspec.DecodeError):
         pass  # the journal is recovered elsewhere; a history may be short
-    return found
+    return history
 
 
 def _events(journal: Path) -> Iterator[ev.AnyEvent]:
@@ -100,10 +100,10 @@ class _Freed(NamedTuple):
 class _Reader:
     """Follows events and notes those of one job, and the jobs that left nodes last."""
 
-    def __init__(self, job_id: int, node_names: dict[int, str], found: JobHistory) -> None:
+    def __init__(self, job_id: int, node_names: dict[int, str], history: JobHistory) -> None:
         self._ids = {job_id}
         self._names = node_names
-        self._found = found
+        self._found = history
         self._array_lines: dict[int, list[tuple[int, str]]] = {}
         self._array_requests: dict[int, JobRequest] = {}
         self._nodes: dict[int, set[int]] = {}  # of jobs that have some
@@ -215,7 +215,7 @@ class _Reader:
         """Return what a change of the job was about."""
         victims = event.fields.get("claim_victims")
         if isinstance(victims, (list, tuple)):
-            return f"preempts {', '.join(f'job {one}' for one in victims)}" if victims else ""
+            return f"preempts {', '.join(f'job {job_id}' for job_id in victims)}" if victims else ""
         if event.fields.get("preempt_us"):
             other = event.fields.get("suspended_by")
             return _make_room(f"job {other}") if other else _FOR_ANOTHER
@@ -252,8 +252,8 @@ def _changes(before: JobRequest, after: JobRequest) -> list[str]:
                 if changed & bit
             ]
             continue
-        what, shown = _MEASURED.get(name, (name.replace("_", " "), str))
-        texts.append(f"{what} {shown(value) if value and value != NO_VAL else 'none'}")
+        label, shown = _MEASURED.get(name, (name.replace("_", " "), str))
+        texts.append(f"{label} {shown(value) if value and value != NO_VAL else 'none'}")
     return texts
 
 
@@ -271,12 +271,12 @@ def _update_text(event: ev.JobUpdated, changes: list[str]) -> str:
         return "held by an administrator" if why == Reason.JobHeldAdmin else "held by its user"
     if fields.get("priority") == NO_VAL:
         return "released"
-    said = [
+    texts = [
         f"{_TOLD[name]} {'unlimited' if value == INFINITE else value}"
         for name, value in sorted(fields.items())
         if name in _TOLD
     ]
-    return f"changed: {', '.join(said + changes)}" if said or changes else ""
+    return f"changed: {', '.join(texts + changes)}" if texts or changes else ""
 
 
 def _end_text(event: ev.JobCompleting | ev.JobEnded, *, has_run: bool) -> str:

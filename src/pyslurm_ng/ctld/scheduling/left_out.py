@@ -19,7 +19,7 @@ _FEW_FAILED = 4
 
 
 class LeftOut:
-    """Keeps what passes failed about away from the next ones, so that these go on."""
+    """Keeps jobs about which passes failed away from the next passes, so that these succeed."""
 
     def __init__(self, writer: Writer, faults: Faults, now_us: Callable[[], int]) -> None:
         self._writer = writer
@@ -50,26 +50,26 @@ class LeftOut:
         """Hold a job at fault, so that passes go on without it."""
         self._faults.note("job", f"job {job_id} cannot be scheduled", error)
         self._until_us[job_id] = self._now_us() + _LEFT_OUT_US
-        events = faulty.held(self._writer.cluster, job_id, error, self._now_us())
+        events = faulty.hold(self._writer.cluster, job_id, error, self._now_us())
         if events:
             self._writer.record(events)
             del self._until_us[job_id]
 
-    def blame(self, found: Blame) -> bool:
-        """Set aside what a pass has failed about; return whether there was such a job."""
-        for job_id, why in found.own.items():
+    def blame(self, blamed: Blame) -> bool:
+        """Set aside the jobs about which a pass has failed; return whether there was one."""
+        for job_id, why in blamed.own.items():
             self.hold(job_id, why)
         until_us = self._now_us() + _LEFT_OUT_US
-        for job_id, why in chain(found.others.items(), found.running.items()):
+        for job_id, why in chain(blamed.others.items(), blamed.running.items()):
             self._faults.note("job", f"job {job_id} is left out of scheduling for a while", why)
             self._until_us[job_id] = until_us
         self._failed_passes += 1
         if self._failed_passes > _FEW_FAILED:
             jobs = self._writer.cluster.jobs
-            for job_id in (*found.own, *found.others):
+            for job_id in (*blamed.own, *blamed.others):
                 if job_id in jobs:
                     self._users.add(jobs[job_id].uid)
-        return bool(found.own or found.others or found.running)
+        return bool(blamed.own or blamed.others or blamed.running)
 
     def pass_ended(self) -> None:
         """Note that a pass went well: no user is left out any longer."""

@@ -63,10 +63,12 @@ class PassInput:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Forget records that events have changed."""
         for event in events:
-            if not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
+            if isinstance(event, ev.JobEnded):
+                self._views.forget_ended(event.job_id)
+                if self._history is not None:
+                    self._history.ended(self._cluster.jobs[event.job_id])
+            elif not isinstance(event, ev.JobSubmitted) or (event.eligible_us and event.priority):
                 self._views.forget(touched_jobs(event))
-            if self._history is not None and isinstance(event, ev.JobEnded):
-                self._history.ended(self._cluster.jobs[event.job_id])
         if self._views.is_much_stale and not self._is_freshening:
             self._is_freshening = True
             self._slices.run(self._freshen())

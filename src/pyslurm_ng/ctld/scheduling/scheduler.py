@@ -28,7 +28,7 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.sched.backfill.blame import Blame, blame
 from pyslurm_ng.sched.backfill.planner import Planner
-from pyslurm_ng.sched.frame.plan import HandOver, Places, Plan, Start, Wait
+from pyslurm_ng.sched.frame.plan import HandOver, PastPromises, Plan, Start, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 
@@ -169,7 +169,7 @@ class Scheduler:
             self._no_record,
         )
         self._former: list[object] = []  # tables of a former plan
-        self.places: Places | None = None  # where the last pass has promised room
+        self.past_promises: PastPromises | None = None  # where the last pass has promised room
         self._releases = writer.cluster.node_index.releases
         self._retry_us = 0  # when a pass is due because a job may be preempted from then on
         self._patience_us = 0  # when a pass is due because a job has waited long enough
@@ -234,9 +234,9 @@ class Scheduler:
         """Hold a job of which no record could be made, in a later turn of the loop."""
         self._edges.call_soon(lambda: self._left_out.hold(job_id, error))
 
-    def _failed(self, error: Exception, found: Blame) -> None:
+    def _failed(self, error: Exception, blamed: Blame) -> None:
         """Begin the next pass without the jobs that this one has failed about."""
-        if self._left_out.blame(found):
+        if self._left_out.blame(blamed):
             self._begin_anew()
         else:
             self._go_on_later(error)
@@ -283,8 +283,8 @@ class Scheduler:
                 else:
                     result = plan(view, policy, hand_over=early)
             except Exception as error:  # noqa: BLE001 - it is about one job, most likely
-                found = blame(self._fresh_planner, view, policy, error)
-                return Outcome(Plan(), {}, monotonic_us() - begin_us, error, found)
+                blamed = blame(self._fresh_planner, view, policy, error)
+                return Outcome(Plan(), {}, monotonic_us() - begin_us, error, blamed)
             return Outcome(result, result.waits, monotonic_us() - begin_us)
 
         def done(outcome: Outcome) -> None:
@@ -323,7 +323,7 @@ class Scheduler:
 
     def _planned(self, outcome: Outcome, queue_length: int, early: EarlyStarts | None) -> None:
         self._left_out.pass_ended()
-        soft, self.places = self._soft, outcome.plan.places
+        soft, self.past_promises = self._soft, outcome.plan.past_promises
         self._former += (soft.reason, soft.priority, soft.expected_start_us, soft.sched_nodes)
         self._starter.waited = soft.reason
         soft.planned(
@@ -346,11 +346,11 @@ class Scheduler:
         if plan.lost_claims:
             self._writer.record(preempt.lost_claims(self._writer.cluster, plan.lost_claims, now_us))
             self.due()
-        for item in plan.preemptions:
+        for preemption in plan.preemptions:
             try:
-                self._starter.preempt(item, self.policy, now_us)
+                self._starter.preempt(preemption, self.policy, now_us)
             except Exception as error:  # noqa: BLE001 - it costs this job only
-                self._left_out.hold(item.start.job_id, error)
+                self._left_out.hold(preemption.start.job_id, error)
         if plan.retry_us and not now_us <= self._retry_us <= plan.retry_us:
             self._retry_us = plan.retry_us
             self._edges.call_later(max(0, plan.retry_us - now_us) / 1e6, self.due)

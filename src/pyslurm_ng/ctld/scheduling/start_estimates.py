@@ -8,20 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from time import monotonic_ns
 
 import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Reject
-from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import submit
-from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
-from pyslurm_ng.ctld.soft import Soft
-from pyslurm_ng.ctld.writer import Writer
+from pyslurm_ng.ctld.scheduling.questions import MOST_AT_ONCE, Questions, time_limit
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.allot import allot
@@ -36,44 +32,22 @@ from pyslurm_ng.wire.job_messages import TestJob, WillRun
 from pyslurm_ng.wire.stream import Call
 
 Work = Callable[[], "Probe | None"]
-Done = Callable[["Probe | None"], None]
-
-_MOST_AT_ONCE = 16
-_LONGEST_NS = 1_800_000_000  # then the answer is as if the request were next
 
 
 class StartEstimates:
-    """Answers about jobs that are not submitted.
+    """Answers about jobs that are not submitted; one that takes too long is as if next in line."""
 
-    `run` does the work in a thread, then calls `done`, or `failed`, on the loop.
-    """
-
-    def __init__(
-        self,
-        writer: Writer,
-        soft: Soft,
-        scheduler: Scheduler,
-        context: Callable[[Caller], Context],
-        run: Callable[[Work, Done, Callable[[BaseException], None]], None],
-        faults: Faults,
-        planner: Planner,
-    ) -> None:
-        """Begin; `planner` is the one for questions, of which the thread works on one at a time."""
-        self._writer = writer
-        self._soft = soft
-        self._scheduler = scheduler
-        self._context = context
-        self._run = run
-        self._faults = faults
-        self._planner = planner
+    def __init__(self, questions: Questions) -> None:
+        self._parts = questions
+        self._writer = questions.writer
         self._open = 0
 
     def handle(self, call: Call, caller: Caller) -> None:
         """Check the request, and look for its place in the queue."""
         request = call.request
         assert isinstance(request, TestJob)
-        context, cluster = self._context(caller), self._writer.cluster
-        first = test_job(cluster, self._soft, context.conf, request, caller, context.now_us)
+        context, cluster = self._parts.context(caller), self._writer.cluster
+        first = test_job(cluster, self._parts.soft, context.conf, request, caller, context.now_us)
         if isinstance(first, Reject):
             self._writer.refuse(call, first)
             return
@@ -81,84 +55,84 @@ class StartEstimates:
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
         is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations
         is_alone = not cluster.job_index.pending and not is_lent_room
-        is_next = is_apart or is_alone or self._open >= _MOST_AT_ONCE
+        is_next = is_apart or is_alone or self._open >= MOST_AT_ONCE
         job = None if is_next else _in_the_queue(cluster, request, context)
         if job is None:
             self._writer.when_seen(lambda: call.reply(first))
             return
         self._open += 1
-        view = self._scheduler.look()
+        view = self._parts.scheduler.look()
         view = replace(view, waiting=[*view.waiting, job])
 
-        def done(found: Probe | None) -> None:
+        def done(probed: Probe | None) -> None:
             self._open -= 1
-            answer = first if found is None else _answer(view, found, first)
+            answer = first if probed is None else _answer(view, probed, first)
             self._writer.when_seen(lambda: call.reply(answer))
 
         def failed(error: BaseException) -> None:
-            self._faults.note("estimate", "a start could not be estimated", error)
+            self._parts.faults.note("estimate", "a start could not be estimated", error)
             done(None)
 
-        self._run(self._work(view, job), done, failed)
+        self._parts.run(self._work(view, job), done, failed)
 
     def _work(self, view: Snapshot, job: Waiting) -> Work:
-        policy, planner, places = self._scheduler.policy, self._planner, self._scheduler.places
-        due_ns = monotonic_ns() + _LONGEST_NS
+        scheduler, planner, is_over = self._parts.scheduler, self._parts.planner, time_limit()
+        policy, past_promises = scheduler.policy, scheduler.past_promises
 
         def work() -> Probe | None:
             try:
-                found = probe(
+                probed = probe(
                     view,
                     policy,
                     job,
                     (),
                     view.fairshare,
-                    lambda: monotonic_ns() > due_ns,
+                    is_over,
                     planner,
-                    places,
+                    past_promises,
                 )
             except OutOfTimeError:
                 return None
-            if found is None or found.start_us <= view.now_us:
-                return found
+            if probed is None or probed.start_us <= view.now_us:
+                return probed
             may_borrow = policy.preempt_by and job.request.flags & REQ_SIGNAL_RESV
-            return _with_lent_room(view, policy, job, found) if may_borrow else found
+            return _with_lent_room(view, policy, job, probed) if may_borrow else probed
 
         return work
 
 
-def _with_lent_room(view: Snapshot, policy: Policy, job: Waiting, found: Probe) -> Probe:
+def _with_lent_room(view: Snapshot, policy: Policy, job: Waiting, probed: Probe) -> Probe:
     """Return the start of a job that the next pass would lend nodes of a reservation."""
     limits = None if view.limits is None else view.limits.fork()
     plan = Planner()(replace(view, limits=limits), policy, fairshare=view.fairshare)
-    start = next((one for one in plan.starts if one.job_id == job.job_id), None)
+    start = next((start for start in plan.starts if start.job_id == job.job_id), None)
     if start is None:
-        return found
+        return probed
     nodes = tuple(alloc.node_id for alloc in start.nodes)
-    return replace(found, start_us=view.now_us, nodes=nodes)
+    return replace(probed, start_us=view.now_us, nodes=nodes)
 
 
 def _in_the_queue(cluster: Cluster, request: TestJob, context: Context) -> Waiting | None:
     """Return the job as passes would see it; None where none would consider it yet."""
-    found = submit.check(cluster, request.request, context)
-    if isinstance(found, Reject):
+    checked = submit.check(cluster, request.request, context)
+    if isinstance(checked, Reject):
         return None
-    job = submit.as_pending(cluster, found, context)
+    job = submit.as_pending(cluster, checked, context)
     return waiting_record(cluster, job) if may_be_considered(job) else None
 
 
-def _answer(view: Snapshot, found: Probe, first: WillRun) -> WillRun:
+def _answer(view: Snapshot, probed: Probe, first: WillRun) -> WillRun:
     """Return the planned start; `first` where a limit or the window keeps it from having one."""
-    if found.limit is not None or found.start_us >= NO_END_US or not found.nodes:
+    if probed.limit is not None or probed.start_us >= NO_END_US or not probed.nodes:
         return first
-    need = found.demand.need
-    chosen = choose(need, empty_nodes(view, found.nodes))
+    need = probed.demand.need
+    chosen = choose(need, empty_nodes(view, probed.nodes))
     allocs = allot(need, chosen) if chosen is not None else ()
-    names = [spec.name for node in found.nodes if (spec := view.specs[node]) is not None]
+    names = [spec.name for node in probed.nodes if (spec := view.specs[node]) is not None]
     return msgspec.structs.replace(
         first,
-        start_us=max(found.start_us, view.now_us),
+        start_us=max(probed.start_us, view.now_us),
         cpus=sum(alloc.charged_cpus for alloc in allocs) or first.cpus,
         nodes=hostlist.fold_sorted(names),
-        partition=found.demand.partition.name,
+        partition=probed.demand.partition.name,
     )

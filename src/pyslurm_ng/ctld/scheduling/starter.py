@@ -26,7 +26,7 @@ def _changes_wants(event: ev.AnyEvent) -> bool:
 
 
 class Starter:
-    """Starts jobs that a pass has planned, unless they have come to ask for something else.
+    """Starts jobs that a pass has planned, unless they were changed since its snapshot.
 
     Attributes:
         prepare: what has to run before a job.
@@ -109,19 +109,21 @@ class Starter:
         wait = self.waited.get(start.job_id)
         return int(wait.reason) if wait is not None else 0
 
-    def preempt(self, item: Preemption, policy: Policy, now_us: int) -> None:
+    def preempt(self, preemption: Preemption, policy: Policy, now_us: int) -> None:
         """Make victims leave; start the job at once if they only have to be suspended."""
         writer = self._writer
-        if not self._outdated.isdisjoint(start.job_id for start in (item.start, *item.together)):
+        if not self._outdated.isdisjoint(
+            start.job_id for start in (preemption.start, *preemption.together)
+        ):
             return
-        events, found = preempt.split(writer.cluster, item, now_us)
+        events, decision = preempt.split(writer.cluster, preemption, now_us)
         writer.record(events)
-        if found is None:
+        if decision is None:
             return
-        leave = preempt.preempt(writer.cluster, found, policy, now_us)
+        leave = preempt.preempt(writer.cluster, decision, policy, now_us)
         if leave is None:
             return
         writer.record(leave)
-        if not writer.cluster.jobs[found.start.job_id].claim:
-            start = found.start
+        if not writer.cluster.jobs[decision.start.job_id].claim:
+            start = decision.start
             self._dispatch(start, now_us)

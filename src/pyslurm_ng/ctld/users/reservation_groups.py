@@ -19,17 +19,17 @@ def look_up_members(names: Sequence[str]) -> Members:
 
     A group that the directory does not know, or whose name it cannot even read, has none.
     """
-    found: dict[str, tuple[str, ...]] = {}
+    members: dict[str, tuple[str, ...]] = {}
     everybody = pwd.getpwall()
     for name in names:
         try:
             group = grp.getgrnam(name)
         except (KeyError, OSError, ValueError):
-            found[name] = ()
+            members[name] = ()
             continue
         own = (person.pw_name for person in everybody if person.pw_gid == group.gr_gid)
-        found[name] = (*group.gr_mem, *own)
-    return found
+        members[name] = (*group.gr_mem, *own)
+    return members
 
 
 class ReservationGroups:

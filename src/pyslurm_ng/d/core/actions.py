@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pyslurm_ng.wire import node_messages as nm
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.step_contract import Order
+    from pyslurm_ng.d.spool.step_contract import Order
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from pyslurm_ng.base.numbers import END_CLEAN
+from pyslurm_ng.d.core.attempt_ends import EndedAttempts
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Usage
 from pyslurm_ng.wire import node_messages as nm
 
-_REMEMBERED = 20_000
 _HALF_THE_IDS = 1 << 25  # of MaxJobId, 67108863
 
 
@@ -46,7 +45,7 @@ class JobHere:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the node refuses new jobs and steps."""
+        """Whether the job is to end here, so that nothing more of it is started."""
         return self.terminate_duty >= 0
 
 
@@ -62,6 +61,7 @@ class NodeCore:
         newest_job_id: the newest that the node has had.
         jobs: by id, those of which something is left here.
         reports: what the controller has not acknowledged yet.
+        ended: the attempts that are over here.
     """
 
     def __init__(self, *, has_prolog: bool, has_epilog: bool, kill_wait_s: int) -> None:
@@ -72,7 +72,7 @@ class NodeCore:
         self.newest_job_id = 0
         self.jobs: dict[int, JobHere] = {}
         self.reports: list[nm.Report] = []
-        self._ended: OrderedDict[tuple[int, int], nm.BatchEnded | None] = OrderedDict()
+        self.ended = EndedAttempts()
 
     # Jobs -------------------------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class NodeCore:
     def adopt(
         self, credential: nm.JobCredential, step_id: int, duty_id: int, since_us: int = 0
     ) -> None:
-        """Take up a step that a predecessor of this daemon had started, and since when it knew."""
+        """Take over a step that an earlier slurmd had started, which knew the job since then."""
         job = self.jobs.get(credential.job_id)
         if job is None:
             job = JobHere(credential.job_id, credential.attempt, credential, prolog="done")
@@ -107,31 +107,38 @@ class NodeCore:
     def is_over(self, credential: nm.JobCredential) -> bool:
         """Return whether an attempt has ended here, or is to end: its credential opens nothing.
 
-        So does that of one whose successor is here; an order for it is old mail.
+        So does that of an attempt whose successor is here: orders for it come too late.
         """
-        if (credential.job_id, credential.attempt) in self._ended:
+        if (credential.job_id, credential.attempt) in self.ended:
             return True
         job = self.jobs.get(credential.job_id)
         if job is None or job.attempt < credential.attempt:
             return False
         return job.is_ending or job.later is not None or job.attempt > credential.attempt
 
+    def may_begin(self, credential: nm.JobCredential) -> bool:
+        """Return whether a credential may start something here.
+
+        It may not if its attempt is over. While too many ends are remembered, nothing new begins:
+        the controller repeats its order, and the job waits.
+        """
+        if self.is_over(credential):
+            return False
+        return credential.job_id in self.jobs or not self.ended.is_full
+
     # What has ended -----------------------------------------------------------------------------
 
     def remember(self, job_id: int, attempt: int, report: nm.BatchEnded | None = None) -> None:
         """Remember that an attempt is over, and how its script ended if that is known."""
-        key = (job_id, attempt)
-        self._ended[key] = report if report is not None else self._ended.get(key)
-        while len(self._ended) > _REMEMBERED:
-            self._ended.popitem(last=False)
+        self.ended.add((job_id, attempt), report)
 
     def has_ended(self, credential: nm.JobCredential) -> bool:
         """Return whether a credential is of an attempt that is remembered to be over."""
-        return (credential.job_id, credential.attempt) in self._ended
+        return (credential.job_id, credential.attempt) in self.ended
 
     def ended_report(self, credential: nm.JobCredential) -> nm.BatchEnded | None:
         """Return how an attempt's script ended, if that is remembered."""
-        return self._ended.get((credential.job_id, credential.attempt))
+        return self.ended.report((credential.job_id, credential.attempt))
 
     def remember_ended(self, credential: nm.JobCredential, duty_id: int, end: StepEnd) -> None:
         """Know again of a script that ended and was reported before a restart."""

@@ -26,7 +26,7 @@ from pyslurm_ng.wire import node_messages as nm
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from pyslurm_ng.d.step_contract import Order
+    from pyslurm_ng.d.spool.step_contract import Order
 
     _OfJob: TypeAlias = (
         nm.SignalJob | nm.SuspendJob | nm.ResumeJob | nm.TellJob | nm.TerminateJob
@@ -78,7 +78,7 @@ def _launch(core: NodeCore, order: nm.LaunchBatch, credential: nm.JobCredential)
         if report is not None:
             core.reports.append(report)
         return []
-    if core.is_over(credential):
+    if not core.may_begin(credential):
         return []
     actions, job = runs.begin(core, credential)
     if STEP_BATCH in job.steps:
@@ -91,7 +91,7 @@ def _launch(core: NodeCore, order: nm.LaunchBatch, credential: nm.JobCredential)
 
 
 def _prepare(core: NodeCore, order: nm.PrepareJob, credential: nm.JobCredential) -> list[Action]:
-    if core.is_over(credential):
+    if not core.may_begin(credential):
         return []
     actions, job = runs.begin(core, credential)
     job.prepares.append(order.duty_id)
@@ -159,7 +159,10 @@ def why(flags: int) -> str:
 def _signal(core: NodeCore, order: nm.SignalJob) -> list[Action]:
     words: Order = {"do": "signal", "number": order.signal, "scope": "all"}
     if order.step_id >= 0:
-        if order.signal == SIGKILL:
+        if order.flags & SIGNAL_TIME_LIMIT:
+            wait_s = float(core.kill_wait_s)
+            words = {"do": "terminate", "why": why(order.flags), "wait_s": wait_s}
+        elif order.signal == SIGKILL:
             text = "DUE to SIGNAL Killed" if order.flags & SIGNAL_CANCELLED else ""
             words = {"do": "terminate", "why": text, "wait_s": 0.0}
         return _tell(core, order, [order.step_id], words)

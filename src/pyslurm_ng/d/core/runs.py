@@ -19,7 +19,7 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.wire import node_messages as nm
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.step_contract import Order
+    from pyslurm_ng.d.spool.step_contract import Order
 
 
 # The beginning --------------------------------------------------------------------------------

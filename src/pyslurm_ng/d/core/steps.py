@@ -11,6 +11,7 @@ from pyslurm_ng.model.ids import STEP_BATCH, STEP_EXTERN
 from pyslurm_ng.wire import node_messages as nm
 
 _KILL_TASK_FAILED = "Kill task failed"
+_TOO_MANY_ENDS = "too many jobs have ended here in the last minutes; try again later"
 
 
 def launch_step(core: NodeCore, credential: nm.JobCredential, ticket: int) -> list[Action]:
@@ -18,6 +19,8 @@ def launch_step(core: NodeCore, credential: nm.JobCredential, ticket: int) -> li
     revoked = Errno.ESLURMD_CREDENTIAL_REVOKED
     if core.is_over(credential):
         return [RefuseStep(ticket, revoked, "Job credential revoked")]
+    if not core.may_begin(credential):
+        return [RefuseStep(ticket, revoked, _TOO_MANY_ENDS)]
     job = core.jobs.get(credential.job_id)
     is_later = job is not None and job.attempt < credential.attempt
     if job is not None and not is_later and credential.step_id in job.steps:

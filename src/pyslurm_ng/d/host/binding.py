@@ -74,16 +74,16 @@ class TaskNeeds:
 
 def host_cores(system: str = "/sys/devices/system") -> HostCores:
     """Return the cores this process may see, in order of socket and core id."""
-    found: dict[tuple[int, int], list[int]] = {}
+    cpus_of_core: dict[tuple[int, int], list[int]] = {}
     for cpu in _numbered(f"{system}/cpu", "cpu"):
-        place = f"{system}/cpu/cpu{cpu}/topology"
-        package, core = read_text(f"{place}/physical_package_id"), read_text(f"{place}/core_id")
+        folder = f"{system}/cpu/cpu{cpu}/topology"
+        package, core = read_text(f"{folder}/physical_package_id"), read_text(f"{folder}/core_id")
         if package and core:  # a CPU that is offline has neither
-            found.setdefault((int(package), int(core)), []).append(cpu)
-    if not found:
-        found = {(0, cpu): [cpu] for cpu in range(os.cpu_count() or 1)}
-    sockets = len({package for package, _ in found})
-    cores = tuple(tuple(found[key]) for key in sorted(found))
+            cpus_of_core.setdefault((int(package), int(core)), []).append(cpu)
+    if not cpus_of_core:
+        cpus_of_core = {(0, cpu): [cpu] for cpu in range(os.cpu_count() or 1)}
+    sockets = len({package for package, _ in cpus_of_core})
+    cores = tuple(tuple(cpus_of_core[key]) for key in sorted(cpus_of_core))
     every = tuple(sorted(cpu for core in cores for cpu in core))
     return HostCores(cores, max(1, len(cores) // sockets), _memory_nodes(system, every))
 
@@ -97,11 +97,11 @@ def _numbered(base: str, prefix: str) -> list[int]:
 
 def _memory_nodes(system: str, every: CpuIds) -> tuple[tuple[int, CpuIds], ...]:
     """Return the NUMA nodes; a kernel without NUMA has node 0 with everything."""
-    found = []
+    memory_nodes = []
     for node in _numbered(f"{system}/node", "node"):
         cpus = tuple(cpu for cpu in _numbered(f"{system}/node/node{node}", "cpu") if cpu in every)
-        found.append((node, cpus))
-    return tuple(found) or ((0, every),)
+        memory_nodes.append((node, cpus))
+    return tuple(memory_nodes) or ((0, every),)
 
 
 def cpu_mask(cpus: Sequence[int]) -> bytes:
@@ -139,7 +139,7 @@ def bind_tasks(host: HostCores, cores: int, words: BindWords, needs: TaskNeeds) 
         return [allowed] * needs.tasks
     layout = _distribution(needs.distribution)
     if kind == "threads":
-        return _by_thread(host, cores, needs, layout, one="one_thread" in words.flags)
+        return _by_thread(host, cores, needs, layout, one_thread="one_thread" in words.flags)
     masks = task_cores(
         cores,
         needs.tasks,
@@ -152,7 +152,7 @@ def bind_tasks(host: HostCores, cores: int, words: BindWords, needs: TaskNeeds) 
         masks = [_whole_sockets(mask, cores, host.per_socket) for mask in masks]
     cpus = [host.of_mask(mask) or allowed for mask in masks]
     if kind == "ldoms":
-        return [_whole_nodes(host, one, allowed) for one in cpus]
+        return [_whole_nodes(host, cpu, allowed) for cpu in cpus]
     return cpus
 
 
@@ -178,11 +178,11 @@ def _cores_each(host: HostCores, cores: int, needs: TaskNeeds) -> int:
 
 
 def _by_thread(
-    host: HostCores, cores: int, needs: TaskNeeds, layout: Distribution, *, one: bool
+    host: HostCores, cores: int, needs: TaskNeeds, layout: Distribution, *, one_thread: bool
 ) -> list[CpuIds]:
     """Deal single CPUs as cores are dealt: each counts as a core, in a wider socket."""
     threads = max((len(cpus) for cpus in host.cpus), default=1)
-    most = 1 if one else needs.threads_per_core or threads
+    most = 1 if one_thread else needs.threads_per_core or threads
     cpu_of: dict[int, int] = {}
     for core, cpus in enumerate(host.cpus):
         if cores >> core & 1:
@@ -201,11 +201,11 @@ def _by_thread(
 def _whole_sockets(mask: int, cores: int, per_socket: int) -> int:
     """Return all `cores` of the sockets that a mask touches."""
     whole = (1 << per_socket) - 1
-    found = 0
+    whole_sockets = 0
     for first in range(0, mask.bit_length(), per_socket):
         if mask >> first & whole:
-            found |= cores & whole << first
-    return found
+            whole_sockets |= cores & whole << first
+    return whole_sockets
 
 
 def _whole_nodes(host: HostCores, cpus: CpuIds, allowed: CpuIds) -> CpuIds:
@@ -236,9 +236,9 @@ def _by_hand(
     if words.kind == "rank":
         return [(allowed[task % len(allowed)],) for task in range(tasks)]
     if words.kind == "map_cpu":
-        return [_held((number,), allowed) for number in chosen]
+        return [_checked((number,), allowed) for number in chosen]
     if words.kind == "mask_cpu":
-        return [_held(_set_bits(number), allowed) for number in chosen]
+        return [_checked(_set_bits(number), allowed) for number in chosen]
     of_node = [cpus for _, cpus in host.memory_nodes]
     if words.kind == "mask_ldom":
         return [
@@ -249,7 +249,7 @@ def _by_hand(
     return [of_node[number % len(of_node)] or allowed for number in chosen]
 
 
-def _held(cpus: CpuIds, allowed: CpuIds) -> CpuIds:
+def _checked(cpus: CpuIds, allowed: CpuIds) -> CpuIds:
     if not cpus or not set(cpus) <= set(allowed):
         mask = f"{_bits(allowed):X}"
         raise BindError(

@@ -15,10 +15,6 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.d.host import device_filter
 from pyslurm_ng.d.host.kernel_files import read_text
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    pass
-
 _KILL_ROUNDS = 50
 _KILL_PAUSE_S = 0.01
 
@@ -119,11 +115,11 @@ class Group(ABC):
 
     def pids(self) -> list[int]:
         """Return all processes of the group and the groups below it."""
-        found: dict[int, None] = {}
-        for directory, _, _ in os.walk(next(iter(self.directories.values()))):
+        pids: dict[int, None] = {}
+        for directory in _with_groups_below(next(iter(self.directories.values()))):
             for word in read_text(f"{directory}/cgroup.procs").split():
-                found[int(word)] = None
-        return list(found)
+                pids[int(word)] = None
+        return list(pids)
 
     def signal(self, number: int) -> int:
         """Send a signal to every process; return how many there were."""
@@ -156,11 +152,11 @@ class Group(ABC):
         """Remove the group and all below it; return whether it is gone."""
         gone = True
         for directory in self.directories.values():
-            if not os.path.isdir(directory):
-                continue
-            for below, _, _ in os.walk(directory, topdown=False):
+            for below in reversed(_with_groups_below(directory)):
                 try:
                     os.rmdir(below)
+                except FileNotFoundError:
+                    continue
                 except OSError:
                     gone = False
         return gone
@@ -182,7 +178,7 @@ class Tree(ABC):
     def remove_empty(self) -> None:
         """Remove every group that nothing is in; those of running steps stay."""
         for base in self.bases():
-            for directory, _, _ in os.walk(base, topdown=False):
+            for directory in reversed(_with_groups_below(base)):
                 try:
                     os.rmdir(directory)
                 except OSError:
@@ -212,8 +208,8 @@ class GroupV1(Group):
         if memory and limits.mem_mib:
             _write(f"{memory}/memory.limit_in_bytes", str(limits.mem_mib << 20))
             if limits.swap_mib >= 0:
-                both = (limits.mem_mib + limits.swap_mib) << 20
-                _write(f"{memory}/memory.memsw.limit_in_bytes", str(both), optional=True)
+                limit_bytes = (limits.mem_mib + limits.swap_mib) << 20
+                _write(f"{memory}/memory.memsw.limit_in_bytes", str(limit_bytes), optional=True)
         pids = self.directories.get("pids")
         if pids and limits.pids:
             _write(f"{pids}/pids.max", str(limits.pids))
@@ -400,7 +396,30 @@ def _enable_controllers(directory: str) -> None:
 
 
 def _make(directory: str) -> None:
-    os.makedirs(directory, mode=0o755, exist_ok=True)
+    try:
+        os.mkdir(directory, 0o755)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        os.makedirs(directory, 0o755, exist_ok=True)
+
+
+def _with_groups_below(directory: str) -> "list[str]":
+    """Return a group's directory and all below it, each before those that it holds.
+
+    A directory's links count the directories in it, so a group without any need not be listed.
+    """
+    directories = [directory]
+    for above in directories:
+        try:
+            if os.stat(above).st_nlink > 2:
+                with os.scandir(above) as entries:
+                    directories += [
+                        entry.path for entry in entries if entry.is_dir(follow_symlinks=False)
+                    ]
+        except OSError:
+            continue  # it is gone
+    return directories
 
 
 def _write(path: str, text: str, *, optional: bool = False) -> None:
@@ -425,12 +444,12 @@ def _number(path: str) -> int:
 
 
 def _pairs(path: str) -> dict[str, int]:
-    found = {}
+    pairs = {}
     for line in read_text(path).splitlines():
         name, _, value = line.partition(" ")
         if value.strip().isdigit():
-            found[name] = int(value)
-    return found
+            pairs[name] = int(value)
+    return pairs
 
 
 def _signal(pid: int, number: int) -> None:

@@ -54,7 +54,7 @@ def task_gpus(
         return TaskGpus(every)
     number = bind.numbers[local_id % len(bind.numbers)]
     wanted = {number} if bind.kind == "map" else set(_bits(number))
-    seen = [gpu for place, gpu in enumerate(every) if (place if is_confined else gpu) in wanted]
+    seen = [gpu for index, gpu in enumerate(every) if (index if is_confined else gpu) in wanted]
     if seen:
         return TaskGpus(seen)
     return TaskGpus(every[:1], _NOT_HELD.format(bind.word, local_id))
@@ -78,16 +78,16 @@ def near_gpus(
 
     A GPU without known cores is near all of them.
     """
-    found = set()
-    for item in devices:
-        if item.name != "gpu":
+    gpus = set()
+    for gres in devices:
+        if gres.name != "gpu":
             continue
-        for place in range(item.count):
-            cores = item.cores[place] if place < len(item.cores) else b""
+        for number in range(gres.count):
+            cores = gres.cores[number] if number < len(gres.cores) else b""
             around = host.of_mask(int.from_bytes(cores, "little"))
             if not cores or around is None or not set(cpus).isdisjoint(around):
-                found.add(item.first_index + place)
-    return frozenset(found)
+                gpus.add(gres.first_index + number)
+    return frozenset(gpus)
 
 
 def gpu_line(task: TaskGpus, step_gpus: Sequence[int], visible: Sequence[int]) -> str:

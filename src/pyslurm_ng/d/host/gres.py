@@ -6,7 +6,7 @@ name them by that number.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf.gres_conf import GresConf, GresLine
 from pyslurm_ng.conf.node_lines import NodeConf
 from pyslurm_ng.d.host.device_filter import device_node
+from pyslurm_ng.d.host.gpu_names import NVIDIA_FLAG, VARIABLE_FLAGS
 from pyslurm_ng.d.host.nvml import DetectedGpu
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import GresAlloc
@@ -24,13 +25,13 @@ from pyslurm_ng.model.node import NodeGres, is_part, spread, with_parts
 if TYPE_CHECKING:
     from pyslurm_ng.d.host.device_filter import DeviceNode
 
-# Every maker's own name for "only these devices"; harmless where the maker's are absent.
-_GPU_VARIABLES = (
-    "CUDA_VISIBLE_DEVICES",
-    "GPU_DEVICE_ORDINAL",
-    "ROCR_VISIBLE_DEVICES",
-    "ZE_AFFINITY_MASK",
-)
+# What `slurmd -G` calls the flags of variables.
+_SHOWN_FLAGS = {
+    "nvidia_gpu_env": "ENV_NVML",
+    "amd_gpu_env": "ENV_RSMI",
+    "intel_gpu_env": "ENV_ONEAPI",
+    "opencl_env": "ENV_OPENCL",
+}
 
 
 class GresError(ValueError):
@@ -46,23 +47,24 @@ def node_gres(
         GresError: a detected device contradicts a line.
     """
     threads = max(1, node.threads_per_core)
-    every = conf.for_node(node.name)
+    every = conf.lines_of(node)
+    unique_ids = {",".join((gpu.file, *gpu.extra_files)): gpu.unique_id for gpu in detected}
     lines = [line for line in every if not is_part(line.name)]
-    found: list[NodeGres] = []
+    resources: list[NodeGres] = []
     next_index: dict[str, int] = {}
     for line in lines:
-        found.append(_from_line(line, next_index.get(line.name, 0)))
+        resources.append(_from_line(line, next_index.get(line.name, 0), unique_ids))
         next_index[line.name] = next_index.get(line.name, 0) + line.amount
     if detected and not any(line.name == "gpu" for line in lines):
-        found += _from_detected(node, detected, threads)
-    found += _parts_of(found, [line for line in every if is_part(line.name)])
-    named = {item.name for item in found}
-    for item in node.gres:
-        if item.name not in named:
-            first = next_index.get(item.name, 0)
-            next_index[item.name] = first + item.amount
-            found.append(NodeGres(item.name, item.type_name, item.amount, first_index=first))
-    return with_parts(found)
+        resources += _from_detected(node, detected, threads)
+    resources += _parts_of(resources, [line for line in every if is_part(line.name)])
+    named = {gres.name for gres in resources}
+    for gres in node.gres:
+        if gres.name not in named:
+            first = next_index.get(gres.name, 0)
+            next_index[gres.name] = first + gres.amount
+            resources.append(NodeGres(gres.name, gres.type_name, gres.amount, first_index=first))
+    return with_parts(resources)
 
 
 def _parts_of(devices: Sequence[NodeGres], lines: Sequence[GresLine]) -> list[NodeGres]:
@@ -72,33 +74,38 @@ def _parts_of(devices: Sequence[NodeGres], lines: Sequence[GresLine]) -> list[No
         GresError: a file is not that of a GPU.
     """
     numbers = {
-        path: item.first_index + place
-        for item in devices
-        if item.name == "gpu"
-        for place, paths in enumerate(item.files)
+        path: gres.first_index + number
+        for gres in devices
+        if gres.name == "gpu"
+        for number, paths in enumerate(gres.files)
         for path in paths.split(",")
     }
-    found: dict[tuple[str, str], NodeGres] = {}
+    by_kind: dict[tuple[str, str], NodeGres] = {}
     for line in lines:
         missing = [path for path in line.files if path not in numbers]
         if missing:
             raise GresError(f"gres/{line.name}: {missing[0]} is the file of no GPU")
         parts = spread(line.amount, [numbers[path] for path in line.files])
-        known = found.get((line.name, line.type_name))
+        known = by_kind.get((line.name, line.type_name))
         if known is not None:
             parts = tuple(map(sum, zip_longest(known.parts, parts, fillvalue=0)))
         before = known or NodeGres(line.name, line.type_name, 0, flags=",".join(line.flags))
-        found[line.name, line.type_name] = replace(
+        by_kind[line.name, line.type_name] = replace(
             before,
             count=before.count + line.amount,
             files=before.files + line.files,
             parts=parts,
         )
-    return list(found.values())
+    return list(by_kind.values())
 
 
-def _from_line(line: GresLine, first: int) -> NodeGres:
+def _from_line(line: GresLine, first: int, detected_ids: Mapping[str, str]) -> NodeGres:
+    """Return the devices of a line; what is detected adds their UUIDs and their maker."""
     files = line.files or ((",".join(line.multiple_files),) if line.multiple_files else ())
+    ids = tuple(detected_ids.get(path, "") for path in files) if line.name == "gpu" else ()
+    flags = line.flags
+    if any(ids) and VARIABLE_FLAGS.isdisjoint(flags):
+        flags = (*flags, NVIDIA_FLAG)
     cores = _mask(line.cores)
     return NodeGres(
         name=line.name,
@@ -107,14 +114,15 @@ def _from_line(line: GresLine, first: int) -> NodeGres:
         files=files,
         cores=(cores,) * line.amount if line.cores else (),
         links=(line.links,) * line.amount if line.links else (),
-        flags=",".join(line.flags),
+        flags=",".join(flags),
         first_index=first,
+        unique_ids=ids if any(ids) else (),
     )
 
 
 def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int) -> list[NodeGres]:
     """Group detected GPUs by type; a configured type matches as a part of the detected name."""
-    wanted = {item.type_name for item in node.gres if item.name == "gpu" and item.type_name}
+    wanted = {gres.type_name for gres in node.gres if gres.name == "gpu" and gres.type_name}
     groups: dict[str, list[DetectedGpu]] = {}
     for gpu in detected:
         names = [name for name in sorted(wanted) if name.lower() in gpu.type_name]
@@ -123,13 +131,13 @@ def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int
     if missing:
         have = ",".join(sorted({gpu.type_name for gpu in detected}))
         raise GresError(f"gres/gpu:{sorted(missing)[0]} is configured but {have} was found")
-    found = []
+    detected_gres = []
     first = 0
     # Links are told in the order of detection, devices are numbered type by type.
-    places = {id(gpu): place for place, gpu in enumerate(detected)}
-    order = [places[id(gpu)] for gpus in groups.values() for gpu in gpus]
+    detected_index = {id(gpu): index for index, gpu in enumerate(detected)}
+    order = [detected_index[id(gpu)] for gpus in groups.values() for gpu in gpus]
     for name, gpus in groups.items():
-        found.append(
+        detected_gres.append(
             NodeGres(
                 name="gpu",
                 type=name,
@@ -137,62 +145,49 @@ def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int
                 files=tuple(",".join((gpu.file, *gpu.extra_files)) for gpu in gpus),
                 cores=tuple(_mask(sorted({cpu // threads for cpu in gpu.cpus})) for gpu in gpus),
                 links=tuple(_links_in(order, gpu.links) for gpu in gpus),
+                flags=NVIDIA_FLAG,
                 first_index=first,
                 unique_ids=tuple(gpu.unique_id for gpu in gpus),
             )
         )
         first += len(gpus)
-    return found
+    return detected_gres
 
 
 def _links_in(order: Sequence[int], links: tuple[int, ...]) -> tuple[int, ...]:
-    return tuple(links[place] for place in order) if len(links) == len(order) else ()
-
-
-def names_of(available: Sequence[NodeGres], numbers: Sequence[int]) -> tuple[str, ...]:
-    """Return the names by which CUDA knows these GPUs if one is a MIG slice; else nothing.
-
-    The driver numbers whole GPUs only; a slice is named by its UUID.
-    """
-    names = {
-        item.first_index + place: unique_id
-        for item in available
-        if item.name == "gpu"
-        for place, unique_id in enumerate(item.unique_ids)
-    }
-    chosen = tuple(names.get(number, "") for number in numbers)
-    return chosen if any(name.startswith("MIG-") for name in chosen) and all(chosen) else ()
+    return tuple(links[position] for position in order) if len(links) == len(order) else ()
 
 
 def conf_lines(available: Sequence[NodeGres], core_count: int) -> list[str]:
     """Return what `slurmd -G` prints: a line for each resource, or for each device by itself."""
     lines = []
-    for item in available:
-        alike = len(set(item.cores)) <= 1 and len(set(item.links)) <= 1
-        parts = [range(item.count)] if alike else [range(n, n + 1) for n in range(item.count)]
+    for gres in available:
+        alike = len(set(gres.cores)) <= 1 and len(set(gres.links)) <= 1
+        parts = [range(gres.count)] if alike else [range(n, n + 1) for n in range(gres.count)]
         for part in parts:
             first = part.start
-            files = [path for place in part for path in item.files[place : place + 1]]
+            files = [path for number in part for path in gres.files[number : number + 1]]
             words = [
-                f"Gres Name={item.name} Type={item.type or '(null)'} Count={len(part)}",
-                f"Index={item.first_index + first} ID={_plugin_id(item.name)}",
+                f"Gres Name={gres.name} Type={gres.type or '(null)'} Count={len(part)}",
+                f"Index={gres.first_index + first} ID={_plugin_id(gres.name)}",
             ]
             if files:
                 words.append(f"File={','.join(files) if ',' in files[0] else fold(files)}")
-            if item.cores:
-                shown = _ranges(int.from_bytes(item.cores[first], "little"))
+            if gres.cores:
+                shown = _ranges(int.from_bytes(gres.cores[first], "little"))
                 words.append(f"Cores={shown} CoreCnt={core_count}")
-            links = item.links[first] if item.links else ()
+            links = gres.links[first] if gres.links else ()
             words.append(f"Links={','.join(map(str, links)) or '(null)'}")
-            flags = [*(["HAS_FILE"] if files else []), *(["HAS_TYPE"] if item.type else [])]
-            words.append(f"Flags={','.join(flags + [f for f in item.flags.split(',') if f])}")
+            flags = [*(["HAS_FILE"] if files else []), *(["HAS_TYPE"] if gres.type else [])]
+            flags += [_SHOWN_FLAGS.get(flag, flag) for flag in gres.flags.split(",") if flag]
+            words.append(f"Flags={','.join(flags)}")
             lines.append(" ".join(words))
     return lines
 
 
 def _plugin_id(name: str) -> int:
     """Return the number that stands for a resource: its letters, a byte each, as Slurm does."""
-    return sum(ord(letter) << 8 * (place % 4) for place, letter in enumerate(name)) & 0xFFFFFFFF
+    return sum(ord(letter) << 8 * (index % 4) for index, letter in enumerate(name)) & 0xFFFFFFFF
 
 
 def _ranges(mask: int) -> str:
@@ -210,27 +205,27 @@ def _mask(cores: Sequence[int]) -> bytes:
 def indexes(held: Sequence[GresAlloc], name: str = "gpu") -> list[int]:
     """Return the device numbers held of one resource, ascending."""
     mask = 0
-    for item in held:
-        if item.name == name:
-            mask |= int.from_bytes(item.indexes, "little")
+    for alloc in held:
+        if alloc.name == name:
+            mask |= int.from_bytes(alloc.indexes, "little")
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
 def in_parts(held: Sequence[GresAlloc]) -> list[int]:
     """Return the numbers of the GPUs held in part, ascending."""
-    return sorted({number for item in held for number in held_parts(item)})
+    return sorted({number for alloc in held for number in held_parts(alloc)})
 
 
 def mps_percentage(available: Sequence[NodeGres], held: Sequence[GresAlloc]) -> int:
     """Return which share of its GPUs' threads a job may use; 0 if that is not limited."""
     whole = part = 0
-    for item in held:
-        for number, count in held_parts(item).items() if item.name == "mps" else ():
+    for alloc in held:
+        for number, count in held_parts(alloc).items() if alloc.name == "mps" else ():
             part += count
             whole += sum(
-                one.parts[number]
-                for one in available
-                if (one.name, one.type) == ("mps", item.type) and number < len(one.parts)
+                gres.parts[number]
+                for gres in available
+                if (gres.name, gres.type) == ("mps", alloc.type) and number < len(gres.parts)
             )
     return max(1, 100 * part // whole) if whole else 0
 
@@ -242,24 +237,24 @@ def visible(held: Sequence[int], seen: Sequence[int], confined: bool) -> list[in
     """
     if not confined:
         return list(seen)
-    place = {index: position for position, index in enumerate(held)}
-    return [place[index] for index in seen]
+    index_of = {index: position for position, index in enumerate(held)}
+    return [index_of[index] for index in seen]
 
 
 def denied_devices(
     available: Sequence[NodeGres], held: Sequence[GresAlloc]
 ) -> tuple[DeviceNode, ...]:
     """Return the device files of a node that a job must not open: all but those it holds."""
-    kept = {item.name: set(indexes(held, item.name)) for item in available}
+    kept = {gres.name: set(indexes(held, gres.name)) for gres in available}
     kept.setdefault("gpu", set()).update(in_parts(held))
     denied: dict[DeviceNode, None] = {}
     allowed: set[DeviceNode] = set()
-    for item in available:
-        if is_part(item.name):
+    for gres in available:
+        if is_part(gres.name):
             continue  # its files are those of GPUs
-        for place, paths in enumerate(item.files):
+        for number, paths in enumerate(gres.files):
             for node in filter(None, map(device_node, paths.split(","))):
-                if item.first_index + place in kept[item.name]:
+                if gres.first_index + number in kept[gres.name]:
                     allowed.add(node)
                 else:
                     denied[node] = None

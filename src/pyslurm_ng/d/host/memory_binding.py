@@ -42,8 +42,8 @@ def memory_policy(host: HostCores, words: BindWords, local: int, cpus: CpuIds) -
     if nodes & ~known or not nodes:
         shown = f"--mem-bind={words.kind}" + (f"; 0x{nodes:x}" if "mask" in words.kind else "")
         absent = (nodes & ~known).bit_length() - 1
-        what = f"NUMA node {absent} does not exist" if nodes else "a mask of no NUMA node"
-        return MemoryPolicy(-1, near, f"{what}; cannot bind local task {local} to it ({shown})")
+        problem = f"NUMA node {absent} does not exist" if nodes else "a mask of no NUMA node"
+        return MemoryPolicy(-1, near, f"{problem}; cannot bind local task {local} to it ({shown})")
     # Only one node can be preferred on kernels before 5.15: the first.
     return MemoryPolicy(_PREFERRED, nodes & -nodes) if prefers else MemoryPolicy(_BIND, nodes)
 
@@ -58,10 +58,10 @@ def memory_line(words: BindWords, node: str, task: int, local: int, policy: Memo
 
 def memory_variables(words: BindWords) -> dict[str, str]:
     """Return SLURM_MEM_BIND and its parts."""
-    found = {
+    variables = {
         "SLURM_MEM_BIND": words.text(),
         "SLURM_MEM_BIND_LIST": words.list_text,
         "SLURM_MEM_BIND_TYPE": words.kind_text,
         "SLURM_MEM_BIND_VERBOSE": words.loudness,
     }
-    return found | ({"SLURM_MEM_BIND_PREFER": "prefer"} if "prefer" in words.flags else {})
+    return variables | ({"SLURM_MEM_BIND_PREFER": "prefer"} if "prefer" in words.flags else {})

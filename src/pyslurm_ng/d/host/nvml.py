@@ -38,12 +38,12 @@ def detect(deadline_s: float = DEADLINE_S) -> list[DetectedGpu]:
     Raises:
         DetectionError: the library is absent, refuses, or does not answer in time.
     """
-    found: list[DetectedGpu] = []
+    gpus: list[DetectedGpu] = []
     problem: list[str] = []
 
     def ask() -> None:
         try:
-            found.extend(_ask())
+            gpus.extend(_ask())
         except DetectionError as error:
             problem.append(str(error))
 
@@ -54,7 +54,7 @@ def detect(deadline_s: float = DEADLINE_S) -> list[DetectedGpu]:
         raise DetectionError(f"NVML did not answer within {deadline_s:.0f} s")
     if problem:
         raise DetectionError(problem[0])
-    return found
+    return gpus
 
 
 def _ask() -> list[DetectedGpu]:
@@ -79,19 +79,21 @@ def ask(nvml: Any) -> list[DetectedGpu]:
         count = nvml.nvmlDeviceGetCount()
         handles = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(count)]
         cards = sorted(
-            (nvml.nvmlDeviceGetMinorNumber(handle), place) for place, handle in enumerate(handles)
+            (nvml.nvmlDeviceGetMinorNumber(handle), index) for index, handle in enumerate(handles)
         )
         gpus: list[DetectedGpu] = []
         homes: list[int] = []  # the card of each
-        for _, place in cards:
-            found = _slices(nvml, handles[place]) or [_whole(nvml, handles[place])]
-            gpus += found
-            homes += [place] * len(found)
+        for _, device_index in cards:
+            gpus_here = _slices(nvml, handles[device_index]) or [
+                _whole(nvml, handles[device_index])
+            ]
+            gpus += gpus_here
+            homes += [device_index] * len(gpus_here)
         joined = {
-            (one, other): _links(nvml, handles[one], handles[other])
-            for one in set(homes)
+            (gpu, other): _links(nvml, handles[gpu], handles[other])
+            for gpu in set(homes)
             for other in set(homes)
-            if one != other
+            if gpu != other
         }
         return [
             replace(
@@ -136,15 +138,15 @@ def _slices(nvml: Any, handle: Any) -> list[DetectedGpu]:
         current, _ = nvml.nvmlDeviceGetMigMode(handle)
         if not current:
             return []
-        places = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
+        most_slices = nvml.nvmlDeviceGetMaxMigDeviceCount(handle)
     except nvml.NVMLError:
         return []
     minor = nvml.nvmlDeviceGetMinorNumber(handle)
     product = type_name(_text(nvml.nvmlDeviceGetName(handle)))
-    found = []
-    for place in range(places):
+    slices = []
+    for position in range(most_slices):
         try:
-            slice_handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, place)
+            slice_handle = nvml.nvmlDeviceGetMigDeviceHandleByIndex(handle, position)
         except nvml.NVMLError:
             continue
         attributes = nvml.nvmlDeviceGetAttributes(slice_handle)
@@ -152,7 +154,7 @@ def _slices(nvml: Any, handle: Any) -> list[DetectedGpu]:
         compute = nvml.nvmlDeviceGetComputeInstanceId(slice_handle)
         gib = -(-int(attributes.memorySizeMB) // 1024)
         files = _capability_files(minor, gpu, compute)
-        found.append(
+        slices.append(
             DetectedGpu(
                 type_name=f"{product}_{attributes.gpuInstanceSliceCount}g.{gib}gb",
                 file=f"/dev/nvidia{minor}",
@@ -163,7 +165,7 @@ def _slices(nvml: Any, handle: Any) -> list[DetectedGpu]:
                 extra_files=files,
             )
         )
-    return found
+    return slices
 
 
 def _capability_files(minor: int, gpu: int, compute: int) -> tuple[str, ...]:
@@ -184,11 +186,11 @@ def _near_cpus(nvml: Any, handle: Any) -> tuple[int, ...]:
     except nvml.NVMLError:
         return ()
     return tuple(
-        64 * place + bit for place, word in enumerate(mask) for bit in range(64) if word >> bit & 1
+        64 * index + bit for index, word in enumerate(mask) for bit in range(64) if word >> bit & 1
     )
 
 
-def _links(nvml: Any, one: Any, other: Any) -> int:
+def _links(nvml: Any, gpu: Any, other: Any) -> int:
     """Return how many NVLinks join two GPUs directly."""
     try:
         target = _text(nvml.nvmlDeviceGetPciInfo(other).busId).lower()
@@ -197,9 +199,9 @@ def _links(nvml: Any, one: Any, other: Any) -> int:
     count = 0
     for link in range(_MAX_LINKS):
         try:
-            if nvml.nvmlDeviceGetNvLinkState(one, link) != nvml.NVML_FEATURE_ENABLED:
+            if nvml.nvmlDeviceGetNvLinkState(gpu, link) != nvml.NVML_FEATURE_ENABLED:
                 continue
-            remote = nvml.nvmlDeviceGetNvLinkRemotePciInfo(one, link)
+            remote = nvml.nvmlDeviceGetNvLinkRemotePciInfo(gpu, link)
         except nvml.NVMLError:
             continue
         if _text(remote.busId).lower() == target:

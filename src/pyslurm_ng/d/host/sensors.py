@@ -59,9 +59,9 @@ def tmp_disk_mib(path: str) -> int:
 
 def _topology() -> tuple[int, int, int, int]:
     """Return CPUs, sockets, cores per socket and threads per core of the CPUs that are online."""
-    found = host_cores()
-    cores, per_socket = len(found.cpus), found.per_socket
-    cpus = sum(map(len, found.cpus))
+    topology = host_cores()
+    cores, per_socket = len(topology.cpus), topology.per_socket
+    cpus = sum(map(len, topology.cpus))
     if cores % per_socket or cpus % cores:
         return cpus, 1, cpus, 1
     return cpus, cores // per_socket, per_socket, cpus // cores

@@ -15,7 +15,7 @@ from pyslurm_ng.kernels.records import pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.d.step_contract import FileSpec
+    from pyslurm_ng.d.spool.step_contract import FileSpec
 
 PIECE_BYTES = 1 << 17
 """Most data in one message; a socket pair takes less than twice as much at once."""

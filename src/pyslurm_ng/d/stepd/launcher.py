@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
 
 _MESSAGE_BYTES = 1 << 18
 _MOST_PASSED = 64
@@ -88,7 +88,7 @@ class Launcher:
         os.kill(self.pid, SIGKILL)
 
     def close(self) -> None:
-        """Let go; the process ends by itself, or was killed."""
+        """Close the channel; the process ends by itself, or was killed."""
         self._channel.close()
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
 
 _MOST_DESCRIPTORS = 1 << 20
 
@@ -46,7 +46,7 @@ def fork_own(work: "Callable[[], None]", keep: "list[int]") -> int:
 
 def _close_all_but(keep: "list[int]") -> None:
     after = 3
-    for descriptor in sorted({one for one in keep if one >= 3}):
+    for descriptor in sorted({descriptor for descriptor in keep if descriptor >= 3}):
         os.closerange(after, descriptor)
         after = descriptor + 1
     os.closerange(after, _MOST_DESCRIPTORS)

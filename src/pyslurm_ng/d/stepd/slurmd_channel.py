@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import Order
+    from pyslurm_ng.d.spool.step_contract import Order
 
 _COMMAND_BYTES = 65536
 

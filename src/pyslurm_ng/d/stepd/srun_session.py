@@ -12,7 +12,7 @@ from pyslurm_ng.wire import step_io
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import Route, StepSpec
+    from pyslurm_ng.d.spool.step_contract import Route, StepSpec
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_orders import StepOrders

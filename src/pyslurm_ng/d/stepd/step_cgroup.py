@@ -17,14 +17,15 @@ from pyslurm_ng.d.host.cgroup import Group, GroupV1, GroupV2, Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.d.step_contract import CgroupPlan, GroupLimits
+    from pyslurm_ng.d.spool.step_contract import CgroupPlan, GroupLimits
 
 
 class CgroupError(Exception):
     """A group could not be made as configured; the text names file and cause."""
 
 
-def _limits(fields: "GroupLimits") -> Limits:
+def limits_of(fields: "GroupLimits") -> Limits:
+    """Return the limits of a plan."""
     cpus = fields.get("cpus")
     return Limits(
         mem_mib=fields.get("mem_mib", 0),
@@ -42,8 +43,8 @@ class StepCgroup:
         kind = GroupV1 if plan["version"] == 1 else GroupV2
         self._job = job_group(plan)
         self._step: Group = kind(plan["step"])
-        self._job_limits = _limits(plan["job_limits"])
-        self._step_limits = _limits(plan["step_limits"])
+        self._job_limits = limits_of(plan["job_limits"])
+        self._step_limits = limits_of(plan["step_limits"])
         self._oom_before = 0
 
     def make(self) -> "list[int]":

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
     from pyslurm_ng.d.stepd.step_result import StepResult
@@ -57,6 +57,7 @@ class StepEnding:
 
         Args:
             why: why in the job's stderr; a second line has more of it.
+            wait_s: KillWait, or less; 0: KILL at once.
         """
         self._result.flags |= END_KILLED
         if not self.is_dying:
@@ -77,9 +78,9 @@ class StepEnding:
     def _say_cancelled(self, why: str) -> None:
         spec = self._spec
         why, _, more = why.partition("\n")
-        what = f"JOB {spec['job']}" if spec["is_batch"] else f"STEP {spec['name']}"
+        subject = f"JOB {spec['job']}" if spec["is_batch"] else f"STEP {spec['name']}"
         when = stamp()[:19]
-        self._notices.say(f"*** {what} ON {spec['node']} CANCELLED AT {when} {why} ***")
+        self._notices.say(f"*** {subject} ON {spec['node']} CANCELLED AT {when} {why} ***")
         if more:
             self._notices.say(f"*** {more} ***")
 
@@ -118,7 +119,7 @@ class StepEnding:
             reap: collects dead children.
             on_unkillable: is called once when something has outlived SIGKILL for too long.
         """
-        while self._processes.living() and time.monotonic() < self._kill_at:
+        while time.monotonic() < self._kill_at and self._processes.living():
             self._loop.turn(_KILL_PAUSE_S)
             reap()
         self._kill_began = self._kill_began or time.monotonic()

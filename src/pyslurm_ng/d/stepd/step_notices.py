@@ -54,5 +54,5 @@ class StepNotices:
             self.say(text)
 
     def write(self, text: str) -> None:
-        """Write a line of somebody else's as it is, into the file only."""
+        """Write a line that another process made as it is, into the file only."""
         self._writer.say(self._file, f"{text}\n".encode("utf-8", "surrogateescape"))

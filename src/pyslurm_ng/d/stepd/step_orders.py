@@ -1,4 +1,4 @@
-"""Orders of slurmd to a supervisor, as `d.step_contract` has them, and signals that srun sends."""
+"""What supervisors are told: slurmd's orders (`d.spool.step_contract`), and signals from srun."""
 
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.step_contract import Order, StepSpec
+    from pyslurm_ng.d.spool.step_contract import Order, StepSpec
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class StepOrders:
-    """Obeys.
+    """Carries out orders and signals.
 
     Args:
         tell: sends an answer to slurmd: a map, by "did".

@@ -5,11 +5,11 @@ import select
 import time
 from _signal import SIGKILL, SIGTERM  # type: ignore[import-not-found]
 
-from pyslurm_ng.d import step_record
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.spool.batch_script import write_script
 from pyslurm_ng.d.stepd.launcher import launch
 from pyslurm_ng.d.stepd.step_cgroup import CgroupError
 from pyslurm_ng.d.stepd.step_faults import leave_trace
-from pyslurm_ng.d.stepd.step_files import write_script
 from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet
 from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart
 from pyslurm_ng.d.stepd.task_streams import TERMINAL
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
     from pyslurm_ng.d.stepd.launcher import Launcher
     from pyslurm_ng.d.stepd.srun_session import SrunSession
     from pyslurm_ng.d.stepd.step_cgroup import StepCgroup

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import Route
+    from pyslurm_ng.d.spool.step_contract import Route
     from pyslurm_ng.d.stepd.step_writer import StepWriter
 
 _EINPROGRESS = 115
@@ -77,7 +77,9 @@ class SrunLink:
         self.problem = ""
         """Why there is no connection, for the user."""
         self.is_connecting = True
-        where = getaddrinfo(route["host"], route["port"], AF_UNSPEC, SOCK_STREAM, 0, AI_NUMERICHOST)
+        # As bytes: for a string Python loads its codec of host names, which takes milliseconds.
+        host = route["host"].encode("ascii", "replace")
+        where = getaddrinfo(host, route["port"], AF_UNSPEC, SOCK_STREAM, 0, AI_NUMERICHOST)
         family, kind, protocol, _, address = where[0]
         connection = socket(family, kind | SOCK_CLOEXEC, protocol)
         self._socket: socket | None = connection
@@ -339,12 +341,15 @@ class Inlet:
         self._on_taken = on_taken
         self._is_terminal = is_terminal
         self._buffer = bytearray()
-        self._ends = False
+        self._ends = self._has_begun_line = False
         self.taken = 0
         self.is_over = False
 
     def put(self, data: bytes) -> None:
         """Queue bytes; none means the end of input.
+
+        A terminal takes its end-of-file character for the end at the start of a line only. So a
+        last line without an end is given one, as shells read the last line of a file.
 
         Raises:
             BadStepFrame: far more than there was credit for.
@@ -355,8 +360,11 @@ class Inlet:
             raise step_io.BadStepFrame("more standard input than there was credit for")
         if data:
             self._buffer += data
+            self._has_begun_line = not data.endswith((b"\n", b"\r"))
         else:
             self._ends = True
+            if self._is_terminal and self._has_begun_line:
+                self._buffer += b"\n"
         self._write(0)
 
     def _write(self, events: int) -> None:

@@ -28,7 +28,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
     from pyslurm_ng.d.stepd.task_programs import TaskPrograms
 
 FILES_STATUS = 53
@@ -131,7 +131,7 @@ class TaskStarter:
         self._background.cancel()
 
     def close(self) -> None:
-        """Let go of it.
+        """Close the channel.
 
         Files stay open: to close one may take for ever, too, and has to wait until we end.
         """
@@ -240,7 +240,7 @@ class TaskStarter:
         stderr = got.get(-1 - stderr, -1) if stderr < 0 else stderr
         self._keep_stderr(task, stderr)
         if self._is_opening:
-            task.streams = [got[-1 - one] if one < 0 else one for one in task.streams]
+            task.streams = [got[-1 - stream] if stream < 0 else stream for stream in task.streams]
             task.opens = []
 
     def _keep_stderr(self, task: Started, stderr: int) -> None:
@@ -325,14 +325,18 @@ class TaskStarter:
 
 
 def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
-    """Return where to look for a program: itself, or in the directories of the task's PATH."""
+    """Return where to look for a program: in the directories of the task's PATH, then as it is.
+
+    A name without a slash that is in none of them is looked for in the working directory.
+    """
     if b"/" in program:
         return [program]
     path = b"/usr/local/bin:/usr/bin:/bin"
     for entry in environment:
         if entry.startswith(b"PATH="):
             path = entry[5:]
-    return [(folder or b".") + b"/" + program for folder in path.split(b":")]
+    folders = (folder or b"." for folder in path.split(b":"))
+    return [*(folder + b"/" + program for folder in folders), program]
 
 
 def notice(text: str) -> bytes:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_result import StepResult

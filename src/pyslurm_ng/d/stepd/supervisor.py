@@ -7,7 +7,7 @@ wait, either: each task's process opens its files (`step_tasks`), a `launcher` r
 a task, a `step_writer` writes the supervisor's lines, and an error in one frame or command costs
 only that one.
 
-Orders come over the channel as `d.step_contract` has them. Answers go back as maps, by "did":
+Orders come over the channel as `d.spool.step_contract` has them. Answers go back as maps, by "did":
 start, attach (pids), slow (text), unkillable, fault (text, trace), or as the order.
 """
 
@@ -16,14 +16,14 @@ import time
 
 from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY
 from pyslurm_ng.base.poll_loop import PollLoop
-from pyslurm_ng.d import step_record
+from pyslurm_ng.d.spool import step_record
+from pyslurm_ng.d.spool.batch_script import remove_script
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
 from pyslurm_ng.d.stepd.srun_session import SrunSession
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup
 from pyslurm_ng.d.stepd.step_ending import StepEnding
 from pyslurm_ng.d.stepd.step_faults import StepFaults
-from pyslurm_ng.d.stepd.step_files import remove_script
 from pyslurm_ng.d.stepd.step_notices import StepNotices
 from pyslurm_ng.d.stepd.step_orders import StepOrders
 from pyslurm_ng.d.stepd.step_processes import StepProcesses
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.step_contract import Order, StepSpec
+    from pyslurm_ng.d.spool.step_contract import Order, StepSpec
 
 _FLUSH_S = 300.0
 _FLUSH_KILLED_S = 5.0

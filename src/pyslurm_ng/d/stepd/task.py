@@ -2,7 +2,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec, TaskSpec
     from pyslurm_ng.d.stepd.step_streams import Inlet, Outlet
 
 

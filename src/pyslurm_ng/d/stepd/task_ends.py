@@ -21,7 +21,7 @@ from pyslurm_ng.d.stepd.task_programs import TaskEpilogs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.base.poll_loop import PollLoop
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
     from pyslurm_ng.d.stepd.srun_session import SrunSession
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices

@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pyslurm_ng.d.step_contract import LoginShell, StepSpec
+    from pyslurm_ng.d.spool.step_contract import LoginShell, StepSpec
     from pyslurm_ng.d.stepd.task import Task
 
 EPILOG_LIMIT_S = 5.0
@@ -75,11 +75,11 @@ class TaskPrograms:
         argv = [os.fsencode(path)]
         context = [*environment, b"SLURM_SCRIPT_CONTEXT=prolog_task"]
         try:
-            status, said = self._run(argv, argv, context, cwd, _PROLOG_LIMIT_S, stderr)
+            status, output = self._run(argv, argv, context, cwd, _PROLOG_LIMIT_S, stderr)
         except OSError as error:
             self.notes.append(f"{name} {path} can not be executed: {error.strerror}")
             return _NOT_RUN, environment
-        environment = _obey(said, environment, stdout)
+        environment = _obey(output, environment, stdout)
         if status:
             self.notes.append(f"{name} failed status={status_text(status)}")
         return status, environment
@@ -96,19 +96,23 @@ class TaskPrograms:
         argv = [name, b"-c", _SHOW_ENVIRONMENT]
         path = [os.fsencode(login["shell"])]
         try:
-            _, said = self._run(path, argv, base, login["home"], _LOGIN_LIMIT_S)
+            _, output = self._run(path, argv, base, login["home"], _LOGIN_LIMIT_S)
         except OSError as error:
             self.notes.append(f"Unable to run {login['shell']}: {error.strerror}")
             return environment
-        _, found, shown = said.rpartition(_ENVIRONMENT_MARK)
-        if not found:
+        _, mark, shown = output.rpartition(_ENVIRONMENT_MARK)
+        if not mark:
             self.notes.append("Failed to load the user's login environment")
         made_up = set(base)
-        kept = {item.partition(b"=")[0] for item in environment if item not in made_up}
-        got = [item for item in shown.split(b"\0") if b"=" in item]
-        got = [item for item in got if item.partition(b"=")[0] not in kept | _OF_THE_SHELL]
-        names = {item.partition(b"=")[0] for item in got}
-        return [item for item in environment if item.partition(b"=")[0] not in names] + got
+        kept = {variable.partition(b"=")[0] for variable in environment if variable not in made_up}
+        got = [variable for variable in shown.split(b"\0") if b"=" in variable]
+        got = [
+            variable for variable in got if variable.partition(b"=")[0] not in kept | _OF_THE_SHELL
+        ]
+        names = {variable.partition(b"=")[0] for variable in got}
+        return [
+            variable for variable in environment if variable.partition(b"=")[0] not in names
+        ] + got
 
     def _run(
         self,
@@ -134,19 +138,19 @@ class TaskPrograms:
         finally:
             os.close(theirs)
             os.close(null)
-        said = b""
+        output = b""
         give_up = time.monotonic() + limit_s
-        while len(said) < _MOST_BYTES and _can_be_read(ours, give_up - time.monotonic()):
+        while len(output) < _MOST_BYTES and _can_be_read(ours, give_up - time.monotonic()):
             data = os.read(ours, 65536)
             if not data:
                 break
-            said += data
+            output += data
         else:
             # Not waited for yet, so it is still this process.
             signal_below(os.getpid(), [pid, *descendants(pid)], SIGKILL)
         os.close(ours)
         _, status = os.waitpid(pid, 0)
-        return status, said
+        return status, output
 
 
 class TaskEpilogs:
@@ -268,9 +272,9 @@ def status_text(status: int) -> str:
     return f"signal {status & 0x7F}" if status & 0x7F else str(status >> 8)
 
 
-def _obey(said: bytes, environment: "list[bytes]", stdout: int) -> "list[bytes]":
+def _obey(output: bytes, environment: "list[bytes]", stdout: int) -> "list[bytes]":
     """Do what a prolog's lines say: `print`, `export` and `unset`; other lines say nothing."""
-    for line in said.splitlines():
+    for line in output.splitlines():
         word, _, rest = line.partition(b" ")
         if word == b"print":
             os.write(stdout, rest + b"\n")
@@ -278,7 +282,7 @@ def _obey(said: bytes, environment: "list[bytes]", stdout: int) -> "list[bytes]"
         if word not in (b"export", b"unset"):
             continue
         name = rest.strip().partition(b"=")[0].strip()
-        environment = [item for item in environment if not item.startswith(name + b"=")]
+        environment = [variable for variable in environment if not variable.startswith(name + b"=")]
         if word == b"export":
             environment.append(name + b"=" + rest.partition(b"=")[2])
     return environment

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from pyslurm_ng.d.step_contract import StepSpec, TaskSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec, TaskSpec
 
 NULL = "/dev/null"
 PIPE, TERMINAL = 1, 2

@@ -33,7 +33,7 @@ from _signal import (  # type: ignore[import-not-found]
 )
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_SEQPACKET, SOL_SOCKET, socket
 
-from pyslurm_ng.d import step_record
+from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.stepd.step_faults import leave_trace
 from pyslurm_ng.d.stepd.supervisor import Step
 from pyslurm_ng.daemon.process_tree import descendants, is_zombie, own_children, signal_below
@@ -43,7 +43,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pyslurm_ng.d.step_contract import StepSpec
+    from pyslurm_ng.d.spool.step_contract import StepSpec
 
 REQUEST_BYTES = 8192
 READY = b"ready"
@@ -64,16 +64,27 @@ class _Title:
         fields = stat[stat.rindex(b")") + 2 :].split()
         self._begin, end = int(fields[45]), int(fields[46])
         self._room = end - self._begin
+        self._memory = -1
+
+    def hold(self) -> None:
+        """Open this process's memory: only root's could, once it is not dumpable."""
+        try:
+            self._memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
+        except OSError:
+            self._memory = -1  # the title is only for people's eyes
 
     def set(self, text: str) -> None:
-        """Show `text`, as much of it as there is room for."""
+        """Show `text`, as much of it as there is room for; once for each `hold`."""
+        if self._memory < 0:
+            return
         raw = os.fsencode(text)[: self._room - 1]
         try:
-            memory = os.open("/proc/self/mem", os.O_RDWR | os.O_CLOEXEC)
-            os.pwrite(memory, raw.ljust(self._room, b"\0"), self._begin)
-            os.close(memory)
+            os.pwrite(self._memory, raw.ljust(self._room, b"\0"), self._begin)
         except OSError:
-            return  # only for people's eyes
+            return
+        finally:
+            os.close(self._memory)
+            self._memory = -1
 
 
 def main(argv: "Sequence[str]") -> int:
@@ -95,6 +106,7 @@ def main(argv: "Sequence[str]") -> int:
         signal(number, SIG_IGN)
     _process.become_subreaper()
     title = _Title()
+    title.hold()
     title.set("slurmstepd: template")
     _process.set_name(b"slurmstepd")
     os.chdir("/")
@@ -216,7 +228,12 @@ class _Template:
         """Kill all that came to us from supervisors that are gone; say so when none is left."""
         own = self._running.keys() | self._receivers
         orphans = [pid for pid in own_children() if pid not in own]
-        alive = [one for pid in orphans for one in (pid, *descendants(pid)) if not is_zombie(one)]
+        alive = [
+            process
+            for pid in orphans
+            for process in (pid, *descendants(pid))
+            if not is_zombie(process)
+        ]
         signal_below(os.getpid(), alive, SIGKILL)
         self._has_orphans = bool(alive)
         if alive:
@@ -265,6 +282,7 @@ def _supervise(path: str, channel: int, title: _Title) -> None:
         os.setsid()
         signal(SIGCHLD, SIG_DFL)
         _process.become_subreaper()
+        title.hold()
         _process.set_dumpable(False)
         spec: StepSpec = step_record.read(path)["spec"]
         title.set(f"slurmstepd: [{spec['name']}]")
@@ -283,8 +301,9 @@ def _receive_file(channel: int, title: _Title) -> None:
     try:
         from pyslurm_ng.d.stepd.file_receiver import receive
 
-        _process.set_dumpable(False)
+        title.hold()
         title.set("slurmstepd: receiving a file")
+        _process.set_dumpable(False)
         receive(socket(AF_UNIX, SOCK_SEQPACKET, 0, channel))
     finally:
         os._exit(0)

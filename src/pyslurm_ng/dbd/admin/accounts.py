@@ -24,7 +24,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     settings = read_settings(words)
     new_lines = _add_rows(change, words, names)
     existing, association_lines = [], []
-    for cluster_id, cluster in change.clusters(words):
+    for cluster_id, cluster in change.clusters(words, must_exist=True):
         tree = change.tree(cluster_id)
         above = tree.find(parent)
         if above is None:
@@ -66,8 +66,8 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
         row.name: row
         for row in change.connection.execute(sa.select(table).where(table.c.name.in_(names)))
     }
-    new = [name for name in names if name not in known or known[name].is_deleted]
-    if not new:
+    new_names = [name for name in names if name not in known or known[name].is_deleted]
+    if not new_names:
         return []
     description, organization = words.last("Description"), words.last("Organization")
     rows: list[Row] = [
@@ -79,7 +79,7 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
             "flags": "",
             **change.stamp(is_new=True),
         }
-        for name in new
+        for name in new_names
     ]
     change.database.upsert(change.connection, table, ("name",), rows)
     for row in rows:
@@ -87,7 +87,7 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
         change.log("Add Accounts", "", row["name"], info)
     return [
         " Adding Account(s)",
-        *(f"  {name}" for name in new),
+        *(f"  {name}" for name in new_names),
         " Settings",
         f"  {'Description':<15s} = {(description or '').lower() or 'Account Name'}",
         f"  {'Organization':<15s} = {(organization or '').lower() or 'Parent/Account Name'}",
@@ -133,8 +133,8 @@ def insert_association(
     change.database.upsert(change.connection, schema.associations, keys, [row])
     table = schema.associations
     where = sa.and_(*[table.c[key] == row[key] for key in keys])
-    found: int = change.connection.execute(sa.select(table.c.id).where(where)).scalar_one()
-    return found
+    assoc_id: int = change.connection.execute(sa.select(table.c.id).where(where)).scalar_one()
+    return assoc_id
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
@@ -158,8 +158,8 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         )
         change.lines += [" Modified accounts...", *(f"  {name}" for name in names)]
         change.changed += len(names)
-        said = ", ".join(f"{column}='{value}'" for column, value in own.items())
-        change.log("Modify Accounts", "", ",".join(names), said)
+        settings_text = ", ".join(f"{column}='{value}'" for column, value in own.items())
+        change.log("Modify Accounts", "", ",".join(names), settings_text)
     parent = settings_words.last("Parents")
     lines = []
     for cluster_id, cluster in change.clusters(where):
@@ -196,19 +196,19 @@ def _move(change: Change, tree: Tree, row: Row, parent: str, cluster: str) -> No
     if above is None:
         raise RefusedError(f" Parent account {parent} doesn't exist on cluster {cluster}.")
     family = list(tree.below(row["id"]))
-    if any(one["id"] == above["id"] for one in family):
+    if any(member["id"] == above["id"] for member in family):
         raise RefusedError(
             f" Error with request: {parent} is below {row['account']}; "
             "an account cannot be moved under its own children"
         )
     lineage = f"{above['lineage']}{row['account']}/"
     table = schema.associations
-    for one in family:
-        values: Row = {"lineage": lineage + one["lineage"].removeprefix(row["lineage"])}
-        if one["id"] == row["id"]:
+    for member in family:
+        values: Row = {"lineage": lineage + member["lineage"].removeprefix(row["lineage"])}
+        if member["id"] == row["id"]:
             values["parent_id"] = above["id"]
         change.connection.execute(
-            table.update().where(table.c.id == one["id"]).values(**values, **change.stamp())
+            table.update().where(table.c.id == member["id"]).values(**values, **change.stamp())
         )
     row["parent_id"] = above["id"]
 
@@ -243,10 +243,10 @@ def delete(change: Change, where: Words, _: Words) -> None:
     for cluster_id, cluster in change.clusters(where):
         tree = change.tree(cluster_id)
         doomed = {
-            one["id"]: one
+            lower["id"]: lower
             for row in tree.rows.values()
             if row["account"] in names and not row["user"]
-            for one in tree.below(row["id"])
+            for lower in tree.below(row["id"])
         }
         require_idle(change, doomed)
         check_defaults(tree, set(doomed))
@@ -254,6 +254,8 @@ def delete(change: Change, where: Words, _: Words) -> None:
         for row in doomed.values():
             lines.append(describe(cluster, row))
     if "Clusters" in where:
+        if not lines:
+            raise RefusedError(" Nothing deleted", is_output=True)
         change.lines += [" Deleting account associations...", *lines]
     else:
         table = schema.accounts
@@ -278,8 +280,8 @@ def describe(cluster: str, row: Row) -> str:
 
 def check_defaults(tree: Tree, doomed: set[int]) -> None:
     """Refuse to take a user's default account away while the user keeps others."""
-    for one in doomed:
-        row = tree.rows[one]
+    for ended in doomed:
+        row = tree.rows[ended]
         if not row["is_default"] or not row["user"]:
             continue
         others = [

@@ -66,7 +66,7 @@ class Change:
             row |= {"created_us": self.now_us, "is_deleted": 0}
         return row
 
-    def log(self, action: str, cluster: str, item: str, info: str) -> None:
+    def log(self, action: str, cluster: str, name: str, info: str) -> None:
         """Write the transaction log that `sacctmgr show transactions` prints."""
         self.connection.execute(
             schema.txn.insert().values(
@@ -74,13 +74,18 @@ class Change:
                 action=action,
                 actor=self.actor.name,
                 cluster=cluster,
-                object=item,
+                object=name,
                 info=info,
             )
         )
 
-    def clusters(self, words: Words) -> list[tuple[int, str]]:
+    def clusters(self, words: Words, must_exist: bool = False) -> list[tuple[int, str]]:
         """Return the clusters that `Clusters` names, all if it names none.
+
+        A condition may name clusters that do not exist: nothing is in them.
+
+        Args:
+            must_exist: refuse clusters that do not, since something is to be made on them.
 
         Raises:
             RefusedError: a cluster does not exist, or there is none at all.
@@ -94,13 +99,16 @@ class Change:
         known = {row.name: row.id for row in rows}
         wanted = words.values("Clusters", lower=True)
         missing = [name for name in wanted if name not in known]
-        if missing:
-            raise RefusedError(f" The cluster {missing[0]} doesn't exist. Please add first.")
+        if missing and must_exist:
+            raise RefusedError(
+                f" This cluster '{missing[0]}' doesn't exist.",
+                "        Contact your admin to add it to accounting.",
+            )
         if not known:
             raise RefusedError(
                 "  Can't find any clusters in the accounting database. Please add a cluster first."
             )
-        return [(known[name], name) for name in (wanted or known)]
+        return [(known[name], name) for name in (wanted or known) if name in known]
 
     def tree(self, cluster_id: int) -> Tree:
         """Return the associations of a cluster as they are in this transaction."""
@@ -143,10 +151,10 @@ def actor_of(connection: sa.Connection, uid: int, name: str, is_service: bool) -
     )
 
 
-def require_operator(under_way: Change, what: str) -> None:
+def require_operator(under_way: Change, action: str) -> None:
     """Refuse users that are not operators or administrators."""
     if not under_way.actor.is_operator:
-        raise RefusedError(f" error: Only admins/operators can {what}")
+        raise RefusedError(f" error: Only admins/operators can {action}")
 
 
 def refuse_denied() -> RefusedError:
@@ -158,7 +166,7 @@ def require_idle(under_way: Change, association_ids: Iterable[int]) -> None:
     """Refuse to remove associations that have jobs, and list those jobs."""
     ids = list(association_ids)
     jobs = schema.jobs
-    found: list[str] = []
+    busy: list[str] = []
     for first in range(0, len(ids), 500):
         query = (
             sa.select(jobs.c.job_id, jobs.c.account, jobs.c.user, schema.clusters.c.name)
@@ -171,10 +179,8 @@ def require_idle(under_way: Change, association_ids: Iterable[int]) -> None:
             .order_by(jobs.c.job_id)
         )
         for job_id, account, user, cluster in under_way.connection.execute(query):
-            found.append(
+            busy.append(
                 f"  JobID = {job_id:<10d} C = {cluster:<10s} A = {account:<10s} U = {user:<9s}"
             )
-    if found:
-        raise RefusedError(
-            " Error with request: Job(s) active, cancel job(s) before remove", *found
-        )
+    if busy:
+        raise RefusedError(" Error with request: Job(s) active, cancel job(s) before remove", *busy)

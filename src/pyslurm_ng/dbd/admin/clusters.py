@@ -64,18 +64,18 @@ def add(change: Change, words: Words, _: Words) -> None:
     known = set(
         change.connection.execute(sa.select(table.c.name).where(table.c.is_deleted == 0)).scalars()
     )
-    new = []
+    new_names = []
     for name in names:
         if name in known:
             change.lines.append(f" This cluster {name} already exists.  Not adding.")
         elif len(name) > 40 or not name.isprintable() or any(char in name for char in "/,'\" "):
             raise RefusedError(f" Bad cluster name {name!r}")
         else:
-            new.append(name)
-    if not new:
+            new_names.append(name)
+    if not new_names:
         raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
     settings = read_settings(words)
-    for name in new:
+    for name in new_names:
         cluster_id = register(change, name)
         if settings:
             tree = change.tree(cluster_id)
@@ -93,10 +93,10 @@ def add(change: Change, words: Words, _: Words) -> None:
                 .where(table.c.id == cluster_id)
                 .values(classification=words.last("Classification"))
             )
-    change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new)]
+    change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new_names)]
     if settings:
         change.lines += [" Setting", " Default Limits", *settings.lines()]
-    change.changed += len(new)
+    change.changed += len(new_names)
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:

@@ -20,7 +20,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     if other:
         raise RefusedError(f" delete problem takes only the condition Clusters, not {other}")
     table = schema.problem_rows
-    for cluster_id, name in change.clusters(where):
+    for cluster_id, name in change.clusters(where, must_exist=True):
         gone = change.connection.execute(
             table.delete().where(table.c.cluster_id == cluster_id)
         ).rowcount

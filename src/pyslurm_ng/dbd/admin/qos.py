@@ -41,17 +41,17 @@ def add(change: Change, words: Words, _: Words) -> None:
         row.name: row.is_deleted
         for row in change.connection.execute(sa.select(table.c.name, table.c.is_deleted))
     }
-    new = []
+    new_names = []
     for name in names:
         if known.get(name) == 0:
             change.lines.append(f" This QOS {name} already exists.  Not adding.")
         elif len(name) > 128 or not name.isprintable() or any(char in name for char in "/,+-'\" "):
             raise RefusedError(f" Bad QOS name {name!r}")
         else:
-            new.append(name)
-    if not new:
+            new_names.append(name)
+    if not new_names:
         raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
-    for name in new:
+    for name in new_names:
         blank: Row = {
             "name": name,
             "description": name,
@@ -65,7 +65,7 @@ def add(change: Change, words: Words, _: Words) -> None:
         row = blank | _columns(change, blank, words) | change.stamp(is_new=True)
         change.database.upsert(change.connection, table, ("name",), [row])
         change.log("Add QOS", "", name, _info(words))
-    change.lines += [" Adding QOS(s)", *(f"  {name}" for name in new)]
+    change.lines += [" Adding QOS(s)", *(f"  {name}" for name in new_names)]
     shown = [(key, value) for key, _, value in words.items if key not in ("Names", "Description")]
     description = words.last("Description")
     change.lines += [
@@ -73,7 +73,7 @@ def add(change: Change, words: Words, _: Words) -> None:
         f"  {'Description':<15s} = {(description or '').lower() or 'QOS Name'}",
         *(f"  {key:<15s} = {value}" for key, value in shown),
     ]
-    change.changed += len(new)
+    change.changed += len(new_names)
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
@@ -111,17 +111,19 @@ def delete(change: Change, where: Words, _: Words) -> None:
         table.update().where(table.c.id.in_(ids)).values(is_deleted=1, **change.stamp())
     )
     tied = schema.associations
-    for found in change.connection.execute(sa.select(tied).where(tied.c.is_deleted == 0)).all():
-        own = [word for word in found.qos.split(",") if word and int(word) not in ids]
-        delta = [word for word in found.delta_qos.split(",") if word and int(word[1:]) not in ids]
+    for assoc_row in change.connection.execute(sa.select(tied).where(tied.c.is_deleted == 0)).all():
+        own = [word for word in assoc_row.qos.split(",") if word and int(word) not in ids]
+        delta = [
+            word for word in assoc_row.delta_qos.split(",") if word and int(word[1:]) not in ids
+        ]
         values = {
             "qos": ",".join(own),
             "delta_qos": ",".join(delta),
-            "default_qos_id": 0 if found.default_qos_id in ids else found.default_qos_id,
+            "default_qos_id": 0 if assoc_row.default_qos_id in ids else assoc_row.default_qos_id,
         }
-        if any(getattr(found, name) != value for name, value in values.items()):
+        if any(getattr(assoc_row, name) != value for name, value in values.items()):
             change.connection.execute(
-                tied.update().where(tied.c.id == found.id).values(**values, **change.stamp())
+                tied.update().where(tied.c.id == assoc_row.id).values(**values, **change.stamp())
             )
     for row in rows:
         change.log("Delete QOS", "", row["name"], "")
@@ -138,7 +140,7 @@ def _selected(change: Change, where: Words) -> list[Row]:
     if "IDs" in where:
         ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
         query = query.where(table.c.id.in_(ids))
-    return [dict(found._mapping) for found in change.connection.execute(query)]
+    return [dict(row._mapping) for row in change.connection.execute(query)]
 
 
 def _columns(change: Change, row: Row, words: Words) -> Row:
@@ -186,10 +188,10 @@ def _flags(present: str, op: str, value: str) -> str:
     for word in value.split(","):
         if word.strip() in _CLEAR:
             continue
-        found = [name for name in FLAGS if name.lower().startswith(word.strip().lower())]
-        if not found:
+        flags = [name for name in FLAGS if name.lower().startswith(word.strip().lower())]
+        if not flags:
             raise RefusedError(f" Bad Flags value: {word}")
-        chosen.append(found[0])
+        chosen.append(flags[0])
     own = set(present.split(",")) - {""}
     if op == "=":
         own = set(chosen)

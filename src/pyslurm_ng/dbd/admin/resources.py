@@ -25,7 +25,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     if not names:
         raise RefusedError(" Need name of resource to add.")
     server = (words.last("Servers") or _SERVER).lower()
-    clusters = _clusters(change, words)
+    clusters = _clusters(change, words, must_exist=True)
     lines: list[str] = []
     for name in names:
         resource = _find(change, name, server)
@@ -33,7 +33,7 @@ def add(change: Change, words: Words, _: Words) -> None:
         if resource is None:
             resource = _created(change, name, server, words)
         given = {cluster_id for cluster_id, _, _ in _shares(change, resource["id"])}
-        added = [one for one in clusters if one[0] not in given]
+        added = [cluster for cluster in clusters if cluster[0] not in given]
         if not is_new and not added:
             continue
         lines.append(f"  {name}@{server}")
@@ -57,11 +57,13 @@ def modify(change: Change, where: Words, settings: Words) -> None:
     clusters = dict(_clusters(change, where))
     table, shares = schema.resources, schema.cluster_resources
     lines: list[str] = []
+    values = _columns(settings)
+    if values and clusters:
+        raise RefusedError(" Only what is allowed can be set for some clusters")
+    if not values and "PercentAllowed" not in settings:
+        raise RefusedError(" You didn't give me anything to set")
     for resource in _selected(change, where):
         label = f"{resource['name']}@{resource['server']}"
-        values = _columns(settings)
-        if values and clusters:
-            raise RefusedError(" Only what is allowed can be set for some clusters")
         if values:
             change.connection.execute(
                 table.update()
@@ -83,8 +85,8 @@ def modify(change: Change, where: Words, settings: Words) -> None:
                 )
             lines.append(f"  Cluster - {cluster}\t- {label}")
         _check_shares(change, resource)
-        told = ", ".join(f"{key}={value}" for key, _, value in settings.items)
-        change.log("Modify Resources", "", label, told)
+        settings_text = ", ".join(f"{key}={value}" for key, _, value in settings.items)
+        change.log("Modify Resources", "", label, settings_text)
     if not lines:
         raise RefusedError(" Nothing modified", is_output=True)
     change.lines += [" Modified server resource ...", *lines]
@@ -130,29 +132,31 @@ def delete(change: Change, where: Words, _: Words) -> None:
     change.changed += len(lines)
 
 
-def _clusters(change: Change, words: Words) -> list[tuple[int, str]]:
+def _clusters(change: Change, words: Words, must_exist: bool = False) -> list[tuple[int, str]]:
     """Return the named clusters; [] if none is named."""
-    return change.clusters(words) if words.values("Clusters") else []
+    return change.clusters(words, must_exist) if words.values("Clusters") else []
 
 
 def _find(change: Change, name: str, server: str) -> Row | None:
     table = schema.resources
-    found = change.connection.execute(
+    resource_row = change.connection.execute(
         sa.select(table).where(
             table.c.name == name, table.c.server == server, table.c.is_deleted == 0
         )
     ).first()
-    return None if found is None else dict(found._mapping)
+    return None if resource_row is None else dict(resource_row._mapping)
 
 
 def _selected(change: Change, where: Words) -> list[Row]:
+    if where.values("Clusters") and not _clusters(change, where):
+        return []  # none of the clusters exists
     table = schema.resources
     query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.id)
     for key, column in (("Names", table.c.name), ("Servers", table.c.server)):
         values = where.values(key, lower=True)
         if values:
             query = query.where(column.in_(values))
-    return [dict(found._mapping) for found in change.connection.execute(query)]
+    return [dict(row._mapping) for row in change.connection.execute(query)]
 
 
 def _shares(change: Change, resource_id: int) -> list[tuple[int, str, int]]:
@@ -175,11 +179,11 @@ def _created(change: Change, name: str, server: str, words: Words) -> Row:
     """
     if any(char in _NOT_IN_NAMES or not char.isprintable() for char in name + server):
         raise RefusedError(f" Bad resource name '{name}@{server}'")
-    kind = words.last("Type")
-    if kind is None:
-        raise RefusedError(f" Need to designate a resource type to initially add '{name}'.")
-    if kind.lower() != "license":
+    kind = words.last("Type") or "license"
+    if not kind or not "license".startswith(kind.lower()):
         raise RefusedError(f" Unknown resource type: '{kind}'  Valid resources is License.")
+    if "Count" not in words:
+        raise RefusedError(f" Need to designate a resource count to initially add '{name}'.")
     blank: Row = {
         "name": name, "server": server, "description": name, "server_type": "", "flags": "",
         "count": 0, "last_consumed": 0,
@@ -206,14 +210,12 @@ def _columns(words: Words) -> Row:
         RefusedError: a bad value.
     """
     columns: Row = {}
-    for key, _, value in words.items:
+    for key, op, value in words.items:
         if key in ("Count", "LastConsumed"):
             column = "count" if key == "Count" else "last_consumed"
             columns[column] = _number(key, value)
         elif key == "Flags":
-            if value.lower() not in ("", "absolute"):
-                raise RefusedError(f" Unknown flag used in: {value}. Valid is Absolute.")
-            columns["flags"] = value.capitalize()
+            columns["flags"] = _flags(op, value)
         elif key in ("Description", "ServerType"):
             columns["description" if key == "Description" else "server_type"] = value
     return columns
@@ -221,8 +223,21 @@ def _columns(words: Words) -> Row:
 
 def _number(key: str, value: str) -> int:
     if not (value.isascii() and value.isdigit() and int(value) <= _MOST):
-        raise RefusedError(f" Bad value for {key}: '{value}'")
+        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})")
     return int(value)
+
+
+def _flags(op: str, value: str) -> str:
+    """Return the flags after `=`, `+=` or `-=` of words; there is only one flag."""
+    given = [word for word in value.lower().split(",") if word not in ("", "-1", "none", "''")]
+    if any(not "absolute".startswith(word) for word in given):
+        raise RefusedError(
+            " Unknown Server Resource flag used in:",
+            f"  '{value}'",
+            " Valid Server Resource flags are",
+            " 'Absolute'",
+        )
+    return "Absolute" if given and op != "-=" else ""
 
 
 def _share(words: Words, flags: str) -> int:

@@ -1,4 +1,4 @@
-"""`sacctmgr show runawayjobs`: its change of the jobs that are to be over."""
+"""`sacctmgr show runawayjobs`: ends the jobs that its user has confirmed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyslurm_ng.dbd.admin.words import Words
 
 
 def end(change: Change, where: Words, _: Words) -> None:
-    """Let the jobs of these ids be over, on the clusters named.
+    """End the records of the jobs with these ids, on the clusters named.
 
     Raises:
         RefusedError: no rights, no ids, or no such cluster.
@@ -19,7 +19,7 @@ def end(change: Change, where: Words, _: Words) -> None:
     job_ids = ids_of(where)
     if not job_ids:
         raise RefusedError(" IDs must be given.")
-    for cluster_id, name in change.clusters(where):
+    for cluster_id, name in change.clusters(where, must_exist=True):
         count = open_jobs.end(change.connection, cluster_id, job_ids)
         if count:
             change.log("Fix Runaway Jobs", name, "", plural(count, "job"))
@@ -32,10 +32,10 @@ def ids_of(where: Words) -> list[int]:
     Raises:
         RefusedError: one is no number.
     """
-    found = []
+    ids = []
     for text in where.values("IDs"):
         number = whole_number(text)
         if number is None:
             raise RefusedError(f" Bad job id: {text}")
-        found.append(number)
-    return found
+        ids.append(number)
+    return ids

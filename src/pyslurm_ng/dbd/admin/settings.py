@@ -31,12 +31,12 @@ class Settings:
 
 def read_settings(words: Words) -> Settings:
     """Return the association settings among `words`; values are checked by `apply_settings`."""
-    found = Settings()
+    settings = Settings()
     for key, op, value in words.items:
         if key in _SPECS or key in limits.SINGLE_TRES or key in _OTHERS:
-            found.words.append((key, op, value))
-            found.shown.append((_SHORT.get(key, key), value))
-    return found
+            settings.words.append((key, op, value))
+            settings.shown.append((_SHORT.get(key, key), value))
+    return settings
 
 
 _OTHERS = ("Fairshare", "DefaultQOS", "QosLevel", "Priority", "Comment")
@@ -87,7 +87,7 @@ def _shares(value: str) -> int:
     if value == "-1":
         return 1
     if not (value.isascii() and value.isdigit()) or int(value) >= schema.USE_PARENT_SHARES:
-        raise RefusedError(f" Bad FairShare value: {value}")
+        raise RefusedError(f"sacctmgr: error: Invalid value for FairShare ({value})")
     return int(value)
 
 
@@ -97,7 +97,7 @@ def _priority(stored: limits.Stored, value: str) -> None:
     elif value.isascii() and value.isdigit() and int(value) < NO_VAL:
         stored["Priority"] = int(value)
     else:
-        raise RefusedError(f" Bad Priority value: {value}")
+        raise RefusedError(f"sacctmgr: error: Invalid value for Priority ({value})")
 
 
 def qos_id_list(change: Change, value: str) -> list[int]:
@@ -113,8 +113,10 @@ def qos_id_list(change: Change, value: str) -> list[int]:
         if not word:
             continue
         if word not in known:
-            raise RefusedError(f" You gave a bad qos '{word}'. Valid QOS's are", *sorted(
-                f"\t{name}" for name in known))  # fmt: skip
+            valid = ",".join(sorted(known, key=lambda name: known[name]))
+            raise RefusedError(
+                f"sacctmgr: error: You gave a bad qos '{word}'. Valid QOS's are {valid}"
+            )
         ids.append(known[word])
     return sorted(set(ids))
 
@@ -136,7 +138,7 @@ def _qos(change: Change, row: Row, op: str, value: str) -> Row:
         return {"qos": ",".join(map(str, sorted(own)))}
     deltas = {int(word[1:]): word[0] for word in row["delta_qos"].split(",") if word}
     deltas |= dict.fromkeys(ids, op[0])
-    return {"delta_qos": ",".join(f"{deltas[one]}{one}" for one in sorted(deltas))}
+    return {"delta_qos": ",".join(f"{deltas[name]}{name}" for name in sorted(deltas))}
 
 
 def _default_qos(change: Change, value: str) -> int:

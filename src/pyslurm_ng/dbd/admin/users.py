@@ -55,16 +55,16 @@ def add(change: Change, words: Words, _: Words) -> None:
         raise RefusedError(" error: Only admins/operators/coordinators can add users")
     if "AdminLevel" in words:
         _require_administrator(change)
-    new = _add_rows(change, words, names)
+    new_names = _add_rows(change, words, names)
     lines, missing = _add_associations(change, words, names, accounts, default)
     if missing:
         change.lines += missing
-    if not lines and not new:
+    if not lines and not new_names:
         raise RefusedError(*change.lines, *_nothing(bool(missing)), is_output=True)
     if not lines:
         raise RefusedError(*missing, *_nothing(True), is_output=True)
-    if new:
-        change.lines += [" Adding User(s)", *(f"  {name}" for name in new)]
+    if new_names:
+        change.lines += [" Adding User(s)", *(f"  {name}" for name in new_names)]
         shown = [f"  {'Default Account':<15s} = {default or accounts[0]}"]
         if "AdminLevel" in words:
             shown.append(f"  {'Admin Level':<15s} = {words.last('AdminLevel')}")
@@ -73,7 +73,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     settings = read_settings(words)
     if settings:
         change.lines += [" Non Default Settings", *settings.lines()]
-    change.changed += len(lines) + len(new)
+    change.changed += len(lines) + len(new_names)
 
 
 def _nothing(is_missing: bool) -> list[str]:
@@ -94,7 +94,7 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
             sa.select(table.c.name).where(table.c.name.in_(names), table.c.is_deleted == 0)
         ).scalars()
     )
-    new = [name for name in dict.fromkeys(names) if name not in known]
+    new_names = [name for name in dict.fromkeys(names) if name not in known]
     level = _level(words.last("AdminLevel") or "none")
     rows = [
         {
@@ -103,12 +103,12 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
             "default_wckey": words.last("DefaultWCKey") or "",
             **change.stamp(is_new=True),
         }
-        for name in new
+        for name in new_names
     ]
     change.database.upsert(change.connection, table, ("name",), rows)
-    for name in new:
+    for name in new_names:
         change.log("Add Users", "", name, f"admin_level={level}")
-    return new
+    return new_names
 
 
 def _add_associations(
@@ -119,7 +119,7 @@ def _add_associations(
     partitions = words.values("Partitions") or [""]
     lines: list[str] = []
     missing: list[str] = []
-    for cluster_id, cluster in change.clusters(words):
+    for cluster_id, cluster in change.clusters(words, must_exist=True):
         tree = change.tree(cluster_id)
         with_default = {
             row["user"] for row in tree.rows.values() if row["user"] and row["is_default"]
@@ -371,15 +371,15 @@ def add_coordinators(change: Change, words: Words, _: Words) -> None:
             raise RefusedError(f" The account {account} doesn't exist. Please add first.")
     pairs = schema.coordinators
     present = {(row.account, row.user) for row in change.connection.execute(sa.select(pairs))}
-    new = [
+    new_names = [
         {"account": account, "user": name}
         for account in accounts
         for name in names
         if (account, name) not in present
     ]
-    if not new:
+    if not new_names:
         raise RefusedError(" Nothing new added.", is_output=True)
-    change.database.upsert(change.connection, pairs, ("account", "user"), new)
+    change.database.upsert(change.connection, pairs, ("account", "user"), new_names)
     _touch_users(change, names)
     change.lines += [
         " Adding Coordinator User(s)",
@@ -387,7 +387,7 @@ def add_coordinators(change: Change, words: Words, _: Words) -> None:
         " To Account(s) and all sub-accounts",
         *(f"  {account}" for account in accounts),
     ]
-    change.changed += len(new)
+    change.changed += len(new_names)
     change.log("Add Account Coord", "", ",".join(names), ",".join(accounts))
 
 
@@ -399,18 +399,18 @@ def delete_coordinators(change: Change, where: Words, _: Words) -> None:
         pairs.c.user.in_(names) if names else sa.true(),
         pairs.c.account.in_(accounts) if accounts else sa.true(),
     )
-    found = change.connection.execute(sa.select(pairs).where(condition)).all()
-    if not found:
+    coordinators = change.connection.execute(sa.select(pairs).where(condition)).all()
+    if not coordinators:
         raise RefusedError(" Nothing deleted", is_output=True)
     change.connection.execute(pairs.delete().where(condition))
-    _touch_users(change, [row.user for row in found])
+    _touch_users(change, [row.user for row in coordinators])
     change.lines += [
         " Removing Coordinators with user name",
-        *(f"  {name}" for name in dict.fromkeys(row.user for row in found)),
+        *(f"  {name}" for name in dict.fromkeys(row.user for row in coordinators)),
         " From Account(s)",
-        *(f"  {account}" for account in dict.fromkeys(row.account for row in found)),
+        *(f"  {account}" for account in dict.fromkeys(row.account for row in coordinators)),
     ]
-    change.changed += len(found)
+    change.changed += len(coordinators)
     change.log("Remove Account Coord", "", ",".join(names), ",".join(accounts))
 
 

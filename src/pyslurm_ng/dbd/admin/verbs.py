@@ -80,7 +80,10 @@ def change(database: Database, request: ChangeEntities, uid: int, name: str, is_
 
 
 def _unknown(request: ChangeEntities, text: str) -> list[str]:
-    in_where = any(text in (f"{one.key}{one.op}{one.value}", one.value) for one in request.where)
+    in_where = any(
+        text in (f"{condition.key}{condition.op}{condition.value}", condition.value)
+        for condition in request.where
+    )
     if request.verb == "modify":
         if in_where:
             return [f" Unknown condition: {text}", " Use keyword 'set' to modify value"]

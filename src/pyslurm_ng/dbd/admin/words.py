@@ -156,11 +156,11 @@ class Words:
 
     def values(self, key: str, lower: bool = False) -> list[str]:
         """Return the comma lists given for `key` as one list."""
-        found = []
+        values = []
         for name, _, text in self.items:
             if name == key:
-                found += [word for word in text.split(",") if word]
-        return [word.lower() for word in found] if lower else found
+                values += [word for word in text.split(",") if word]
+        return [word.lower() for word in values] if lower else values
 
     def last(self, key: str) -> str | None:
         """Return the last value given for `key`, None if there is none."""
@@ -195,11 +195,15 @@ def read_set(entity: str, assignments: Iterable[Assignment], adding: bool = Fals
 
 def _read(names: dict[str, tuple[str, ...]], assignments: Iterable[Assignment], bare: str) -> Words:
     words = Words()
-    for one in assignments:
-        key = bare if not one.key else match(one.key, names)
+    for assignment in assignments:
+        key = bare if not assignment.key else match(assignment.key, names)
         if not key:
-            raise UnknownWordError(f"{one.key}{one.op}{one.value}" if one.key else one.value)
-        words.items.append((key, one.op, one.value))
+            raise UnknownWordError(
+                f"{assignment.key}{assignment.op}{assignment.value}"
+                if assignment.key
+                else assignment.value
+            )
+        words.items.append((key, assignment.op, assignment.value))
     return words
 
 
@@ -212,6 +216,6 @@ def match(word: str, names: dict[str, tuple[str, ...]]) -> str:
         if any(wanted == alias.lower() for alias in aliases):
             return name
     for name, aliases in names.items():
-        if any(one.lower().startswith(wanted) for one in (name, *aliases)):
+        if any(known_name.lower().startswith(wanted) for known_name in (name, *aliases)):
             return name
     return ""

@@ -57,20 +57,20 @@ def ingest(
         GapError: `after` is later than the cursor, so frames between are missing.
         SQLAlchemyError: the database cannot be used now; the controller may send the same again.
     """
-    told = note or _untold
+    note_problem = note or _untold
     try:
-        return _together(database, cluster_id, journal_id, after, frames, told)
+        return _together(database, cluster_id, journal_id, after, frames, note_problem)
     except GapError:
         raise
     except Exception as error:
         if not is_of_one_row(error):
             raise
     if len(frames) == 1:
-        return _apart(database, cluster_id, journal_id, after, frames[0], told)
+        return _apart(database, cluster_id, journal_id, after, frames[0], note_problem)
     middle = len(frames) // 2
-    first = ingest(database, cluster_id, journal_id, after, frames[:middle], told)
+    first = ingest(database, cluster_id, journal_id, after, frames[:middle], note_problem)
     second = ingest(
-        database, cluster_id, journal_id, frames[middle - 1].sequence, frames[middle:], told
+        database, cluster_id, journal_id, frames[middle - 1].sequence, frames[middle:], note_problem
     )
     return second[0], second[1], first[2] + second[2]
 
@@ -111,7 +111,9 @@ def _apart(
         if not fresh:
             return at[0], at[1], 0
         texts: dict[str, Any] = {}
-        found: list[tuple[Problem, BaseException | None]] = [(one, None) for one in frame.problems]
+        set_aside: list[tuple[Problem, BaseException | None]] = [
+            (problem, None) for problem in frame.problems
+        ]
         for event in frame.events:
             try:
                 with connection.begin_nested():
@@ -120,11 +122,11 @@ def _apart(
                 if not is_of_one_row(error):
                     raise
                 reason = f"{type(error).__name__}: {error_text(error)}"
-                found.append((problem_of(frame.sequence, event, reason), error))
-        problems = [problem for problem, _ in found]
+                set_aside.append((problem_of(frame.sequence, event, reason), error))
+        problems = [problem for problem, _ in set_aside]
         store_problems(connection, cluster_id, journal_id, problems, database.row_bytes)
         _move_cursor(database, connection, cluster_id, journal_id, frame, len(frame.events))
-    for problem, cause in found:
+    for problem, cause in set_aside:
         note(problem, cause)
     return frame.epoch, frame.sequence, len(frame.events)
 
@@ -212,7 +214,9 @@ def _move_cursor(
 def read_cursor(connection: sa.Connection, cluster_id: int) -> tuple[str, int, int, str] | None:
     """Return journal id, epoch, sequence and checksum of the newest record stored, or None."""
     table = schema.cursors
-    found = connection.execute(sa.select(table).where(table.c.cluster_id == cluster_id)).first()
-    return None if found is None else (
-        found.journal_id, found.epoch, found.sequence, found.checksum
+    cursor_row = connection.execute(
+        sa.select(table).where(table.c.cluster_id == cluster_id)
+    ).first()
+    return None if cursor_row is None else (
+        cursor_row.journal_id, cursor_row.epoch, cursor_row.sequence, cursor_row.checksum
     )  # fmt: skip

@@ -104,11 +104,11 @@ def _decode_apart(frame: Frame, payload: bytes, error: Exception) -> None:
         )
         return
     for raw in raws:
-        one = bytes(raw)
+        event = bytes(raw)
         try:
-            frame.events += decode_batch(_ARRAY_OF_ONE + one)
+            frame.events += decode_batch(_ARRAY_OF_ONE + event)
         except msgspec.DecodeError as reason:
-            frame.problems.append(_undecodable(frame.sequence, one, reason))
+            frame.problems.append(_undecodable(frame.sequence, event, reason))
 
 
 def _undecodable(sequence: int, raw: bytes, error: Exception) -> Problem:
@@ -128,8 +128,10 @@ def _undecodable(sequence: int, raw: bytes, error: Exception) -> Problem:
     fields = kind.__struct_fields__
     job_id = 0
     if "job_id" in fields:
-        place = fields.index("job_id") + 1
-        job_id = values[place] if place < len(values) and isinstance(values[place], int) else 0
+        position = fields.index("job_id") + 1
+        job_id = (
+            values[position] if position < len(values) and isinstance(values[position], int) else 0
+        )
     time_us = values[1] if len(values) > 1 and isinstance(values[1], int) else 0
     return Problem(sequence, time_us, kind.__name__, job_id, _text(error), _hexadecimal(raw))
 

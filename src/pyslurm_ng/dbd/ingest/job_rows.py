@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pyslurm_ng.base.hostlist import fold
@@ -14,13 +15,13 @@ from pyslurm_ng.base.numbers import (
     REQ_OVERSUBSCRIBE,
 )
 from pyslurm_ng.base.sluid import sluid_number
-from pyslurm_ng.dbd.ingest import amounts
 from pyslurm_ng.dbd.ingest.session import Row, Session
 from pyslurm_ng.dbd.schema import NO_TASK, STEP_ID_OFFSET
 from pyslurm_ng.model import events as ev, job as model_job, task_ranges
-from pyslurm_ng.model.amounts import allocated_tres
+from pyslurm_ng.model.amounts import allocated_tres, requested_tres, tres_text
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.model.usage import usage_columns
 
@@ -87,12 +88,18 @@ def finish(row: Row) -> None:
         row["array_tasks"] = task_ranges.text(pending) + limit
 
 
+def _requested(
+    request: model_job.JobRequest, partition: Partition | None, tracked: Iterable[str]
+) -> tuple[int, int, dict[str, int]]:
+    """Return requested nodes, CPUs and TRES; generic resources only if tracked."""
+    sizes = job_sizes(request, partition)
+    return sizes.nodes_min, sizes.cpus, requested_tres(request, partition, tracked)
+
+
 def _submitted(session: Session, event: ev.JobSubmitted) -> None:
     request = event.request
     row = session.new_job(event.job_id)
-    nodes, cpus, tres = amounts.requested_tres(
-        request, _partition(session, event.partition), session.tracked
-    )
+    nodes, cpus, tres = _requested(request, _partition(session, event.partition), session.tracked)
     sluid = sluid_number(event.time_us, event.job_id)
     row.update(
         submit_us=event.time_us,
@@ -119,7 +126,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
         flags="StartReceived",
         nodes_requested=nodes,
         cpus_requested=cpus,
-        tres_requested=amounts.tres_text(tres),
+        tres_requested=tres_text(tres),
     )
     _set_request(row, request)
     if event.array_pending:
@@ -187,12 +194,10 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
         row["name"] = request.name
         row["wckey"] = request.wckey
         if row["state"] == JobState.PENDING.name:
-            nodes, cpus, tres = amounts.requested_tres(
+            nodes, cpus, tres = _requested(
                 request, _partition(session, row["partition"]), session.tracked
             )
-            row.update(
-                nodes_requested=nodes, cpus_requested=cpus, tres_requested=amounts.tres_text(tres)
-            )
+            row.update(nodes_requested=nodes, cpus_requested=cpus, tres_requested=tres_text(tres))
     for name, value in event.fields.items():
         column = _JOB_FIELDS.get(name)
         if column is not None:
@@ -233,7 +238,7 @@ def _split(session: Session, event: ev.ArrayTaskSplit) -> None:
         array[PENDING_RANGES] = task_ranges.remove(pending, event.task_id)
     row = session.new_job(event.job_id)
     row.update({name: array[name] for name in SUBMISSION_COLUMNS})
-    sluid = sluid_number(event.time_us, event.job_id)
+    sluid = sluid_number(array["submit_us"], event.job_id)
     row.update(
         state=array["state"],
         flags=array["flags"],
@@ -287,7 +292,7 @@ def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc
         node_list=_node_list(session, nodes),
         nodes_allocated=len(nodes),
         cpus_allocated=held["cpu"],
-        tres_allocated=amounts.tres_text(held),
+        tres_allocated=tres_text(held),
     )
 
 
@@ -395,6 +400,7 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
     row.update(
         attempt=event.attempt,
         requeue_count=event.attempt,
+        submit_us=event.time_us,
         sluid=sluid,
         original_sluid=sluid,
         state=JobState.PENDING.name,
@@ -428,7 +434,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
         std_out=step.std_out,
         std_err=step.std_err,
         container=step.container,
-        tres_allocated=amounts.tres_text(held),
+        tres_allocated=tres_text(held),
     )
 
 

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import fold_sorted
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.ingest import amounts
 from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.amounts import tres_text
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState
 
@@ -61,7 +61,7 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
                     total[name] = total.get(name, 0) + gres.count
     total["billing"] = total["cpu"]
     names = fold_sorted([spec.name for spec in event.nodes])
-    _cluster_tres(session, event.time_us, amounts.tres_text(total), names)
+    _cluster_tres(session, event.time_us, tres_text(total), names)
 
 
 def _cluster_tres(session: Session, time_us: int, tres: str, nodes: str) -> None:
@@ -70,8 +70,8 @@ def _cluster_tres(session: Session, time_us: int, tres: str, nodes: str) -> None
     open_period = sa.and_(
         table.c.cluster_id == session.cluster_id, table.c.node_name == "", table.c.end_us == 0
     )
-    found = session.connection.execute(sa.select(table).where(open_period)).first()
-    if found is not None and (found.tres, found.cluster_nodes) == (tres, nodes):
+    open_row = session.connection.execute(sa.select(table).where(open_period)).first()
+    if open_row is not None and (open_row.tres, open_row.cluster_nodes) == (tres, nodes):
         return
     session.connection.execute(
         table.update()

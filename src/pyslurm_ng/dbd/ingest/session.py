@@ -53,16 +53,16 @@ class Session:
                 table.c.job_id.in_(ids),
                 table.c.is_last == 1,
             )
-            for found in self.connection.execute(query):
-                self.jobs[found.job_id] = dict(found._mapping)
+            for row in self.connection.execute(query):
+                self.jobs[row.job_id] = dict(row._mapping)
         indexes = [self.jobs[job_id]["job_index"] for job_id in step_jobs if job_id in self.jobs]
         for ids in _chunks(indexes):
             query = sa.select(schema.steps).where(
                 schema.steps.c.job_index.in_(ids), schema.steps.c.end_us == 0
             )
-            for found in self.connection.execute(query):
-                key = (found.job_index, found.step_id, found.het_component)
-                self.steps[key] = dict(found._mapping)
+            for row in self.connection.execute(query):
+                key = (row.job_index, row.step_id, row.het_component)
+                self.steps[key] = dict(row._mapping)
 
     def new_job(self, job_id: int) -> Row:
         """Return a new row that replaces the job's current one."""
@@ -152,22 +152,22 @@ class Session:
 
     def _load_cluster(self) -> None:
         nodes = schema.cluster_nodes
-        for found in self.connection.execute(
+        for row in self.connection.execute(
             sa.select(nodes).where(nodes.c.cluster_id == self.cluster_id)
         ):
-            self.node_names[found.node_id] = found.name
-            if found.is_gone:
-                self.gone_nodes.add(found.node_id)
+            self.node_names[row.node_id] = row.name
+            if row.is_gone:
+                self.gone_nodes.add(row.node_id)
         parts = schema.cluster_partitions
-        for found in self.connection.execute(
+        for row in self.connection.execute(
             sa.select(parts).where(parts.c.cluster_id == self.cluster_id)
         ):
-            self.partitions[found.name] = Partition(
-                found.name,
-                tres_billing_weights=found.billing_weights,
-                def_mem_per_cpu_mib=found.def_mem_per_cpu_mib,
-                def_mem_per_node_mib=found.def_mem_per_node_mib,
-                def_mem_per_gpu_mib=found.def_mem_per_gpu_mib,
+            self.partitions[row.name] = Partition(
+                row.name,
+                tres_billing_weights=row.billing_weights,
+                def_mem_per_cpu_mib=row.def_mem_per_cpu_mib,
+                def_mem_per_node_mib=row.def_mem_per_node_mib,
+                def_mem_per_gpu_mib=row.def_mem_per_gpu_mib,
             )
         tracked = sa.select(schema.tres.c.type, schema.tres.c.name).where(
             schema.tres.c.id >= schema.FIRST_DYNAMIC_TRES_ID

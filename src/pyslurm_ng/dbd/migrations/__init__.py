@@ -15,6 +15,7 @@ from pyslurm_ng.dbd.migrations import (
     m0003_resources,
     m0004_resized_jobs,
     m0005_problem_rows,
+    m0006_sluid_index,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -23,5 +24,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (3, m0003_resources.upgrade),
     (4, m0004_resized_jobs.upgrade),
     (5, m0005_problem_rows.upgrade),
+    (6, m0006_sluid_index.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

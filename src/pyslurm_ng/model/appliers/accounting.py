@@ -21,7 +21,7 @@ def _assoc_changed(cluster: Cluster, event: ev.AssocChanged) -> None:
     for name in event.users_removed:
         cluster.users.pop(name, None)
     cluster.assoc_version = event.version or cluster.assoc_version
-    cluster.index_assocs()
+    cluster.assoc_index.enter_all(cluster.assocs.values())
 
 
 @applies(ev.QosChanged)
@@ -49,8 +49,8 @@ def _usage_reset(cluster: Cluster, event: ev.UsageReset) -> None:
 def _usage_kept(cluster: Cluster, event: ev.UsageKept) -> None:
     assert event.until_us >= cluster.usage_until_us, event
     cluster.usage_until_us = event.until_us
-    for one in event.owners:
-        cluster.usage[one.kind, one.owner] = one
+    for usage in event.owners:
+        cluster.usage[usage.kind, usage.owner] = usage
     # When accounting removes an association, its usage is removed, too.
     for kind, owner in list(cluster.usage):
         if owner not in (cluster.assocs if kind == "assoc" else cluster.qos):

@@ -6,9 +6,10 @@ import msgspec
 
 from .. import events as ev
 from ..cluster import Cluster
-from ..node import Node, NodeSpec
+from ..node import Node, NodeSpec, topology_setting
 from ..node_index import NodeUse
 from ..states import NodeFlag, NodeState
+from ..topology import placed
 from .registry import applies
 
 _INITIAL_STATES = {
@@ -24,13 +25,12 @@ _INITIAL_STATES = {
 
 @applies(ev.ConfigLoaded)
 def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
-    cluster.memo.clear()
+    cluster.node_changes += 1
     cluster.cluster_name = event.cluster_name
     cluster.conf_hash = event.conf_hash
     cluster.first_job_id, cluster.max_job_id = event.first_job_id, event.max_job_id
     cluster.next_job_id = max(cluster.next_job_id, event.first_job_id)
     cluster.licenses = dict(event.licenses)
-    cluster.topologies = event.topologies
     cluster.programs = event.programs
     named = {spec.name for spec in event.nodes}
     for node in cluster.living_nodes():
@@ -41,10 +41,17 @@ def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
             del cluster.node_index.by_name[node.spec.name]
     for spec in event.nodes:
         _configure_node(cluster, spec, event)
+    cluster.topologies = placed(event.topologies, _own_places(cluster))
     cluster.partitions = {partition.name: partition for partition in event.partitions}
     while len(cluster.node_index.use) < len(cluster.nodes):
         cluster.node_index.use.append(NodeUse())
     cluster.node_index.update_all()
+
+
+def _own_places(cluster: Cluster) -> dict[int, str]:
+    """Return the Topology= of the nodes that have one."""
+    living = cluster.living_nodes()
+    return {node.node_id: text for node in living if (text := topology_setting(node))}
 
 
 def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) -> None:
@@ -56,6 +63,8 @@ def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) ->
                 node.features = node.features_active = spec.features
             if node.spec.weight != spec.weight:
                 node.weight = spec.weight
+            if node.spec.topology != spec.topology:
+                node.topology = ""
             node.spec = spec
         return
     state, reason = spec.state.upper(), spec.reason
@@ -84,7 +93,7 @@ def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) ->
 
 @applies(ev.PartitionUpdated)
 def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> None:
-    cluster.memo.clear()
+    cluster.node_changes += 1
     changed = event.partition
     if changed.is_default:
         for name, other in cluster.partitions.items():
@@ -95,14 +104,14 @@ def _partition_updated(cluster: Cluster, event: ev.PartitionUpdated) -> None:
 
 @applies(ev.PartitionDeleted)
 def _partition_deleted(cluster: Cluster, event: ev.PartitionDeleted) -> None:
-    cluster.memo.clear()
+    cluster.node_changes += 1
     del cluster.partitions[event.name]
 
 
 @applies(ev.LicensesUpdated)
 def _licenses_updated(cluster: Cluster, event: ev.LicensesUpdated) -> None:
     cluster.licenses = dict(event.licenses)
-    cluster.license_servers = {one.name: one for one in event.servers}
+    cluster.license_servers = {server.name: server for server in event.servers}
 
 
 @applies(ev.ReservationCreated)

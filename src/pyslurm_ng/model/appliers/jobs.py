@@ -314,6 +314,7 @@ def _job_requeued(cluster: Cluster, event: ev.JobRequeued) -> None:
     job.flags = event.flags
     job.attempt = event.attempt
     job.launch_failures = event.launch_failures
+    job.submit_us = event.time_us  # a requeue is a new submission
     job.begin_us = event.begin_us
     waits = event.begin_us > event.time_us or job.waits_for_proof
     job.eligible_us = 0 if waits else event.time_us

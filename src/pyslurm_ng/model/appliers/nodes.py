@@ -6,6 +6,7 @@ from .. import events as ev
 from ..cluster import Cluster
 from ..node import Node
 from ..states import NodeFlag, NodeState
+from ..topology import placed
 from .duties import node_is_clean
 from .registry import applies, field_types, set_fields
 
@@ -16,7 +17,7 @@ _NODE_TYPES = field_types(Node)
 def _node_registered(cluster: Cluster, event: ev.NodeRegistered) -> None:
     node = cluster.node(event.node_id)
     if node.state == NodeState.FUTURE or node.facts.gres != event.facts.gres:
-        cluster.memo.clear()
+        cluster.node_changes += 1
     node.facts = event.facts
     node.instance_id = event.facts.instance_id or node.instance_id
     node.instance_type = event.facts.instance_type or node.instance_type
@@ -39,10 +40,13 @@ def _set_node_state(node: Node, state: int, flags: int, reason: str, time_us: in
 
 @applies(ev.NodeUpdated)
 def _node_updated(cluster: Cluster, event: ev.NodeUpdated) -> None:
-    cluster.memo.clear()
+    cluster.node_changes += 1
     for node_id in event.node_ids:
         set_fields(cluster.node(node_id), event.fields, _NODE_TYPES)
         cluster.node_index.update(node_id)
+    if "topology" in event.fields:
+        topologies = {node_id: cluster.node(node_id).topology for node_id in event.node_ids}
+        cluster.topologies = placed(cluster.topologies, topologies)
 
 
 @applies(ev.NodesDown)

@@ -44,17 +44,17 @@ def _times_moved(cluster: Cluster, event: ev.TimesMoved) -> None:
             job.begin_us += shift_us
     for node in cluster.living_nodes():
         _move_times(node, _NODE_TIMES, shift_us)
-    for name, item in cluster.reservations.items():
-        if item.idle_since_us:
-            idle_us = item.idle_since_us + shift_us
-            cluster.reservations[name] = msgspec.structs.replace(item, idle_since_us=idle_us)
+    for name, reservation in cluster.reservations.items():
+        if reservation.idle_since_us:
+            idle_us = reservation.idle_since_us + shift_us
+            cluster.reservations[name] = msgspec.structs.replace(reservation, idle_since_us=idle_us)
     cluster.usage_until_us = max(0, cluster.usage_until_us + shift_us)
     if cluster.usage_since_us:
         cluster.usage_since_us += shift_us
-    for key, one in cluster.usage.items():
-        since_us = one.since_us + shift_us if one.since_us else 0
+    for key, used in cluster.usage.items():
+        since_us = used.since_us + shift_us if used.since_us else 0
         cluster.usage[key] = msgspec.structs.replace(
-            one, at_us=one.at_us + shift_us, since_us=since_us
+            used, at_us=used.at_us + shift_us, since_us=since_us
         )
 
 

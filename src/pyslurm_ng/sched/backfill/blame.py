@@ -1,4 +1,4 @@
-"""Which job a pass has failed about: a pass that raised must do so for one job's sake only.
+"""Which job made a pass raise: that job alone is to be held or left out.
 
 A pass that ends with an exception is thrown away, since what it booked may be half done. Before it
 is run again, the job to leave out has to be known. Where planning deals with one job at a time the
@@ -53,7 +53,7 @@ def blame(make: Callable[[], View], snapshot: Snapshot, policy: Policy, error: E
         make: returns a planner that remembers nothing.
         error: what the pass has raised.
     """
-    found = Blame()
+    blame = Blame()
     # What is used and promised under limits was counted on by the failed pass.
     bare = replace(snapshot, limits=None, claims={})
     named: Mapping[int, Exception]
@@ -62,10 +62,10 @@ def blame(make: Callable[[], View], snapshot: Snapshot, policy: Policy, error: E
     else:
         named = _search(make, bare, policy)
         if not named:
-            found.running = _search_running(make, bare, policy)
-    found.own = _own(make, bare, policy, named)
-    found.others = {job_id: why for job_id, why in named.items() if job_id not in found.own}
-    return found
+            blame.running = _search_running(make, bare, policy)
+    blame.own = _own(make, bare, policy, named)
+    blame.others = {job_id: why for job_id, why in named.items() if job_id not in blame.own}
+    return blame
 
 
 def _own(
@@ -77,20 +77,20 @@ def _own(
     """Return those of some jobs for which planning raises on a cluster without any others."""
     left = set(named)
     leaders = {job.het_job_id for job in snapshot.waiting if job.job_id in left} - {0}
-    jobs = [one for one in snapshot.waiting if one.job_id in left or one.het_job_id in leaders]
+    jobs = [job for job in snapshot.waiting if job.job_id in left or job.het_job_id in leaders]
     own: dict[int, Exception] = {}
     for _ in range(_MOST_TRIED_ALONE):
         error = _raises(make, replace(snapshot, waiting=jobs, running=[]), policy)
         if error is None:
             break
         # Of one job alone there is no doubt which it is; else the exception has to say so.
-        found = set(error.errors) & left if isinstance(error, JobFaults) else left
-        if not found or (len(found) > 1 and not isinstance(error, JobFaults)):
+        blamed = set(error.errors) & left if isinstance(error, JobFaults) else left
+        if not blamed or (len(blamed) > 1 and not isinstance(error, JobFaults)):
             break
-        own.update((job_id, named[job_id]) for job_id in named if job_id in found)
-        left -= found
-        gone = {job.het_job_id for job in jobs if job.job_id in found} - {0}
-        jobs = [one for one in jobs if one.job_id in left and one.het_job_id not in gone]
+        own.update((job_id, named[job_id]) for job_id in named if job_id in blamed)
+        left -= blamed
+        gone = {job.het_job_id for job in jobs if job.job_id in blamed} - {0}
+        jobs = [job for job in jobs if job.job_id in left and job.het_job_id not in gone]
         if not jobs:
             break
     return own
@@ -114,13 +114,13 @@ def _search(make: Callable[[], View], snapshot: Snapshot, policy: Policy) -> dic
     def tried(count: int) -> Exception | None:
         return _raises(make, replace(snapshot, waiting=jobs[:count]), policy)
 
-    found = _first_with(len(jobs), tried)
-    if found is None:
+    first = _first_with(len(jobs), tried)
+    if first is None:
         return {}
-    place, error = found
+    index, error = first
     if isinstance(error, JobFaults):
         return dict(error.errors)
-    return {jobs[place].job_id: error}
+    return {jobs[index].job_id: error}
 
 
 def _search_running(
@@ -132,8 +132,8 @@ def _search_running(
     def tried(count: int) -> Exception | None:
         return _raises(make, replace(snapshot, waiting=[], running=jobs[:count]), policy)
 
-    found = _first_with(len(jobs), tried)
-    return {abs(jobs[found[0]].job_id): found[1]} if found is not None else {}
+    first = _first_with(len(jobs), tried)
+    return {abs(jobs[first[0]].job_id): first[1]} if first is not None else {}
 
 
 def _first_with(

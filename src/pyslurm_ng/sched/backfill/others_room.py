@@ -8,7 +8,6 @@ from pyslurm_ng.sched.demand import elastic, reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import Claim, Waiting
 from pyslurm_ng.sched.frame.plan import Wait
-from pyslurm_ng.sched.preemption import claims
 from pyslurm_ng.sched.preemption.preempt import Preempting
 from pyslurm_ng.sched.timeline.finding import left_by_others
 
@@ -40,19 +39,19 @@ def await_claim(walk: WalkResult, job: Waiting, demand: Demand, claim: Claim) ->
         walk.give_up([claim])
     else:
         walk.gate.took(job, demand, claim.nodes)
-    walk.plan.expected_start_us.setdefault(job.job_id, claims.start_us(walk.snapshot, claim))
+    walk.plan.expected_start_us.setdefault(job.job_id, walk.snapshot.vacated_us(claim))
     return reason.preempting(claim.leaving)
 
 
 def preempt(
     walk: WalkResult, preempting: Preempting, job: Waiting, demand: Demand, task_id: int
 ) -> Wait | None:
-    """Make others leave for a job, if that lets it start; return that it waits for them."""
+    """Make other jobs leave if that lets a job start; return why it waits, None if none leaves."""
     in_time = elastic.in_time(demand, job.request, walk.snapshot.now_us)
     if in_time is None or not preempting.is_able(job, in_time):
         return None
     demand = in_time
-    found = preempting.find(
+    preemption = preempting.find(
         job,
         demand,
         task_id,
@@ -61,10 +60,10 @@ def preempt(
         # No job leaves for one that a limit would keep from starting even then.
         lambda nodes: walk.gate.over_given(job, demand, nodes) is None,
     )
-    if found is None:
+    if preemption is None:
         return None
-    walk.give(demand, job, found.start.nodes)
+    walk.give(demand, job, preemption.start.nodes)
     if task_id < 0:
         walk.done.add(job.job_id)
         walk.plan.expected_start_us.setdefault(job.job_id, walk.snapshot.now_us)
-    return reason.preempting([job_id for job_id, _ in found.victims])
+    return reason.preempting([job_id for job_id, _ in preemption.victims])

@@ -1,4 +1,4 @@
-"""Quick answers for jobs of the sort that most of a long queue are of: only room decides."""
+"""Quick answers for plain jobs, which most of a long queue are: only room decides about them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class PlainJobs:
         self._room = walk.room
 
     def is_answered(self, job: Waiting, demand: Demand, *, keeps_all: bool) -> bool:
-        """Answer a job of the sort that most of a long queue are of; return whether it was one.
+        """Decide about a job if it is a plain one; return whether it was.
 
         Args:
             keeps_all: every job of the queue has room kept for it.
@@ -81,7 +81,7 @@ class PlainJobs:
         return len(placed)
 
     def learn(self, demand: Demand) -> None:
-        """Let stretches have jobs of a demand that has just been looked at, if they are plain."""
+        """Let `place_next` take jobs of a demand that has just been looked at, if it is plain."""
         is_plain = demand.is_plain and demand.loose is None and not demand.need.sharing
         if is_plain and self._room.is_settled(demand.partition.name):
             self._planner.learn(demand)
@@ -91,10 +91,10 @@ class PlainJobs:
 
         Only a few: a start among them changes what is left under the limits.
         """
-        found = []
+        plain = []
         for entry in queue[first : first + _CLEAR_STRETCH]:
             _, job, demand = entry
             if demand.kind < 0 or not self._gate.is_clear(job, demand):
                 break
-            found.append(entry)
-        return found
+            plain.append(entry)
+        return plain

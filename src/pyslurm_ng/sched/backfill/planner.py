@@ -21,11 +21,12 @@ from pyslurm_ng.sched.backfill.walk import Walk
 from pyslurm_ng.sched.cons_tres.rows import Sharing, any_shares
 from pyslurm_ng.sched.demand.demand import Demand, Entry
 from pyslurm_ng.sched.frame.job_records import Waiting
-from pyslurm_ng.sched.frame.plan import HandOver, Places, Plan
+from pyslurm_ng.sched.frame.plan import HandOver, PastPromises, Plan
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.preemption.preempt import Preempting
+from pyslurm_ng.sched.reservation.het_reservations import add_across, ids_across
 from pyslurm_ng.sched.reservation.inside import Inside
 from pyslurm_ng.sched.reservation.overlapping import add_overlapping
 from pyslurm_ng.sched.timeline.node_plan import NodePlan
@@ -37,7 +38,7 @@ _NO_BUDGET = 1 << 62
 
 
 class Planner:
-    """Passes one after another; what does not depend on time is remembered between them."""
+    """Plans one pass after another, and remembers what does not depend on time."""
 
     def __init__(self) -> None:
         self._forget()
@@ -72,7 +73,19 @@ class Planner:
                 which jobs it was about. Nothing of a pass that did not end is remembered.
         """
         try:
-            return self._pass(snapshot, policy, budget, fairshare, hand_over)
+            if not snapshot.reservations:
+                return self._plan(snapshot, policy, budget, fairshare, hand_over)
+            inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
+            budget = max(0, budget - inside.tested)
+            outside = self._plan(rest, policy, budget, fairshare, hand_over)
+            add_overlapping(outside, rest, policy, Planner, fairshare)
+            past_promises = outside.past_promises
+            inside.add(outside)
+            inside.past_promises = past_promises
+            across = ids_across(snapshot.waiting)
+            apart = [job for job in snapshot.waiting if job.het_job_id in across] if across else []
+            add_across(inside, rest, apart, policy, Planner, fairshare)
+            return inside
         except BaseException:
             self._forget()
             raise
@@ -80,24 +93,6 @@ class Planner:
     def fresh(self) -> Planner:
         """Return a planner of the same sort that remembers nothing."""
         return Planner()
-
-    def _pass(
-        self,
-        snapshot: Snapshot,
-        policy: Policy,
-        budget: int,
-        fairshare: Mapping[int, float] | None,
-        hand_over: HandOver | None,
-    ) -> Plan:
-        if snapshot.reservations:
-            inside, rest = self._inside.plan(snapshot, policy, budget, fairshare)
-            budget = max(0, budget - inside.tested)
-            outside = self._plan(rest, policy, budget, fairshare, hand_over)
-            add_overlapping(outside, rest, policy, Planner, fairshare)
-            inside.add(outside)
-            inside.places = outside.places
-            return inside
-        return self._plan(snapshot, policy, budget, fairshare, hand_over)
 
     def _plan(
         self,
@@ -131,7 +126,7 @@ class Planner:
             self._smart.started(outcome.starts)
         else:
             walk.run(queue)
-        outcome.slots, outcome.places = walk.planner.slots, walk.planner.places
+        outcome.slots, outcome.past_promises = walk.planner.slots, walk.planner.past_promises
         return outcome
 
     def rehearse(
@@ -140,14 +135,14 @@ class Planner:
         policy: Policy,
         others: Sequence[Waiting],
         fairshare: Mapping[int, float] | None = None,
-        places: Places | None = None,
+        past_promises: PastPromises | None = None,
     ) -> Rehearsal | None:
         """Return a walk that has not begun, its queue, and where `others` would be in it.
 
         For a separate planner: it keeps nothing for passes. None under sched/builtin.
 
         Args:
-            places: where the last pass has promised room.
+            past_promises: where the last pass has promised room.
         """
         if not policy.backfills:
             return None
@@ -161,8 +156,8 @@ class Planner:
         # One entry per demand: planners number those that they are given.
         extra = {id(demand): demand for entries in tried for _, _, demand in entries}
         known = {id(demand) for demand in wanted}
-        wanted += [demand for place, demand in extra.items() if place not in known]
-        walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking, places)
+        wanted += [demand for name, demand in extra.items() if name not in known]
+        walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking, past_promises)
         if policy.is_smart:
             walk.room.smart = Smart()
             queue = walk.room.smart.order(snapshot, self._queue.ranked(queue, ranking))
@@ -181,12 +176,12 @@ class Planner:
         wanted: list[Demand],
         outcome: Plan,
         ranking: Ranking,
-        places: Places | None = None,
+        past_promises: PastPromises | None = None,
     ) -> Walk:
         """Return a walk with what it needs for shared cores, preemption and het jobs."""
         if not policy.backfills:
             return self._strict_walk(snapshot, policy, budget, wanted, outcome)
-        planner = self._planner(snapshot, policy, wanted, places)
+        planner = self._planner(snapshot, policy, wanted, past_promises)
         walk = Walk(snapshot, policy, budget, planner, outcome, self._queue.parts)
         if any_shares(snapshot):
             walk.sharing = Sharing(snapshot, outcome)
@@ -211,27 +206,31 @@ class Planner:
         return walk
 
     def _planner(
-        self, snapshot: Snapshot, policy: Policy, wanted: list[Demand], places: Places | None
+        self,
+        snapshot: Snapshot,
+        policy: Policy,
+        wanted: list[Demand],
+        past_promises: PastPromises | None,
     ) -> RoomPlanner:
         """Return the planner for these demands: counts where those are exact, else nodes.
 
         Args:
-            places: where jobs were promised room by another planner.
+            past_promises: where jobs were promised room by another planner.
         """
         # Nodes that are reserved at times, or from which jobs may be driven, are not alike.
         are_alike = not snapshot.reservations and not policy.preempt_by
         are_alike = are_alike and not any_shares(snapshot) and not policy.packs_serial
         # A job that was promised single nodes gets these, though any would do by now.
         are_alike = are_alike and (self._nodes is None or not self._nodes.has_promised)
-        are_alike = are_alike and places is None
+        are_alike = are_alike and past_promises is None
         if are_alike and self._pools.fit(snapshot, wanted):
             self._pools.begin(wanted, policy.window_s)
             return self._pools
         if self._nodes is None:
             self._nodes = NodePlan(snapshot)
         self._nodes.begin(snapshot, wanted, policy)
-        if places is not None:
-            self._nodes.adopt(places)
+        if past_promises is not None:
+            self._nodes.adopt(past_promises)
         return self._nodes
 
 

@@ -63,19 +63,19 @@ class PromisedRoom:
         self._obstacles = Obstacles(snapshot)
         self._promised: tuple[int, PlannedNodes] = (0, PlannedNodes())
 
-    def wait(self, job: Waiting, found: Finding) -> Wait:
+    def wait(self, job: Waiting, finding: Finding) -> Wait:
         """Keep room for a job that cannot start now, and say why it waits.
 
         Args:
-            found: what was found for it.
+            finding: what was found for it.
         """
-        plan, name = self._plan, found.demand.partition.name
-        asked, lies_badly = found.demand.need, found.lies_badly
-        found = self.soonest(job, found)
-        vacated = self.vacated(job, found.demand, found.start_us)
+        plan, name = self._plan, finding.demand.partition.name
+        asked, lies_badly = finding.demand.need, finding.lies_badly
+        finding = self.soonest(job, finding)
+        vacated = self.vacated(job, finding.demand, finding.start_us)
         if vacated is not None:
-            found = left_by_others(found.demand, vacated.start_us, vacated.nodes)
-        demand, start_us = found.demand, found.start_us
+            finding = left_by_others(finding.demand, vacated.start_us, vacated.nodes)
+        demand, start_us = finding.demand, finding.start_us
         if elastic.misses_deadline(job.request, demand.duration_us, start_us):
             return reason.deadline(job.request.deadline_us, self._snapshot.now_us)
         if start_us == NEVER:
@@ -93,7 +93,7 @@ class PromisedRoom:
             if is_sooner:
                 self.promises.supersede(job.job_id)
                 plan.expected_start_us[job.job_id] = start_us
-            self._planner.take(found, job.job_id)
+            self._planner.take(finding, job.job_id)
             self.promise(job.job_id, demand, start_us)
         plan.expected_start_us.setdefault(job.job_id, start_us)
         if self.lacks_licenses(demand):
@@ -110,19 +110,19 @@ class PromisedRoom:
             return False
         return start_us < promised_us - _WORTH_US
 
-    def soonest(self, job: Waiting, found: Finding) -> Finding:
+    def soonest(self, job: Waiting, finding: Finding) -> Finding:
         """Return as what, when and where a job starts that cannot start now.
 
         Args:
-            found: what was found for it.
+            finding: what was found for it.
         """
         first_us = self._snapshot.now_us + 1
-        if NEVER != found.start_us < first_us:
+        if NEVER != finding.start_us < first_us:
             # There is enough of everything, but not as the job needs it: others may not have it.
-            found = self._planner.find_from(found.demand, first_us)
-        found = self._patient(job, found)
-        found = self._planner.recall(job.job_id, found, first_us)
-        return self._cut(job, found) if found.demand.is_elastic else found
+            finding = self._planner.find_from(finding.demand, first_us)
+        finding = self._patient(job, finding)
+        finding = self._planner.recall(job.job_id, finding, first_us)
+        return self._cut(job, finding) if finding.demand.is_elastic else finding
 
     def vacated(self, job: Waiting, demand: Demand, before_us: int) -> Vacated | None:
         """Return where a job may start before a time once others are no longer exempt from it."""
@@ -152,18 +152,18 @@ class PromisedRoom:
     def keep_from(self, job: Waiting, demand: Demand, first_us: int) -> int:
         """Keep room for a task that may not start before a time; return its end, or NEVER."""
         planner, job_id = self._planner, job.job_id
-        found = planner.find(demand)
-        if NEVER < found.start_us < first_us:
-            found = planner.find_from(demand, first_us)
-        found = planner.recall(job_id, found, first_us)
-        start_us = found.start_us
+        finding = planner.find(demand)
+        if NEVER < finding.start_us < first_us:
+            finding = planner.find_from(demand, first_us)
+        finding = planner.recall(job_id, finding, first_us)
+        start_us = finding.start_us
         is_late = elastic.misses_deadline(job.request, demand.duration_us, start_us)
         if start_us == NEVER or is_late:
             return NEVER
         self._plan.expected_start_us.setdefault(job_id, start_us)
         if not self._may_reserve(job, demand.partition):
             return NEVER
-        planner.take(found, job_id)
+        planner.take(finding, job_id)
         self.promise(job_id, demand, start_us)
         return demand.end_us(start_us)
 
@@ -237,8 +237,8 @@ class PromisedRoom:
             return frozenset()
         if self._promised[0] != len(self.promises):
             self.promises.settle()
-            found = self._planner.planned_nodes(self.promises)
-            self._promised = len(self.promises), found
+            planned = self._planner.planned_nodes(self.promises)
+            self._promised = len(self.promises), planned
         nodes = self._promised[1]
         until_us = demand.end_us(from_us or self._snapshot.now_us)
         return frozenset(
@@ -248,12 +248,12 @@ class PromisedRoom:
             for node_id in nodes.get(job_id, ())
         )
 
-    def _patient(self, job: Waiting, found: Finding) -> Finding:
+    def _patient(self, job: Waiting, finding: Finding) -> Finding:
         """Return where a job starts: below few switches, or any once it has waited enough."""
-        demand, start_us = found.demand, found.start_us
+        demand, start_us = finding.demand, finding.start_us
         loose = demand.loose
         if loose is None or loose.stamp != demand.stamp or NEVER < start_us <= job.patience_us:
-            return found
+            return finding
         first_us = max(job.patience_us, self._snapshot.now_us)
         anywhere = self._planner.find_from(loose, first_us)
         anywhere = self._planner.recall(job.job_id, anywhere, first_us)
@@ -262,13 +262,13 @@ class PromisedRoom:
             return self._planner.find(demand)
         return anywhere
 
-    def _cut(self, job: Waiting, found: Finding) -> Finding:
+    def _cut(self, job: Waiting, finding: Finding) -> Finding:
         """Return where a job starts soonest, with the longest limit of those that do."""
         planner, now_us, job_id = self._planner, self._snapshot.now_us, job.job_id
-        demand, start_us = found.demand, found.start_us  # with its own limit, or NEVER
+        demand, start_us = finding.demand, finding.start_us  # with its own limit, or NEVER
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
         if least >= most or self._shortened >= _MOST_SHORTENED:
-            return found
+            return finding
         self._shortened += 1
         first_us = now_us + 1
         soonest = planner.find_from(demand.lasting(least, now_us), first_us)
@@ -282,8 +282,8 @@ class PromisedRoom:
         if soonest_us != NEVER and (start_us == NEVER or soonest_us < start_us):
 
             def room(demand: Demand) -> Finding | None:
-                found = planner.find_from(demand, soonest_us)
-                return found if found.start_us == soonest_us else None
+                finding = planner.find_from(demand, soonest_us)
+                return finding if finding.start_us == soonest_us else None
 
             bounds = elastic.bounds_min(job.request, demand.duration_us, soonest_us)
             longest = elastic.longest(demand, *bounds, now_us, room)

@@ -28,7 +28,7 @@ _TIER = 1 << 33  # priorities are below
 _ABLE = _TIER << 20  # tiers are below: jobs that can preempt come before all others
 
 
-def _place(entry: Entry) -> tuple[int, int, int]:
+def _sort_key(entry: Entry) -> tuple[int, int, int]:
     """Return where an entry belongs: the job that was submitted first goes before others with the
     same leader."""
     return entry[0], entry[1].submit_us, entry[1].job_id
@@ -82,9 +82,9 @@ class Queue:
 
     def _forget_jobs_of(self, owners: Set[int | str]) -> None:
         """Forget what was made of jobs of some users, by uid, or of some labels."""
-        for place, job in enumerate(self._jobs):
+        for index, job in enumerate(self._jobs):
             if job.uid in owners or job.request.mcs_label in owners:
-                self._prepared[place] = None
+                self._prepared[index] = None
 
     def entries(
         self, snapshot: Snapshot, ranking: Ranking, outcome: Plan
@@ -127,10 +127,10 @@ class Queue:
 
     def _want(self, demand: Demand, wanted: list[Demand]) -> None:
         """Enter a demand once: planners number those that they are given."""
-        for one in (demand, demand.loose):
-            if one is not None and one.stamp != self._pass:
-                one.stamp = self._pass
-                wanted.append(one)
+        for variant in (demand, demand.loose):
+            if variant is not None and variant.stamp != self._pass:
+                variant.stamp = self._pass
+                wanted.append(variant)
 
     def _enter_het(
         self,
@@ -165,7 +165,7 @@ class Queue:
                     demand.stamp = self._pass
                     wanted.append(demand)
         key = het.key_of(keys, self._het_priority)
-        insort(entries, (key, jobs[0], parts[0].demands[0]), key=_place)
+        insort(entries, (key, jobs[0], parts[0].demands[0]), key=_sort_key)
 
     def entries_of(
         self, jobs: Sequence[Waiting], snapshot: Snapshot, ranking: Ranking
@@ -209,12 +209,12 @@ class Queue:
         """Return entries no further back than a pass has had them before: INCR_ONLY."""
         known, self._best = self._best, {}
         kept: list[Entry] = []
-        for place, job, demand in entries:
+        for index, job, demand in entries:
             key = job.job_id, demand.partition.name
-            best = place if job.priority != NO_VAL else min(place, known.get(key, place))
+            best = index if job.priority != NO_VAL else min(index, known.get(key, index))
             self._best[key] = best
             if demand.partition.name == job.partitions[0]:
-                outcome.priorities[job.job_id] += place - best
+                outcome.priorities[job.job_id] += index - best
             kept.append((best, job, demand))
         kept.sort(key=itemgetter(0))
         return kept
@@ -224,8 +224,8 @@ class Queue:
         known = {job.job_id: each for job, each in zip(self._jobs, self._prepared, strict=True)}
         ranked: list[Entry] = []
         for _, job, demand in entries:
-            for first, fixed, _, its_demand in known.get(job.job_id) or ():
-                if its_demand is demand:
+            for first, fixed, _, prepared_demand in known.get(job.job_id) or ():
+                if prepared_demand is demand:
                     ranked.append((first - ranking.standing_with(job, fixed), job, demand))
                     break
             else:

@@ -4,16 +4,16 @@
 user's history (see `history`). Limits still bound jobs, and room is kept by limits, so a wrong
 guess costs order, never a promise.
 
-How long is too long, says the longest wait that EASY backfilling would have made so far, see
-`shadow`. Whether a job will wait too long, says a look ahead: when it would start if from now on
-all were served in the order that keeps the longest wait short: `starts_in_us`. That order is by due
-dates: submission and expected run time, of which at most 0.4 of the longest wait counts, or a
-stream of short jobs would pass one of days for days. By it the waiting jobs of a partition fall
-into groups, served like this:
+The longest wait that EASY backfilling would have made so far says how long is too long (see
+`shadow`). A look ahead says whether a job will wait too long (`starts_in_us`): it tells when the
+job would start if from now on all jobs were served by due dates, the order that keeps the longest
+wait short. A due date is submission plus expected run time, of which at most 0.4 of the longest
+wait counts; else a stream of short jobs would pass a job of days for days. The waiting jobs of a
+partition then fall into groups, served in this order:
 
-1. the first of all once any is late, and the first that takes more than two fifths of the CPUs,
-   once it has waited a tenth of the longest wait, for it can only start when nearly all others have
-   ended: they have a reservation;
+1. the first job of all once any is late, and the first job that takes more than two fifths of the
+   CPUs once it has waited a tenth of the longest wait, since it can only start when nearly all
+   others have ended; both have a reservation;
 2. express jobs: the cheapest, as long as others have a reservation, with a fiftieth of the
    machine's time at most;
 3. late jobs: those that would wait longer than 0.6 of the longest wait, and all before them in that
@@ -22,15 +22,15 @@ into groups, served like this:
 
 Cheap is a job that takes little of the machine for what its waiting costs: run time x CPUs over
 the slowdown that a second of waiting adds, both expected. A user whose jobs often fail immediately
-has cheap jobs, with any limits. So the slowdown falls, which is made by short jobs behind long
-ones. Jobs of higher PriorityTier, or of higher priority apart from its age factor, stay before the
-others.
+has cheap jobs, with any limits. So the mean slowdown falls, since short jobs behind long ones make
+most of it. Jobs of higher PriorityTier, or of higher priority apart from its age factor, stay in
+front.
 
 Sources: Smith's rule with expectations: Rothkopf, "Scheduling with Random Service Times",
 Management Science 12(9), 1966. Order by due dates keeps the longest wait short. A job's due date is
 its submission, its run time and the wait that is allowed to all: Jackson, "Scheduling a Production
-Line to Minimize Maximum Tardiness", 1955. That the bound follows a shadow, the look ahead, and the
-express share, are our own.
+Line to Minimize Maximum Tardiness", 1955. The bound from a shadow, the look ahead and the express
+share are our own.
 """
 
 from __future__ import annotations
@@ -218,8 +218,8 @@ class Smart:
             if start_us - _waits_since_us(line[6][1]) > late_us:
                 break
             late -= 1
-        for place, line in enumerate(able[:late]):
-            self._put(line[6][1], _LATE if place else _FIRST)
+        for index, line in enumerate(able[:late]):
+            self._put(line[6][1], _LATE if index else _FIRST)
         most = _WIDE * self._cpus[name]
         wide = next((entry[1] for _, _, _, _, width, _, entry in able if width > most), None)
         has_waited = wide is not None and now_us - _waits_since_us(wide) > _WIDE_SHARE * longest_us
@@ -238,7 +238,7 @@ class Smart:
         left_s = self._express_s - sum(self._shares_s.values())
         if left_s <= 0:
             return
-        cheapest = [(line[5], place) for place, line in enumerate(lines)]
+        cheapest = [(line[5], index) for index, line in enumerate(lines)]
         heapify(cheapest)  # only a few are wanted
         while cheapest:
             _, _, _, run_us, width, _, (_, job, _) = lines[heappop(cheapest)[1]]
@@ -264,16 +264,16 @@ class Smart:
                 pieces[key] = []
             pieces[key].append(line)
         lines.clear()
-        found: list[Entry] = []
+        entries: list[Entry] = []
         for key in sorted(pieces):
             piece = pieces.pop(key)
             if key[1] in (_EXPRESS, _OTHER):
                 piece = _sorted_in_pieces(piece, 5)  # with equal costs stay in order
             piece.reverse()
             while piece:  # many lines given up at once would keep other threads waiting, too
-                found += [line[6] for line in reversed(piece[-_LONG_SORT:])]
+                entries += [line[6] for line in reversed(piece[-_LONG_SORT:])]
                 del piece[-_LONG_SORT:]
-        return found
+        return entries
 
     def _by_due_date(self, name: str, entries: Sequence[tuple[int, Entry]]) -> list[_Line]:
         """Return the lines of a partition in order.
@@ -283,14 +283,14 @@ class Smart:
         """
         most_us = int(_DUE_SHARE * self._shadows[name].longest_us)
         lines = []
-        for place, entry in entries:
+        for index, entry in entries:
             _, job, demand = entry
             run_us, width = _run_us(job, demand), self._width(demand)
             lines.append(
                 (
                     _waits_since_us(job) + (run_us if run_us < most_us else most_us),
                     job.job_id,
-                    place,
+                    index,
                     run_us,
                     width,
                     (job.foreseen_cost or (run_us / 1e6) ** 2) * width,
@@ -344,11 +344,11 @@ def _sorted_in_pieces(lines: list[_Line], column: int) -> list[_Line]:
     stretches: list[list[_Line]] = [[] for _ in range(len(bounds) + 1)]
     for line in lines:
         stretches[bisect(bounds, value(line))].append(line)
-    found: list[_Line] = []
+    in_order: list[_Line] = []
     for stretch in stretches:
         stretch.sort(key=key)
-        found += stretch
-    return found
+        in_order += stretch
+    return in_order
 
 
 def _waits_since_us(job: Waiting) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.backfill.promised_room import PromisedRoom
-from pyslurm_ng.sched.cons_tres.obstacle import AWAY, Obstacles, kept, kept_for_others
+from pyslurm_ng.sched.cons_tres.obstacle import AWAY, Obstacles, kept_for_others, reserved_nodes
 from pyslurm_ng.sched.demand import het, reason
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame import reserved
@@ -46,9 +46,9 @@ class StrictOrder:
         self._room = room
         self._obstacles = Obstacles(snapshot)
 
-    def wait(self, job: Waiting, found: Finding) -> Wait:
+    def wait(self, job: Waiting, finding: Finding) -> Wait:
         """Return why a job waits for which there is no room; close its partition if it must be."""
-        demand = found.demand
+        demand = finding.demand
         closed = self._gate.stopped.get(demand.partition.name)
         wait = closed or self._before_reservation(job) or self._passing(job, demand)
         if wait is not None:
@@ -60,7 +60,7 @@ class StrictOrder:
             lasting = kept_for_others(
                 self._snapshot, demand.partition, job.request, demand.need, self._planner.closed
             )
-        if lasting is None and found.lies_badly:
+        if lasting is None and finding.lies_badly:
             lasting = reason.topology(demand.need)
         if not job.is_guest:
             self._close(job, demand)
@@ -68,21 +68,23 @@ class StrictOrder:
 
     def wait_together(self, parts: Sequence[het.Part]) -> Wait:
         """Return the same of a heterogeneous job: why its first component without room waits."""
-        waits = [self.wait(part.job, found) for part, found in self._blocked(parts)]
+        waits = [self.wait(part.job, finding) for part, finding in self._blocked(parts)]
         return waits[0] if waits else reason.never_together([part.hopeful[0] for part in parts])
 
     def _blocked(self, parts: Sequence[het.Part]) -> list[tuple[het.Part, Finding]]:
         """Return the first component that has no room beside those before it, by partition."""
         planner, blocked = self._planner, list[tuple[het.Part, Finding]]()
+        now_us, used = self._snapshot.now_us, set[int]()
         planner.begin_trial()
         for part in parts:
             blocked = []
             for demand in part.hopeful:
-                found = planner.find(demand)
-                if found.start_us == self._snapshot.now_us:
-                    planner.start(found)
+                finding = planner.find(demand.without(used, now_us))
+                if finding.start_us == now_us:
+                    used.update(planner.nodes_of(finding))
+                    planner.start(finding)
                     break
-                blocked.append((part, found))
+                blocked.append((part, finding))
             else:
                 break
             blocked = []
@@ -91,16 +93,16 @@ class StrictOrder:
 
     def _before_reservation(self, job: Waiting) -> Wait | None:
         """Return that the reservation whose jobs are planned has not begun, if so."""
-        place, now_us = self._snapshot.place, self._snapshot.now_us
-        if place is None or "FLEX" in place.flags:
+        reservation, now_us = self._snapshot.only_reservation, self._snapshot.now_us
+        if reservation is None or "FLEX" in reservation.flags:
             return None
-        times = place.occurrences()
+        times = reservation.occurrences()
         if any(begin_us <= now_us < end_us for begin_us, end_us in times):
             return None
         begins_us = [begin_us for begin_us, _ in times if begin_us > now_us]
         if begins_us:
             self._plan.expected_start_us.setdefault(job.job_id, min(begins_us))
-        return Wait(Reason.Reservation, f"reservation {place.name} is not in force")
+        return Wait(Reason.Reservation, f"reservation {reservation.name} is not in force")
 
     def _passing(self, job: Waiting, demand: Demand) -> Wait | None:
         """Return what a job waits for that need not keep those behind it waiting, if so."""
@@ -119,7 +121,7 @@ class StrictOrder:
             and closed.end_us > now_us
             and any(demand.mask[node_id] for node_id in closed.node_ids)
         ]
-        return kept(closing, now_us, demand.duration_us) if closing else None
+        return reserved_nodes(closing, now_us, demand.duration_us) if closing else None
 
     def _close(self, job: Waiting, demand: Demand) -> None:
         """Let those behind a job wait: in its partition, or for its nodes."""

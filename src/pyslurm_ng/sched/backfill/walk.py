@@ -130,15 +130,15 @@ class Walk(WalkResult):
         short = self._short_now(job, demand) if demand.is_elastic else None
         if short is not None:
             return short
-        found = self._find(job, demand)
-        if found.start_us != self.snapshot.now_us or demand.is_elastic:
-            found = self.room.soonest(job, found)
-        return found
+        finding = self._find(job, demand)
+        if finding.start_us != self.snapshot.now_us or demand.is_elastic:
+            finding = self.room.soonest(job, finding)
+        return finding
 
     def _find(self, job: Waiting, demand: Demand) -> Finding:
         """Return when a job, or the next task of an array, can start: sooner or as promised."""
-        found = self.planner.find(demand)
-        return self.planner.recall(job.job_id, found, self.snapshot.now_us)
+        finding = self.planner.find(demand)
+        return self.planner.recall(job.job_id, finding, self.snapshot.now_us)
 
     def _consider(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start a job, or as many tasks of it as fit; else reserve. Return why it waits."""
@@ -177,9 +177,9 @@ class Walk(WalkResult):
         self._begin_attempt()
         if demand.is_elastic and self._start_short(job, demand, -1):
             return None
-        found = self._find(job, demand)
-        is_now = found.start_us == self.snapshot.now_us and not demand.is_elastic
-        if is_now and self._start(job, found, -1):
+        finding = self._find(job, demand)
+        is_now = finding.start_us == self.snapshot.now_us and not demand.is_elastic
+        if is_now and self._start(job, finding, -1):
             return None
         sharing = self.sharing if self.over is None else None
         if sharing is not None and others_room.share(self, sharing, job, demand, -1):
@@ -192,7 +192,7 @@ class Walk(WalkResult):
             wait = others_room.preempt(self, self.preempting, job, demand, -1)
             if wait is not None:
                 return wait
-        return self.wait(job, found)
+        return self.wait(job, finding)
 
     def _consider_array(self, job: Waiting, demand: Demand) -> Wait | None:
         """Start as many tasks as fit; keep room for some of the others.
@@ -238,9 +238,9 @@ class Walk(WalkResult):
             self._begin_attempt()
             if demand.is_elastic and wait is None and self._start_short(job, demand, task_id):
                 continue
-            found = self._find(job, demand)
-            is_now = found.start_us == self.snapshot.now_us and not demand.is_elastic
-            if is_now and wait is None and self._start(job, found, task_id):
+            finding = self._find(job, demand)
+            is_now = finding.start_us == self.snapshot.now_us and not demand.is_elastic
+            if is_now and wait is None and self._start(job, finding, task_id):
                 continue
             may_share = wait is None and leaving is None and self.over is None
             sharing = self.sharing if may_share else None
@@ -253,10 +253,10 @@ class Walk(WalkResult):
                 if preempts is not None:
                     leaving = preempts
                     continue
-            promised = self.wait(job, found)
+            promised = self.wait(job, finding)
             wait = wait or promised
             reserved += 1
-            if reserved >= self.policy.array_depth or found.start_us == NEVER:
+            if reserved >= self.policy.array_depth or finding.start_us == NEVER:
                 break
         wait = wait or leaving
         if wait is None and task_ranges.count(job.array_pending) > job.tasks_left:
@@ -269,8 +269,8 @@ class Walk(WalkResult):
 
     def _start_short(self, job: Waiting, demand: Demand, task_id: int) -> bool:
         """Start a job whose limit may be cut, with the longest that fits now."""
-        found = self._short_now(job, demand)
-        return found is not None and self._start(job, found, task_id)
+        finding = self._short_now(job, demand)
+        return finding is not None and self._start(job, finding, task_id)
 
     def _short_now(self, job: Waiting, demand: Demand) -> Finding | None:
         """Return room now for the longest limit that fits, of a job whose limit may be cut."""
@@ -282,33 +282,33 @@ class Walk(WalkResult):
         least, most = elastic.bounds_min(job.request, demand.duration_us, now_us)
 
         def room(demand: Demand) -> Finding | None:
-            found = planner.find(demand)
-            return found if found.start_us == now_us else None
+            finding = planner.find(demand)
+            return finding if finding.start_us == now_us else None
 
         return elastic.longest(demand, least, most, now_us, room)
 
-    def _start(self, job: Waiting, found: Finding, task_id: int) -> bool:
-        demand = found.demand
+    def _start(self, job: Waiting, finding: Finding, task_id: int) -> bool:
+        demand = finding.demand
         is_behind = demand.partition.name in self.room.behind
         if is_behind and self._limits is not None and not self._limits.may_start():
             self.plan.cut_by = "bf_max_job_start"
             return False
         self.over = None
         if self.gate.is_open:
-            allocs = self.planner.start(found)
+            allocs = self.planner.start(finding)
         else:
-            allocs = self._start_within(job, found)
+            allocs = self._start_within(job, finding)
         if allocs is None:
             return False
         self.start_on(job, demand, task_id, allocs)
         return True
 
-    def _start_within(self, job: Waiting, found: Finding) -> tuple[NodeAlloc, ...] | None:
+    def _start_within(self, job: Waiting, finding: Finding) -> tuple[NodeAlloc, ...] | None:
         """Take what a job gets unless that breaks a limit, which is `_over` then."""
         self.planner.begin_trial()
-        allocs = self.planner.start(found)
+        allocs = self.planner.start(finding)
         if allocs is not None:
-            self.over = self.gate.over_given(job, found.demand, allocs)
+            self.over = self.gate.over_given(job, finding.demand, allocs)
         if allocs is None or self.over is not None:
             self.planner.roll_back()
             return None

@@ -39,37 +39,37 @@ def consider(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
 
     judge = None if gate.is_open else accepts
     if walk.preempting is None:
-        found = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+        finding = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
     else:
         # A job that cannot start at once may preempt others, before it is promised room.
-        found = common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
-        if found.is_accepted and found.start_us != now_us:
+        finding = common_start(walk.planner, parts, now_us, reserves=False, accepts=judge)
+        if finding.is_accepted and finding.start_us != now_us:
             leaving = _preempt(walk, walk.preempting, parts)
             if leaving is not None:
                 return _note_waits(walk, parts, dict.fromkeys(waits, leaving))
-            vacated = room.vacated_together(in_order(parts), found.start_us)
+            vacated = room.vacated_together(in_order(parts), finding.start_us)
             if vacated is not None:
                 return _promise_vacated(walk, parts, vacated, reserves=reserves)
-            found = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
-    if not found.is_accepted:
+            finding = common_start(walk.planner, parts, now_us, reserves=reserves, accepts=judge)
+    if not finding.is_accepted:
         return _note_waits(walk, parts, dict.fromkeys(waits, over[0]))
-    late = None if found.start_us == NEVER else _late(parts, found.start_us, now_us)
+    late = None if finding.start_us == NEVER else _late(parts, finding.start_us, now_us)
     if late is not None:
         return _note_waits(walk, parts, dict.fromkeys(waits, late))
-    for item in found.placed:
-        job_id = item.part.job.job_id
-        if item.nodes is not None:
-            walk.start_on(item.part.job, item.demand, -1, item.nodes)
+    for placed_part in finding.placed:
+        job_id = placed_part.part.job.job_id
+        if placed_part.nodes is not None:
+            walk.start_on(placed_part.part.job, placed_part.demand, -1, placed_part.nodes)
             continue
         if reserves:
-            room.promise(job_id, item.demand, found.start_us)
-        walk.plan.expected_start_us[job_id] = found.start_us
-    if found.start_us == now_us:
+            room.promise(job_id, placed_part.demand, finding.start_us)
+        walk.plan.expected_start_us[job_id] = finding.start_us
+    if finding.start_us == now_us:
         return None
-    if found.start_us == NEVER and walk.strict is not None:
+    if finding.start_us == NEVER and walk.strict is not None:
         wait = walk.strict.wait_together(parts)
         return _note_waits(walk, parts, dict.fromkeys(waits, wait))
-    if found.start_us == NEVER:
+    if finding.start_us == NEVER:
         return _note_waits(walk, parts, room.never_together(parts))
     for part in parts:
         waits[part.job.job_id] = _why(walk, part)
@@ -79,14 +79,14 @@ def consider(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
 def in_order(parts: Sequence[het.Part]) -> list[tuple[Waiting, Demand]]:
     """Return components as they look for others to leave.
 
-    The component with the fewest suitable nodes comes first, as without preemption. Among equals
-    the one that wants most comes first, since small ones find room in the rest.
+    The component that can choose among the fewest nodes comes first, as without preemption. Among
+    equals the one that wants most comes first, since small ones find room in the rest.
     """
 
     def rank(part: het.Part) -> tuple[int, int, int]:
         demand = part.hopeful[0]
         cpus = demand.need.tasks * demand.need.cpus_per_task
-        return demand.suitable, -cpus, part.job.job_id
+        return het.choice(part), -cpus, part.job.job_id
 
     order = sorted(parts, key=rank)
     return [(part.job, part.hopeful[0]) for part in order]
@@ -128,14 +128,18 @@ def _claimed(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
     own = [claims[part.job.job_id] for part in parts if part.job.job_id in claims]
     if not own:
         return None
-    is_whole = len(own) == len(parts)
+    held_ids = [alloc.node_id for claim in own for alloc in claim.nodes]
+    # In journals of older releases two components may have preempted for one node.
+    is_whole = len(own) == len(parts) and len(set(held_ids)) == len(held_ids)
     if is_whole:
         held = zip(parts, own, strict=True)
         placed = [het.Placed(part, part.hopeful[0], claim.nodes) for part, claim in held]
         over = walk.gate.over_together(placed)
         if over is not None:
             walk.give_up(own)
-            return _note_waits(walk, parts, dict.fromkeys((one.job.job_id for one in parts), over))
+            return _note_waits(
+                walk, parts, dict.fromkeys((part.job.job_id for part in parts), over)
+            )
     if is_whole and all(claim.is_free for claim in own):
         for part, claim in zip(parts, own, strict=True):
             walk.start_claimed(part.job, part.hopeful[0], claim)
@@ -160,16 +164,16 @@ def _preempt(walk: WalkResult, preempting: Preempting, parts: list[het.Part]) ->
         placed = [het.Placed(part, part.hopeful[0], nodes[part.job.job_id]) for part in parts]
         return walk.gate.is_open or walk.gate.over_together(placed) is None
 
-    found = preempting.together.find(
+    preemption = preempting.together.find(
         components, walk.room.licenses, walk.room.promised_nodes, accepts
     )
-    if found is None:
+    if preemption is None:
         return None
-    starts = {start.job_id: start for start in (found.start, *found.together)}
+    starts = {start.job_id: start for start in (preemption.start, *preemption.together)}
     for job, demand in components:
         walk.give(demand, job, starts[job.job_id].nodes)
         walk.plan.expected_start_us.setdefault(job.job_id, walk.snapshot.now_us)
-    return reason.preempting([job_id for job_id, _ in found.victims])
+    return reason.preempting([job_id for job_id, _ in preemption.victims])
 
 
 def _verdict(walk: WalkResult, part: het.Part) -> Wait | None:

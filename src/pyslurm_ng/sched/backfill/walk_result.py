@@ -91,15 +91,15 @@ class WalkResult:
             )
         )
 
-    def wait(self, job: Waiting, found: Finding) -> Wait:
+    def wait(self, job: Waiting, finding: Finding) -> Wait:
         """Return why a job waits that cannot start now, and keep room for it or close what it must.
 
         Args:
-            found: what was found for it.
+            finding: what was found for it.
         """
         if self.strict is not None:
-            return self.strict.wait(job, found)
-        return self.room.wait(job, found)
+            return self.strict.wait(job, finding)
+        return self.room.wait(job, finding)
 
     def give_up(self, lost: Iterable[Claim]) -> None:
         """Release what jobs have preempted others for and no longer need."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from pyslurm_ng.model.gres_parts import free_whole, hold, mask_bytes, merged, part_alloc
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
-from pyslurm_ng.model.node import NodeSpec, is_consumed, is_indexed, is_part
+from pyslurm_ng.model.node import NodeSpec, is_consumed, is_explicit, is_indexed, is_part
 from pyslurm_ng.sched.cons_tres import parts
 from pyslurm_ng.sched.cons_tres.cores import by_socket, lowest_bits, pick_cores
 from pyslurm_ng.sched.cons_tres.devices import (
@@ -26,6 +26,7 @@ from pyslurm_ng.sched.cons_tres.fit import (
     tasks_of_socket,
     threads_used,
     usable_devices,
+    within_reach,
 )
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
 from pyslurm_ng.sched.request.need import GresNeed, Need
@@ -40,8 +41,12 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
     assert shares is not None, need
     allocs = []
     for (node, tasks), share in zip(chosen, shares, strict=True):
-        free = open_cores(need, node)
-        gres = _allot_gres(need, node, tasks, free, share)
+        reached = within_reach(need, node)
+        free = open_cores(need, reached)
+        gres = _allot_gres(need, reached, tasks, free, share)
+        if reached is not node:
+            for held in gres:
+                hold(node.gres_busy, node.gres_used, held)
         allocs.append(_allot_node(need, node, tasks, free, gres))
     return tuple(allocs)
 
@@ -60,10 +65,10 @@ def deal_devices(need: Need, chosen: Sequence[tuple[FreeNode, int]]) -> list[lis
     for name, kind, count in need.gres_total:
         most = [usable_devices(need, node, name, kind) for node, _ in chosen]
         left = count
-        for place, share in enumerate(shares):
-            even = -(-left // (len(chosen) - place))
-            needed = max(even, left - sum(most[place + 1 :]), least[place])
-            given = max(0, min(most[place], needed, left - sum(least[place + 1 :])))
+        for index, share in enumerate(shares):
+            even = -(-left // (len(chosen) - index))
+            needed = max(even, left - sum(most[index + 1 :]), least[index])
+            given = max(0, min(most[index], needed, left - sum(least[index + 1 :])))
             if given:
                 share.append((name, kind, given))
             left -= given
@@ -144,10 +149,10 @@ def _pick_by_socket(
     given = [0] * len(parts)
     left = min(tasks, sum(most))
     while left:
-        for place, room in enumerate(most):
-            here = min(room - given[place], left, at_once)
-            given[place] += here
-            left -= here
+        for index, room in enumerate(most):
+            picked = min(room - given[index], left, at_once)
+            given[index] += picked
+            left -= picked
     return sum(
         lowest_bits(part, cores_of(need, count, per_core))
         for part, count in zip(parts, given, strict=True)
@@ -163,7 +168,7 @@ def _pick_near(
     is_block = need.is_block or need.fixed_tasks_per_node
     is_block = is_block or (per_task == 1 and need.cpus_per_task > 1)
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
-    if need.cores_follow_gpus and near:
+    if (need.cores_follow_gpus or need.gres_binding == "ENFORCE") and near:
         picked = _pick_beside_each(spec, near, wanted, near_each(spec, gres))
         if picked.bit_count() == wanted:
             return picked
@@ -183,12 +188,12 @@ def _pick_beside_each(spec: NodeSpec, free: int, wanted: int, near: list[int]) -
 
     What cannot be even is for devices of other sockets before further ones of the same.
     """
-    order = sorted(range(len(near)), key=lambda place: near.index(near[place]) != place)
+    order = sorted(range(len(near)), key=lambda index: near.index(near[index]) != index)
     each, more = divmod(wanted, len(near))
     picked = 0
-    for turn, place in enumerate(order):
+    for turn, index in enumerate(order):
         share = each + (turn < more)
-        picked |= pick_cores(spec, near[place] & free & ~picked, share, share)
+        picked |= pick_cores(spec, near[index] & free & ~picked, share, share)
     left = wanted - picked.bit_count()
     return picked | pick_cores(spec, free & ~picked, left, left)
 
@@ -209,8 +214,8 @@ def _allot_gres(
         wanted = cores_wanted(need, node.spec, tasks, gpus)
         near = _open_to_tasks(need, node.spec, cores) if need.tasks_per_socket else cores, wanted
     for _, kind, count in need.gpus_per_socket:
-        for socket, here in gpus_by_socket(need, node, kind, count).items():
-            held += _take(node, "gpu", kind, here, near, socket)
+        for socket, socket_count in gpus_by_socket(need, node, kind, count).items():
+            held += _take(node, "gpu", kind, socket_count, near, socket)
     for name, kind, count in need.gres_per_node:
         if is_part(name):
             held.append(
@@ -228,10 +233,10 @@ def _allot_gres(
     for name, kind, count in whole:
         held += _take(node, name, kind, count, near)
     if need.is_exclusive:
-        for item in node.spec.gres:
-            free = count_free(node, item.name, item.type)
-            if free and not is_part(item.name):
-                held += _take(node, item.name, item.type, free, near)
+        for gres in node.spec.gres:
+            free = count_free(node, gres.name, gres.type)
+            if free and not is_part(gres.name) and not is_explicit(gres):
+                held += _take(node, gres.name, gres.type, free, near)
     return merged(held)
 
 
@@ -254,22 +259,22 @@ def _take(
         socket: mask of cores that each device has to be near one of.
     """
     held = []
-    for item in node.spec.gres:
-        if item.name != name or (kind and item.type != kind):
+    for gres in node.spec.gres:
+        if gres.name != name or (kind and gres.type != kind):
             continue
         picked = 0
-        if is_indexed(item):
-            mask = free_whole(item, node.gres_busy)
+        if is_indexed(gres):
+            mask = free_whole(gres, node.gres_busy)
             if socket >= 0:
-                mask &= devices_near(item, socket)
+                mask &= devices_near(gres, socket)
             take = min(mask.bit_count(), count)
-            picked = choose_devices(item, mask, take, *near) if take else 0
+            picked = choose_devices(gres, mask, take, *near) if take else 0
         else:
-            used = node.gres_used.get(f"{name}:{item.type}", 0)
-            take = min(item.count - used if is_consumed(item) else item.count, count)
+            used = node.gres_used.get(f"{name}:{gres.type}", 0)
+            take = min(gres.count - used if is_consumed(gres) else gres.count, count)
         if take <= 0:
             continue
-        took = GresAlloc(name, item.type, take, mask_bytes(picked))
+        took = GresAlloc(name, gres.type, take, mask_bytes(picked))
         hold(node.gres_busy, node.gres_used, took)
         held.append(took)
         count -= take

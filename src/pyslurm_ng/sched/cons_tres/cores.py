@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pyslurm_ng.model.node import NodeSpec, id_ranges
+from pyslurm_ng.sched.request.need import NONE_SPECIAL
 
 
 def usable_cores(spec: NodeSpec, special: int = 0) -> int:
@@ -13,7 +14,7 @@ def usable_cores(spec: NodeSpec, special: int = 0) -> int:
     is even over the sockets.
 
     Args:
-        special: how many cores are specialised; 0: as configured.
+        special: how many cores are specialised; 0: as configured, NONE_SPECIAL: none.
     """
     total = max(1, spec.cpus // max(1, spec.threads_per_core))
     mask = (1 << total) - 1
@@ -21,17 +22,17 @@ def usable_cores(spec: NodeSpec, special: int = 0) -> int:
         for cpu in id_ranges(spec.cpu_spec_list):
             mask &= ~(1 << (cpu // spec.threads_per_core))
         return mask
-    special = special or spec.core_spec_count
+    special = 0 if special == NONE_SPECIAL else special or spec.core_spec_count
     if special:
         per_socket = max(1, spec.cores_per_socket)
         sockets = max(1, total // per_socket)
         for turn in range(min(special, total)):
             socket, depth = turn % sockets, turn // sockets
             if spec.is_special_first:
-                place = socket * per_socket + depth
+                core = socket * per_socket + depth
             else:
-                place = (sockets - socket) * per_socket - depth - 1
-            mask &= ~(1 << max(0, place))
+                core = (sockets - socket) * per_socket - depth - 1
+            mask &= ~(1 << max(0, core))
     return mask
 
 
@@ -40,7 +41,7 @@ def by_socket(cores: int, spec: NodeSpec) -> list[int]:
     per_socket = max(1, spec.cores_per_socket)
     whole = (1 << per_socket) - 1
     count = -(-cores.bit_length() // per_socket)
-    return [cores & (whole << (place * per_socket)) for place in range(count)]
+    return [cores & (whole << (socket * per_socket)) for socket in range(count)]
 
 
 def pick_cores(
@@ -80,11 +81,11 @@ def _dealt(free: list[int], count: int) -> int:
     picked = 0
     rest = list(free)
     while count and any(rest):
-        for place, part in enumerate(rest):
+        for socket, part in enumerate(rest):
             low = part & -part
             if low and count:
                 picked |= low
-                rest[place] ^= low
+                rest[socket] ^= low
                 count -= 1
     return picked
 

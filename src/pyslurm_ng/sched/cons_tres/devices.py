@@ -18,12 +18,12 @@ _MOST_TRIED = 2000  # sets of devices that are all looked at; beyond, one device
 Key = tuple[int, int, int, int]
 
 
-def is_placed(item: NodeGres) -> bool:
+def is_placed(gres: NodeGres) -> bool:
     """Return whether it matters which devices of a resource are taken."""
-    return bool(item.cores or item.links)
+    return bool(gres.cores or gres.links)
 
 
-def choose_devices(item: NodeGres, free: int, count: int, cores: int, wanted: int) -> int:
+def choose_devices(gres: NodeGres, free: int, count: int, cores: int, wanted: int) -> int:
     """Return a mask of `count` of the `free` devices.
 
     The best set has, in this order: enough free cores near it, the most links inside, the fewest
@@ -37,9 +37,9 @@ def choose_devices(item: NodeGres, free: int, count: int, cores: int, wanted: in
     numbers = [bit for bit in range(free.bit_length()) if free >> bit & 1]
     if count >= len(numbers):
         return free
-    if not is_placed(item):
+    if not is_placed(gres):
         return _mask(numbers[:count])
-    rater = _Rater(item, numbers, cores, wanted)
+    rater = _Rater(gres, numbers, cores, wanted)
     if comb(len(numbers), count) <= _MOST_TRIED:
         # The first of equals stays: combinations come with the lowest numbers first.
         sets: Iterable[tuple[int, ...]] = combinations(numbers, count)
@@ -49,14 +49,28 @@ def choose_devices(item: NodeGres, free: int, count: int, cores: int, wanted: in
     return _mask(best)
 
 
-def devices_near(item: NodeGres, cores: int) -> int:
+def devices_near(gres: NodeGres, cores: int) -> int:
     """Return the mask of devices whose first near core is one of some cores."""
-    found = []
-    for place, mask in enumerate(item.cores):
+    devices = []
+    for number, mask in enumerate(gres.cores):
         near = int.from_bytes(mask, "little")
         if near & -near & cores:
-            found.append(item.first_index + place)
-    return _mask(found)
+            devices.append(gres.first_index + number)
+    return _mask(devices)
+
+
+def far_devices(spec: NodeSpec, cores: int) -> dict[str, int]:
+    """Return masks of the devices that none of some cores is near, by `name:type`."""
+    far: dict[str, int] = {}
+    for gres in spec.gres:
+        mask = 0
+        for number, near in enumerate(gres.cores):
+            if not int.from_bytes(near, "little") & cores:
+                mask |= 1 << (gres.first_index + number)
+        if mask:
+            key = f"{gres.name}:{gres.type}"
+            far[key] = far.get(key, 0) | mask
+    return far
 
 
 def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
@@ -67,13 +81,13 @@ def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
 def near_each(spec: NodeSpec, held: Iterable[GresAlloc]) -> list[int]:
     """Return the cores near each of the devices held, of those where that is known."""
     near = []
-    for one in held:
-        mask = int.from_bytes(one.indexes, "little")
-        for item in spec.gres:
-            is_same = item.name == one.name and item.type == one.type
-            if item.cores and (is_same or (is_part(one.name) and item.name == "gpu")):
-                for place, cores in enumerate(item.cores):
-                    if mask >> (item.first_index + place) & 1:
+    for gres_mask in held:
+        mask = int.from_bytes(gres_mask.indexes, "little")
+        for gres in spec.gres:
+            is_same = gres.name == gres_mask.name and gres.type == gres_mask.type
+            if gres.cores and (is_same or (is_part(gres_mask.name) and gres.name == "gpu")):
+                for number, cores in enumerate(gres.cores):
+                    if mask >> (gres.first_index + number) & 1:
                         near.append(int.from_bytes(cores, "little"))
     return near
 
@@ -90,42 +104,42 @@ def reachable_cores(
     """
     near: list[int] = []
     is_known = False
-    for item in spec.gres:
-        if item.name == name and kind in ("", item.type) and item.cores:
+    for gres in spec.gres:
+        if gres.name == name and kind in ("", gres.type) and gres.cores:
             is_known = True
-            for place, mask in enumerate(item.cores):
-                if free >> (item.first_index + place) & 1:
+            for number, mask in enumerate(gres.cores):
+                if free >> (gres.first_index + number) & 1:
                     near.append(int.from_bytes(mask, "little") & cores)
     if not is_known:
         return None
     if count >= len(near) or comb(len(near), count) > _MOST_TRIED:
         return _union(near)
-    return max((_union(some) for some in combinations(near, count)), key=int.bit_count, default=0)
+    return max((_union(masks) for masks in combinations(near, count)), key=int.bit_count, default=0)
 
 
 def _union(masks: Iterable[int]) -> int:
-    found = 0
+    union = 0
     for mask in masks:
-        found |= mask
-    return found
+        union |= mask
+    return union
 
 
 class _Rater:
     """Compares sets of devices of one resource."""
 
-    def __init__(self, item: NodeGres, numbers: Sequence[int], cores: int, wanted: int) -> None:
-        first = item.first_index
+    def __init__(self, gres: NodeGres, numbers: Sequence[int], cores: int, wanted: int) -> None:
+        first = gres.first_index
         self._numbers = numbers
         self._near = {
-            number: int.from_bytes(item.cores[number - first], "little") if item.cores else 0
+            number: int.from_bytes(gres.cores[number - first], "little") if gres.cores else 0
             for number in numbers
         }
         self._links = {
-            number: item.links[number - first] if item.links else () for number in numbers
+            number: gres.links[number - first] if gres.links else () for number in numbers
         }
         self._cores = cores
         self._wanted = wanted
-        self._knows_cores = bool(item.cores)
+        self._knows_cores = bool(gres.cores)
 
     def rate(self, chosen: Collection[int]) -> Key:
         near = 0
@@ -147,8 +161,8 @@ class _Rater:
 
     def _linked(self, chosen: Collection[int]) -> int:
         total = 0
-        for one, other in combinations(chosen, 2):
-            links = self._links[one]
+        for device, other in combinations(chosen, 2):
+            links = self._links[device]
             total += max(links[other], 0) if other < len(links) else 0
         return total
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.node import NodeSpec, is_part, restricted_cores, schedulable_mem_mib
 from pyslurm_ng.sched.cons_tres import parts
 from pyslurm_ng.sched.cons_tres.cores import by_socket, lowest_bits, usable_cores
-from pyslurm_ng.sched.cons_tres.devices import reachable_cores
+from pyslurm_ng.sched.cons_tres.devices import far_devices, reachable_cores
 from pyslurm_ng.sched.cons_tres.free_node import MANY, FreeNode, free_devices
 from pyslurm_ng.sched.request.need import Need
 
@@ -16,11 +18,21 @@ def count_free(node: FreeNode, name: str, kind: str) -> int:
     return sum(count for _, count, _ in free_devices(node, name, kind))
 
 
+def within_reach(need: Need, node: FreeNode) -> FreeNode:
+    """Return a node without the devices that no free core is near, where binding is enforced."""
+    far = far_devices(node.spec, node.cores) if need.gres_binding == "ENFORCE" else {}
+    if not far:
+        return node
+    busy = {key: node.gres_busy.get(key, 0) | mask for key, mask in far.items()}
+    return replace(node, gres_busy={**node.gres_busy, **busy}, gres_used=dict(node.gres_used))
+
+
 def usable_devices(need: Need, node: FreeNode, name: str, kind: str) -> int:
     """Return how many devices of a node a job could get of those it wants in all.
 
     GPUs bring CPUs and memory with them, and those of several types share what the node has.
     """
+    node = within_reach(need, node)
     count = count_free(node, name, kind)
     if name != "gpu":
         return count
@@ -59,21 +71,24 @@ def gpus_by_socket(need: Need, node: FreeNode, kind: str, count: int) -> dict[in
     per_socket = max(1, node.spec.cores_per_socket)
     whole = (1 << per_socket) - 1
     free = sum(mask for _, _, mask in free_devices(node, "gpu", kind))
-    places: list[int] = []  # the first core near each
-    for item in node.spec.gres:
-        if item.name == "gpu" and kind in ("", item.type):
-            for place in range(item.count):
-                if free >> (item.first_index + place) & 1:
-                    if not item.cores:
+    first_cores: list[int] = []  # the first core near each
+    for gres in node.spec.gres:
+        if gres.name == "gpu" and kind in ("", gres.type):
+            for number in range(gres.count):
+                if free >> (gres.first_index + number) & 1:
+                    if not gres.cores:
                         return {-1: min(free.bit_count(), count * wanted)}
-                    near = int.from_bytes(item.cores[place], "little")
-                    places.append(near & -near)
-    found: dict[int, int] = {}
+                    near = int.from_bytes(gres.cores[number], "little")
+                    first_cores.append(near & -near)
+    by_socket_number: dict[int, int] = {}
     for socket in range(max(1, node.spec.sockets)):
         cores = whole << (socket * per_socket)
-        if len(found) < wanted and sum(bool(core & cores) for core in places) >= count:
-            found[cores] = count
-    return found
+        if (
+            len(by_socket_number) < wanted
+            and sum(bool(core & cores) for core in first_cores) >= count
+        ):
+            by_socket_number[cores] = count
+    return by_socket_number
 
 
 def has_shape(need: Need, spec: NodeSpec) -> bool:
@@ -118,8 +133,8 @@ def _capped(need: Need, node: FreeNode, cores: int) -> int:
     per_socket = max(1, node.spec.cores_per_socket)
     whole = (1 << per_socket) - 1
     left = 0
-    for place, part in enumerate(by_socket(cores, node.spec)):
-        taken = (used >> place * per_socket & whole).bit_count()
+    for socket, part in enumerate(by_socket(cores, node.spec)):
+        taken = (used >> socket * per_socket & whole).bit_count()
         left |= lowest_bits(part, max(0, most - taken))
     return left
 
@@ -136,14 +151,14 @@ def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
     for want in wanted:
         name, kind, count = want
         if is_part(name):
-            found = parts.reachable_cores(need, node, want)
-            if found is not None:
-                near, is_known = near | found, True
+            cores = parts.reachable_cores(need, node, want)
+            if cores is not None:
+                near, is_known = near | cores, True
             continue
         free = sum(mask for _, _, mask in free_devices(node, name, kind))
-        found = reachable_cores(node.spec, name, kind, free, count, node.cores)
-        if found is not None:
-            near, is_known = near | found, True
+        cores = reachable_cores(node.spec, name, kind, free, count, node.cores)
+        if cores is not None:
+            near, is_known = near | cores, True
     return near if is_known else -1
 
 
@@ -187,6 +202,7 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     """
     if not has_shape(need, node.spec):
         return 0
+    node = within_reach(need, node)
     cores = node.cores
     if need.is_particular or node.spec.restricted_cores_per_gpu:
         cores = open_cores(need, node)

@@ -58,17 +58,17 @@ def free_node(snapshot: Snapshot, node_id: int) -> FreeNode:
 
 def free_devices(node: FreeNode, name: str, kind: str) -> list[tuple[str, int, int]]:
     """Return (type, free count, free device mask) for each matching resource of a node."""
-    found = []
-    for item in node.spec.gres:
-        if item.name != name or (kind and item.type != kind):
+    free = []
+    for gres in node.spec.gres:
+        if gres.name != name or (kind and gres.type != kind):
             continue
-        if is_indexed(item):
-            mask = free_whole(item, node.gres_busy)
-            found.append((item.type, mask.bit_count(), mask))
-        elif is_consumed(item):
-            found.append(
-                (item.type, item.count - node.gres_used.get(f"{item.name}:{item.type}", 0), 0)
+        if is_indexed(gres):
+            mask = free_whole(gres, node.gres_busy)
+            free.append((gres.type, mask.bit_count(), mask))
+        elif is_consumed(gres):
+            free.append(
+                (gres.type, gres.count - node.gres_used.get(f"{gres.name}:{gres.type}", 0), 0)
             )
         else:
-            found.append((item.type, item.count, 0))
-    return found
+            free.append((gres.type, gres.count, 0))
+    return free

@@ -75,7 +75,9 @@ def parse_distribution(text: str, plane_size: int = 0) -> Distribution:
     if len(words) > 3:
         raise LayoutError(f"Invalid -m specification {text}")
     words += [""] * (3 - len(words))
-    node, socket, core = ("" if word == "*" else word for word in words)
+    node = "" if words[0] == "*" else words[0]
+    socket = "cyclic" if words[1] == "*" else words[1]
+    core = socket if words[2] == "*" else words[2]
     if node.startswith("plane"):
         size = node.partition("=")[2]
         if size:

@@ -13,13 +13,12 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.model.topology import topology_of
-from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.demand import reason
 from pyslurm_ng.sched.demand.demand import Demand
-from pyslurm_ng.sched.demand.het import Part
+from pyslurm_ng.sched.demand.het import Part, choice
 from pyslurm_ng.sched.demand.reason import minutes, needs
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import NO_END_US
@@ -88,7 +87,7 @@ class Obstacles:
         ]
         required = demand.need.required_nodes
         if any(required.intersection(closed.node_ids) for closed in closing):
-            closing = [one for one in closing if required.intersection(one.node_ids)]
+            closing = [closed for closed in closing if required.intersection(closed.node_ids)]
         if not closing:
             return None
         self._left -= max(_LEAST_COST, len(demand.partition.node_ids))
@@ -100,10 +99,10 @@ class Obstacles:
         )
         if choose(demand.need, free) is None:
             return None
-        return kept(closing, now_us, demand.duration_us)
+        return reserved_nodes(closing, now_us, demand.duration_us)
 
 
-def kept(closing: Sequence[reserved.Closed], now_us: int, duration_us: int) -> Wait:
+def reserved_nodes(closing: Sequence[reserved.Closed], now_us: int, duration_us: int) -> Wait:
     """Return the reason of a job that would start now but for these; maintenance is named first."""
     ordered = sorted(closing, key=lambda closed: not closed.is_maintenance)
     times = [_times(closed, now_us) for closed in ordered[:_MOST_RESERVATIONS]]
@@ -189,12 +188,12 @@ def never_together(snapshot: Snapshot, parts: Sequence[Part]) -> dict[int, Wait]
     """
     alone: dict[int, Wait] = {}
     for part in parts:
-        found = [
+        suitable = [
             unplaceable(snapshot, demand.partition, part.job.request, demand.need)
             for demand in part.hopeful
         ]
-        lasting = [wait for wait in found if wait is not None]
-        if found and len(lasting) == len(found):
+        lasting = [wait for wait in suitable if wait is not None]
+        if suitable and len(lasting) == len(suitable):
             alone[part.job.job_id] = lasting[0]
     if alone:
         stuck, why = next(iter(alone.items()))
@@ -208,7 +207,7 @@ def never_together(snapshot: Snapshot, parts: Sequence[Part]) -> dict[int, Wait]
 
 def _fit_at_once(snapshot: Snapshot, parts: Sequence[Part]) -> bool:
     """Return whether components fit one after the other; who does not is tried before the rest."""
-    order = sorted(parts, key=lambda part: max((one.suitable for one in part.hopeful), default=0))
+    order = sorted(parts, key=choice)
     for _ in parts:
         blocked = _first_blocked(snapshot, order)
         if blocked is None:
@@ -221,14 +220,19 @@ def _fit_at_once(snapshot: Snapshot, parts: Sequence[Part]) -> bool:
 
 
 def _first_blocked(snapshot: Snapshot, order: Sequence[Part]) -> Part | None:
-    """Place components on empty nodes in turn; return the first that finds no room."""
+    """Place components on empty nodes in turn, each on its own; return the first without room."""
     free = {node.node_id: node for node in empty_nodes(snapshot, range(len(snapshot.specs)))}
     for part in order:
         for demand in part.hopeful:
-            nodes = (free[node_id] for node_id in demand.partition.node_ids if demand.mask[node_id])
+            nodes = [
+                free[node_id]
+                for node_id in demand.partition.node_ids
+                if demand.mask[node_id] and node_id in free
+            ]
             chosen = choose(demand.need, (node for node in nodes if node.cores))
             if chosen is not None:
-                allot(demand.need, chosen)
+                for node, _ in chosen:
+                    del free[node.node_id]
                 break
         else:
             return part
@@ -282,7 +286,7 @@ def _layout(snapshot: Snapshot, partition: Partition) -> Layout | None:
         return None
     weights = snapshot.weights
     order = sorted(range(len(weights)), key=lambda node_id: (weights[node_id], node_id))
-    position = {node_id: place for place, node_id in enumerate(order)}
+    position = {node_id: index for index, node_id in enumerate(order)}
     in_order = [weights[node_id] for node_id in order]
     return layouts_of(snapshot.topologies, [partition], position, in_order)[partition.name]
 

@@ -20,17 +20,17 @@ def free_parts(node: FreeNode, name: str, kind: str) -> list[tuple[NodeGres, Par
     """Return the free parts of each matching resource of a node."""
     return [
         (
-            item,
+            gres,
             {
                 number: count
                 for number, count in gres_parts.free_parts(
-                    item, node.gres_busy, node.gres_used
+                    gres, node.gres_busy, node.gres_used
                 ).items()
                 if not node.kept_gpus >> number & 1
             },
         )
-        for item in node.spec.gres
-        if item.name == name and kind in ("", item.type)
+        for gres in node.spec.gres
+        if gres.name == name and kind in ("", gres.type)
     ]
 
 
@@ -62,13 +62,13 @@ def choose(need: Need, node: FreeNode, want: GresNeed, near: tuple[int, int]) ->
         near: mask of the free cores, and how many of them the job takes.
     """
     name, kind, count = want
-    for item, free in free_parts(node, name, kind):
-        order = _order(need, node.spec, item, free, near)
+    for gres, free in free_parts(node, name, kind):
+        order = _order(need, node.spec, gres, free, near)
         for number in order:
             if free[number] >= count:
-                return item.type, {number: count}
+                return gres.type, {number: count}
         if need.parts_of_many and sum(free.values()) >= count:
-            return item.type, _gathered(free, order, count)
+            return gres.type, _gathered(free, order, count)
     raise AssertionError((node.spec.name, want))
 
 
@@ -79,17 +79,17 @@ def choose_for_tasks(
     name, kind, count = want
     if not need.parts_of_many:
         return choose(need, node, (name, kind, count * tasks), near)
-    for item, free in free_parts(node, name, kind):
+    for gres, free in free_parts(node, name, kind):
         held: Parts = {}
         left = tasks
-        for number in _order(need, node.spec, item, free, near):
+        for number in _order(need, node.spec, gres, free, near):
             most = min(free[number] // count, left)
             most = min(most, 1) if need.one_task_per_gpu else most
             if most:
                 held[number] = most * count
                 left -= most
         if not left:
-            return item.type, held
+            return gres.type, held
     raise AssertionError((node.spec.name, want, tasks))
 
 
@@ -104,7 +104,7 @@ def _gathered(free: Parts, order: Sequence[int], count: int) -> Parts:
 
 
 def _order(
-    need: Need, spec: NodeSpec, item: NodeGres, free: Parts, near: tuple[int, int]
+    need: Need, spec: NodeSpec, gres: NodeGres, free: Parts, near: tuple[int, int]
 ) -> list[int]:
     """Return GPUs in the order in which to take parts of them.
 
@@ -115,7 +115,7 @@ def _order(
 
     def rank(number: int) -> tuple[bool, float, int]:
         is_far = number in close and (close[number] & cores).bit_count() < wanted
-        load = 1 - free[number] / item.parts[number] if need.spreads_parts else 0.0
+        load = 1 - free[number] / gres.parts[number] if need.spreads_parts else 0.0
         return is_far, load, number
 
     return sorted(free, key=rank)
@@ -124,10 +124,10 @@ def _order(
 def gpu_cores(spec: NodeSpec) -> Parts:
     """Return the mask of cores near each GPU, by its number; nothing where that is not known."""
     return {
-        item.first_index + place: int.from_bytes(cores, "little")
-        for item in spec.gres
-        if item.name == "gpu"
-        for place, cores in enumerate(item.cores)
+        gres.first_index + number: int.from_bytes(cores, "little")
+        for gres in spec.gres
+        if gres.name == "gpu"
+        for number, cores in enumerate(gres.cores)
     }
 
 
@@ -156,7 +156,7 @@ def units_of(spec: NodeSpec) -> Mapping[str, int]:
 
     Keys are `gpu` and the names of parts; nothing where no GPU is shared.
     """
-    most = {item.name: max(item.parts) for item in spec.gres if is_part(item.name) and item.parts}
+    most = {gres.name: max(gres.parts) for gres in spec.gres if is_part(gres.name) and gres.parts}
     whole = max(most.values(), default=0)
     if not whole:
         return {}

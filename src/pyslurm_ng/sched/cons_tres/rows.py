@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.job import NodeAlloc
-from pyslurm_ng.model.rows import Load, row_count, rows_of
+from pyslurm_ng.model.rows import Load, may_mix, row_count, rows_of
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
@@ -33,7 +33,7 @@ def pass_layouts(snapshot: Snapshot) -> dict[str, Layout]:
         return {}
     ids = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
     ids.sort(key=lambda node_id: (snapshot.weights[node_id], node_id))
-    position = {node_id: place for place, node_id in enumerate(ids)}
+    position = {node_id: index for index, node_id in enumerate(ids)}
     weights = [snapshot.weights[node_id] for node_id in ids]
     return layouts_of(snapshot.topologies, snapshot.partitions.values(), position, weights)
 
@@ -52,6 +52,7 @@ class Sharing:
         self._seen_starts = 0
         self._requests = {job.job_id: job.request for job in snapshot.waiting}
         self._loads: dict[tuple[int, str], Load] = {}  # of jobs that share, by node and partition
+        self._partitions_on: dict[int, dict[str, None]] = {}  # names in `_loads`, by node
         self._nodes: dict[int, FreeNode] = {}
         self._busy: dict[int, int] = {}  # cores taken in this pass
         self._alone: dict[int, int] = {}  # cores of running jobs that share with no other, by node
@@ -71,6 +72,7 @@ class Sharing:
             node_id, cores = alloc.node_id, int.from_bytes(alloc.cores, "little")
             if rows > 1:
                 self._loads.setdefault((node_id, name), Load()).add(cores)
+                self._partitions_on.setdefault(node_id, {})[name] = None
             else:
                 self._alone[node_id] = self._alone.get(node_id, 0) | cores
 
@@ -156,16 +158,19 @@ class Sharing:
     def _view(self, node_id: int, partition: str, crowd: int) -> FreeNode:
         """Return a node with the cores that have at most `crowd` jobs, all of which share."""
         node = self._node(node_id)
-        load = self._loads.get((node_id, partition))
         usable = usable_cores(node.spec)
         cores = usable & ~self.busy_cores(node_id)
-        if load is not None:
-            # Of jobs that preempted others, which may wait for their turn there.
-            others = self._alone.get(node_id, 0)
-            for (other_id, name), other in self._loads.items():
-                if other_id == node_id and name != partition:
-                    others |= other.with_jobs(1)
-            cores |= usable & load.with_jobs(1) & ~load.with_jobs(crowd + 1) & ~others
+        partitions = self._snapshot.partitions
+        # Of jobs that preempted others, which may wait for their turn there.
+        shared, closed = 0, self._alone.get(node_id, 0)
+        for name in self._partitions_on.get(node_id, ()):
+            load = self._loads[node_id, name]
+            if name == partition:
+                closed |= load.with_jobs(crowd + 1)
+            elif not may_mix(partitions.get(name), partitions.get(partition)):
+                closed |= load.with_jobs(1)
+            shared |= load.with_jobs(1)
+        cores |= usable & shared & ~closed
         if any(guest.tenant.sharing for guest in self._neighbours.on(node_id)):
             cores = 0  # whose jobs share with their own only are left in peace
         return dataclasses.replace(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
-from pyslurm_ng.sched.cons_tres.choosers import (
+from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit, threads_used, usable_devices
+from pyslurm_ng.sched.cons_tres.free_node import FreeNode
+from pyslurm_ng.sched.cons_tres.node_choice import (
     Chooser,
     Picker,
     Plain,
@@ -14,9 +16,7 @@ from pyslurm_ng.sched.cons_tres.choosers import (
     node_counts,
     ways_of,
 )
-from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit, threads_used, usable_devices
-from pyslurm_ng.sched.cons_tres.free_node import FreeNode
-from pyslurm_ng.sched.cons_tres.topology import Layout, Place, choose_shares, weight_groups
+from pyslurm_ng.sched.cons_tres.topology import Layout, WantedNodes, choose_shares, weight_groups
 from pyslurm_ng.sched.request.features import matches
 from pyslurm_ng.sched.request.need import Need
 
@@ -26,8 +26,8 @@ def choose(
 ) -> list[tuple[FreeNode, int]] | None:
     """Return the nodes for a job with the tasks each gets, or None if it does not fit now.
 
-    Lighter nodes first; among equals the fewest that hold all tasks, fuller nodes filled first
-    only through the order given, so that the same state always gives the same answer.
+    Lighter nodes come first; among equals, the fewest that hold all tasks. Ties follow the order of
+    `candidates`, so the same state always gives the same answer.
     """
     fitting = [
         (node, fit)
@@ -75,10 +75,10 @@ def _has_some(need: Need, node: FreeNode) -> bool:
     return not wanted or any(usable_devices(need, node, name, kind) for name, kind, _ in wanted)
 
 
-def place_of(need: Need, layout: Picker) -> Place:
+def wanted_nodes(need: Need, layout: Picker) -> WantedNodes:
     """Return what a job asks of the network at its least number of nodes."""
     required = sum(1 << layout.position[node_id] for node_id in need.required_nodes)
-    return Place(
+    return WantedNodes(
         need.nodes_min,
         required,
         need.segment,
@@ -91,22 +91,24 @@ def place_of(need: Need, layout: Picker) -> Place:
 def _choose_by(
     need: Need, fitting: list[tuple[FreeNode, int]], layout: Layout | None
 ) -> list[tuple[FreeNode, int]] | None:
-    """Choose for a job to which not any nodes will do, or not the fewest."""
+    """Choose for a job for which it matters which nodes it gets, or that may want more of them."""
     base: Layout | Plain
     ordered = sorted((node for node, _ in fitting), key=lambda node: (node.weight, node.node_id))
     if layout is None:
-        base = Plain({node.node_id: place for place, node in enumerate(ordered)})
+        base = Plain({node.node_id: index for index, node in enumerate(ordered)})
     else:
         base = layout
     nodes = {base.position[node.node_id]: node for node in ordered}
     most = max(nodes, default=-1) + 1
-    ids = [nodes[place].node_id if place in nodes else -1 for place in range(most)]
-    features = [nodes[place].features if place in nodes else () for place in range(most)]
-    weights = [nodes[place].weight if place in nodes else 0 for place in range(most)]
+    ids = [nodes[position].node_id if position in nodes else -1 for position in range(most)]
+    features = [nodes[position].features if position in nodes else () for position in range(most)]
+    weights = [nodes[position].weight if position in nodes else 0 for position in range(most)]
     groups = weight_groups(weights) if layout is None else layout.groups
     chooser = Chooser(need, base, ids, ways_of(need, features), groups)
     if need.least_loaded:
-        chooser.load = [_load(nodes[place]) if place in nodes else 1.0 for place in range(most)]
+        chooser.load = [
+            _load(nodes[position]) if position in nodes else 1.0 for position in range(most)
+        ]
     fits = [(base.position[node.node_id], fit) for node, fit in fitting]
     counts = node_counts(need, need.nodes_min, min(need.nodes_max, len(fits)))
     shares = choose_counted(
@@ -114,13 +116,13 @@ def _choose_by(
         fits,
         need.tasks,
         counts,
-        place_of(need, base),
+        wanted_nodes(need, base),
         _device_test(need, nodes),
         groups_tried(need, groups),
     )
     if shares is None:
         return None
-    return share_tasks(need, [(nodes[place], fit) for place, fit in shares], layout)
+    return share_tasks(need, [(nodes[position], fit) for position, fit in shares], layout)
 
 
 def _load(node: FreeNode) -> float:
@@ -133,7 +135,8 @@ def _device_test(need: Need, nodes: dict[int, FreeNode]) -> Callable[[list[int]]
 
     def has_devices(positions: list[int]) -> bool:
         return all(
-            sum(usable_devices(need, nodes[place], name, kind) for place in positions) >= count
+            sum(usable_devices(need, nodes[position], name, kind) for position in positions)
+            >= count
             for name, kind, count in need.gres_total
         )
 
@@ -148,11 +151,11 @@ def _choose_near(
     has_devices = _device_test(need, nodes)
     fits = [(layout.position[node.node_id], fit) for node, fit in fitting]
     shares = choose_shares(
-        layout, fits, need.tasks, need.nodes_max, place_of(need, layout), has_devices
+        layout, fits, need.tasks, need.nodes_max, wanted_nodes(need, layout), has_devices
     )
     if shares is None:
         return None
-    return share_tasks(need, [(nodes[place], fit) for place, fit in shares], layout)
+    return share_tasks(need, [(nodes[position], fit) for position, fit in shares], layout)
 
 
 def _narrow(need: Need, fitting: list[tuple[FreeNode, int]]) -> list[tuple[FreeNode, int]]:
@@ -233,9 +236,9 @@ def _fill_cores(need: Need, chosen: list[tuple[FreeNode, int]], tasks: dict[int,
                     break
             else:
                 continue
-            for place, change in ((node_id, more), (other, -more)):
-                tasks[place] += change
-                room[place] -= change
+            for position, change in ((node_id, more), (other, -more)):
+                tasks[position] += change
+                room[position] -= change
             break
 
 
@@ -260,9 +263,9 @@ def _even_tasks(chosen: list[tuple[FreeNode, int]], left: int) -> list[tuple[Fre
     given = [1] * len(chosen)
     while left:
         before = left
-        for place, (_, fit) in enumerate(chosen):
-            if left and given[place] < fit:
-                given[place] += 1
+        for index, (_, fit) in enumerate(chosen):
+            if left and given[index] < fit:
+                given[index] += 1
                 left -= 1
         if left == before:
             return None

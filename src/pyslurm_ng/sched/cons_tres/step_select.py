@@ -385,7 +385,7 @@ def _take_gres(
     Args:
         near: mask of the cores left to the job here, and how many of them the step takes.
     """
-    items = {(item.name, item.type): item for item in share.spec.gres}
+    configured = {(gres.name, gres.type): gres for gres in share.spec.gres}
     taken = []
     for (held_name, held_kind), (count, mask) in list(share.gres.items()):
         if held_name != name or (kind and held_kind != kind):
@@ -399,8 +399,8 @@ def _take_gres(
             share.gres[(held_name, held_kind)] = (count - part, mask)
             wanted -= part
             continue
-        item = items.get((held_name, held_kind), _NO_PLACES)
-        picked = choose_devices(item, mask, part, *near)
+        gres = configured.get((held_name, held_kind), _NO_PLACES)
+        picked = choose_devices(gres, mask, part, *near)
         taken.append(_gres(held_name, held_kind, part, picked))
         share.gres[(held_name, held_kind)] = (count - part, mask & ~picked)
         wanted -= part

@@ -27,7 +27,7 @@ _LOOSE = 1 << 30  # the level of nodes below no switch
 _DIGITS = b"01" + bytes(254)  # of binary numbers
 
 
-class Place(NamedTuple):
+class WantedNodes(NamedTuple):
     """What a job asks of the network: so many nodes, `required` among them.
 
     segment: nodes that may not be split over blocks; 0: the whole job is one.
@@ -97,9 +97,9 @@ class Layout:
         self._add_switches(topology)
         unit_of = [-1] * len(position)
         for number, unit in enumerate(self.units):
-            for place in bits(unit.mask):
-                unit_of[unit.first + place] = number
-        loose = _span_of([place for place, number in enumerate(unit_of) if number < 0])
+            for at in bits(unit.mask):
+                unit_of[unit.first + at] = number
+        loose = _span_of([index for index, number in enumerate(unit_of) if number < 0])
         self._loose = loose.mask << loose.first
         self.unit_of = [len(self.units) if number < 0 else number for number in unit_of]
         self.widest = max((unit.mask.bit_count() for unit in self.units), default=0)
@@ -134,61 +134,61 @@ class Layout:
     def trees(self) -> list[tuple[int, tuple[int, ...]]]:
         """Return (level, units below) of every switch above the leaves, lowest first.
 
-        Of units with nodes: inside a reservation the others' nodes are none of the cluster.
+        Units without nodes are left out: a reservation's view may have such.
         """
         return [
-            (item.level, tuple(leaf for leaf in item.leaves if self.units[leaf].mask))
-            for item in self._switches
-            if 0 < item.level < _LOOSE
+            (switch.level, tuple(leaf for leaf in switch.leaves if self.units[leaf].mask))
+            for switch in self._switches
+            if 0 < switch.level < _LOOSE
         ]
 
     def is_loose(self, unit: int) -> bool:
         """Return whether a unit is that of the nodes below no switch."""
         return bool(self._loose) and unit == len(self.units) - 1
 
-    def pick(self, fits: int, place: Place) -> int | None:
-        """Return `place.nodes` nodes out of `fits`, or None if they do not lie well enough.
+    def pick(self, fits: int, wanted: WantedNodes) -> int | None:
+        """Return `wanted.nodes` nodes out of `fits`, or None if they do not lie well enough.
 
         In a tree lighter nodes are tried alone before heavier ones are added to them. There a
         weight counts more than the network: where lighter nodes are too few all of them are taken,
         and only the rest is chosen among the next heavier ones (docs/algorithms.md, 6). Blocks are
         weighed as wholes.
         """
-        if place.required & ~fits or place.required.bit_count() > place.nodes:
+        if wanted.required & ~fits or wanted.required.bit_count() > wanted.nodes:
             return None
         if self.kind == "block":
-            return self._from_segments(fits, place) if fits.bit_count() >= place.nodes else None
+            return self._from_segments(fits, wanted) if fits.bit_count() >= wanted.nodes else None
         scarce = 0
         for group in self.groups:
-            lighter = fits & group | place.required
-            if lighter.bit_count() >= place.nodes:
-                found = self._with(scarce, lighter, place) or self._from_tree(lighter, place)
-                if found is not None:
-                    return found
+            lighter = fits & group | wanted.required
+            if lighter.bit_count() >= wanted.nodes:
+                chosen = self._with(scarce, lighter, wanted) or self._from_tree(lighter, wanted)
+                if chosen is not None:
+                    return chosen
             if lighter == fits:
                 break
             scarce = lighter
         return None
 
-    def _with(self, scarce: int, fits: int, place: Place) -> int | None:
+    def _with(self, scarce: int, fits: int, wanted: WantedNodes) -> int | None:
         """Pick all of some nodes, which are too few alone, and others beside them."""
-        required = place.required | scarce
-        if required == place.required or required.bit_count() > place.nodes:
+        required = wanted.required | scarce
+        if required == wanted.required or required.bit_count() > wanted.nodes:
             return None
-        return self._from_tree(fits, place._replace(required=required))
+        return self._from_tree(fits, wanted._replace(required=required))
 
-    def _from_segments(self, fits: int, place: Place) -> int | None:
-        if not place.segment or place.segment >= place.nodes:
-            return self._from_blocks(fits, place.nodes, place.required)
-        if not place.consolidates:
-            return self._segments(fits, place)
-        level = self._level_of(place.nodes)
+    def _from_segments(self, fits: int, wanted: WantedNodes) -> int | None:
+        if not wanted.segment or wanted.segment >= wanted.nodes:
+            return self._from_blocks(fits, wanted.nodes, wanted.required)
+        if not wanted.consolidates:
+            return self._segments(fits, wanted)
+        level = self._level_of(wanted.nodes)
         groups = [span.part(fits) for span, _ in self._levels[level]]
         for free in sorted(groups, key=lambda free: (self._lightness(free), free.bit_count())):
-            if not place.required & ~free and free.bit_count() >= place.nodes:
-                found = self._segments(free, place)
-                if found is not None:
-                    return found
+            if not wanted.required & ~free and free.bit_count() >= wanted.nodes:
+                chosen = self._segments(free, wanted)
+                if chosen is not None:
+                    return chosen
         return None
 
     def _lightness(self, nodes: int) -> int:
@@ -202,28 +202,28 @@ class Layout:
 
     # Tree ---------------------------------------------------------------------------------------
 
-    def _from_tree(self, fits: int, place: Place) -> int | None:
+    def _from_tree(self, fits: int, wanted: WantedNodes) -> int | None:
         packed = fits.to_bytes(-(-fits.bit_length() // 8), "little")
         counts = unit_counts(packed, self._unit_of, len(self.units))
-        if place.nodes == 1 and not place.required:
+        if wanted.nodes == 1 and not wanted.required:
             return self._alone(fits, counts)
-        if place.nodes == 1:
-            return place.required or self._from_tightest(fits, counts)
-        held = sorted({self.unit_of[one] for one in bits(place.required)})
+        if wanted.nodes == 1:
+            return wanted.required or self._from_tightest(fits, counts)
+        held = sorted({self.unit_of[position] for position in bits(wanted.required)})
         best: tuple[int, int, int] | None = None
         within: tuple[int, ...] = ()
         for switch in self._switches:
-            if switch.nodes.part(place.required) != place.required:
+            if switch.nodes.part(wanted.required) != wanted.required:
                 continue
             total = sum(counts[leaf] for leaf in switch.leaves)
-            if total < place.nodes:
+            if total < wanted.nodes:
                 continue
-            leaves = _fewest(counts, switch.leaves, held, place.nodes)
+            leaves = _fewest(counts, switch.leaves, held, wanted.nodes)
             if best is None or (leaves, switch.level, total) < best:
                 best, within = (leaves, switch.level, total), switch.leaves
-        if best is None or 0 < place.most_leaves < best[0]:
+        if best is None or 0 < wanted.most_leaves < best[0]:
             return None
-        chosen, left = place.required, place.nodes - place.required.bit_count()
+        chosen, left = wanted.required, wanted.nodes - wanted.required.bit_count()
         for leaf in held:
             chosen, left = _take(self.units[leaf].part(fits) & ~chosen, chosen, left)
         spare = [leaf for leaf in within if counts[leaf] and leaf not in held]
@@ -257,13 +257,13 @@ class Layout:
 
     # Blocks -------------------------------------------------------------------------------------
 
-    def _segments(self, fits: int, place: Place) -> int | None:
+    def _segments(self, fits: int, wanted: WantedNodes) -> int | None:
         """Place segment by segment, those with required nodes first."""
-        size = place.segment
-        if place.nodes % size:
+        size = wanted.segment
+        if wanted.nodes % size:
             return None
-        chosen, required, closed = 0, place.required, 0
-        for _ in range(place.nodes // size):
+        chosen, required, closed = 0, wanted.required, 0
+        for _ in range(wanted.nodes // size):
             own = 0
             if required:
                 first = (required & -required).bit_length() - 1
@@ -272,12 +272,12 @@ class Layout:
                 required &= ~own
                 if own & closed:
                     return None
-            found = self._from_blocks(fits & ~chosen & ~required & ~closed, size, own)
-            if found is None:
+            block_nodes = self._from_blocks(fits & ~chosen & ~required & ~closed, size, own)
+            if block_nodes is None:
                 return None
-            chosen |= found
-            if place.spreads:
-                for number in {self.unit_of[one] for one in bits(found)}:
+            chosen |= block_nodes
+            if wanted.spreads:
+                for number in {self.unit_of[position] for position in bits(block_nodes)}:
                     unit = self.units[number]
                     closed |= unit.mask << unit.first
         return None if required else chosen
@@ -286,7 +286,7 @@ class Layout:
         """Place nodes in one block of the smallest planning size that holds them."""
         level = self._level_of(nodes)
         best: tuple[int, int, int] | None = None
-        found: int | None = None
+        best_chosen: int | None = None
         for number, (span, group) in enumerate(self._levels[level]):
             total = span.count(fits)
             if total < nodes or span.part(required) != required:
@@ -298,11 +298,11 @@ class Layout:
                 continue
             chosen = self._inside(span.part(fits), group, level, nodes, required)
             if chosen is not None:
-                best, found = rank, chosen
-        if found is None and self._loose and nodes == 1 and not required & ~self._loose:
+                best, best_chosen = rank, chosen
+        if best_chosen is None and self._loose and nodes == 1 and not required & ~self._loose:
             loose = required or fits & self._loose
             return loose & -loose if loose else None
-        return found
+        return best_chosen
 
     def _groups_of(self, level: int) -> list[tuple[Span, range]]:
         """Return nodes and base blocks of every block of a planning size; beyond the last: all."""
@@ -314,8 +314,8 @@ class Layout:
         for first in range(0, blocks, step):
             group = range(first, min(blocks, first + step))
             units = [self.units[block] for block in group]
-            places = [unit.first + place for unit in units for place in bits(unit.mask)]
-            groups.append((_span_of(places), group))
+            positions = [unit.first + position for unit in units for position in bits(unit.mask)]
+            groups.append((_span_of(positions), group))
         return groups
 
     def _inside(self, free: int, group: range, level: int, nodes: int, required: int) -> int | None:
@@ -367,7 +367,7 @@ def choose_shares(
     fits: Iterable[tuple[int, int]],
     tasks: int,
     nodes_max: int,
-    place: Place,
+    wanted: WantedNodes,
     is_enough: Callable[[list[int]], bool] | None = None,
 ) -> list[tuple[int, int]] | None:
     """Return positions with the tasks each can hold, for a job that may choose its node count.
@@ -375,37 +375,39 @@ def choose_shares(
     Args:
         fits: (position, tasks that fit), each at least 1.
         tasks: to hold in all.
-        nodes_max: nodes the job may have; `place.nodes` is the least.
+        nodes_max: nodes the job may have; `wanted.nodes` is the least.
         is_enough: whether some positions hold what else is asked for.
     """
     held = dict(fits)
-    lighter = _lightest(layout, held, tasks, place) if layout.kind == "tree" else None
+    lighter = _lightest(layout, held, tasks, wanted) if layout.kind == "tree" else None
     if lighter is not None:
         # All of the lighter nodes, and of the next heavier ones as few as it takes.
         scarce, held = lighter
-        place = place._replace(required=place.required | scarce)
-        place = place._replace(nodes=max(place.nodes, place.required.bit_count()))
+        wanted = wanted._replace(required=wanted.required | scarce)
+        wanted = wanted._replace(nodes=max(wanted.nodes, wanted.required.bit_count()))
     amounts = sorted(held.values(), reverse=True)
     everything = sum(1 << position for position in held)
     total = sizes = 0
     for count, amount in enumerate(amounts[:nodes_max], 1):
         total += amount
-        if count < place.nodes or total < tasks:
+        if count < wanted.nodes or total < tasks:
             continue
         sizes += 1
         if sizes > _MOST_SIZES:
             break
         share = -(-tasks // count)
         roomy = sum(1 << position for position, fit in held.items() if fit >= share)
-        for candidates in (roomy | place.required, everything):
-            chosen = layout.pick(candidates, place._replace(nodes=count))
+        for candidates in (roomy | wanted.required, everything):
+            chosen = layout.pick(candidates, wanted._replace(nodes=count))
             if chosen is not None:
                 shares = [(position, held[position]) for position in bits(chosen)]
                 if sum(fit for _, fit in shares) >= tasks and (
                     is_enough is None or is_enough([position for position, _ in shares])
                 ):
-                    near = _below_one_leaf(layout, shares, held, tasks, nodes_max, place)
-                    if near and (is_enough is None or is_enough([one for one, _ in near])):
+                    near = _below_one_leaf(layout, shares, held, tasks, nodes_max, wanted)
+                    if near and (
+                        is_enough is None or is_enough([position for position, _ in near])
+                    ):
                         return near
                     return shares
     return None
@@ -417,7 +419,7 @@ def _below_one_leaf(
     held: Mapping[int, int],
     tasks: int,
     nodes_max: int,
-    place: Place,
+    wanted: WantedNodes,
 ) -> list[tuple[int, int]]:
     """Return nodes of one leaf switch for a job that would be spread over several, if any do.
 
@@ -427,35 +429,35 @@ def _below_one_leaf(
     unit_of = layout.unit_of
     if layout.kind != "tree" or len({unit_of[position] for position, _ in shares}) == 1:
         return []
-    if place.nodes > layout.widest or tasks > layout.widest * max(held.values()):
+    if wanted.nodes > layout.widest or tasks > layout.widest * max(held.values()):
         return []  # far too large for any, without a look at each node
-    named = set(bits(place.required))
+    named = set(bits(wanted.required))
     below: dict[int, list[tuple[int, int]]] = {}
     for position, fit in held.items():
         below.setdefault(unit_of[position], []).append((position, fit))
     best: tuple[int, int, int] | None = None
-    found: list[tuple[int, int]] = []
+    best_shares: list[tuple[int, int]] = []
     for leaf, inside in below.items():
         if layout.is_loose(leaf) or not named <= {position for position, _ in inside}:
             continue
         inside.sort(key=lambda pair: (pair[0] not in named, -pair[1], pair[0]))
         rooms = list(accumulate(fit for _, fit in inside))
-        count = max(place.nodes, len(named), bisect_left(rooms, tasks) + 1)
+        count = max(wanted.nodes, len(named), bisect_left(rooms, tasks) + 1)
         rank = (count, len(inside), leaf)
         if count <= min(nodes_max, len(inside)) and (best is None or rank < best):
-            best, found = rank, sorted(inside[:count])
-    return found
+            best, best_shares = rank, sorted(inside[:count])
+    return best_shares
 
 
 def _lightest(
-    layout: Layout, held: Mapping[int, int], tasks: int, place: Place
+    layout: Layout, held: Mapping[int, int], tasks: int, wanted: WantedNodes
 ) -> tuple[int, dict[int, int]] | None:
     """Return the nodes of weights too light to do, and what these and the next ones can hold."""
     scarce = 0
     for group in layout.groups:
-        usable = group | place.required
+        usable = group | wanted.required
         inside = {position: fit for position, fit in held.items() if usable >> position & 1}
-        if len(inside) >= place.nodes and sum(inside.values()) >= tasks:
+        if len(inside) >= wanted.nodes and sum(inside.values()) >= tasks:
             return (scarce, inside) if scarce else None
         scarce = sum(1 << position for position in inside)
     return None
@@ -469,7 +471,7 @@ def layouts_of(
 ) -> dict[str, Layout]:
     """Return the layout of every partition that has a network model, by partition name."""
     made: dict[str, Layout] = {}
-    found: dict[str, Layout] = {}
+    layouts: dict[str, Layout] = {}
     for partition in partitions:
         topology = topology_of(topologies, partition)
         if topology is None:
@@ -477,8 +479,8 @@ def layouts_of(
         layout = made.get(topology.name)
         if layout is None:
             layout = made[topology.name] = Layout(topology, position, weights)
-        found[partition.name] = layout
-    return found
+        layouts[partition.name] = layout
+    return layouts
 
 
 def unit_numbers(topology: Topology | None, specs: Sequence[NodeSpec | None]) -> list[int]:
@@ -502,25 +504,25 @@ def bits(mask: int) -> Iterator[int]:
 
 
 def _span(position: Mapping[int, int], node_ids: Iterable[int]) -> Span:
-    # A node that is in no view of the cluster has no position: see `place_view`.
+    # A node that is in no view of the cluster has no position: see `reservation_view`.
     return _span_of([position[node_id] for node_id in node_ids if node_id in position])
 
 
-def _span_of(places: Sequence[int]) -> Span:
-    first = min(places, default=0)
+def _span_of(positions: Sequence[int]) -> Span:
+    first = min(positions, default=0)
     # Bit by bit, the integer would be made again each time.
-    flags = bytearray(max(places, default=-1) - first + 1)
-    for place in places:
-        flags[place - first] = 1
+    flags = bytearray(max(positions, default=-1) - first + 1)
+    for position in positions:
+        flags[position - first] = 1
     return Span(first, int(flags[::-1].translate(_DIGITS) or b"0", 2))
 
 
 def weight_groups(weights: Sequence[int]) -> list[int]:
     """Return growing sets of nodes: the lightest, those and the next ones, and so on to all."""
     groups = []
-    for place in range(1, len(weights)):
-        if weights[place] != weights[place - 1]:
-            groups.append((1 << place) - 1)
+    for position in range(1, len(weights)):
+        if weights[position] != weights[position - 1]:
+            groups.append((1 << position) - 1)
     groups.append(-1)
     return groups
 

@@ -6,7 +6,7 @@ once per shape and kept from pass to pass, as long as nodes and partitions stay 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
 
@@ -55,6 +55,7 @@ class Demand:
     """
 
     __slots__ = (
+        "apart",
         "duration_us",
         "index",
         "is_elastic",
@@ -69,7 +70,7 @@ class Demand:
         "mask",
         "need",
         "partition",
-        "place",
+        "pool",
         "shorter",
         "stamp",
         "suitable",
@@ -102,13 +103,14 @@ class Demand:
         self.index = -1
         self.kind = -1  # the grid's, of a demand with one variant and nothing special
         self.kinds_amounts: tuple[tuple[int, ...], tuple[int, ...]] = ((), ())
-        self.place: object = None
+        self.pool: object = None
         self.is_judged = False  # `lasting_wait` is known: why it has no room on empty nodes
         self.lasting_wait: Wait | None = None
         self.is_elastic = False  # may start with a limit shorter than its own: see `elastic`
         self.limit_min = NO_VAL  # that limit
         self.shorter: dict[int, Demand] = {}
         self.loose: Demand | None = None  # the same once it has waited enough for few switches
+        self.apart: tuple[int, dict[bytes, Demand]] = (0, {})  # by mask, of the pass `stamp`
 
     @property
     def may_join(self) -> bool:
@@ -123,25 +125,41 @@ class Demand:
         """Return the same demand with another time limit, as if it had not been looked for yet."""
         if limit_min * MINUTE_US >= self.duration_us:
             return self
-        found = self.shorter.get(limit_min)
-        if found is None:
-            duration_us = limit_min * MINUTE_US
-            found = Demand(
-                self.partition,
-                self.need,
-                duration_us,
-                self.licenses,
-                self.mask,
-                self.verdict,
-                self.tenant,
-            )
-            found.limit_min = limit_min
+        lasting_demand = self.shorter.get(limit_min)
+        if lasting_demand is None:
+            lasting_demand = self._with(limit_min * MINUTE_US, self.mask)
+            lasting_demand.limit_min = limit_min
             if len(self.shorter) > _MOST_SHORTER:
                 self.shorter.clear()
-            self.shorter[limit_min] = found
-        found.index, found.place, found.kinds_amounts = self.index, self.place, self.kinds_amounts
-        found.stamp, found.kind, found.tries_us = self.stamp, -1, now_us
-        return found
+            self.shorter[limit_min] = lasting_demand
+        return self._seen_now(lasting_demand, now_us)
+
+    def without(self, node_ids: Collection[int], now_us: int) -> Demand:
+        """Return the same demand for any nodes but these, as if it had not been looked for yet."""
+        mask = bytearray(self.mask)
+        for node_id in node_ids:
+            mask[node_id] = 0
+        if mask == self.mask:
+            return self
+        if self.apart[0] != self.stamp:
+            self.apart = (self.stamp, {})  # planners know demands of one pass by their identity
+        known, key = self.apart[1], bytes(mask)
+        if key not in known:
+            known[key] = self._with(self.duration_us, key)
+            known[key].limit_min = self.limit_min
+        return self._seen_now(known[key], now_us)
+
+    def _with(self, duration_us: int, mask: bytes) -> Demand:
+        """Return a demand for the same with another duration or for other nodes."""
+        return Demand(
+            self.partition, self.need, duration_us, self.licenses, mask, self.verdict, self.tenant
+        )
+
+    def _seen_now(self, other: Demand, now_us: int) -> Demand:
+        """Return a demand made of this one, known to the planner of this pass as this one is."""
+        other.index, other.pool, other.kinds_amounts = self.index, self.pool, self.kinds_amounts
+        other.stamp, other.kind, other.tries_us = self.stamp, -1, now_us
+        return other
 
 
 Entry = tuple[int, Waiting, Demand]
@@ -192,16 +210,16 @@ class Demands:
             self._known, self._shape_ids, self._shapes = {}, {}, {}
             self.generation += 1
         self._snapshot, self._policy = snapshot, policy
-        self._opening = {name: one for name, one in snapshot.qos.items() if opens(one)}
+        self._opening = {name: qos for name, qos in snapshot.qos.items() if opens(qos)}
 
     def shape_id(self, request: JobRequest) -> int:
         """Return a number that requests of equal shape share."""
-        found = self._shapes.get(id(request))
-        if found is None or found[0] is not request:
+        known = self._shapes.get(id(request))
+        if known is None or known[0] is not request:
             shape = _shape(request)
             number = self._shape_ids.setdefault(shape, len(self._shape_ids))
-            found = self._shapes[id(request)] = (request, number)
-        return found[1]
+            known = self._shapes[id(request)] = (request, number)
+        return known[1]
 
     def each(self, job: Waiting, shape_id: int, partition: Partition) -> list[Demand]:
         """Return a demand for each alternative of `--licenses=a|b`; one for other jobs."""
@@ -219,7 +237,7 @@ class Demands:
         has_host = self._has_host(job)
         if partition.exclusive == USER or job.request.flags & _OWNED or has_host:
             key = (*key, job.uid, job.request.mcs_label, has_host)
-        if names_who_may(partition):
+        if limits_accounts(partition):
             key = (*key, job.account, job.qos)
         if licenses:
             key = (*key, licenses)
@@ -228,13 +246,13 @@ class Demands:
         if self._opening:
             own = self._opening.get(job.qos)
             partition, key = opened(partition, own), (*key, own is not None and job.qos)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._judge(job, partition, licenses)
+        demand = self._known.get(key)
+        if demand is None:
+            demand = self._known[key] = self._judge(job, partition, licenses)
             if job.switches:
-                found.loose = self.of(replace(job, switches=0), shape_id, partition)
-                found.is_plain = False
-        return found
+                demand.loose = self.of(replace(job, switches=0), shape_id, partition)
+                demand.is_plain = False
+        return demand
 
     def _has_host(self, job: Waiting) -> bool:
         """Return whether a job may go where its owner's keep all others away."""
@@ -289,16 +307,16 @@ class Demands:
         if total is None:
             assert self._snapshot is not None
             specs = self._snapshot.specs
-            found = (specs[node_id] for node_id in partition.node_ids)
-            total = sum(spec.cpus for spec in found if spec is not None)
+            specs_known = (specs[node_id] for node_id in partition.node_ids)
+            total = sum(spec.cpus for spec in specs_known if spec is not None)
             self._cpus[partition.name] = total
         if wanted <= total:
             return None
         text = f"needs {plural(wanted, 'CPU')}; partition {partition.name} has {total}"
-        place = self._snapshot.place if self._snapshot is not None else None
-        if place is not None:
-            text += f" in reservation {place.name}"
-        return Wait(Reason.Reservation if place else Reason.PartitionConfig, text)
+        reservation = self._snapshot.only_reservation if self._snapshot is not None else None
+        if reservation is not None:
+            text += f" in reservation {reservation.name}"
+        return Wait(Reason.Reservation if reservation else Reason.PartitionConfig, text)
 
     def _mask(self, request: JobRequest, partition: Partition, need: Need) -> bytes:
         key: tuple[str, ...] = (
@@ -370,8 +388,8 @@ def limit_in(request: JobRequest, limit_min: int, partition: Partition) -> int:
     return most if 0 < request.time_min_min <= most else limit_min
 
 
-def names_who_may(partition: Partition) -> bool:
-    """Return whether a job's user matters in a partition."""
+def limits_accounts(partition: Partition) -> bool:
+    """Return whether a partition allows or denies accounts or QOS."""
     return bool(
         partition.allow_accounts
         or partition.deny_accounts
@@ -405,8 +423,8 @@ def _over_memory(snapshot: Snapshot, job: Waiting, partition: Partition, need: N
     sizes = job_sizes(job.request, partition)
     asked_mib = sizes.mem_of_node_mib
     if need.mem_whole_node or (sizes.mem_whole_node and job.request.flags & REQ_MEM_SET):
-        found = (snapshot.specs[node_id] for node_id in partition.node_ids)
-        asked_mib = min((schedulable_mem_mib(spec) for spec in found if spec), default=0)
+        specs = (snapshot.specs[node_id] for node_id in partition.node_ids)
+        asked_mib = min((schedulable_mem_mib(spec) for spec in specs if spec), default=0)
     if asked_mib <= most_mib:
         return None
     text = f"needs {asked_mib} MiB of a node; partition {partition.name} gives {most_mib} MiB"
@@ -414,7 +432,7 @@ def _over_memory(snapshot: Snapshot, job: Waiting, partition: Partition, need: N
 
 
 def verdict(snapshot: Snapshot, job: Waiting, partition: Partition, need: Need) -> Wait | None:
-    """Return why no job like this can start as nodes and partitions are, if so."""
+    """Return why no such job can start on nodes and partitions as they are; None if one can."""
     if job.request.reservation and not snapshot.reservations:
         # Else its reservation would have been looked at before: see `inside`.
         return Wait(Reason.Reservation, f"reservation {job.request.reservation} does not exist")
@@ -451,10 +469,10 @@ def _without_required(snapshot: Snapshot, need: Need) -> Wait | None:
     """Return that nodes which a job insists on are not in its reservation, or out of service."""
     required = sorted(need.required_nodes)
     outside = {node_id for node_id in required if snapshot.specs[node_id] is None}
-    if outside and snapshot.place is not None:
+    if outside and snapshot.only_reservation is not None:
         absent = [name for name, node_id in snapshot.node_by_name.items() if node_id in outside]
         nodes = hostlist.fold(absent)
-        text = f"it insists on {nodes}; reservation {snapshot.place.name} is without"
+        text = f"it insists on {nodes}; reservation {snapshot.only_reservation.name} is without"
         return Wait(Reason.Reservation, text)
     away = [node_id for node_id in required if not snapshot.usable[node_id]]
     if away:

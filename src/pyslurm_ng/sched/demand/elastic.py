@@ -34,7 +34,7 @@ def bounds_min(request: JobRequest, duration_us: int, now_us: int) -> tuple[int,
 
 
 def misses_deadline(request: JobRequest, duration_us: int, start_us: int) -> bool:
-    """Return whether a job that starts then is not over by its deadline."""
+    """Return whether a job that starts at `start_us` cannot be over by its deadline."""
     if not request.deadline_us:
         return False
     least, most = bounds_min(request, duration_us, start_us)

@@ -34,6 +34,16 @@ class Placed:
     nodes: tuple[NodeAlloc, ...] | None = None
 
 
+def choice(part: Part) -> int:
+    """Return among how many nodes a component can choose; those with the fewest come first."""
+    return max((_choice(demand) for demand in part.hopeful), default=0)
+
+
+def _choice(demand: Demand) -> int:
+    named = len(demand.need.required_nodes)
+    return named if named >= demand.need.nodes_max else demand.suitable
+
+
 def incomplete(parts: Sequence[Waiting]) -> Wait:
     """Return why components wait of which some others may not be considered yet."""
     first = parts[0]
@@ -44,10 +54,10 @@ def incomplete(parts: Sequence[Waiting]) -> Wait:
 
 def groups(waiting: Iterable[Waiting]) -> list[list[Waiting]]:
     """Return the components of each heterogeneous job, in the order of the leaders."""
-    found: dict[int, list[Waiting]] = {}
+    by_leader: dict[int, list[Waiting]] = {}
     for job in waiting:
-        found.setdefault(job.het_job_id, []).append(job)
-    return [sorted(found[leader], key=lambda job: job.job_id) for leader in sorted(found)]
+        by_leader.setdefault(job.het_job_id, []).append(job)
+    return [sorted(by_leader[leader], key=lambda job: job.job_id) for leader in sorted(by_leader)]
 
 
 def key_of(keys: Sequence[int], how: str) -> int:

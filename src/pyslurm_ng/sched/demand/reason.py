@@ -117,8 +117,8 @@ def topology(need: Need, partition_name: str = "") -> Wait:
         words = f"{plural(need.nodes_min, 'node')} below {plural(need.switches, 'leaf switch')}"
     elif need.segment:
         words += f", {plural(need.nodes_min // need.segment, 'time')}"
-    found = f"{partition_name} has as many" if partition_name else "as many are free"
-    text = f"needs {needs(need)}; {found}, but it needs {words}"
+    room = f"{partition_name} has as many" if partition_name else "as many are free"
+    text = f"needs {needs(need)}; {room}, but it needs {words}"
     return Wait(Reason.No_suitable_topology_unit_found, text)
 
 

@@ -59,9 +59,9 @@ def _limits(job: Waiting, snapshot: Snapshot) -> Iterator[Change]:
         known = [
             snapshot.partitions[name] for name in job.partitions if name in snapshot.partitions
         ]
-        own_min = min((item.default_time_min for item in known), default=NO_VAL)
+        own_min = min((partition.default_time_min for partition in known), default=NO_VAL)
         if own_min >= NO_VAL:
-            own_min = min((item.max_time_min for item in known), default=NO_VAL)
+            own_min = min((partition.max_time_min for partition in known), default=NO_VAL)
     parts = _less(own_min) if own_min < NO_VAL else []
     shorter = {limit for limit in (*parts, *_LIMITS_MIN) if 0 < limit < own_min}
     for limit in sorted(shorter, reverse=True)[:_MOST_LIMITS]:
@@ -81,8 +81,8 @@ def _sizes(job: Waiting) -> Iterator[Change]:
         if tasks:
             yield _changed("nodes", f"--nodes={fewer}", job, smaller)
             part = max(1, tasks * fewer // nodes)
-            both = changed_request(smaller, ntasks=part)
-            yield _changed("size", f"--nodes={fewer} --ntasks={part}", job, both)
+            changed = changed_request(smaller, ntasks=part)
+            yield _changed("size", f"--nodes={fewer} --ntasks={part}", job, changed)
         else:
             yield _changed("size", f"--nodes={fewer}", job, smaller)
     if nodes <= 1:
@@ -149,8 +149,8 @@ def _less(count: int, parts: int = 8) -> list[int]:
     """Return all but one, two ... of so many equal parts of a count, and one; all of a few."""
     if count <= _MOST_SINGLE:
         return list(range(count - 1, 0, -1))
-    found = {count * part // parts for part in range(1, parts)} | {1}
-    return sorted((fewer for fewer in found if 0 < fewer < count), reverse=True)
+    counts = {count * part // parts for part in range(1, parts)} | {1}
+    return sorted((fewer for fewer in counts if 0 < fewer < count), reverse=True)
 
 
 def _changed(kind: str, text: str, job: Waiting, request: JobRequest) -> Change:

@@ -20,15 +20,15 @@ from pyslurm_ng.sched.explain.changes import Change, changes
 from pyslurm_ng.sched.explain.holders import Holder, holder_of, holders, license_holders
 from pyslurm_ng.sched.explain.probe import OutOfTimeError, Probe, never_late, probe
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Waiting
-from pyslurm_ng.sched.frame.plan import Places, Wait
+from pyslurm_ng.sched.frame.plan import PastPromises, Wait
 from pyslurm_ng.sched.frame.policy import Policy
-from pyslurm_ng.sched.frame.reserved import places
+from pyslurm_ng.sched.frame.reserved import reservations_for
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import least_ask
-from pyslurm_ng.sched.preemption import claims
-from pyslurm_ng.sched.reservation.place_view import (
+from pyslurm_ng.sched.reservation.het_reservations import NOTE, ids_across
+from pyslurm_ng.sched.reservation.reservation_view import (
     named_nothing,
-    place_view,
+    reservation_view,
     terms,
     too_late,
 )
@@ -80,7 +80,7 @@ def outlook(
     is_late: Callable[[], bool] = never_late,
     planner: Planner | None = None,
     qos: Sequence[str] = (),
-    places: Places | None = None,
+    past_promises: PastPromises | None = None,
 ) -> Outlook | None:
     """Return a waiting job's outlook; None where no timeline decides (see `probe`).
 
@@ -89,9 +89,9 @@ def outlook(
         is_late: returns whether the answer is due; then it is what is known by then.
         planner: one kept for such questions.
         qos: others that its user may use.
-        places: where the last pass has promised room.
+        past_promises: where the last pass has promised room.
     """
-    job = next((item for item in snapshot.waiting if item.job_id == job_id), None)
+    job = next((job for job in snapshot.waiting if job.job_id == job_id), None)
     if job is None:
         return None
     if not policy.backfills:
@@ -99,6 +99,8 @@ def outlook(
         return Outlook(job.partitions[0], -1, 0, (), note=note)
     if job_id in snapshot.claims:
         return _claimed(snapshot, snapshot.claims[job_id])
+    if job.het_job_id in ids_across(snapshot.waiting):
+        return Outlook(job.partitions[0], -1, 0, (), note=NOTE)
     without: list[Sooner] = []
     is_inside = bool(job.request.reservation)
     placed: set[int] = set()
@@ -107,32 +109,36 @@ def outlook(
         without = _without_reservation(snapshot, policy, job, fairshare, is_late)
         views = _inside(snapshot, policy, job, placed)
         # What is seen inside a reservation is another cluster: not for the planner that is kept.
-        planner = places = None
-    found: Probe | None = None
+        planner = past_promises = None
+    probed: Probe | None = None
     tried: list[Change] = []
     try:
         for view in views:
             snapshot, job = view.snapshot, view.job
             tried = list(changes(job, snapshot, partitions, qos))
             others = [change.job for change in tried]
-            found = probe(snapshot, policy, job, others, fairshare, is_late, planner, places)
-            if found is not None and (found.start_us < NO_END_US or found.limit is not None):
+            probed = probe(
+                snapshot, policy, job, others, fairshare, is_late, planner, past_promises
+            )
+            if probed is not None and (probed.start_us < NO_END_US or probed.limit is not None):
                 break
-            if found is not None:
-                placed.update(start.job_id for start in found.plan.starts)
-                placed.update(found.plan.expected_start_us)
+            if probed is not None:
+                placed.update(start.job_id for start in probed.plan.starts)
+                placed.update(probed.plan.expected_start_us)
     except OutOfTimeError:
         return Outlook(job.partitions[0], -1, 0, (), untried=len(tried), is_late=True)
-    if found is None:
+    if probed is None:
         return Outlook(job.partitions[0], -1, 0, (), sooner=without) if without else None
     is_estimate = not policy.promises_all
-    return _told(snapshot, job, found, tried, without, is_inside=is_inside, is_estimate=is_estimate)
+    return _outlook(
+        snapshot, job, probed, tried, without, is_inside=is_inside, is_estimate=is_estimate
+    )
 
 
-def _told(
+def _outlook(
     snapshot: Snapshot,
     job: Waiting,
-    found: Probe,
+    probed: Probe,
     tried: list[Change],
     without: list[Sooner],
     *,
@@ -144,45 +150,47 @@ def _told(
     Args:
         without: what it gains without its reservation.
     """
-    partition = found.demand.partition.name
+    partition = probed.demand.partition.name
     if not job.tasks_left:
         # What was found is when it would start if its array let more tasks run at once.
-        freed = [Sooner("a higher ArrayTaskThrottle", max(found.start_us, snapshot.now_us))]
-        best = freed if found.start_us < NO_END_US and found.limit is None else []
+        freed = [Sooner("a higher ArrayTaskThrottle", max(probed.start_us, snapshot.now_us))]
+        best = freed if probed.start_us < NO_END_US and probed.limit is None else []
         return Outlook(partition, -1, 0, (), sooner=best, limit=ARRAY_LIMIT)
-    untried = sum(start_us is None for start_us in found.others_us)
-    if found.limit is not None:
-        best = _best(tried, found, snapshot.now_us)
-        start_us = NO_END_US if _is_limited_for_good(snapshot, job, found) else 0
-        return Outlook(partition, -1, start_us, (), sooner=best, untried=untried, limit=found.limit)
+    untried = sum(start_us is None for start_us in probed.others_us)
+    if probed.limit is not None:
+        best = _best(tried, probed, snapshot.now_us)
+        start_us = NO_END_US if _is_limited_for_good(snapshot, job, probed) else 0
+        return Outlook(
+            partition, -1, start_us, (), sooner=best, untried=untried, limit=probed.limit
+        )
     return Outlook(
         partition=partition,
-        ahead=-1 if _is_hopeless(snapshot, job, found, is_inside) else _ahead(found),
-        start_us=found.start_us,
-        node_ids=found.nodes,
+        ahead=-1 if _is_hopeless(snapshot, job, probed, is_inside) else _ahead(probed),
+        start_us=probed.start_us,
+        node_ids=probed.nodes,
         holders=(
-            license_holders(snapshot, found, lacking)
-            if (lacking := _lacking_licenses(tried, found, snapshot.now_us))
-            else holders(snapshot, found)
+            license_holders(snapshot, probed, lacking)
+            if (lacking := _lacking_licenses(tried, probed, snapshot.now_us))
+            else holders(snapshot, probed)
         ),
         sooner=sorted(
-            _best(tried, found, snapshot.now_us)
-            + [item for item in without if item.start_us < found.start_us - _WORTH_US],
-            key=lambda item: item.start_us,
+            _best(tried, probed, snapshot.now_us)
+            + [change for change in without if change.start_us < probed.start_us - _WORTH_US],
+            key=lambda change: change.start_us,
         ),
         untried=untried,
         is_estimate=is_estimate,
-        note=_exempt_note(found, snapshot.now_us),
+        note=_exempt_note(probed, snapshot.now_us),
     )
 
 
-def _exempt_note(found: Probe, now_us: int) -> str:
+def _exempt_note(probed: Probe, now_us: int) -> str:
     """Return that others make room for a job, or may do so when they are no longer exempt."""
-    is_sooner = now_us < found.exempt_us < found.start_us
-    if not is_sooner and not found.is_vacated:
+    is_sooner = now_us < probed.exempt_us < probed.start_us
+    if not is_sooner and not probed.is_vacated:
         return ""
-    left = minutes(found.exempt_us - now_us)
-    then = "they are to leave for it" if found.is_vacated else "it may start"
+    left = minutes(probed.exempt_us - now_us)
+    then = "they are to leave for it" if probed.is_vacated else "it may start"
     return f"jobs that it may preempt are exempt for {left} more; {then} then"
 
 
@@ -191,59 +199,59 @@ def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
     wanted = frozenset(alloc.node_id for alloc in claim.nodes)
     held = [
         holder_of(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
-        for job in claims.leaving(snapshot, claim)
+        for job in snapshot.leaving(claim)
     ]
     return Outlook(
         partition=claim.partition,
         ahead=-1,
-        start_us=max(claims.start_us(snapshot, claim), snapshot.now_us),
+        start_us=max(snapshot.vacated_us(claim), snapshot.now_us),
         node_ids=tuple(sorted(wanted)),
-        holders=sorted(held, key=lambda item: (-item.until_us, item.job_id)),
+        holders=sorted(held, key=lambda holder: (-holder.until_us, holder.job_id)),
     )
 
 
-def _is_hopeless(snapshot: Snapshot, job: Waiting, found: Probe, is_inside: bool) -> bool:
+def _is_hopeless(snapshot: Snapshot, job: Waiting, probed: Probe, is_inside: bool) -> bool:
     """Return whether a job cannot start however long it waits, as nodes and partitions are."""
-    demand = found.demand
+    demand = probed.demand
     if demand.verdict is not None:
         return True
-    if found.start_us < NO_END_US:
+    if probed.start_us < NO_END_US:
         return False
     # The room inside a reservation ends with it, and a deadline comes nearer.
     if is_inside or job.request.deadline_us:
         return True
     if any(count > snapshot.licenses.get(name, 0) for name, count in demand.licenses):
         return True
-    if found.parts:
-        return bool(never_together(snapshot, found.parts))
+    if probed.parts:
+        return bool(never_together(snapshot, probed.parts))
     return unplaceable(snapshot, demand.partition, job.request, demand.need) is not None
 
 
-def _is_limited_for_good(snapshot: Snapshot, job: Waiting, found: Probe) -> bool:
+def _is_limited_for_good(snapshot: Snapshot, job: Waiting, probed: Probe) -> bool:
     """Return whether a job, or its components together, ask for more than limits ever let have."""
     if snapshot.limits is None:
         return False
-    components = [(part.job, least_ask(part.demands[0])) for part in found.parts]
-    asked = components or [(job, least_ask(found.demand))]
+    components = [(part.job, least_ask(part.demands[0])) for part in probed.parts]
+    asked = components or [(job, least_ask(probed.demand))]
     return snapshot.limits.unused().may_start_all(asked) is not None
 
 
-def _ahead(found: Probe) -> int:
+def _ahead(probed: Probe) -> int:
     """Return how many jobs go first, do not start at once, and may use the same nodes.
 
     Not those for which no room is kept: behind a limit, late for their deadline, never to start.
     """
-    plan = found.plan
+    plan = probed.plan
     never_first = {start.job_id for start in plan.starts}
     never_first.update(
         job_id
         for job_id, wait in plan.waits.items()
         if job_id not in plan.expected_start_us and (wait.reason not in _IN_TURN or wait.shown)
     )
-    own = int.from_bytes(found.demand.mask, "little")
+    own = int.from_bytes(probed.demand.mask, "little")
     competes: dict[int, bool] = {}
     ahead: dict[int, None] = {}
-    for job_id, demand in found.before:
+    for job_id, demand in probed.before:
         if id(demand) not in competes:
             shares = bool(own & int.from_bytes(demand.mask, "little"))
             competes[id(demand)] = shares and demand.verdict is None
@@ -252,20 +260,20 @@ def _ahead(found: Probe) -> int:
     return len(ahead)
 
 
-def _best(tried: Sequence[Change], found: Probe, now_us: int) -> list[Sooner]:
+def _best(tried: Sequence[Change], probed: Probe, now_us: int) -> list[Sooner]:
     """Return the mildest change of each kind among those that bring the start nearest."""
     best: dict[str, Sooner] = {}
-    for at, (change, start_us) in enumerate(zip(tried, found.others_us, strict=True)):
-        if start_us is None or start_us >= NO_END_US or start_us > found.start_us - _WORTH_US:
+    for at, (change, start_us) in enumerate(zip(tried, probed.others_us, strict=True)):
+        if start_us is None or start_us >= NO_END_US or start_us > probed.start_us - _WORTH_US:
             continue
         known = best.get(change.kind)
         if known is None or start_us < known.start_us - _WORTH_US:
-            victims = found.victims.get(at, ())
+            victims = probed.victims.get(at, ())
             best[change.kind] = Sooner(change.text, max(start_us, now_us), victims)
-    fewer, both = best.get("nodes"), best.get("size")
-    if fewer is not None and both is not None and both.start_us > fewer.start_us - _WORTH_US:
+    fewer, sized = best.get("nodes"), best.get("size")
+    if fewer is not None and sized is not None and sized.start_us > fewer.start_us - _WORTH_US:
         del best["size"]  # asks for less and gains nothing
-    return sorted(best.values(), key=lambda item: item.start_us)
+    return sorted(best.values(), key=lambda sooner: sooner.start_us)
 
 
 # Inside reservations --------------------------------------------------------------------------
@@ -284,31 +292,28 @@ def _inside(
 ) -> Iterator[_View]:
     """Yield a job in a reservation: nodes and times, and other waiting jobs, by occurrence.
 
-    The first of those it names counts. Nothing where none takes it. See `place_plan`.
+    The first of those it names counts. Nothing where none takes it. See `reservation_plans`.
 
     Args:
         placed: jobs that have room in an occurrence yielded before.
     """
-    names = places(snapshot.reservations, job, job.partitions)
-    place = next(
-        (reservation for reservation in snapshot.reservations if reservation.name in names[:1]),
-        None,
-    )
-    if place is None:
+    names = reservations_for(snapshot.reservations, job, job.partitions)
+    by_name = {reservation.name: reservation for reservation in snapshot.reservations}
+    reservation = by_name.get(names[0]) if names else None
+    if reservation is None:
         return
-    waiting = [one for one in snapshot.waiting if place.name in _named(one)]
-    ahead = [] if "FLEX" in place.flags else terms(place, snapshot.now_us, policy)
+    waiting = [other for other in snapshot.waiting if reservation.name in _named(other)]
+    ahead = [] if "FLEX" in reservation.flags else terms(reservation, snapshot.now_us, policy)
     for term in ahead:
-        here = [
-            one
-            for one in waiting
-            if one.job_id not in placed and too_late(snapshot, place, one, term) is None
+        hopeful = [
+            named_nothing(other)
+            for other in waiting
+            if other.job_id not in placed and too_late(snapshot, reservation, other, term) is None
         ]
-        view = place_view(snapshot, place, [named_nothing(one) for one in here], term)
-        yield _View(view, named_nothing(job))
+        yield _View(reservation_view(snapshot, reservation, hopeful, term), named_nothing(job))
     if not ahead:
-        view = place_view(snapshot, place, [named_nothing(one) for one in waiting])
-        yield _View(view, named_nothing(job))
+        jobs = [named_nothing(other) for other in waiting]
+        yield _View(reservation_view(snapshot, reservation, jobs), named_nothing(job))
 
 
 def _named(job: Waiting) -> list[str]:
@@ -327,20 +332,23 @@ def _without_reservation(
     # Limits count what a walk starts, and the walk inside is still to come.
     limits = None if snapshot.limits is None else snapshot.limits.fork()
     snapshot = replace(snapshot, limits=limits)
-    waiting = [free if one.job_id == job.job_id else one for one in snapshot.waiting]
+    waiting = [
+        free if waiting_job.job_id == job.job_id else waiting_job
+        for waiting_job in snapshot.waiting
+    ]
     try:
-        found = probe(replace(snapshot, waiting=waiting), policy, free, (), fairshare, is_late)
+        probed = probe(replace(snapshot, waiting=waiting), policy, free, (), fairshare, is_late)
     except OutOfTimeError:
         return []
-    if found is None or found.limit is not None or found.start_us >= NO_END_US:
+    if probed is None or probed.limit is not None or probed.start_us >= NO_END_US:
         return []
     text = f"without --reservation={job.request.reservation}"
-    return [Sooner(text, max(found.start_us, snapshot.now_us))]
+    return [Sooner(text, max(probed.start_us, snapshot.now_us))]
 
 
-def _lacking_licenses(tried: Sequence[Change], found: Probe, now_us: int) -> frozenset[str]:
+def _lacking_licenses(tried: Sequence[Change], probed: Probe, now_us: int) -> frozenset[str]:
     """Return the licences that a job waits for, if without them it would start now."""
-    for change, start_us in zip(tried, found.others_us, strict=True):
+    for change, start_us in zip(tried, probed.others_us, strict=True):
         if change.kind == "licenses" and start_us is not None and start_us <= now_us:
-            return frozenset(name for name, _ in found.demand.licenses)
+            return frozenset(name for name, _ in probed.demand.licenses)
     return frozenset()

@@ -32,15 +32,15 @@ class Holder:
     licenses: str = ""
 
 
-def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
+def holders(snapshot: Snapshot, probed: Probe) -> list[Holder]:
     """Return the holders of nodes that a job shall get; those that leave last come first.
 
     A job that finds no room at all is kept from any node that suits it.
     """
-    wanted = frozenset(found.nodes) or _suitable(found.demand)
-    until_us = found.start_us
-    held = [*_running(snapshot, wanted, until_us), *_planned(snapshot, found, wanted)]
-    end_us = found.demand.end_us(max(found.start_us, snapshot.now_us))
+    wanted = frozenset(probed.nodes) or _suitable(probed.demand)
+    until_us = probed.start_us
+    held = [*_running(snapshot, wanted, until_us), *_planned(snapshot, probed, wanted)]
+    end_us = probed.demand.end_us(max(probed.start_us, snapshot.now_us))
     for closed in closed_times(snapshot.reservations, OUTSIDE):
         nodes = tuple(node_id for node_id in closed.node_ids if node_id in wanted)
         is_end = closed.name.startswith(END)
@@ -50,38 +50,38 @@ def holders(snapshot: Snapshot, found: Probe) -> list[Holder]:
             kind = "end" if is_end else "reservation"
             name = closed.name.removeprefix(END)
             held.append(Holder(kind, 0, name, nodes, 0, closed.begin_us, closed.end_us))
-    place = snapshot.place
-    if place is not None and found.start_us >= NO_END_US > snapshot.until_us:
-        nodes = tuple(node_id for node_id in place.node_ids if node_id in wanted)
-        held.append(Holder("end", 0, place.name, nodes, 0, snapshot.until_us, NO_END_US))
-    if found.start_us >= NO_END_US:
+    reservation = snapshot.only_reservation
+    if reservation is not None and probed.start_us >= NO_END_US > snapshot.until_us:
+        nodes = tuple(node_id for node_id in reservation.node_ids if node_id in wanted)
+        held.append(Holder("end", 0, reservation.name, nodes, 0, snapshot.until_us, NO_END_US))
+    if probed.start_us >= NO_END_US:
         # What ends makes no room for it, so that is not what holds it.
-        held = [item for item in held if item.until_us >= NO_END_US]
-    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
+        held = [holder for holder in held if holder.until_us >= NO_END_US]
+    return sorted(held, key=lambda holder: (-holder.until_us, holder.kind, holder.job_id))
 
 
-def license_holders(snapshot: Snapshot, found: Probe, names: frozenset[str]) -> list[Holder]:
-    """Return the jobs that have these licences before the job is to get them, those that end last
+def license_holders(snapshot: Snapshot, probed: Probe, names: frozenset[str]) -> list[Holder]:
+    """Return the jobs that have these licences until the job is to get them, those that end last
     first."""
 
     def of_these(counts: Iterable[tuple[str, int]]) -> str:
         return ",".join(f"{name}:{count}" for name, count in counts if name in names)
 
-    until_us, now_us, held = found.start_us, snapshot.now_us, []
+    until_us, now_us, held = probed.start_us, snapshot.now_us, []
     for job in snapshot.running:
         licences = of_these(license_counts(job.licenses)) if job.licenses else ""
         if licences and job.end_us <= until_us:
             nodes = tuple(alloc.node_id for alloc in job.nodes)
             held.append(replace(holder_of(job, nodes), licenses=licences))
-    starting = {start.job_id for start in found.plan.starts}
-    for job_id, demand in dict(reversed(found.before)).items():
+    starting = {start.job_id for start in probed.plan.starts}
+    for job_id, demand in dict(reversed(probed.before)).items():
         licences = of_these(demand.licenses) if demand.licenses else ""
-        known_us = found.plan.expected_start_us.get(job_id, NO_END_US)
+        known_us = probed.plan.expected_start_us.get(job_id, NO_END_US)
         start_us = now_us if job_id in starting else known_us
         if licences and now_us <= start_us < until_us:
             end_us = demand.end_us(start_us)
             held.append(Holder("planned", job_id, "", (), 0, start_us, end_us, licences))
-    return sorted(held, key=lambda item: (-item.until_us, item.kind, item.job_id))
+    return sorted(held, key=lambda holder: (-holder.until_us, holder.kind, holder.job_id))
 
 
 def _suitable(demand: Demand) -> frozenset[int]:
@@ -103,10 +103,10 @@ def holder_of(job: Running, nodes: tuple[int, ...]) -> Holder:
     return Holder(kind, job.job_id, "", nodes, cpus, 0, job.end_us)
 
 
-def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterator[Holder]:
+def _planned(snapshot: Snapshot, probed: Probe, wanted: frozenset[int]) -> Iterator[Holder]:
     """Yield the jobs ahead that are to use the same nodes before."""
-    plan, now_us = found.plan, snapshot.now_us
-    demands = dict(reversed(found.before))
+    plan, now_us = probed.plan, snapshot.now_us
+    demands = dict(reversed(probed.before))
     for start in plan.starts:
         nodes = tuple(alloc.node_id for alloc in start.nodes if alloc.node_id in wanted)
         if nodes and start.job_id in demands:
@@ -115,7 +115,7 @@ def _planned(snapshot: Snapshot, found: Probe, wanted: frozenset[int]) -> Iterat
             yield Holder("planned", start.job_id, "", nodes, cpus, now_us, end_us)
     for job_id, demand in demands.items():
         start_us = plan.expected_start_us.get(job_id, NO_END_US)
-        if job_id not in plan.planned_nodes or not now_us <= start_us < found.start_us:
+        if job_id not in plan.planned_nodes or not now_us <= start_us < probed.start_us:
             continue
         nodes = tuple(node_id for node_id in plan.planned_nodes[job_id] if node_id in wanted)
         if nodes:

@@ -16,7 +16,7 @@ from pyslurm_ng.sched.backfill.walk_het import in_order
 from pyslurm_ng.sched.demand import elastic, het
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.frame.plan import Places, Plan, Wait
+from pyslurm_ng.sched.frame.plan import PastPromises, Plan, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.limits.asks import least_ask
@@ -70,7 +70,7 @@ def probe(
     fairshare: Mapping[int, float] | None = None,
     is_late: Callable[[], bool] = never_late,
     planner: Planner | None = None,
-    places: Places | None = None,
+    past_promises: PastPromises | None = None,
 ) -> Probe | None:
     """Return when a waiting job is to start, and when `others` would start in its place.
 
@@ -80,12 +80,12 @@ def probe(
     Args:
         is_late: returns whether the answer is due.
         planner: one that is for such questions alone; it answers the next one sooner.
-        places: where the last pass has promised room.
+        past_promises: where the last pass has promised room.
 
     Raises:
         OutOfTimeError: it was due before the jobs ahead were planned.
     """
-    rehearsal = (planner or Planner()).rehearse(snapshot, policy, others, fairshare, places)
+    rehearsal = (planner or Planner()).rehearse(snapshot, policy, others, fairshare, past_promises)
     if rehearsal is None:
         return None
     return _Prober(rehearsal, snapshot, job, others, is_late).run()
@@ -112,23 +112,23 @@ class _Prober:
         own = [(at, entry[2]) for at, entry in enumerate(self._queue) if self._is_own(entry[1])]
         if not own:
             return None
-        place = own[0][0]
-        self._plan_until(place)
-        before = [(job.job_id, demand) for _, job, demand in self._queue[:place]]
+        position = own[0][0]
+        self._plan_until(position)
+        before = [(job.job_id, demand) for _, job, demand in self._queue[:position]]
         planned = len(before)
         demand, start_us, nodes, limit = self._look_for_job([demand for _, demand in own])
         starts: list[int | None] = [None] * len(self._others)
-        places = self._places()
+        positions = self._positions()
         victims: dict[int, tuple[int, ...]] = {}
-        order = sorted(range(len(starts)), key=lambda at: max(places[at], default=0) > place)
-        behind = [at for at in order if max(places[at], default=0) > place]
+        order = sorted(range(len(starts)), key=lambda at: max(positions[at], default=0) > position)
+        behind = [at for at in order if max(positions[at], default=0) > position]
         for at in order:
             if at not in behind and not self._is_late():
                 starts[at] = self._look_for(at)
         plan = self._walk.plan
         exempt_us = self._exempt_us(demand)
         parts = self._walk.parts.get(self._job.het_job_id, ())
-        found = Probe(
+        probed = Probe(
             demand,
             start_us,
             nodes,
@@ -142,15 +142,15 @@ class _Prober:
             self._is_vacated,
         )
         self._preempt(order, starts, start_us, victims, set(behind))
-        for at in sorted(behind, key=lambda at: max(places[at])):
+        for at in sorted(behind, key=lambda at: max(positions[at])):
             if self._is_late():
                 break
             try:
-                self._plan_until(max(places[at]))
+                self._plan_until(max(positions[at]))
             except OutOfTimeError:
                 break
             starts[at] = self._look_for(at)
-        return found
+        return probed
 
     def _is_own(self, job: Waiting) -> bool:
         own = self._job
@@ -158,17 +158,19 @@ class _Prober:
             bool(own.het_job_id) and job.het_job_id == own.het_job_id
         )
 
-    def _plan_until(self, place: int) -> None:
+    def _plan_until(self, position: int) -> None:
         """Plan the entries up to a place of the queue, the job's own left out."""
-        while self._done < place:
+        while self._done < position:
             if self._done and self._is_late():
                 raise OutOfTimeError
-            upto = min(place, self._done + _STRIDE)
-            entries = [one for one in self._queue[self._done : upto] if not self._is_own(one[1])]
+            upto = min(position, self._done + _STRIDE)
+            entries = [
+                entry for entry in self._queue[self._done : upto] if not self._is_own(entry[1])
+            ]
             self._walk.run(entries)
             self._done = upto
 
-    def _places(self) -> list[list[int]]:
+    def _positions(self) -> list[list[int]]:
         """Return where in the queue each changed job would stand in each of its partitions."""
         if self._walk.room.smart is not None:
             return [[] for _ in self._tried]  # that order is not one of keys
@@ -197,22 +199,22 @@ class _Prober:
             return own[0], NO_END_US, (), limit
         planner, room, now_us = walk.planner, walk.room, self._snapshot.now_us
         planner.begin_trial()
-        found = min((self._look(job, demand) for demand in own), key=_start_us)
+        finding = min((self._look(job, demand) for demand in own), key=_start_us)
         nodes: tuple[int, ...] = ()
-        if found.start_us == now_us:
-            allocs = planner.start(found)
+        if finding.start_us == now_us:
+            allocs = planner.start(finding)
             if allocs is None:
-                found = room.soonest(job, found)
+                finding = room.soonest(job, finding)
             nodes = tuple(alloc.node_id for alloc in allocs or ())
-        demand, start_us = found.demand, _start_us(found)
+        demand, start_us = finding.demand, _start_us(finding)
         vacated = None
         if start_us > now_us:
             vacated = room.vacated(job, demand, start_us)
             if vacated is not None:
                 start_us = vacated.start_us
-                found = left_by_others(demand, start_us, vacated.nodes)
+                finding = left_by_others(demand, start_us, vacated.nodes)
         if now_us < start_us < NO_END_US:
-            planner.take(found)
+            planner.take(finding)
             room.promises.append(job.job_id, demand, start_us)
             nodes = planner.planned_nodes(room.promises).get(job.job_id, ())
             room.promises.pop()
@@ -226,8 +228,8 @@ class _Prober:
         """Return where and when all components start together, or what limits one of them."""
         job, walk = self._job, self._walk
         parts = walk.parts[job.het_job_id]
-        mine = next(part for part in parts if part.job.job_id == job.job_id)
-        demand = (mine.hopeful or mine.demands)[0]
+        own_part = next(part for part in parts if part.job.job_id == job.job_id)
+        demand = (own_part.hopeful or own_part.demands)[0]
         for part in parts:
             limit = self._limit(part.job, part.demands[0])
             if limit is not None:
@@ -247,8 +249,8 @@ class _Prober:
         if any(not part.hopeful for part in parts):
             return NO_END_US
         now_us = self._snapshot.now_us
-        found = common_start(self._walk.planner, parts, now_us, reserves=False, is_trial=True)
-        return NO_END_US if found.start_us == NEVER else found.start_us
+        common = common_start(self._walk.planner, parts, now_us, reserves=False, is_trial=True)
+        return NO_END_US if common.start_us == NEVER else common.start_us
 
     def _look_for(self, at: int) -> int:
         """Return when one of the others would start."""
@@ -266,9 +268,9 @@ class _Prober:
 
     def _look(self, job: Waiting, demand: Demand) -> Finding:
         """Return as what, when and where a job would start; NEVER if over too late."""
-        found = self._walk.look(job, demand)
-        is_late = elastic.misses_deadline(job.request, found.demand.duration_us, found.start_us)
-        return Finding(demand, NEVER) if is_late or found.start_us == NEVER else found
+        finding = self._walk.look(job, demand)
+        is_late = elastic.misses_deadline(job.request, finding.demand.duration_us, finding.start_us)
+        return Finding(demand, NEVER) if is_late or finding.start_us == NEVER else finding
 
     def _exempt_us(self, demand: Demand) -> int:
         preempting = self._walk.preempting
@@ -279,7 +281,7 @@ class _Prober:
         if not self._is_vacated:
             return 0
         parts = self._walk.parts[self._job.het_job_id]
-        exempt_us = (preempting.exempt_until_us(*one) for one in in_order(parts))
+        exempt_us = (preempting.exempt_until_us(*component) for component in in_order(parts))
         return min(filter(None, exempt_us), default=0)
 
     def _preempt(
@@ -302,15 +304,15 @@ class _Prober:
             for _, _, demand in self._tried[at]:
                 if self._limit(job, demand) is not None:
                     continue  # which also counts the jobs that would leave
-                found = (starts[at] or 0) > now_us and preempting.find(
+                preemption = (starts[at] or 0) > now_us and preempting.find(
                     job, demand, -1, room.licenses, room.promised_nodes(demand)
                 )
-                if found:
+                if preemption:
                     starts[at] = now_us
-                    victims[at] = tuple(job_id for job_id, _ in found.victims)
+                    victims[at] = tuple(job_id for job_id, _ in preemption.victims)
                     return
 
 
-def _start_us(found: Finding) -> int:
+def _start_us(finding: Finding) -> int:
     """Return a start, or NO_END_US for none."""
-    return NO_END_US if found.start_us == NEVER else found.start_us
+    return NO_END_US if finding.start_us == NEVER else finding.start_us

@@ -1,10 +1,10 @@
 """How long users' jobs usually run: soft state, from jobs that have ended.
 
-Two things are foretold of a job. How long it runs, from the user's share: the run time of the jobs
-seen so far over the time asked for, newer jobs counting more. Shares are sums over sums because
-queues are sums of work: a mean of ratios would let a hundred jobs that failed at once hide a long
-one. And what it costs to let it go first, from the user's last run times themselves: there those
-that failed at once must not hide, for they are what makes waiting bad.
+Two things are foretold of a job. How long it runs follows from the user's share: the sum of run
+times over the sum of limits, newer jobs counting more. Queues are sums of work, and a mean of
+ratios would let a hundred jobs that failed at once hide a long one. What it costs to let the job go
+first follows from the user's last run times one by one: jobs that failed at once must count there,
+since waiting is worst for such jobs.
 
 Source of the idea: Tsafrir, Etsion, Feitelson, "Backfilling Using System-Generated Predictions
 Rather than User Runtime Estimates", IEEE TPDS 18(6), 2007.
@@ -77,12 +77,12 @@ class History:
             return 0.0
         limit_s = job.time_limit_min * 60.0
         run_s, slowdown = _WORD * limit_s, _WORD / max(limit_s, _BRIEF_S)
-        weight, size = 1.0, _size(job)
-        for ran_s, limit_min, its_size in reversed(self._runs.get(job.uid, ())):
+        weight, own_size = 1.0, _size(job)
+        for ran_s, limit_min, past_size in reversed(self._runs.get(job.uid, ())):
             if limit_min != job.time_limit_min:
                 counts = weight * _UNLIKE
             else:
-                counts = weight if its_size == size else weight * _RESIZED
+                counts = weight if past_size == own_size else weight * _RESIZED
             likely_s = min(ran_s, limit_s)
             run_s += counts * likely_s
             slowdown += counts / max(likely_s, _BRIEF_S)

@@ -42,10 +42,10 @@ class Waiting:
 
 
 class Victim(NamedTuple):
-    """What decides whether a running job may be preempted; `job` is it as if it waited.
+    """What decides whether a running job may be preempted; `job` is its record as if it waited.
 
     `is_leaving`: it has been preempted already. `preemptor` is the job that suspended it, 0 for
-    none, negative while others have their turn.
+    none, negative while other jobs have their time slice.
     """
 
     job: Waiting
@@ -57,9 +57,10 @@ class Victim(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """What a waiting job has preempted others for; theirs are the ids in `leaving` still there.
+    """The nodes that a waiting job has preempted others for.
 
-    `is_free`: nothing stands in the way of its start.
+    `leaving` has the ids of those jobs; some may be gone. `is_free`: nothing keeps the job from
+    starting.
     """
 
     job_id: int
@@ -71,7 +72,7 @@ class Claim(NamedTuple):
 
 
 class Running(NamedTuple):
-    """What a job holds and until when its limit lets it; `end_us` 0: it is over, nodes clean up."""
+    """What a job holds, and when it reaches its limit; `end_us` is 0 while its nodes clean up."""
 
     job_id: int
     end_us: int

@@ -82,6 +82,11 @@ class Views:
             else:
                 self._stale[job_id] = None
 
+    def forget_ended(self, job_id: int) -> None:
+        """Remove the records of a job that is over; a job that was held has none."""
+        if job_id in self._waiting or job_id in self._running:
+            self._stale[job_id] = None
+
     @property
     def is_much_stale(self) -> bool:
         """Whether it pays to `freshen` records before the next pass wants them."""
@@ -98,7 +103,7 @@ class Views:
     @property
     def hosts(self) -> frozenset[int | str]:
         """Users, and labels, whose jobs share nodes with their own only; see `Hosts`."""
-        return self._hosts.found()
+        return self._hosts.keys()
 
     def renew(self, cluster: Cluster, now_us: int) -> tuple[list[Waiting], list[Running]]:
         """Return pending jobs that may be considered and active ones, as they are now."""
@@ -133,8 +138,8 @@ class Views:
         if running is not None:
             self._hosts.note(job_id, (running.tenant,))
         elif waiting is not None:
-            request, places = waiting.request, map(cluster.partitions.get, waiting.partitions)
-            tenants = [tenant_of(request, place, waiting.uid) for place in places]
+            request, partitions = waiting.request, map(cluster.partitions.get, waiting.partitions)
+            tenants = [tenant_of(request, partition, waiting.uid) for partition in partitions]
             self._hosts.note(job_id, tenants)
         else:
             self._hosts.note(job_id, ())

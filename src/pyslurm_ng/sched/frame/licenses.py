@@ -51,21 +51,24 @@ def licenses_inside(cluster: Cluster, now_us: int) -> dict[str, LicensesInside]:
         for name, count in license_counts(job.licenses_alloc):
             counts[name] = counts.get(name, 0) + count
     return {
-        place: LicensesInside(
-            {name: max(0, most - taken[place].get(name, 0)) for name, most in counts.items()},
-            taken[place],
-            frozenset(job_ids[place]),
+        reservation_name: LicensesInside(
+            {
+                name: max(0, most - taken[reservation_name].get(name, 0))
+                for name, most in counts.items()
+            },
+            taken[reservation_name],
+            frozenset(job_ids[reservation_name]),
         )
-        for place, counts in kept.items()
+        for reservation_name, counts in kept.items()
     }
 
 
-def kept_from(inside: Mapping[str, LicensesInside], places: Iterable[str]) -> Counts:
+def kept_from(inside: Mapping[str, LicensesInside], reservation_names: Iterable[str]) -> Counts:
     """Return the licences that are kept from jobs which may only use these reservations."""
-    own = frozenset(places)
+    own = frozenset(reservation_names)
     kept: Counts = {}
-    for place, licenses in inside.items():
-        if place not in own:
+    for reservation_name, licenses in inside.items():
+        if reservation_name not in own:
             for name, count in licenses.left.items():
                 kept[name] = kept.get(name, 0) + count
     return kept

@@ -110,34 +110,36 @@ _MOST_SHARED = 10_000
 _shared: dict[tuple[tuple[str, int], ...], Amounts] = {}
 
 
-def held(
+def amounts_held(
     nodes: Sequence[NodeAlloc], licenses: str = "", partition: Partition | None = None
 ) -> Amounts:
     """Return what an allocation takes; jobs that take the same share it."""
-    amounts = _held(nodes, licenses, partition)
+    amounts = _amounts(nodes, licenses, partition)
     if len(_shared) >= _MOST_SHARED:
         _shared.clear()
     return _shared.setdefault(tuple(amounts.items()), amounts)
 
 
-def _held(nodes: Sequence[NodeAlloc], licenses: str, partition: Partition | None) -> dict[str, int]:
+def _amounts(
+    nodes: Sequence[NodeAlloc], licenses: str, partition: Partition | None
+) -> dict[str, int]:
     amounts = {
         "cpu": sum(alloc.charged_cpus for alloc in nodes),
         "mem": sum(alloc.mem_mib for alloc in nodes),
         "node": len(nodes),
     }
     for alloc in nodes:
-        for item in alloc.gres:
-            _add_gres(amounts, item.name, item.type, item.count)
+        for gres in alloc.gres:
+            _add_gres(amounts, gres.name, gres.type, gres.count)
     return _completed(amounts, licenses, partition)
 
 
-def given(
+def ask_of_allocation(
     nodes: tuple[NodeAlloc, ...], licenses: str, partition: Partition | None, limit_min: int
 ) -> Ask:
     """Return an allocation as limits measure it."""
     limit_min = INFINITE if limit_min >= NO_VAL else limit_min
-    return Ask(held(nodes, licenses, partition), partition, limit_min, nodes)
+    return Ask(amounts_held(nodes, licenses, partition), partition, limit_min, nodes)
 
 
 def _add_gres(amounts: dict[str, int], name: str, kind: str, count: int) -> None:

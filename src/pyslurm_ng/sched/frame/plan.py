@@ -98,10 +98,10 @@ class PlannedNodes(Mapping[int, tuple[int, ...]]):
         return self._all().get(job_id, ())
 
     def __getitem__(self, job_id: int) -> tuple[int, ...]:
-        found = self.nodes_of(job_id)
-        if not found:
+        nodes = self.nodes_of(job_id)
+        if not nodes:
             raise KeyError(job_id)
-        return found
+        return nodes
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._all())
@@ -131,8 +131,8 @@ class PlacedNodes(PlannedNodes):
             order: node ids by position.
         """
         # Sorted now, in the thread of the pass, because readers are on the loop.
-        found, begins = first_of_each(jobs, numbers)
-        self._jobs, self._begins = memoryview(found).cast("q"), memoryview(begins).cast("q")
+        firsts, begins = first_of_each(jobs, numbers)
+        self._jobs, self._begins = memoryview(firsts).cast("q"), memoryview(begins).cast("q")
         self._placed = memoryview(placed).cast("i")
         self._order = order
         self._nodes: frozenset[int] | None = None
@@ -142,8 +142,8 @@ class PlacedNodes(PlannedNodes):
         if index == len(self._jobs) or self._jobs[index] != job_id:
             return ()
         begin = self._begins[index] + 1
-        places = self._placed[begin : begin + self._placed[begin - 1]]
-        return tuple(sorted(self._order[place] for place in places))
+        positions = self._placed[begin : begin + self._placed[begin - 1]]
+        return tuple(sorted(self._order[position] for position in positions))
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._jobs)
@@ -166,9 +166,9 @@ class JoinedNodes(PlannedNodes):
 
     def nodes_of(self, job_id: int) -> tuple[int, ...]:
         for part in self._parts:
-            found = part.nodes_of(job_id)
-            if found:
-                return found
+            nodes = part.nodes_of(job_id)
+            if nodes:
+                return nodes
         return ()
 
     def __iter__(self) -> Iterator[int]:
@@ -181,8 +181,8 @@ class JoinedNodes(PlannedNodes):
         return frozenset[int]().union(*(part.all_nodes() for part in self._parts))
 
 
-class Places:
-    """Where a pass has promised room; the content is the planner's: see `kept_places`."""
+class PastPromises:
+    """Where a pass has promised room; the content is the planner's: see `kept_promises`."""
 
     __slots__ = ()
 
@@ -206,7 +206,9 @@ class Plan:
     tested: int = 0  # node tests done: the work that `budget` bounds
     cut_by: str = ""  # the option because of which not every job was looked at, or started
     slots: int = 0  # of the timeline that jobs were given room on; 0 without one
-    places: Places | None = None  # of jobs outside of reservations, for planning them once more
+    past_promises: PastPromises | None = (
+        None  # of jobs outside of reservations, for planning them once more
+    )
 
     def add(self, other: Plan) -> None:
         """Take over what another plan says of other jobs, or of the same ones second.

@@ -188,7 +188,10 @@ def _policy(conf: SlurmConf) -> Policy:
 
 
 def raw_factors(flags: set[str]) -> frozenset[str]:
-    """Return the factors that are no shares of the largest, by PriorityFlags in upper case."""
+    """Return the priority factors that PriorityFlags (in upper case) leave as they are.
+
+    All others are divided by the largest of their kind.
+    """
     every = ("assoc", "part", "qos", "tres")
     is_all = "NO_NORMAL_ALL" in flags
     return frozenset(name for name in every if is_all or f"NO_NORMAL_{name.upper()}" in flags)
@@ -242,4 +245,4 @@ def _numbers(options: tuple[str, ...]) -> dict[str, int]:
 
 def tres_weights(text: str) -> dict[str, float]:
     """Return the weights of `PriorityWeightTRES`; the configuration has judged the text."""
-    return {one.name: one.millionths / 1e6 for one in parse_weights(text)}
+    return {weight.name: weight.millionths / 1e6 for weight in parse_weights(text)}

@@ -45,7 +45,9 @@ class Ranking:
         self._policy = policy
         self._fairshare = fairshare or snapshot.fairshare
         partitions = snapshot.partitions.values()
-        self._top_partition = max((item.priority_job_factor for item in partitions), default=0)
+        self._top_partition = max(
+            (partition.priority_job_factor for partition in partitions), default=0
+        )
         self._top_qos = max(snapshot.qos_priority.values(), default=0)
         self._top_assoc = max(snapshot.assoc_priority.values(), default=0)
         self._totals: dict[str, dict[str, int]] = {}  # TRES of partitions
@@ -89,8 +91,8 @@ class Ranking:
         )
 
     def _partition_tres(self, partition: Partition) -> dict[str, int]:
-        found = (self._snapshot.specs[node_id] for node_id in partition.node_ids)
-        specs = [spec for spec in found if spec is not None]
+        node_specs = (self._snapshot.specs[node_id] for node_id in partition.node_ids)
+        specs = [spec for spec in node_specs if spec is not None]
         totals = {
             "cpu": sum(spec.cpus for spec in specs),
             "mem": sum(spec.real_memory_mib for spec in specs),
@@ -178,7 +180,7 @@ class Ranking:
         return self.standing_with(job, self.fixed_part(job, partition)[0] if is_summed else 0.0)
 
     def standing_with(self, job: Waiting, fixed: float) -> int:
-        """Return the same where the fixed part is known."""
+        """Return what `standing` does, from a fixed part that is known."""
         if job.priority != NO_VAL:
             return job.priority
         if not self._policy.is_multifactor:

@@ -17,16 +17,18 @@ from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, NodeAlloc
 from pyslurm_ng.model.license_server import license_counts
-from pyslurm_ng.model.node import NodeSpec, spec_as_found
+from pyslurm_ng.model.node import NodeSpec, spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.model.rows import Load
+from pyslurm_ng.model.rows import Load, may_mix
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.model.topology import Topology
+from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Claim, Running, Waiting
 from pyslurm_ng.sched.frame.job_views import Views
 from pyslurm_ng.sched.frame.licenses import LicensesInside, kept_from, licenses_inside
 from pyslurm_ng.sched.frame.measures import Limits
+from pyslurm_ng.sched.frame.reserved import with_families
 from pyslurm_ng.sched.request.sharing import tenant_of
 
 
@@ -67,15 +69,23 @@ class Snapshot:
     features_available: tuple[tuple[str, ...], ...] = ()
     extras: tuple[str, ...] = ()
     licenses_inside: Mapping[str, LicensesInside] = field(default_factory=dict)  # of reservations
-    place: Reservation | None = None  # in which all its jobs are to run; see `place_view`
+    only_reservation: Reservation | None = None  # of all its jobs; see `reservation_view`
     hosts: frozenset[int | str] = frozenset()  # whose jobs share nodes with their own only
     limits: Limits | None = None  # this pass's own, for it counts; None: nothing is enforced
     licenses: Mapping[str, int] = field(default_factory=dict)  # all that the cluster has
     until_us: int = NO_END_US  # jobs start before that only
 
+    def leaving(self, claim: Claim) -> list[Running]:
+        """Return the jobs that are still in the way of a claim."""
+        return [job for job in self.running if job.job_id in claim.leaving]
+
+    def vacated_us(self, claim: Claim) -> int:
+        """Return when the jobs in the way of a claim are to be gone: their grace is over then."""
+        return max((job.end_us for job in self.leaving(claim)), default=0) or self.now_us
+
 
 class _Static(NamedTuple):
-    """What changes only with nodes; kept in the Cluster's memo, which is emptied then."""
+    """What changes only with nodes; kept beside the Cluster until then."""
 
     specs: tuple[NodeSpec | None, ...]
     weights: array[int]
@@ -89,9 +99,7 @@ class _Static(NamedTuple):
 
 def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snapshot:
     """Return the columns of one pass at `now_us`."""
-    static = cluster.memo.get("snapshot")
-    if not isinstance(static, _Static):
-        static = cluster.memo["snapshot"] = _static(cluster)
+    static = _static(cluster)
     columns = cluster.node_index.columns
     views = views or Views()
     waiting, running = views.renew(cluster, now_us)
@@ -124,7 +132,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
         total_cpus=static.total_cpus,
         total_nodes=static.total_nodes,
         licenses_inside=inside,
-        reservations=tuple(cluster.reservations.values()),
+        reservations=with_families(cluster),
         topologies=cluster.topologies,
         qos=dict(cluster.qos),
         assoc_priority=_assoc_priority(cluster),
@@ -143,9 +151,7 @@ def snapshot(cluster: Cluster, now_us: int, views: Views | None = None) -> Snaps
 
 def outline(cluster: Cluster, now_us: int) -> Snapshot:
     """Return a snapshot without nodes and jobs: what priorities depend on."""
-    static = cluster.memo.get("snapshot")
-    if not isinstance(static, _Static):
-        static = cluster.memo["snapshot"] = _static(cluster)
+    static = _static(cluster)
     return Snapshot(
         now_us=now_us,
         specs=static.specs,
@@ -179,11 +185,12 @@ class _GresColumns(NamedTuple):
 def _gres_columns(cluster: Cluster) -> tuple[list[dict[str, int]], list[dict[str, int]]]:
     """Return copies of the columns of devices, the same ones as long as nothing has changed."""
     columns = cluster.node_index.columns
-    found = cluster.memo.get("gres_columns")
-    if not isinstance(found, _GresColumns) or found.changes != columns.gres_changes:
-        found = _GresColumns(columns.gres_changes, columns.gres_busy[:], columns.gres_used[:])
-        cluster.memo["gres_columns"] = found
-    return found.busy, found.used
+    kept = answers(cluster)
+    copies = kept.get("gres_columns")
+    if not isinstance(copies, _GresColumns) or copies.changes != columns.gres_changes:
+        copies = _GresColumns(columns.gres_changes, columns.gres_busy[:], columns.gres_used[:])
+        kept["gres_columns"] = copies
+    return copies.busy, copies.used
 
 
 class _AssocPriorities(NamedTuple):
@@ -194,17 +201,24 @@ class _AssocPriorities(NamedTuple):
 def _assoc_priority(cluster: Cluster) -> dict[int, int]:
     """Return the priorities of associations, the same object as long as none has changed."""
     version = cluster.assoc_version, len(cluster.assocs)
-    found = cluster.memo.get("assoc_priority")
-    if not isinstance(found, _AssocPriorities) or found.version != version:
-        priorities = {one.assoc_id: one.priority for one in cluster.assocs.values() if one.priority}
-        found = cluster.memo["assoc_priority"] = _AssocPriorities(version, priorities)
-    return found.priorities
+    kept = answers(cluster)
+    known = kept.get("assoc_priority")
+    if not isinstance(known, _AssocPriorities) or known.version != version:
+        priorities = {
+            assoc.assoc_id: assoc.priority for assoc in cluster.assocs.values() if assoc.priority
+        }
+        known = kept["assoc_priority"] = _AssocPriorities(version, priorities)
+    return known.priorities
 
 
 def _static(cluster: Cluster) -> _Static:
+    kept = answers(cluster)
+    known = kept.get("snapshot")
+    if isinstance(known, _Static):
+        return known
     nodes = cluster.nodes
-    return _Static(
-        specs=tuple(spec_as_found(node) if node is not None else None for node in nodes),
+    static = kept["snapshot"] = _Static(
+        specs=tuple(spec_with_facts(node) if node is not None else None for node in nodes),
         weights=array("q", [node.weight if node is not None else 0 for node in nodes]),
         features=tuple(node.features_active if node is not None else () for node in nodes),
         node_by_name=dict(cluster.node_index.by_name),
@@ -213,6 +227,7 @@ def _static(cluster: Cluster) -> _Static:
         total_cpus=sum(node.spec.cpus for node in nodes if node is not None),
         total_nodes=sum(1 for node in nodes if node is not None),
     )
+    return static
 
 
 def _claim(cluster: Cluster, job: Job) -> Claim:
@@ -228,7 +243,9 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
         is_free = is_free and cluster.licenses_left(name) >= count
     if licenses:
         leaving.update(
-            dict.fromkeys(one for one in job.claim_victims if one in cluster.job_index.active)
+            dict.fromkeys(
+                victim for victim in job.claim_victims if victim in cluster.job_index.active
+            )
         )
     return Claim(
         job.job_id, job.claim_partition, job.claim, job.claim_tasks, tuple(leaving), is_free
@@ -253,7 +270,7 @@ def are_free_now(
                 return False
         elif (
             not usable[node_id]
-            or cpus_free[node_id] < alloc.cpus
+            or (cpus_free[node_id] < alloc.cpus and not _may_be_whole(cluster, alloc))
             or mem_free_mib[node_id] < alloc.mem_mib
         ):
             return False
@@ -274,20 +291,30 @@ def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: i
     if rows > 1:
         if not _has_row(cluster, alloc, partition, rows):
             return False
-    elif columns.cpus_free[alloc.node_id] < alloc.cpus or use.cores & int.from_bytes(
-        alloc.cores, "little"
+    elif use.cores & int.from_bytes(alloc.cores, "little") or (
+        columns.cpus_free[alloc.node_id] < alloc.cpus
+        and (columns.in_use[alloc.node_id] or not _may_be_whole(cluster, alloc))
     ):
         return False
     if not alloc.gres:
         return True
-    resources = spec_as_found(cluster.node(alloc.node_id)).gres
+    resources = spec_with_facts(cluster.node(alloc.node_id)).gres
     return all(
         gres_parts.has_room(resources, use.gres, use.gres_count, held) for held in alloc.gres
     )
 
 
+def _may_be_whole(cluster: Cluster, alloc: NodeAlloc) -> bool:
+    """Return whether an idle node has so many CPUs with those that are set aside (--core-spec)."""
+    return alloc.cpus <= cluster.node(alloc.node_id).spec.cpus
+
+
 def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> bool:
-    """Return whether each of these cores has less than `rows` jobs, all of that partition."""
+    """Return whether each of these cores has less than `rows` jobs of that partition.
+
+    All its jobs share it; see `may_mix` for those of other partitions.
+    """
+    own = cluster.partitions.get(partition)
     wanted = int.from_bytes(alloc.cores, "little")
     load = Load()
     for job_id, held in cluster.node_index.use[alloc.node_id].allocs.items():
@@ -297,9 +324,10 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
             job_id in cluster.job_index.suspended and job.suspended_by != SUSPENDED_BY_GANG
         ):
             continue
-        if job.rows <= 1 or job.partition != partition:
+        if job.partition == partition and job.rows > 1:
+            load.add(cores)
+        elif job.rows <= 1 or not may_mix(own, cluster.partitions.get(job.partition)):
             return False
-        load.add(cores)
     return not load.with_jobs(rows)
 
 
@@ -351,8 +379,10 @@ def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
     node_id = alloc.node_id
     _keep_cores(view, alloc)
     view.in_use[node_id] = 1
-    freed_mib = sum(one.mem_mib for one in leaving)
+    freed_mib = sum(alloc_leaving.mem_mib for alloc_leaving in leaving)
     view.mem_free_mib[node_id] -= max(0, alloc.mem_mib - freed_mib)
     busy, used = dict(view.gres_busy[node_id]), dict(view.gres_used[node_id])
-    gres_parts.keep(busy, used, alloc.gres, (held for one in leaving for held in one.gres))
+    gres_parts.keep(
+        busy, used, alloc.gres, (held for alloc_leaving in leaving for held in alloc_leaving.gres)
+    )
     view.gres_busy[node_id], view.gres_used[node_id] = busy, used

@@ -53,7 +53,7 @@ class AccountChecks:
         return self._inner is None or self._inner.is_clear(job, ask)
 
     def _lost(self, job: Waiting) -> Wait | None:
-        """Return what a job lacks to be anybody's."""
+        """Return why a job may no longer run: its account, its QOS or its fair share; else None."""
         known = self._assoc_ids
         if known is not None and job.assoc_id and job.assoc_id not in known:
             text = f"account {job.account} is no longer {job.user_name}'s"

@@ -6,7 +6,7 @@ from pyslurm_ng.base.numbers import INFINITE, MINUTE_US
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.frame.measures import Ask, given, least
+from pyslurm_ng.sched.frame.measures import Ask, ask_of_allocation, least
 
 
 def least_ask(demand: Demand) -> Ask:
@@ -17,7 +17,7 @@ def least_ask(demand: Demand) -> Ask:
 
 def given_ask(demand: Demand, nodes: tuple[NodeAlloc, ...]) -> Ask:
     """Return what a job gets."""
-    return given(nodes, _text(demand), demand.partition, _limit_min(demand))
+    return ask_of_allocation(nodes, _text(demand), demand.partition, _limit_min(demand))
 
 
 def _limit_min(demand: Demand) -> int:

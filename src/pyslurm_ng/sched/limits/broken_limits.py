@@ -13,7 +13,8 @@ from pyslurm_ng.sched.limits.headroom import NOTHING, Counter, Used
 from pyslurm_ng.sched.limits.reasons import tres_reason
 from pyslurm_ng.sched.limits.standing import MILLION, Key, Standing, first_set, name_of
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
-from pyslurm_ng.sched.limits.words import amount_of
+
+_NAMES = {"cpu": "CPU", "node": "node", "gres/gpu": "GPU"}
 
 
 class BrokenLimits:
@@ -55,27 +56,29 @@ class BrokenLimits:
             yield from self._would_overspend(standing, ask)
 
     def _of_a_user(
-        self, one: assoc.Qos, before: list[assoc.Limits], ask: Ask, standing: Standing
+        self, qos: assoc.Qos, before: list[assoc.Limits], ask: Ask, standing: Standing
     ) -> Iterator[Wait]:
         """Yield limits of a QOS on each user, then on each account."""
-        limits, run_min = one.limits, standing.run_min(ask.limit_min)
-        who = f"user {standing.user_name or standing.uid} in QOS {one.name}"
-        used = self._used.get(("qos", one.name, "user", standing.uid), NOTHING)
+        limits, run_min = qos.limits, standing.run_min(ask.limit_min)
+        owner = f"user {standing.user_name or standing.uid} in QOS {qos.name}"
+        used = self._used.get(("qos", qos.name, "user", standing.uid), NOTHING)
         if all(earlier.max_jobs == INFINITE for earlier in before):
-            yield from _jobs(Reason.QOSMaxJobsPerUserLimit, limits.max_jobs, used, who)
-        most = _not_yet(limits.max_tres_per_user, [item.max_tres_per_user for item in before])
-        yield from _tres("user", "QOS", most, used, ask, who)
-        most = _not_yet(limits.max_tres_run_mins, [item.max_tres_run_mins for item in before])
-        yield from _minutes("user run minutes", "QOS", most, used.run_min, ask, run_min, who)
-        who = f"account {standing.account} in QOS {one.name}"
-        used = self._used.get(("qos", one.name, "account", standing.account), NOTHING)
+            yield from _jobs(Reason.QOSMaxJobsPerUserLimit, limits.max_jobs, used, owner)
+        most = _not_yet(limits.max_tres_per_user, [earlier.max_tres_per_user for earlier in before])
+        yield from _tres("user", "QOS", most, used, ask, owner)
+        most = _not_yet(limits.max_tres_run_mins, [earlier.max_tres_run_mins for earlier in before])
+        yield from _minutes("user run minutes", "QOS", most, used.run_min, ask, run_min, owner)
+        owner = f"account {standing.account} in QOS {qos.name}"
+        used = self._used.get(("qos", qos.name, "account", standing.account), NOTHING)
         if all(earlier.max_jobs_per_account == INFINITE for earlier in before):
-            yield from _jobs(Reason.MaxJobsPerAccount, limits.max_jobs_per_account, used, who)
-        most = _not_yet(limits.max_tres_per_account, [item.max_tres_per_account for item in before])
-        yield from _tres("account", "QOS", most, used, ask, who)
-        earlier_min = [item.max_tres_run_mins_per_account for item in before]
+            yield from _jobs(Reason.MaxJobsPerAccount, limits.max_jobs_per_account, used, owner)
+        most = _not_yet(
+            limits.max_tres_per_account, [earlier.max_tres_per_account for earlier in before]
+        )
+        yield from _tres("account", "QOS", most, used, ask, owner)
+        earlier_min = [earlier.max_tres_run_mins_per_account for earlier in before]
         most = _not_yet(limits.max_tres_run_mins_per_account, earlier_min)
-        yield from _minutes("account run minutes", "QOS", most, used.run_min, ask, run_min, who)
+        yield from _minutes("account run minutes", "QOS", most, used.run_min, ask, run_min, owner)
 
     def _of_an_association(
         self, standing: Standing, before: list[assoc.Limits], ask: Ask
@@ -94,11 +97,13 @@ class BrokenLimits:
             yield from _jobs(Reason.AssocMaxJobsLimit, own.max_jobs, used, name)
         yield from _of_a_job(own, before, ask, "Assoc", name)
         run_min = standing.run_min(ask.limit_min)
-        most = _not_yet(own.max_tres_run_mins, [item.max_tres_run_mins for item in before])
+        most = _not_yet(own.max_tres_run_mins, [earlier.max_tres_run_mins for earlier in before])
         yield from _minutes("job minutes", "Assoc", most, used.run_min, ask, run_min, name)
-        for item in chain:
-            used = self._used.get(("assoc", item.assoc_id), NOTHING)
-            yield from _of_a_group(item.limits, used, ask, standing, "Assoc", name_of(item), factor)
+        for level in chain:
+            used = self._used.get(("assoc", level.assoc_id), NOTHING)
+            yield from _of_a_group(
+                level.limits, used, ask, standing, "Assoc", name_of(level), factor
+            )
 
     def _groups(self, standing: Standing) -> Iterator[tuple[assoc.Limits, Key, Spent, str, str]]:
         """Yield limits, counter, usage, and names of each group with a budget of minutes."""
@@ -109,32 +114,33 @@ class BrokenLimits:
             groups.append(
                 (association.limits, ("assoc", association.assoc_id), "Assoc", name_of(association))
             )
-        for limits, key, who, name in groups:
+        for limits, key, owner_kind, name in groups:
             if limits.grp_tres_mins or limits.grp_wall_min != INFINITE:
                 spent = self._spent(key) if self._spent is not None else Spent()
-                yield limits, key, spent, who, name
+                yield limits, key, spent, owner_kind, name
 
     def spent_up(self, standing: Standing) -> Iterator[Wait]:
         """Yield the budgets of minutes that are used up."""
-        for limits, _, spent, who, name in self._groups(standing):
+        for limits, _, spent, owner_kind, name in self._groups(standing):
             used_min = spent.wall_s / 60
             if limits.grp_wall_min != INFINITE and used_min >= limits.grp_wall_min:
                 text = f"{name} may run {limits.grp_wall_min} min in all; {used_min:.0f} used"
                 yield Wait(
-                    Reason.QOSGrpWallLimit if who == "QOS" else Reason.AssocGrpWallLimit, text
+                    Reason.QOSGrpWallLimit if owner_kind == "QOS" else Reason.AssocGrpWallLimit,
+                    text,
                 )
             for tres, most in limits.grp_tres_mins.items():
                 used_min = spent.tres_s.get(tres, 0.0) / 60
                 if most != INFINITE and used_min >= most:
                     text = f"{name} may use {most} {tres}-minutes; {used_min:.0f} used"
-                    yield Wait(tres_reason("group minutes", who, tres), text)
+                    yield Wait(tres_reason("group minutes", owner_kind, tres), text)
 
     def _would_overspend(self, standing: Standing, ask: Ask) -> Iterator[Wait]:
         """Yield the budgets that would not do for a job's whole time limit beside those running."""
         run_min = ask.limit_min
         if standing.is_factor_safe:
             run_min = standing.run_min(run_min)
-        for limits, key, spent, who, name in self._groups(standing):
+        for limits, key, spent, owner_kind, name in self._groups(standing):
             promised = self._used.get(key, NOTHING).run_min
             for tres, most in limits.grp_tres_mins.items():
                 used = int(spent.tres_s.get(tres, 0.0) / 60) + promised.get(tres, 0)
@@ -144,12 +150,12 @@ class BrokenLimits:
                         f"{name} may use {most} {tres}-minutes; {used} are used or promised, "
                         f"{wanted} more needed"
                     )
-                    yield Wait(tres_reason("group minutes", who, tres), text)
+                    yield Wait(tres_reason("group minutes", owner_kind, tres), text)
 
 
 def _not_yet(limits: Amounts, before: Iterable[Amounts]) -> Amounts:
     """Return the limits on TRES that none before has set."""
-    seen = {name for one in before for name in one}
+    seen = {name for limits in before for name in limits}
     return limits if not seen else {name: most for name, most in limits.items() if name not in seen}
 
 
@@ -157,11 +163,11 @@ def _handed_down(chain: list[assoc.Limits], factor: int) -> assoc.Limits:
     """Return the limits of one job that an association has itself or from the accounts above."""
 
     def merged(limits: Iterable[Amounts]) -> dict[str, int]:
-        found: dict[str, int] = {}
-        for one in limits:
-            for name, most in one.items():
-                found.setdefault(name, most * factor // MILLION)
-        return found
+        least: dict[str, int] = {}
+        for level in limits:
+            for name, most in level.items():
+                least.setdefault(name, most * factor // MILLION)
+        return least
 
     return assoc.Limits(
         max_jobs=first_set(association.max_jobs for association in chain),
@@ -174,35 +180,37 @@ def _handed_down(chain: list[assoc.Limits], factor: int) -> assoc.Limits:
 
 
 def _of_a_job(
-    limits: assoc.Limits, before: list[assoc.Limits], ask: Ask, who: str, name: str
+    limits: assoc.Limits, before: list[assoc.Limits], ask: Ask, owner_kind: str, name: str
 ) -> Iterator[Wait]:
     """Yield limits on any one job."""
-    most = _not_yet(limits.max_tres_per_job, [one.max_tres_per_job for one in before])
-    yield from _tres("job", who, most, NOTHING, ask, f"a job of {name}")
-    most = _not_yet(limits.max_tres_per_node, [one.max_tres_per_node for one in before])
+    most = _not_yet(limits.max_tres_per_job, [earlier.max_tres_per_job for earlier in before])
+    yield from _tres("job", owner_kind, most, NOTHING, ask, f"a job of {name}")
+    most = _not_yet(limits.max_tres_per_node, [earlier.max_tres_per_node for earlier in before])
     nodes = max(1, ask.amounts.get("node", 1))
     for tres, limit in most.items():
         per_node = -(-ask.amounts.get(tres, 0) // nodes)
         if per_node > limit:
-            most_of_it = amount_of(tres, limit)
-            text = f"a job of {name} may hold {most_of_it} on each node; it needs {per_node}"
-            yield Wait(tres_reason("node", who, tres), text)
+            amount = _amount_of(tres, limit)
+            text = f"a job of {name} may hold {amount} on each node; it needs {per_node}"
+            yield Wait(tres_reason("node", owner_kind, tres), text)
     for tres, least in limits.min_tres_per_job.items():
         wanted = ask.amounts.get(tres, 0)
-        if wanted < least and not any(tres in one.min_tres_per_job for one in before):
-            text = f"a job of {name} must ask for {amount_of(tres, least)} or more; "
+        if wanted < least and not any(tres in earlier.min_tres_per_job for earlier in before):
+            text = f"a job of {name} must ask for {_amount_of(tres, least)} or more; "
             text += f"it asks for {wanted}"
-            yield Wait(tres_reason("least", who, tres), text)
-    if all(one.max_wall_min == INFINITE for one in before):
+            yield Wait(tres_reason("least", owner_kind, tres), text)
+    if all(earlier.max_wall_min == INFINITE for earlier in before):
         limit = limits.max_wall_min
         if limit != INFINITE and ask.limit_min > limit:
             reason = Reason.QOSMaxWallDurationPerJobLimit
-            if who == "Assoc":
+            if owner_kind == "Assoc":
                 reason = Reason.AssocMaxWallDurationPerJobLimit
             asked = "no limit" if ask.limit_min == INFINITE else f"{ask.limit_min} min"
             yield Wait(reason, f"a job of {name} may run {limit} min; it asks for {asked}")
-    most = _not_yet(limits.max_tres_mins_per_job, [one.max_tres_mins_per_job for one in before])
-    yield from _minutes("job minutes", who, most, {}, ask, ask.limit_min, f"a job of {name}")
+    most = _not_yet(
+        limits.max_tres_mins_per_job, [earlier.max_tres_mins_per_job for earlier in before]
+    )
+    yield from _minutes("job minutes", owner_kind, most, {}, ask, ask.limit_min, f"a job of {name}")
 
 
 def _of_a_group(
@@ -210,48 +218,64 @@ def _of_a_group(
     used: Used,
     ask: Ask,
     standing: Standing,
-    who: str,
+    owner_kind: str,
     name: str,
     factor: int = MILLION,
 ) -> Iterator[Wait]:
     """Yield limits on all jobs of a QOS or below an association together."""
-    reason = Reason.QOSGrpJobsLimit if who == "QOS" else Reason.AssocGrpJobsLimit
+    reason = Reason.QOSGrpJobsLimit if owner_kind == "QOS" else Reason.AssocGrpJobsLimit
     yield from _jobs(reason, limits.grp_jobs, used, name)
     most = limits.grp_tres
     if factor != MILLION:
         most = {tres: limit * factor // MILLION for tres, limit in most.items()}
-    yield from _tres("group", who, most, used, ask, name)
+    yield from _tres("group", owner_kind, most, used, ask, name)
     run_min = standing.run_min(ask.limit_min)
     most = limits.grp_tres_run_mins
-    yield from _minutes("group run minutes", who, most, used.run_min, ask, run_min, name)
+    yield from _minutes("group run minutes", owner_kind, most, used.run_min, ask, run_min, name)
 
 
-def _jobs(reason: Reason, limit: int, used: Used, who: str) -> Iterator[Wait]:
+def _jobs(reason: Reason, limit: int, used: Used, owner: str) -> Iterator[Wait]:
     if limit != INFINITE and used.jobs >= limit:
-        text = f"{who} may run {limit} job{'s' * (limit != 1)} at once; {used.jobs} run"
+        text = f"{owner} may run {limit} job{'s' * (limit != 1)} at once; {used.jobs} run"
         yield Wait(reason, text)
 
 
-def _tres(kind: str, who: str, most: Amounts, used: Used, ask: Ask, name: str) -> Iterator[Wait]:
+def _tres(
+    kind: str, owner_kind: str, most: Amounts, used: Used, ask: Ask, name: str
+) -> Iterator[Wait]:
     """Yield limits on amounts held at once; a node that several jobs share counts once."""
     for tres, limit in most.items():
         held, wanted = used.tres.get(tres, 0), ask.amounts.get(tres, 0)
         if tres == "node" and used.node_ids:
             held = len(used.node_ids)
-            shared = sum(one in used.node_ids for one in ask.node_ids()) if ask.nodes else held
+            shared = (
+                sum(node_id in used.node_ids for node_id in ask.node_ids()) if ask.nodes else held
+            )
             wanted = max(0, wanted - shared)
         if limit != INFINITE and wanted and held + wanted > limit:
             need = f"it needs {wanted}" if kind == "job" else f"{held} held, {wanted} more needed"
-            text = f"{name} may hold {amount_of(tres, limit)}; {need}"
-            yield Wait(tres_reason(kind, who, tres), text)
+            text = f"{name} may hold {_amount_of(tres, limit)}; {need}"
+            yield Wait(tres_reason(kind, owner_kind, tres), text)
 
 
 def _minutes(
-    kind: str, who: str, most: Amounts, used: Amounts, ask: Ask, run_min: int, name: str
+    kind: str, owner_kind: str, most: Amounts, used: Amounts, ask: Ask, run_min: int, name: str
 ) -> Iterator[Wait]:
     """Yield limits on TRES-minutes still to come."""
     for tres, limit in most.items():
         held, wanted = used.get(tres, 0), ask.amounts.get(tres, 0) * run_min
         if limit != INFINITE and wanted and held + wanted > limit:
             text = f"{name} may have {limit} {tres}-minutes to run; {held} held, {wanted} more"
-            yield Wait(tres_reason(kind, who, tres), text)
+            yield Wait(tres_reason(kind, owner_kind, tres), text)
+
+
+def _amount_of(tres: str, count: int) -> str:
+    """Return `4 CPUs`, `2048 MiB of memory`, `1 licence matlab`, `2 of gres/gpu:a100`."""
+    many = "s" * (count != 1)
+    if tres in _NAMES:
+        return f"{count} {_NAMES[tres]}{many}"
+    if tres == "mem":
+        return f"{count} MiB of memory"
+    if tres.startswith("license/"):
+        return f"{count} licence{many} {tres.removeprefix('license/')}"
+    return f"{count} of {tres}"

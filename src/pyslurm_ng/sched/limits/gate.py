@@ -54,7 +54,10 @@ class LimitGate:
         """Return the limit in the way of all components of a job together."""
         if self._limits is None:
             return None
-        asked = [(item.part.job, given_ask(item.demand, item.nodes or ())) for item in placed]
+        asked = [
+            (placed_part.part.job, given_ask(placed_part.demand, placed_part.nodes or ()))
+            for placed_part in placed
+        ]
         return self._limits.may_start_all(asked)
 
     def took(self, job: Waiting, demand: Demand, nodes: tuple[NodeAlloc, ...]) -> None:

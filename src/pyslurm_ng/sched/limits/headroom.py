@@ -104,7 +104,7 @@ class Headroom:
         return Room(self.lets_reserve, self._wall_min, tuple(left.items()))
 
     def limit_job(self, limits: assoc.Limits, factor: int = _MILLION) -> None:
-        """Heed the limits on any one job; those on TRES are multiplied by millionths."""
+        """Heed the limits on any one job; limits on TRES are multiplied by `factor` millionths."""
         self._wall_min = min(self._wall_min, limits.max_wall_min)
         self._most += [
             (name, most * factor // _MILLION) for name, most in limits.max_tres_per_job.items()
@@ -118,15 +118,17 @@ class Headroom:
             or limits.max_tres_run_mins_per_account
         )
 
-    def limit_group(self, limits: assoc.Limits, who: Counter, factor: int = _MILLION) -> None:
+    def limit_group(self, limits: assoc.Limits, counter: Counter, factor: int = _MILLION) -> None:
         """Heed the limits on all jobs of a QOS or below an association together."""
         most = {name: limit * factor // _MILLION for name, limit in limits.grp_tres.items()}
-        self.limit(who, limits.grp_jobs, most)
+        self.limit(counter, limits.grp_jobs, most)
         self._is_plain &= not (limits.grp_tres_mins or limits.grp_tres_run_mins)
         self._is_plain &= limits.grp_wall_min == INFINITE
 
-    def limit(self, who: Counter, most_jobs: int, most: Amounts) -> None:
+    def limit(self, counter: Counter, most_jobs: int, most: Amounts) -> None:
         """Heed limits on jobs, and on what they hold, that count together."""
         if most_jobs != INFINITE:
-            self._jobs.append((who, most_jobs))
-        self._tres += [(who, name, amount) for name, amount in most.items() if amount != INFINITE]
+            self._jobs.append((counter, most_jobs))
+        self._tres += [
+            (counter, name, amount) for name, amount in most.items() if amount != INFINITE
+        ]

@@ -25,8 +25,8 @@ from pyslurm_ng.sched.limits.standing import (
     Standing,
     first_set,
     key_of,
+    limits_on,
     named_limits,
-    places,
 )
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 
@@ -56,7 +56,7 @@ class Quotas:
 
         Args:
             spent: what associations and QOS have used so far; None: nothing.
-            is_safe: AccountingStorageEnforce=safe: nobody starts who could not run to the end.
+            is_safe: AccountingStorageEnforce=safe: only jobs start that can run to the end.
             counts_nodes: which nodes jobs have is counted also where there is no limit on it.
         """
         self._counts_nodes = counts_nodes
@@ -74,7 +74,7 @@ class Quotas:
         self._rooms: dict[Key, Room] = {}  # until somebody starts
 
     def took(self, job: Owner, ask: Ask) -> Counted:
-        """Count a start, or a job that runs already; return what takes it back."""
+        """Count a start, or a job that runs already; return the record that `left` takes."""
         counted = Counted(self._standing(job, ask.partition), ask)
         self._count(counted, 1)
         return counted
@@ -144,36 +144,36 @@ class Quotas:
 
     def _room(self, job: Waiting, ask: Ask) -> Room:
         key = key_of(job, ask.partition)
-        found = self._rooms.get(key)
-        if found is None:
+        room = self._rooms.get(key)
+        if room is None:
             headroom = self._headroom(self._standing(job, ask.partition))
-            found = self._rooms[key] = headroom.room(self._used)
-        return found
+            room = self._rooms[key] = headroom.room(self._used)
+        return room
 
     def _headroom(self, standing: Standing) -> Headroom:
-        found = self._headrooms.get(id(standing))
-        if found is None:
-            found = self._headrooms[id(standing)] = self._make_headroom(standing)
-        return found
+        headroom = self._headrooms.get(id(standing))
+        if headroom is None:
+            headroom = self._headrooms[id(standing)] = self._make_headroom(standing)
+        return headroom
 
     def _make_headroom(self, standing: Standing) -> Headroom:
-        found = Headroom()
+        headroom = Headroom()
         for qos in standing.qos:
             user = "qos", qos.name, "user", standing.uid
             account = "qos", qos.name, "account", standing.account
-            found.limit_job(qos.limits)
-            found.limit_group(qos.limits, ("qos", qos.name))
-            found.limit(user, qos.limits.max_jobs, qos.limits.max_tres_per_user)
+            headroom.limit_job(qos.limits)
+            headroom.limit_group(qos.limits, ("qos", qos.name))
+            headroom.limit(user, qos.limits.max_jobs, qos.limits.max_tres_per_user)
             most = qos.limits.max_tres_per_account
-            found.limit(account, qos.limits.max_jobs_per_account, most)
-            found.lets_reserve &= "NoReserve" not in qos.flags
+            headroom.limit(account, qos.limits.max_jobs_per_account, most)
+            headroom.lets_reserve &= "NoReserve" not in qos.flags
         for association in standing.chain:
-            found.limit_job(association.limits, standing.limit_factor)
-            found.limit_group(
+            headroom.limit_job(association.limits, standing.limit_factor)
+            headroom.limit_group(
                 association.limits, ("assoc", association.assoc_id), standing.limit_factor
             )
-            found.limit(("assoc", standing.chain[0].assoc_id), association.limits.max_jobs, {})
-        return found
+            headroom.limit(("assoc", standing.chain[0].assoc_id), association.limits.max_jobs, {})
+        return headroom
 
     def _first_in_the_way(self, standing: Standing, ask: Ask) -> Wait | None:
         answers = self._answers.setdefault(id(standing), {})
@@ -202,18 +202,18 @@ class Quotas:
         standing = self._standing(job, partition)
         if any("NoReserve" in qos.flags for qos in standing.qos):
             return False
-        least = first_set(limits.min_priority for limits in places(standing))
+        least = first_set(limits.min_priority for limits in limits_on(standing))
         return least == INFINITE or priority >= least
 
     def run_out(self, job: Owner, ask: Ask, run_min: float) -> Wait | None:
         """Return which minutes are used up, of a job that has run for `run_min` minutes."""
         standing = self._standing(job, ask.partition)
         seen: set[str] = set()
-        for who, name, limits in named_limits(standing):
+        for owner_kind, name, limits in named_limits(standing):
             for tres, most in limits.max_tres_mins_per_job.items():
                 used = ask.amounts.get(tres, 0) * run_min
                 if tres not in seen and used and used >= most:
-                    return Wait(tres_reason("job minutes", who, tres),
+                    return Wait(tres_reason("job minutes", owner_kind, tres),
                                 f"a job in {name} may use {most} {tres}-minutes")  # fmt: skip
             seen.update(limits.max_tres_mins_per_job)
         return next(self._broken().spent_up(standing), None)
@@ -223,15 +223,17 @@ class Quotas:
 
     def _standing(self, job: Owner, partition: Partition | None) -> Standing:
         key = key_of(job, partition)
-        found = self._standings.get(key)
-        if found is None:
+        standing = self._standings.get(key)
+        if standing is None:
             name = partition.qos if partition is not None else ""
             own, other = self._qos.get(job.qos), self._qos.get(name)
-            both = [other, own] if own is None or "OverPartQOS" not in own.flags else [own, other]
+            qos_pair = (
+                [other, own] if own is None or "OverPartQOS" not in own.flags else [own, other]
+            )
             if own is other:
-                both = [own]
-            found = self._standings[key] = Standing(
-                tuple(one for one in both if one is not None),
+                qos_pair = [own]
+            standing = self._standings[key] = Standing(
+                tuple(qos for qos in qos_pair if qos is not None),
                 tuple(self._chain(job.assoc_id)),
                 own.usage_factor_millionths if own is not None else MILLION,
                 (own.limit_factor_millionths if own is not None else 0) or MILLION,
@@ -240,20 +242,22 @@ class Quotas:
                 getattr(job, "user_name", ""),
                 job.account,
             )
-        return found
+        return standing
 
     def _chain(self, assoc_id: int) -> list[assoc.Association]:
         chain: list[assoc.Association] = []
-        item = self._associations.get(assoc_id)
-        while item is not None and item not in chain:
-            chain.append(item)
-            item = self._associations.get(item.parent_id)
+        association = self._associations.get(assoc_id)
+        while association is not None and association not in chain:
+            chain.append(association)
+            association = self._associations.get(association.parent_id)
         return chain
 
 
 def any_limits(associations: Mapping[int, assoc.Association], qos: Mapping[str, assoc.Qos]) -> bool:
     """Return whether there is any limit, or a QOS says something else about starts."""
-    if any(one.limits != _NO_LIMITS or "NoReserve" in one.flags for one in qos.values()):
+    if any(
+        quality.limits != _NO_LIMITS or "NoReserve" in quality.flags for quality in qos.values()
+    ):
         return True
     return any(association.limits != _NO_LIMITS for association in associations.values())
 
@@ -263,10 +267,10 @@ def budgets_minutes(
 ) -> bool:
     """Return whether any limit is on minutes used, so that running jobs can run out of them."""
     limits = [association.limits for association in associations.values()]
-    limits += [one.limits for one in qos.values()]
+    limits += [quality.limits for quality in qos.values()]
     return any(
-        one.grp_tres_mins or one.grp_wall_min != INFINITE or one.max_tres_mins_per_job
-        for one in limits
+        level.grp_tres_mins or level.grp_wall_min != INFINITE or level.max_tres_mins_per_job
+        for level in limits
     )
 
 
@@ -275,13 +279,13 @@ def counts_minutes(
 ) -> bool:
     """Return whether any limit asks for how long jobs that run have left."""
     limits = [association.limits for association in associations.values()]
-    limits += [one.limits for one in qos.values()]
+    limits += [quality.limits for quality in qos.values()]
     return any(
-        one.grp_tres_run_mins
-        or one.max_tres_run_mins
-        or one.max_tres_run_mins_per_account
-        or (is_safe and one.grp_tres_mins)
-        for one in limits
+        level.grp_tres_run_mins
+        or level.max_tres_run_mins
+        or level.max_tres_run_mins_per_account
+        or (is_safe and level.grp_tres_mins)
+        for level in limits
     )
 
 
@@ -300,7 +304,7 @@ def quotas(
     """
     if not any_limits(associations, qos):
         return None
-    found = Quotas(associations, qos, spent, is_safe=is_safe)
+    made = Quotas(associations, qos, spent, is_safe=is_safe)
     for job, ask in running:
-        found.took(job, ask)
-    return found
+        made.took(job, ask)
+    return made

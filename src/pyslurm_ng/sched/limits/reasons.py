@@ -22,33 +22,39 @@ _WORDS = {
 _UNKNOWN = ("Unknown",)
 # By kind of limit; the first name there is counts.
 _PATTERNS = {
-    "group": ("{who}Grp{tres}Limit", "{who}Grp{tres}"),
-    "group minutes": ("{who}Grp{tres}MinutesLimit", "{who}Grp{tres}Minutes"),
-    "group run minutes": ("{who}Grp{tres}RunMinutesLimit", "{who}Grp{tres}RunMinutes"),
-    "job": ("{who}Max{tres}PerJobLimit", "{who}Max{tres}PerJob"),
-    "job minutes": ("{who}Max{tres}MinutesPerJobLimit", "{who}Max{tres}MinutesPerJob"),
-    "node": ("{who}Max{tres}PerNode",),
-    "user": ("{who}Max{tres}PerUserLimit", "{who}Max{tres}PerUser"),
+    "group": ("{owner_kind}Grp{tres}Limit", "{owner_kind}Grp{tres}"),
+    "group minutes": ("{owner_kind}Grp{tres}MinutesLimit", "{owner_kind}Grp{tres}Minutes"),
+    "group run minutes": (
+        "{owner_kind}Grp{tres}RunMinutesLimit",
+        "{owner_kind}Grp{tres}RunMinutes",
+    ),
+    "job": ("{owner_kind}Max{tres}PerJobLimit", "{owner_kind}Max{tres}PerJob"),
+    "job minutes": (
+        "{owner_kind}Max{tres}MinutesPerJobLimit",
+        "{owner_kind}Max{tres}MinutesPerJob",
+    ),
+    "node": ("{owner_kind}Max{tres}PerNode",),
+    "user": ("{owner_kind}Max{tres}PerUserLimit", "{owner_kind}Max{tres}PerUser"),
     "user run minutes": ("Max{tres}RunMinsPerUser",),
     "account": ("Max{tres}PerAccount",),
     "account run minutes": ("Max{tres}RunMinsPerAccount",),
-    "least": ("{who}Min{tres}NotSatisfied", "{who}Min{tres}"),
+    "least": ("{owner_kind}Min{tres}NotSatisfied", "{owner_kind}Min{tres}"),
 }
 
 
 @lru_cache(1024)
-def tres_reason(kind: str, who: str, tres: str) -> Reason:
+def tres_reason(kind: str, owner_kind: str, tres: str) -> Reason:
     """Return the reason of a limit on a TRES.
 
     Args:
         kind: a key of the patterns above.
-        who: Assoc or QOS.
+        owner_kind: Assoc or QOS.
         tres: a name such as cpu or gres/gpu.
     """
     for words in (_WORDS.get(tres.partition("/")[0], _UNKNOWN), _UNKNOWN):
         for pattern in _PATTERNS[kind]:
             for word in words:
-                found = Reason.__members__.get(pattern.format(who=who, tres=word))
-                if found is not None:
-                    return found
+                reason = Reason.__members__.get(pattern.format(owner_kind=owner_kind, tres=word))
+                if reason is not None:
+                    return reason
     return Reason.AccountingPolicy

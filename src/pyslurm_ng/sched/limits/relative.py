@@ -10,6 +10,7 @@ from pyslurm_ng.model.assoc import Qos, with_limits
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import effective_cpus, schedulable_mem_mib
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.sched.frame.answers import answers
 
 _PERCENTAGES = (
     "grp_tres",
@@ -25,7 +26,7 @@ def absolute_qos(cluster: Cluster) -> Mapping[str, Qos]:
     """Return all QOS with limits in amounts; those with flag Relative have percentages."""
     if not any("Relative" in qos.flags for qos in cluster.qos.values()):
         return cluster.qos
-    return {name: _absolute(one, cluster) for name, one in cluster.qos.items()}
+    return {name: _absolute(qos, cluster) for name, qos in cluster.qos.items()}
 
 
 def owner_of(cluster: Cluster, name: str) -> Partition | None:
@@ -35,28 +36,29 @@ def owner_of(cluster: Cluster, name: str) -> Partition | None:
     )
 
 
-def _absolute(one: Qos, cluster: Cluster) -> Qos:
-    if "Relative" not in one.flags:
-        return one
-    owner = owner_of(cluster, one.name)
+def _absolute(qos: Qos, cluster: Cluster) -> Qos:
+    if "Relative" not in qos.flags:
+        return qos
+    owner = owner_of(cluster, qos.name)
     key = ("totals", owner.name if owner is not None else "")
-    totals = cluster.memo.get(key)
+    kept = answers(cluster)
+    totals = kept.get(key)
     if totals is None:
         if owner is not None:
             totals = _totals(cluster, owner.node_ids, owner.billing_terms)
         else:
             totals = _totals(cluster, range(len(cluster.nodes)), "")
-        cluster.memo[key] = totals
+        kept[key] = totals
     assert isinstance(totals, dict)
-    return with_limits(one, **_amounts(one, totals | _licenses(cluster)))
+    return with_limits(qos, **_amounts(qos, totals | _licenses(cluster)))
 
 
-def _amounts(one: Qos, totals: Mapping[str, int]) -> dict[str, dict[str, int]]:
+def _amounts(qos: Qos, totals: Mapping[str, int]) -> dict[str, dict[str, int]]:
     """Return percentages as amounts; of what the cluster has nothing there is no limit."""
     return {
         field: {
             name: percent if percent == INFINITE else totals[name] * percent // 100
-            for name, percent in getattr(one.limits, field).items()
+            for name, percent in getattr(qos.limits, field).items()
             if name in totals
         }
         for field in _PERCENTAGES

@@ -17,7 +17,8 @@ Key = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Whose limits a job is under: QOS, the one that comes first before, then associations."""
+    """Whose limits a job is under: first its QOS, in the order in which they count, then its
+    association and the accounts above."""
 
     qos: tuple[assoc.Qos, ...]
     chain: tuple[assoc.Association, ...]
@@ -49,14 +50,14 @@ def key_of(job: Owner, partition: Partition | None) -> Key:
     return job.qos, name, job.assoc_id, job.uid, job.account
 
 
-def places(standing: Standing) -> Iterator[assoc.Limits]:
+def limits_on(standing: Standing) -> Iterator[assoc.Limits]:
     """Yield the limits of each QOS and association that a job is under."""
     for _, _, limits in named_limits(standing):
         yield limits
 
 
 def named_limits(standing: Standing) -> Iterator[tuple[str, str, assoc.Limits]]:
-    """Yield the same with their kind, QOS or Assoc, and with whose they are."""
+    """Yield (QOS or Assoc, whose they are in words, limits) of all that a job is under."""
     for qos in standing.qos:
         yield "QOS", f"QOS {qos.name}", qos.limits
     for association in standing.chain:

@@ -37,7 +37,7 @@ class Spent:
 
 
 class Ledger:
-    """Usage of many owners; what a half-life ago was used counts half."""
+    """Usage of many owners; what was used a half-life ago counts half."""
 
     def __init__(self, half_life_s: int = 0) -> None:
         """Begin empty; a half-life of 0 keeps all for ever."""
@@ -69,7 +69,7 @@ class Ledger:
         self._spent.clear()
 
     def move(self, shift_us: int) -> None:
-        """Have all usage be of so much later: the clock that it was counted by has been moved."""
+        """Move the times of all usage by `shift_us`, since the clock they were taken from moved."""
         for owner, (at_us, spent) in self._spent.items():
             self._spent[owner] = at_us + shift_us, spent
 

@@ -66,14 +66,21 @@ def grace_s(qos: Mapping[str, Qos], partition: Partition | None, name: str) -> i
 
 
 def qos_ranks(qos: Mapping[str, Qos]) -> dict[str, int]:
-    """Return how many QOS below each it can preempt, directly or not: those that can come first."""
+    """Return the rank of each QOS: 0 if it can preempt none, else one above the highest of those.
+
+    Jobs of QOS with a rank are considered before all others, the highest rank first.
+    """
     ranks: dict[str, int] = {}
 
     def rank(name: str, above: tuple[str, ...]) -> int:
         if name not in ranks:
             own = qos.get(name)
             lower = own.preempt if own is not None else ()
-            below = [rank(one, (*above, name)) for one in lower if one not in above and one != name]
+            below = [
+                rank(lower_name, (*above, name))
+                for lower_name in lower
+                if lower_name not in above and lower_name != name
+            ]
             ranks[name] = 1 + max(below) if below else 0
         return ranks[name]
 

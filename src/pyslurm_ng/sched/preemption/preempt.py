@@ -81,18 +81,18 @@ class Preempting:
             search.tries += 1
             return None
         chosen_units, chosen = best
-        gone = frozenset(one for unit in chosen_units for one in unit.job_ids)
+        gone = frozenset(job_id for unit in chosen_units for job_id in unit.job_ids)
         allocs = search.allot(demand, chosen, gone)
         if accepts is not None and not accepts(allocs):
             return None
         search.leave(chosen_units)
         self._nodes.claim(allocs)
-        found = Preemption(
+        preemption = Preemption(
             start_of(job, demand, task_id, allocs, self._snapshot.features),
             victims_of(chosen_units),
         )
-        self._plan.preemptions.append(found)
-        return found
+        self._plan.preemptions.append(preemption)
+        return preemption
 
     def find_later(
         self,
@@ -138,5 +138,5 @@ class Preempting:
         return None
 
     def give_up(self, vacated: Vacated | VacatedTogether) -> None:
-        """Let others have whom a job was to wait for."""
+        """Let other jobs preempt the jobs that this one was to wait for."""
         self._victims.awaited.difference_update(vacated.victims)

@@ -58,23 +58,23 @@ class PreemptingTogether:
         """
         key = (components[0][0].het_job_id, "", len(components))
         search, victims = self._search, self._search.victims
-        if key in search.failed or not any(victims.is_able(*one) for one in components):
+        if key in search.failed or not any(victims.is_able(*component) for component in components):
             return None
         if search.is_over:
             return None
         search.nodes.catch_up()
-        found = self._place(components, victims.units_now, licenses_free, closed)
-        is_whole = len(found.nodes) == len(components) and bool(found.units)
-        if not is_whole or not accepts(found.nodes):
-            search.stay(found.units, found.claims)
+        together = self._place(components, victims.units_now, licenses_free, closed)
+        is_whole = len(together.nodes) == len(components) and bool(together.units)
+        if not is_whole or not accepts(together.nodes):
+            search.stay(together.units, together.claims)
             search.failed.add(key)
             search.tries += 1
             return None
         first, *others = (
-            start_of(job, demand, -1, found.nodes[job.job_id], self._snapshot.features)
-            for job, demand in sorted(components, key=lambda one: one[0].job_id)
+            start_of(job, demand, -1, together.nodes[job.job_id], self._snapshot.features)
+            for job, demand in sorted(components, key=lambda component: component[0].job_id)
         )
-        self._plan.preemptions.append(Preemption(first, victims_of(found.units), tuple(others)))
+        self._plan.preemptions.append(Preemption(first, victims_of(together.units), tuple(others)))
         return self._plan.preemptions[-1]
 
     def find_later(
@@ -93,24 +93,24 @@ class PreemptingTogether:
             closed: nodes that others were promised for the time of a demand from a moment on.
         """
         search, victims = self._search, self._search.victims
-        able = [one for one in components if victims.is_able(*one)]
+        able = [component for component in components if victims.is_able(*component)]
         if search.is_over_for_later or not able:
             return None
-        moments = sorted({at_us for one in able for at_us in victims.moments_us(*one)})
+        moments = sorted({at_us for component in able for at_us in victims.moments_us(*component)})
         search.nodes.catch_up()
         for at_us in moments[:MOST_MOMENTS]:
             if at_us >= before_us:
                 break
-            found = self._try_later(components, at_us, licenses_free, closed)
-            if len(found.nodes) < len(components) or not found.units:
+            together = self._try_later(components, at_us, licenses_free, closed)
+            if len(together.nodes) < len(components) or not together.units:
                 search.later_tries += 1
                 continue
-            leaving = tuple(job_id for unit in found.units for job_id in unit.job_ids)
+            leaving = tuple(job_id for unit in together.units for job_id in unit.job_ids)
             start_us = at_us + SECOND_US * max(map(search.grace_s, leaving))
             if start_us >= before_us:
                 break
             victims.awaited.update(leaving)
-            return VacatedTogether(start_us, found.nodes, leaving)
+            return VacatedTogether(start_us, together.nodes, leaving)
         return None
 
     def _try_later(
@@ -130,7 +130,7 @@ class PreemptingTogether:
             for running_job in self._snapshot.running
             if running_job.end_us <= at_us
         )
-        found = self._place(
+        together = self._place(
             components,
             units_then,
             licenses_free,
@@ -138,8 +138,8 @@ class PreemptingTogether:
             at_us=at_us,
             over=over,
         )
-        self._search.stay(found.units, found.claims)
-        return found
+        self._search.stay(together.units, together.claims)
+        return together
 
     def _place(
         self,
@@ -154,21 +154,22 @@ class PreemptingTogether:
         """Place one component after the other, as far as they fit; see `VictimSearch.best`."""
         search = self._search
         free = dict(licenses_free)
-        found = _Together([], [], {})
+        together = _Together([], [], {})
+        used: frozenset[int] = frozenset()  # each component has nodes of its own
         for job, demand in components:
             units = units_of(job, demand) if search.victims.is_able(job, demand) else []
             units = [unit for unit in units if "SUSPEND" not in unit.modes]
-            best = search.best(
-                demand, units, free, closed(demand), spares=True, at_us=at_us, over=over
-            )
+            shut = closed(demand) | used
+            best = search.best(demand, units, free, shut, spares=True, at_us=at_us, over=over)
             if best is None:
                 break
             chosen_units, chosen = best
-            gone = over.union(one for unit in chosen_units for one in unit.job_ids)
-            found.nodes[job.job_id] = allocs = search.allot(demand, chosen, gone)
+            gone = over.union(job_id for unit in chosen_units for job_id in unit.job_ids)
+            together.nodes[job.job_id] = allocs = search.allot(demand, chosen, gone)
+            used |= {alloc.node_id for alloc in allocs}
             search.leave(chosen_units)
-            found.units.extend(chosen_units)
-            found.claims.append(search.nodes.claim(allocs))
+            together.units.extend(chosen_units)
+            together.claims.append(search.nodes.claim(allocs))
             for name, count in demand.licenses:
                 free[name] = free.get(name, 0) - count
-        return found
+        return together

@@ -1,4 +1,4 @@
-"""What is free of nodes when some of the jobs on them have left."""
+"""What is free on nodes once some of their jobs have left."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class VacatedNodes:
         self._network = Units(snapshot.topologies, snapshot.partitions)
         self._closed_by: dict[int, set[int]] = {}  # jobs that keep all others away, by node
         self._claims = 0  # made in this pass
-        for item in snapshot.running:
-            self.hold(item.job_id, item.nodes, item.tenant)
+        for record in snapshot.running:
+            self.hold(record.job_id, record.nodes, record.tenant)
 
     def hold(self, job_id: int, nodes: Sequence[NodeAlloc], tenant: Tenant = NOBODY) -> None:
         """Enter what a job has of its nodes."""
@@ -80,7 +80,7 @@ class VacatedNodes:
             self._nodes.pop(alloc.node_id, None)
 
     def free_of(self, node_id: int, gone: frozenset[int]) -> FreeNode:
-        """Return what is free of a node without some jobs; records are shared, not to change."""
+        """Return what is free on a node once some jobs have left, as a shared record."""
         if gone and not gone.isdisjoint(self._holders.get(node_id, {})):
             return self.node(node_id, gone)
         node = self._nodes.get(node_id)
@@ -89,7 +89,7 @@ class VacatedNodes:
         return node
 
     def node(self, node_id: int, gone: frozenset[int] = frozenset()) -> FreeNode:
-        """Return what is free of a node when some jobs are gone."""
+        """Return what is free on a node once some jobs have left, as a record to change."""
         spec = self._snapshot.specs[node_id]
         assert spec is not None, node_id
         node = FreeNode(
@@ -103,9 +103,9 @@ class VacatedNodes:
             features=self._snapshot.features[node_id],
         )
         for job_id, alloc in self._holders.get(node_id, {}).items():
-            item = self.running.get(job_id)
+            running_job = self.running.get(job_id)
             is_gone = job_id in gone
-            is_suspended = item is not None and item.is_suspended
+            is_suspended = running_job is not None and running_job.is_suspended
             if is_gone and not self._keeps_memory(job_id):
                 continue
             node.mem_mib -= alloc.mem_mib
@@ -125,12 +125,16 @@ class VacatedNodes:
         return self.modes.get(job_id) == "SUSPEND"
 
     def _was_preempted(self, job_id: int) -> bool:
-        item = self.running.get(job_id)
-        return item is not None and item.victim is not None and bool(item.victim.preemptor)
+        running_job = self.running.get(job_id)
+        return (
+            running_job is not None
+            and running_job.victim is not None
+            and bool(running_job.victim.preemptor)
+        )
 
     def licenses_of(self, job_id: int) -> list[tuple[str, int]]:
         """Return the licences that come back when a job has left, where that may be waited for."""
-        item = self.running[job_id]
+        running_job = self.running[job_id]
         if not self._reclaims_licenses or self._keeps_memory(job_id):
             return []
-        return license_counts(item.licenses)
+        return license_counts(running_job.licenses)

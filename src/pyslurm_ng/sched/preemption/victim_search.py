@@ -1,4 +1,4 @@
-"""The search for the set of victims without which a job has room, and which is worth least."""
+"""The search for the least valuable set of jobs without which another job has room."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class VictimSearch:
         """Return the best set of victims found and where the job then fits.
 
         Args:
-            spares: what fits without victims takes none; else it waits for somebody's promised
-                time, not for room, and nothing is found.
+            spares: whether a job that fits without victims is given an empty set. If not, None is
+                returned for it: it waits for a promised time, not for room.
             at_us: when they are to leave; 0: now.
             over: jobs that have ended by then.
         """

@@ -1,4 +1,4 @@
-"""Whom a job may preempt: which jobs, in which mode, and what they are worth."""
+"""Which jobs a job may preempt, in which mode, and what they are worth."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Unit(NamedTuple):
 
 
 class _Known(NamedTuple):
-    """Whom a job may preempt now, and when whom else: in order of what they are worth, of time."""
+    """The jobs that a job may preempt now, by what they are worth, and later ones, by time."""
 
     now: list[Unit]
     later: list[tuple[int, Unit]]
 
 
 class Victims:
-    """Whom jobs may preempt in one pass: `taken` have been preempted in it already."""
+    """The jobs that jobs may preempt in one pass; `taken` have been preempted in it already."""
 
     def __init__(self, snapshot: Snapshot, policy: Policy, plan: Plan, ranking: Ranking) -> None:
         self._snapshot = snapshot
@@ -49,7 +49,7 @@ class Victims:
             policy.preempt_mode,
             *(words_of(own.preempt_mode) for own in snapshot.qos.values()),
         ]
-        modes += [words_of(one.preempt_mode) for one in snapshot.partitions.values()]
+        modes += [words_of(partition.preempt_mode) for partition in snapshot.partitions.values()]
         self._goes_by_priority = any(words & {"PRIORITY", "WITHIN"} for words in modes)
         tiers = {partition.priority_tier for partition in snapshot.partitions.values()}
         self._lowest_tier = min(tiers, default=0)
@@ -73,11 +73,13 @@ class Victims:
         words = words_of(own.preempt_mode) if own is not None else frozenset()
         return "WITHIN" in (words or self._policy.preempt_mode)
 
-    def _may(self, job: Waiting, demand: Demand, item: Running) -> tuple[str, frozenset[str]]:
+    def _may(
+        self, job: Waiting, demand: Demand, running_job: Running
+    ) -> tuple[str, frozenset[str]]:
         """Return what the job may do to another, "" for nothing; its age is not looked at."""
-        victim, policy, snapshot = item.victim, self._policy, self._snapshot
+        victim, policy, snapshot = running_job.victim, self._policy, self._snapshot
         nothing: tuple[str, frozenset[str]] = "", frozenset()
-        if victim is None or victim.is_leaving or item.job_id in self.taken:
+        if victim is None or victim.is_leaving or running_job.job_id in self.taken:
             return nothing
         other = victim.job
         if self._gives_way(job, other):
@@ -111,13 +113,17 @@ class Victims:
 
     def _goes_first(self, job: Waiting) -> bool:
         """Return whether the job's reservation has a MaxStartDelay."""
-        place = self._snapshot.place
-        return place is not None and place.max_start_delay_s > 0 and not job.is_guest
+        reservation = self._snapshot.only_reservation
+        return reservation is not None and reservation.max_start_delay_s > 0 and not job.is_guest
 
     def _gives_way(self, job: Waiting, other: Waiting) -> bool:
         """Return whether another runs only as long as jobs of this one's reservation let it."""
-        place = self._snapshot.place
-        return place is not None and self._goes_first(job) and gives_way(place, other.request)
+        reservation = self._snapshot.only_reservation
+        return (
+            reservation is not None
+            and self._goes_first(job)
+            and gives_way(reservation, other.request)
+        )
 
     def _priority(self, job: Waiting, partition_name: str) -> int:
         partition = self._snapshot.partitions.get(partition_name)
@@ -133,7 +139,9 @@ class Victims:
     def _later(self, job: Waiting, demand: Demand) -> list[tuple[int, Unit]]:
         """Return the jobs on the job's nodes that will no longer be exempt, and when."""
         mask, known = demand.mask, self._known(job, demand)
-        return [one for one in known.later if any(mask[node_id] for node_id in one[1].nodes)]
+        return [
+            victim for victim in known.later if any(mask[node_id] for node_id in victim[1].nodes)
+        ]
 
     def _known(self, job: Waiting, demand: Demand) -> _Known:
         """Return which jobs such jobs may preempt now, and when others will no longer be exempt."""
@@ -148,14 +156,14 @@ class Victims:
         return known
 
     def units_now(self, job: Waiting, demand: Demand) -> list[Unit]:
-        """Return whom the job may preempt now on its nodes, the least valuable first."""
+        """Return the units that a job may preempt now on its nodes, the least valuable first."""
         plan = self._plan
         for at_us, _ in self._later(job, demand):
             plan.retry_us = min(plan.retry_us, at_us) if plan.retry_us else at_us
         return self._left(self._known(job, demand).now, demand)
 
     def units_then(self, job: Waiting, demand: Demand, at_us: int) -> list[Unit]:
-        """Return whom it may preempt at a moment to come, the least valuable first."""
+        """Return the units that a job may preempt at a later moment, the least valuable first."""
         later = [unit for exempt_us, unit in self._later(job, demand) if exempt_us <= at_us]
         return sorted(self._left([*self._known(job, demand).now, *later], demand), key=order_of)
 
@@ -177,7 +185,7 @@ class Victims:
     def _all_units(self, job: Waiting, demand: Demand) -> _Known:
         """Return whom such jobs may preempt, and when others will be old enough."""
         snapshot, policy = self._snapshot, self._policy
-        found: dict[int, list[tuple[Running, str]]] = {}
+        by_job: dict[int, list[tuple[Running, str]]] = {}
         barred: set[int] = set()
         exempt_us: dict[int, int] = {}
         for running_job in snapshot.running:
@@ -197,11 +205,11 @@ class Victims:
             if mode and ends_us > snapshot.now_us and not self._gives_way(job, victim.job):
                 exempt_us[group] = max(ends_us, exempt_us.get(group, 0))
             if mode:
-                found.setdefault(group, []).append((running_job, mode))
+                by_job.setdefault(group, []).append((running_job, mode))
             else:
                 barred.add(group)
         known = _Known([], [])
-        for group, members in found.items():
+        for group, members in by_job.items():
             if group in exempt_us and group not in barred:
                 known.later.append((exempt_us[group], self._unit(members)))
             elif group not in barred:
@@ -215,10 +223,10 @@ class Victims:
         snapshot, policy = self._snapshot, self._policy
         values: list[tuple[int, ...]] = []
         cpus = 0
-        for item, _ in members:
-            victim = item.victim
+        for running_job, _ in members:
+            victim = running_job.victim
             assert victim is not None
-            held = sum(alloc.cpus for alloc in item.nodes)
+            held = sum(alloc.cpus for alloc in running_job.nodes)
             cpus += held
             if policy.preempts_youngest_first:
                 values.append((-victim.start_us, held))
@@ -231,12 +239,15 @@ class Victims:
             values.append((worth, held, -victim.start_us))
         return Unit(
             value=max(values),
-            job_ids=tuple(item.job_id for item, _ in members),
+            job_ids=tuple(running_job.job_id for running_job, _ in members),
             modes=tuple(mode for _, mode in members),
-            nodes=frozenset(alloc.node_id for item, _ in members for alloc in item.nodes),
+            nodes=frozenset(
+                alloc.node_id for running_job, _ in members for alloc in running_job.nodes
+            ),
             cpus=cpus,
             is_gone=all(
-                item.victim is not None and item.victim.preemptor > 0 for item, _ in members
+                running_job.victim is not None and running_job.victim.preemptor > 0
+                for running_job, _ in members
             ),
         )
 

@@ -37,8 +37,8 @@ def parse(expression: str) -> Tree:
     """
     if len(expression) > _LONGEST:
         raise ExtraError(f"more than {_LONGEST} characters")
-    tokens = [word for found in _TOKENS.findall(expression) if (word := found.strip())]
-    if sum(word in _COMPARISONS for word in tokens) > _MOST_TERMS:
+    tokens = [token for text in _TOKENS.findall(expression) if (token := text.strip())]
+    if sum(token in _COMPARISONS for token in tokens) > _MOST_TERMS:
         raise ExtraError(f"more than {_MOST_TERMS} terms")
     tokens.reverse()
     tree = _joined("|", tokens, 0)
@@ -66,13 +66,13 @@ def satisfies(extra: str, expression: str) -> bool:
 def _values(extra: str) -> dict[str, str | int | float | bool]:
     """Return the plain values of an Extra; none where it is no JSON object."""
     try:
-        found = json.loads(extra) if extra else {}
+        values = json.loads(extra) if extra else {}
     except (ValueError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(values, dict):
         return {}
     return {
-        key: value for key, value in found.items() if isinstance(value, (str, int, float, bool))
+        key: value for key, value in values.items() if isinstance(value, (str, int, float, bool))
     }
 
 
@@ -139,8 +139,8 @@ def _term(tokens: list[str], depth: int) -> Tree:
     return (comparison, key, _word(tokens, f"what {key!r} is compared with"))
 
 
-def _word(tokens: list[str], what: str) -> str:
+def _word(tokens: list[str], expected: str) -> str:
     word = tokens.pop() if tokens else ""
     if not word or word in "&|,()<>=!" or word in _COMPARISONS:
-        raise ExtraError(f"{what} is missing" + (f" before {word!r}" if word else ""))
+        raise ExtraError(f"{expected} is missing" + (f" before {word!r}" if word else ""))
     return word

@@ -69,10 +69,10 @@ def ways(expression: str) -> tuple[Way, ...]:
     Raises:
         FeatureError: as `parse`, or there are too many of them.
     """
-    found = _ways(parse(expression), is_bracketed=False)
-    if len(found) > _MOST_WAYS:
+    all_ways = _ways(parse(expression), is_bracketed=False)
+    if len(all_ways) > _MOST_WAYS:
         raise FeatureError(f"more than {_MOST_WAYS} alternatives")
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(all_ways))
 
 
 def names(expression: str) -> list[str]:
@@ -145,7 +145,7 @@ def _ways(tree: Tree, *, is_bracketed: bool) -> list[Way]:
         return [Way(None, ((first, count),))]
     each = [_ways(part, is_bracketed=is_bracketed) for part in _parts(tree)]
     if kind == "|":
-        return [way for found in each for way in found]
+        return [way for ways_of_part in each for way in ways_of_part]
     if prod(map(len, each)) > _MOST_WAYS:
         raise FeatureError(f"more than {_MOST_WAYS} alternatives")
     return [_all_of(chosen) for chosen in product(*each)]

@@ -18,6 +18,7 @@ from pyslurm_ng.base.numbers import (
     REQ_GRES_ENFORCE_BIND,
     REQ_GRES_MANY_TASKS_SHARING,
     REQ_GRES_ONE_TASK_SHARING,
+    REQ_NO_SPECIAL_CORES,
     REQ_OVERCOMMIT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
@@ -27,6 +28,7 @@ from pyslurm_ng.base.tres import parse_gres
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import is_part
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.rows import exclusive_flags
 from pyslurm_ng.model.sizes import JobSizes, job_sizes, node_sizes, total
 from pyslurm_ng.sched.request.extra import nodes_without
 from pyslurm_ng.sched.request.features import FeatureError, Way, least_nodes, ways
@@ -63,6 +65,7 @@ class Selection:
 
 
 DEFAULTS = Selection()
+NONE_SPECIAL = 1 << 16  # more than anyone can ask for: no core is set aside
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,7 @@ class Need:
 
     @property
     def is_choosy(self) -> bool:
-        """Return whether not any nodes that fit will do."""
+        """Return whether it matters which of the nodes that fit it gets."""
         return bool(self.features) or self.contiguous or self.spread or self.least_loaded
 
     @property
@@ -156,7 +159,7 @@ class Need:
 
     @property
     def minds_places(self) -> bool:
-        """Return whether there may be enough of a node and yet not the cores or GPUs it wants."""
+        """Return whether a node may have enough free and yet not the cores or GPUs it wants."""
         if self.has_parts:
             return True
         if self.is_exclusive or self.sharing:
@@ -166,7 +169,7 @@ class Need:
 
     @property
     def is_particular(self) -> bool:
-        """Return whether not any free cores of a node will do."""
+        """Return whether it matters which of a node's free cores it gets."""
         return (
             self.whole_sockets
             or bool(self.special_cores or self.special_threads)
@@ -207,9 +210,9 @@ def need_of(
     with_memory, counts_cpus = selection.with_memory, selection.charges_threads
     overcommit = bool(flags & REQ_OVERCOMMIT)
     most_per_core = int(selection.one_task_per_core and not overcommit)
-    special = (request.core_spec, request.thread_spec) if selection.allows_special else (0, 0)
-    exclusive = partition.exclusive == "NODE" or bool(flags & REQ_EXCLUSIVE) or any(special)
-    both = _tasks_of_gpus(request)
+    special = _special(request) if selection.allows_special else (0, 0)
+    exclusive = any(special) or _is_exclusive(request, partition)
+    gpu_tasks = _tasks_of_gpus(request)
     nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
     is_range = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
     return Need(
@@ -225,14 +228,14 @@ def need_of(
         partition=partition.name, sharing=sharing_of(request, partition),
         is_exclusive=exclusive, overcommit=overcommit,
         # Tasks.
-        tasks=sizes.tasks, tasks_per_node=request.ntasks_per_node or both,
+        tasks=sizes.tasks, tasks_per_node=request.ntasks_per_node or gpu_tasks,
         fixed_tasks_per_node=bool(request.ntasks_per_node and not request.ntasks),
         listed_tasks=_listed_tasks(request, node_by_name), tasks_per_gpu=_tasks_per_gpu(request),
         tasks_per_socket=request.ntasks_per_socket,
         tasks_per_core=request.ntasks_per_core or most_per_core,
         # CPUs, cores and sockets.
         cpus_per_task=sizes.cpus_per_task, cpus_per_gpu=sizes.cpus_per_gpu,
-        cpus_min_per_node=request.mincpus, threads_per_core=request.threads_per_core,
+        cpus_min_per_node=_cpus_of_node(request, sizes), threads_per_core=request.threads_per_core,
         max_cpus_per_node=partition.max_cpus_per_node,
         max_cpus_per_socket=partition.max_cpus_per_socket,
         sockets_min=request.sockets_per_node, cores_per_socket_min=request.cores_per_socket,
@@ -248,7 +251,7 @@ def need_of(
         real_memory_min_mib=0 if with_memory else _memory_of_node(request),
         # Devices.
         gres_per_node=_per_node(request), gres_total=_in_all(request),
-        gres_per_task=(() if both else _gpus(request.gpus_per_task)) + _gres(request.tres_per_task),
+        gres_per_task=_per_task(request, is_per_node=bool(gpu_tasks)),
         gpus_per_socket=_gpus(request.gpus_per_socket),
         cores_follow_gpus=_follows_gpus(request, partition),
         parts_of_many=selection.parts_of_many, spreads_parts=selection.spreads_parts,
@@ -261,15 +264,15 @@ def _selection_in(partition: Partition, selection: Selection) -> Selection:
     """Return what holds in a partition: its own LLN and SelectTypeParameters say more."""
     if not partition.select_type_parameters and not partition.lln:
         return selection
-    here = frozenset(partition.select_type_parameters.upper().split(","))
-    by_core = "CR_CORE" in here
-    by_socket = "CR_SOCKET" in here
+    words = frozenset(partition.select_type_parameters.upper().split(","))
+    by_core = "CR_CORE" in words
+    by_socket = "CR_SOCKET" in words
     return replace(
         selection,
         least_loaded=selection.least_loaded or partition.lln,
         whole_sockets=by_socket or (selection.whole_sockets and not by_core),
         charges_threads=selection.charges_threads and not by_core and not by_socket,
-        one_task_per_core=selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in here,
+        one_task_per_core=selection.one_task_per_core or "CR_ONE_TASK_PER_CORE" in words,
     )
 
 
@@ -295,6 +298,26 @@ def _is_block(request: JobRequest, selection: Selection) -> bool:
     """Return whether its cores are to come socket after socket: --distribution's second word."""
     second = (request.distribution.lower().split(",")[0].split(":") + ["", ""])[1]
     return second == "block" or (selection.is_block and second in ("", "*"))
+
+
+def _special(request: JobRequest) -> tuple[int, int]:
+    """Return how many cores or threads the job leaves to the system, as in `Need`."""
+    if request.core_spec or request.thread_spec:
+        return request.core_spec, request.thread_spec
+    return NONE_SPECIAL if request.flags & REQ_NO_SPECIAL_CORES else 0, 0
+
+
+def _is_exclusive(request: JobRequest, partition: Partition) -> bool:
+    """Return whether a job gets whole nodes, by its own wish or the partition's."""
+    asks = exclusive_flags(request, partition) & REQ_EXCLUSIVE
+    return partition.exclusive == "NODE" or bool(asks)
+
+
+def _cpus_of_node(request: JobRequest, sizes: JobSizes) -> int:
+    """Return the CPUs that a node gives at least: --overcommit allots as if it had one task."""
+    overcommit = request.flags & REQ_OVERCOMMIT
+    of_task = sizes.cpus_per_task if overcommit and sizes.cpus_per_task > 1 else 0
+    return max(request.mincpus, of_task)
 
 
 def _memory_of_node(request: JobRequest) -> int:
@@ -364,8 +387,8 @@ def _features(request: JobRequest) -> tuple[Way, ...]:
         demanded = ways(request.constraint) if request.constraint else (Way(None),)
     except FeatureError:
         return ()
-    found = preferred + demanded
-    return () if len(found) == 1 and not found[0].counts else found
+    features = preferred + demanded
+    return () if len(features) == 1 and not features[0].counts else features
 
 
 def _listed_tasks(
@@ -394,8 +417,14 @@ _names = lru_cache(maxsize=4)(expand_unique)
 def _gres(text: str) -> tuple[GresNeed, ...]:
     if not text or text.lower() == "none":
         return ()
-    found = parse_gres(text)
-    return tuple((item.name, item.type_name, item.amount) for item in found if item.amount)
+    parsed = parse_gres(text)
+    return tuple((gres.name, gres.type_name, gres.amount) for gres in parsed if gres.amount)
+
+
+def _per_task(request: JobRequest, *, is_per_node: bool) -> tuple[GresNeed, ...]:
+    """Return the resources of each task; its GPUs are left out if nodes are asked for them."""
+    gpus = () if is_per_node else _gpus(request.gpus_per_task)
+    return gpus + _gres(request.tres_per_task)
 
 
 def _tasks_of_gpus(request: JobRequest) -> int:
@@ -440,5 +469,5 @@ def _gpus(text: str, times: int = 1) -> tuple[GresNeed, ...]:
 
 def placing(request: JobRequest) -> tuple[object, ...]:
     """Return everything of a request that decides on which nodes it fits."""
-    found: tuple[object, ...] = _placing(request)
-    return found
+    fields: tuple[object, ...] = _placing(request)
+    return fields

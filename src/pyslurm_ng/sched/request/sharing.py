@@ -21,6 +21,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.rows import exclusive_flags
 from pyslurm_ng.model.topology import Topology, topology_of, units_in_order
 
 USER, MCS, TOPO = "USER", "MCS", "TOPO"
@@ -42,7 +43,7 @@ _tenant = lru_cache(4096)(Tenant)  # jobs of one user share it
 class Guest(NamedTuple):
     """One job on one node: until when, and how many CPUs the timeline has for it.
 
-    `alloc` is what it has there, where anybody wants to know; `start_us` is 0 if it runs.
+    `alloc` is what it has there, or None if no job needs to know; `start_us` is 0 if it runs.
     """
 
     tenant: Tenant
@@ -54,7 +55,8 @@ class Guest(NamedTuple):
 
 def sharing_of(request: JobRequest, partition: Partition | None) -> str:
     """Return with whom a job shares: USER, MCS, TOPO; "" for anybody, or for whole nodes."""
-    flags, rule = request.flags, partition.exclusive if partition is not None else "NO"
+    flags = exclusive_flags(request, partition)
+    rule = partition.exclusive if partition is not None else "NO"
     if flags & REQ_EXCLUSIVE_TOPO or rule == TOPO:
         return TOPO
     if flags & REQ_EXCLUSIVE or rule == "NODE":
@@ -70,12 +72,12 @@ def tenant_of(request: JobRequest, partition: Partition | None, uid: int) -> Ten
     return _tenant(uid, sharing_of(request, partition), request.mcs_label, name)
 
 
-def may_share(one: Tenant, other: Tenant) -> bool:
+def may_share(tenant: Tenant, other: Tenant) -> bool:
     """Return whether jobs of two tenants may be on a node at the same time."""
-    rules = (one.sharing, other.sharing)
-    if TOPO in rules or (USER in rules and one.uid != other.uid):
+    rules = (tenant.sharing, other.sharing)
+    if TOPO in rules or (USER in rules and tenant.uid != other.uid):
         return False
-    return MCS not in rules or one.label == other.label
+    return MCS not in rules or tenant.label == other.label
 
 
 class Hosts:
@@ -87,14 +89,14 @@ class Hosts:
     def __init__(self) -> None:
         self._of: dict[int, frozenset[int | str]] = {}  # by job
         self._counts: Counter[int | str] = Counter()
-        self._found: frozenset[int | str] = frozenset()
+        self._keys: frozenset[int | str] = frozenset()
 
     def note(self, job_id: int, tenants: Iterable[Tenant]) -> None:
         """Enter what tenant a job is or may become; none once it is over."""
         keys = frozenset(
-            one.label if one.sharing == MCS else one.uid
-            for one in tenants
-            if one.sharing in (USER, MCS)
+            tenant.label if tenant.sharing == MCS else tenant.uid
+            for tenant in tenants
+            if tenant.sharing in (USER, MCS)
         )
         before = self._of.get(job_id)
         if (before is None and not keys) or before == keys:
@@ -109,15 +111,15 @@ class Hosts:
             if not self._counts[key]:
                 del self._counts[key]
 
-    def found(self) -> frozenset[int | str]:
-        """Return them, the same object as long as they are the same."""
-        if self._found != self._counts.keys():
-            self._found = frozenset(self._counts)
-        return self._found
+    def keys(self) -> frozenset[int | str]:
+        """Return these users and labels, the same object as long as they are the same."""
+        if self._keys != self._counts.keys():
+            self._keys = frozenset(self._counts)
+        return self._keys
 
     def clear(self) -> None:
         """Forget all jobs."""
-        self._of, self._counts, self._found = {}, Counter(), frozenset()
+        self._of, self._counts, self._keys = {}, Counter(), frozenset()
 
 
 class Units:
@@ -187,8 +189,8 @@ class PartitionCores:
     def __init__(self, partitions: Mapping[str, Partition], unlimited: int) -> None:
         self._capped = {
             name
-            for name, item in partitions.items()
-            if min(item.max_cpus_per_node, item.max_cpus_per_socket) < unlimited
+            for name, partition in partitions.items()
+            if min(partition.max_cpus_per_node, partition.max_cpus_per_socket) < unlimited
         }
         self._used: dict[int, dict[str, int]] = {}
 

@@ -7,33 +7,33 @@ other jobs are planned around it afterwards.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import chain
 
 from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import Reservation
-from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame import reserved
 from pyslurm_ng.sched.frame.job_records import NO_END_US, Waiting
-from pyslurm_ng.sched.frame.plan import Plan, Wait
+from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.priority import Ranking
 from pyslurm_ng.sched.frame.snapshot import Snapshot
+from pyslurm_ng.sched.reservation.het_reservations import ids_across
 from pyslurm_ng.sched.reservation.license_order import LicenseOrder, wants_several
 from pyslurm_ng.sched.reservation.limit_order import LimitOrder, Rank
 from pyslurm_ng.sched.reservation.named_order import NamedOrder
-from pyslurm_ng.sched.reservation.place_plan import PlacePlans, PlanView
-from pyslurm_ng.sched.reservation.place_view import (
+from pyslurm_ng.sched.reservation.reservation_plans import PlanView, ReservationPlans
+from pyslurm_ng.sched.reservation.reservation_view import (
     longest_us,
 )
-from pyslurm_ng.sched.reservation.started import beyond, held, left_of, with_reservations
+from pyslurm_ng.sched.reservation.started import after_starts, beyond, left_of, with_reservations
 
 
 class Inside:
     """Planners of reservations, kept from pass to pass."""
 
     def __init__(self, make: Callable[[], PlanView]) -> None:
-        self._plans = PlacePlans(make)
+        self._plans = ReservationPlans(make)
 
     def plan(
         self,
@@ -44,11 +44,13 @@ class Inside:
     ) -> tuple[Plan, Snapshot]:
         """Return a plan for jobs inside reservations and the snapshot that remains for the others.
 
-        A job that a magnetic reservation draws but cannot hold is among the others, too.
+        A job that a magnetic reservation draws but cannot hold is among the others, too. A job
+        with components in different reservations is in neither: see `het_reservations`.
         """
-        jobs, homeless = _by_place(snapshot)
+        across = ids_across(snapshot.waiting)
+        jobs, homeless = _by_place(snapshot, across)
         self._plans.keep(jobs)
-        if not jobs and not homeless:
+        if not jobs and not homeless and not across:
             return Plan(), snapshot
         ranking = Ranking(snapshot, policy, fairshare)
         rank = _ranks(ranking, snapshot)
@@ -61,9 +63,14 @@ class Inside:
                 break
         snapshot = seen
         for job in homeless:
-            outcome.waits[job.job_id] = _not_for_it(snapshot, job)
-        _rank(outcome, ranking, snapshot, [*homeless, *filter(None, left.values())])
-        others = [job for job in snapshot.waiting if not job.request.reservation]
+            outcome.waits[job.job_id] = reserved.not_for_it(snapshot.reservations, job)
+        apart = [job for job in snapshot.waiting if job.het_job_id in across] if across else []
+        _rank(outcome, ranking, snapshot, [*homeless, *apart, *filter(None, left.values())])
+        others = [
+            job
+            for job in snapshot.waiting
+            if not job.request.reservation and job.het_job_id not in across
+        ]
         rest = [left.get(job.job_id, job) for job in others]
         ids = {job.job_id for job in others}
         claims = {key: claim for key, claim in snapshot.claims.items() if key in ids}
@@ -90,16 +97,16 @@ class Inside:
             order = LimitOrder(snapshot.limits, rank)
         if wants_several(jobs.values()):
             licenses = LicenseOrder(snapshot, rank)
-        orders = [one for one in (order, licenses) if one is not None]
+        orders = [turns for turns in (order, licenses) if turns is not None]
         while True:
             outcome, seen, left = self._round(
                 snapshot, policy, jobs, budget, fairshare, order, licenses, named
             )
-            settled = [one.is_settled() for one in orders]  # each learns from the round
+            settled = [order.is_settled() for order in orders]  # each learns from the round
             if all(settled):
                 break
-            for one in orders:
-                one.begin()
+            for claim_order in orders:
+                claim_order.begin()
         if order is not None:
             seen = dataclasses.replace(seen, limits=order.limits)
         return outcome, seen, left
@@ -123,63 +130,67 @@ class Inside:
         """
         outcome = Plan()
         left: dict[int, Waiting | None] = {}
-        for place in named.reservations:
+        for reservation in named.reservations:
             here = [
                 job
-                for item in jobs.get(place.name, ())
-                if (job := left.setdefault(item.job_id, item)) is not None
-                and named.lets_in(job, place)
+                for job_here in jobs.get(reservation.name, ())
+                if (job := left.setdefault(job_here.job_id, job_here)) is not None
+                and named.lets_in(job, reservation)
             ]
             if not here:
                 continue
             if order is not None:
                 snapshot = dataclasses.replace(snapshot, limits=order.inside(here))
-            seen = snapshot if licenses is None else licenses.seen_by(place, snapshot)
-            found = self._plans.plan(seen, policy, place, here, budget, fairshare)
+            seen = snapshot if licenses is None else licenses.seen_by(reservation, snapshot)
+            plan = self._plans.plan(seen, policy, reservation, here, budget, fairshare)
             if licenses is not None:
-                licenses.note(place, here, found, snapshot)
-            budget = max(0, budget - found.tested)
+                licenses.note(reservation, here, plan, snapshot)
+            budget = max(0, budget - plan.tested)
             for job in here:
-                started = [one.task_id for one in found.starts if one.job_id == job.job_id]
+                started = [start.task_id for start in plan.starts if start.job_id == job.job_id]
                 left[job.job_id] = left_of(job, started)
-            cut_us = reserved.cut_us(place, policy.over_run_us)
+            cut_us = reserved.cut_us(reservation, policy.over_run_us)
             by_id = {job.job_id: job for job in here}
-            snapshot = held(snapshot, place, found.starts, by_id, cut_us)
+            snapshot = after_starts(snapshot, reservation, plan.starts, by_id, cut_us)
             waiting = [*filter(None, left.values())]
-            kept = _promised_licenses(snapshot, place, found, waiting, cut_us)
+            kept = _promised_licenses(snapshot, reservation, plan, waiting, cut_us)
             snapshot = with_reservations(snapshot, kept)
-            if "FLEX" not in place.flags:
-                later = beyond(snapshot, place, found, waiting, cut_us)
+            if "FLEX" not in reservation.flags:
+                later = beyond(snapshot, reservation, plan, waiting, cut_us)
                 snapshot = with_reservations(snapshot, later)
-            outcome.add(found)
+            outcome.add(plan)
         return outcome, snapshot, left
 
 
-def _by_place(snapshot: Snapshot) -> tuple[dict[str, list[Waiting]], list[Waiting]]:
+def _by_place(
+    snapshot: Snapshot, across: Container[int]
+) -> tuple[dict[str, list[Waiting]], list[Waiting]]:
     """Return the jobs that each reservation may have, and those that no reservation takes."""
     magnets = [
         reservation for reservation in snapshot.reservations if "MAGNETIC" in reservation.flags
     ]
-    found: dict[str, list[Waiting]] = {}
+    jobs_by_name: dict[str, list[Waiting]] = {}
     homeless = []
     for job in snapshot.waiting:
+        if job.het_job_id in across:
+            continue
         if job.request.reservation:
-            names = reserved.places(snapshot.reservations, job, job.partitions)
+            names = reserved.reservations_for(snapshot.reservations, job, job.partitions)
             if not names:
                 homeless.append(job)
         elif magnets and not job.het_job_id:
-            names = reserved.places(magnets, job, job.partitions)
+            names = reserved.reservations_for(magnets, job, job.partitions)
         else:
             continue
         for name in names:
             if name != reserved.OUTSIDE:
-                found.setdefault(name, []).append(job)
-    return found, homeless
+                jobs_by_name.setdefault(name, []).append(job)
+    return jobs_by_name, homeless
 
 
 def _promised_licenses(
     snapshot: Snapshot,
-    place: Reservation,
+    reservation: Reservation,
     plan: Plan,
     waiting: Iterable[Waiting],
     cut_us: int,
@@ -188,7 +199,7 @@ def _promised_licenses(
 
     Licences that are the reservation's own are kept already.
     """
-    own = dict(license_counts(place.licenses))
+    own = dict(license_counts(reservation.licenses))
     for job in waiting:
         start_us = plan.expected_start_us.get(job.job_id, 0)
         wanted = [
@@ -201,15 +212,6 @@ def _promised_licenses(
             yield Reservation(reserved.REST, start_us, end_us, licenses=",".join(wanted))
 
 
-def _not_for_it(snapshot: Snapshot, job: Waiting) -> Wait:
-    """Say why none of the reservations that a job names takes it."""
-    wanted = job.request.reservation
-    known = {reservation.name for reservation in snapshot.reservations}
-    is_gone = known.isdisjoint(wanted.split(","))
-    what = "does not exist" if is_gone else "is not for this job"
-    return Wait(Reason.Reservation, f"reservation {wanted} {what}")
-
-
 def _ranks(ranking: Ranking, snapshot: Snapshot) -> Callable[[Waiting], Rank]:
     """Return what says where a job stands in the queue, by the best of its partitions."""
     known: dict[int, Rank] = {}
@@ -219,9 +221,14 @@ def _ranks(ranking: Ranking, snapshot: Snapshot) -> Callable[[Waiting], Rank]:
             partitions = (snapshot.partitions.get(name) for name in job.partitions)
             known[job.job_id] = min(
                 (
-                    (-one.priority_tier, -ranking.priority(job, one), job.submit_us, job.job_id)
-                    for one in partitions
-                    if one is not None
+                    (
+                        -partition.priority_tier,
+                        -ranking.priority(job, partition),
+                        job.submit_us,
+                        job.job_id,
+                    )
+                    for partition in partitions
+                    if partition is not None
                 ),
                 default=(0, 0, job.submit_us, job.job_id),
             )

@@ -22,7 +22,7 @@ from pyslurm_ng.sched.frame.job_records import NO_END_US, Running, Waiting
 from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.reservation.limit_order import Rank
-from pyslurm_ng.sched.reservation.place_view import longest_us
+from pyslurm_ng.sched.reservation.reservation_view import longest_us
 
 _MOST_ROUNDS = 4
 
@@ -54,7 +54,7 @@ class LicenseOrder:
         Args:
             rank: says where a job stands in the queue of all.
         """
-        kept = {name for one in snapshot.licenses_inside.values() for name in one.left}
+        kept = {name for inside in snapshot.licenses_inside.values() for name in inside.left}
         self._free = {
             name: count for name, count in snapshot.licenses_free.items() if name not in kept
         }
@@ -66,37 +66,39 @@ class LicenseOrder:
         self._asked: list[_Asked] = []
         self._had_turn: set[str] = set()
 
-    def seen_by(self, place: Reservation, snapshot: Snapshot) -> Snapshot:
+    def seen_by(self, reservation: Reservation, snapshot: Snapshot) -> Snapshot:
         """Return a snapshot without licences set aside for reservations whose turn is yet to come.
 
         Args:
-            place: whose turn it is now.
+            reservation: whose turn it is now.
         """
-        self._had_turn.add(place.name)
+        self._had_turn.add(reservation.name)
         away = [
-            one
+            given_away
             for name, given in self._aside.items()
             if name not in self._had_turn
-            for one in given
+            for given_away in given
         ]
         if not away:
             return snapshot
         free, running = dict(snapshot.licenses_free), snapshot.running[:]
-        for one, way, count in away:
+        for name_away, way, count in away:
             counts = [(name, each * count) for name, each in way]
             for name, taken in counts:
                 free[name] -= taken
             text = ",".join(f"{name}:{taken}" for name, taken in counts)
             # As if the job ran already: so it is known when they will be free again.
-            end_us = min(NO_END_US, snapshot.now_us + one.length_us)
-            running.append(Running(one.key[0], end_us, (), text))
+            end_us = min(NO_END_US, snapshot.now_us + name_away.length_us)
+            running.append(Running(name_away.key[0], end_us, (), text))
         return dataclasses.replace(snapshot, licenses_free=free, running=running)
 
     def note(
-        self, place: Reservation, jobs: Iterable[Waiting], plan: Plan, snapshot: Snapshot
+        self, reservation: Reservation, jobs: Iterable[Waiting], plan: Plan, snapshot: Snapshot
     ) -> None:
         """Remember what the jobs of a reservation got, or were refused."""
-        starts = Counter((one.job_id, tuple(license_counts(one.licenses))) for one in plan.starts)
+        starts = Counter(
+            (start.job_id, tuple(license_counts(start.licenses))) for start in plan.starts
+        )
         for job in jobs:
             ways = tuple(way for way in _ways(job) if self._are_everybodys(way))
             if not ways:
@@ -109,7 +111,7 @@ class LicenseOrder:
             if wanted:
                 rank, length_us = self._rank(job), longest_us(snapshot, job)
                 self._asked.append(
-                    _Asked((job.job_id, place.name), rank, ways, started, wanted, length_us)
+                    _Asked((job.job_id, reservation.name), rank, ways, started, wanted, length_us)
                 )
 
     def _are_everybodys(self, way: _Way) -> bool:
@@ -119,7 +121,7 @@ class LicenseOrder:
     def is_settled(self) -> bool:
         """Return whether this round may stand; else another one is to begin."""
         self._rounds += 1
-        started = {one.key: one.started for one in self._asked if one.started}
+        started = {asked.key: asked.started for asked in self._asked if asked.started}
         for key, count in self._given.items():
             if started.get(key, 0) < count:
                 self._most[key] = started.get(key, 0)
@@ -133,33 +135,33 @@ class LicenseOrder:
     def _in_order(self) -> dict[_Place, int]:
         """Return how many starts there are in the order of the queue; set them aside."""
         left = dict(self._free)
-        found: dict[_Place, int] = {}
+        keys: dict[_Place, int] = {}
         wanted: Counter[int] = Counter()
-        for one in self._asked:
-            wanted[one.key[0]] = max(wanted[one.key[0]], one.wanted)
+        for asked in self._asked:
+            wanted[asked.key[0]] = max(wanted[asked.key[0]], asked.wanted)
         self._aside = {}
-        for one in sorted(self._asked, key=lambda one: one.rank):
-            job_id, place = one.key
-            most = min(self._most.get(one.key, one.wanted), one.wanted, wanted[job_id])
-            for way in one.ways:
+        for asked in sorted(self._asked, key=lambda claim: claim.rank):
+            job_id, reservation_name = asked.key
+            most = min(self._most.get(asked.key, asked.wanted), asked.wanted, wanted[job_id])
+            for way in asked.ways:
                 count = min([most, *(left[name] // each for name, each in way if each)])
                 if count <= 0:
                     continue
-                found[one.key] = found.get(one.key, 0) + count
+                keys[asked.key] = keys.get(asked.key, 0) + count
                 wanted[job_id] -= count
                 most -= count
-                self._aside.setdefault(place, []).append((one, way, count))
+                self._aside.setdefault(reservation_name, []).append((asked, way, count))
                 for name, each in way:
                     left[name] -= each * count
-        return found
+        return keys
 
 
 def _ways(job: Waiting) -> Iterator[_Way]:
     text = job.request.licenses
-    for one in text.split("|") if text else ():
-        yield tuple(license_counts(one))
+    for way in text.split("|") if text else ():
+        yield tuple(license_counts(way))
 
 
 def wants_several(jobs: Iterable[Sequence[Waiting]]) -> bool:
     """Return whether jobs of more than one reservation want licences."""
-    return sum(any(job.request.licenses for job in here) for here in jobs) > 1
+    return sum(any(job.request.licenses for job in queue) for queue in jobs) > 1

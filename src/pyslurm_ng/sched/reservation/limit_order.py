@@ -69,8 +69,10 @@ class LimitOrder:
     def inside(self, jobs: Iterable[Waiting]) -> Limits:
         """Return the limits as the jobs of one reservation meet them, whose turn it is."""
         self._had_turn |= {job.job_id for job in jobs}
-        claims = [one for one in self._claims.values() if one.job.job_id not in self._had_turn]
-        return _Behind(self, sorted(claims, key=lambda one: one.rank))
+        claims = [
+            claim for claim in self._claims.values() if claim.job.job_id not in self._had_turn
+        ]
+        return _Behind(self, sorted(claims, key=lambda claim: claim.rank))
 
     def note(self, job: Waiting, ask: Ask, *, is_refused: bool) -> None:
         """Remember what a job got, or was refused."""
@@ -94,9 +96,9 @@ class LimitOrder:
     def _drop_idle(self, claims: dict[int, _Claim]) -> None:
         """Let claims shrink to what their jobs have started."""
         started: dict[int, int] = {}
-        for one in self._asked:
-            if not one.is_refused:
-                started[one.job.job_id] = started.get(one.job.job_id, 0) + 1
+        for asked in self._asked:
+            if not asked.is_refused:
+                started[asked.job.job_id] = started.get(asked.job.job_id, 0) + 1
         for job_id, claim in self._claims.items():
             count = started.get(job_id, 0)
             if count >= claim.count:
@@ -109,15 +111,15 @@ class LimitOrder:
     def _find(self, claims: dict[int, _Claim]) -> None:
         """Enter what each job would have got if all had asked in the order of the queue."""
         limits = self._before.fork()
-        found: dict[int, _Claim] = {}
+        by_job: dict[int, _Claim] = {}
         is_any_new = False
-        asked = sorted(self._asked, key=lambda one: one.rank)
-        for rank, group in groupby(asked, key=lambda one: one.rank):
+        asked = sorted(self._asked, key=lambda claim: claim.rank)
+        for rank, group in groupby(asked, key=lambda claim: claim.rank):
             of_job = list(group)
             job, ask, count = of_job[0].job, of_job[-1].ask, 0
-            for one in of_job:
-                if not one.is_refused and limits.may_start(job, one.ask) is None:
-                    limits.took(job, one.ask)
+            for claim in of_job:
+                if not claim.is_refused and limits.may_start(job, claim.ask) is None:
+                    limits.took(job, claim.ask)
                     count += 1
             most = self._most.get(job.job_id, job.tasks_left if job.array_pending else 1)
             if of_job[-1].is_refused:
@@ -126,9 +128,9 @@ class LimitOrder:
                     count += 1
                     is_any_new = True
             if count:
-                found[job.job_id] = _Claim(rank, job, ask, count)
+                by_job[job.job_id] = _Claim(rank, job, ask, count)
         if is_any_new:
-            claims |= found
+            claims |= by_job
 
 
 class _Behind:

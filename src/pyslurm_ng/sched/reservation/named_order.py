@@ -1,4 +1,4 @@
-"""In which order the reservations of a pass are planned: as the jobs that name several name them.
+"""The order in which a pass plans reservations: the one in which jobs name several of them.
 
 A job of `--reservation=b,a` starts in b if it can, else in a. So b is planned before a. Where jobs
 name two of them in opposite orders the job that stands first in the queue decides. The others are
@@ -39,11 +39,11 @@ class NamedOrder:
         """
         several = [job for job in jobs if "," in job.request.reservation]
         wanted = {
-            job.job_id: reserved.places(reservations, job, job.partitions)
+            job.job_id: reserved.reservations_for(reservations, job, job.partitions)
             for job in sorted(several, key=rank)
         }
         self.reservations = _in_order(reservations, wanted.values())
-        turn = {item.name: at for at, item in enumerate(self.reservations)}
+        turn = {reservation.name: at for at, reservation in enumerate(self.reservations)}
         # By job: the reservations that it is kept out of, the one to be opened first at the end.
         self._kept_out: dict[int, list[str]] = {}
         for job_id, names in wanted.items():
@@ -56,9 +56,9 @@ class NamedOrder:
                 self._kept_out[job_id] = too_soon[::-1]
         self._rounds = 0
 
-    def lets_in(self, job: Waiting, place: Reservation) -> bool:
+    def lets_in(self, job: Waiting, reservation: Reservation) -> bool:
         """Return whether a job may be planned in a reservation in this round."""
-        return place.name not in self._kept_out.get(job.job_id, ())
+        return reservation.name not in self._kept_out.get(job.job_id, ())
 
     def is_settled(self, left: Mapping[int, Waiting | None]) -> bool:
         """Return whether a plan may stand; else jobs that wait may try one reservation more.
@@ -95,8 +95,8 @@ def _in_order(
     ordered: list[Reservation] = []
     left = [*reservations]
     while left:
-        done = {item.name for item in ordered}
-        chosen = next(item for item in left if before[item.name] <= done)
+        done = {reservation.name for reservation in ordered}
+        chosen = next(reservation for reservation in left if before[reservation.name] <= done)
         left.remove(chosen)
         ordered.append(chosen)
     return tuple(ordered)

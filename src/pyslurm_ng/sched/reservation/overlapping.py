@@ -18,9 +18,9 @@ from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import EVERY_JOB, Policy
 from pyslurm_ng.sched.frame.reserved import gives_way
 from pyslurm_ng.sched.frame.snapshot import Snapshot
-from pyslurm_ng.sched.reservation.place_plan import PlanView
-from pyslurm_ng.sched.reservation.place_view import place_view
-from pyslurm_ng.sched.reservation.started import held, left_of
+from pyslurm_ng.sched.reservation.reservation_plans import PlanView
+from pyslurm_ng.sched.reservation.reservation_view import reservation_view
+from pyslurm_ng.sched.reservation.started import after_starts, left_of
 
 _OPEN = "room in "  # before a reservation's name: what of it others may have for now
 
@@ -32,7 +32,7 @@ def add_overlapping(
     make: Callable[[], PlanView],
     fairshare: Mapping[int, float] | None = None,
 ) -> None:
-    """Start on nodes of reservations what gives way to their jobs.
+    """Start jobs on nodes of reservations to whose jobs they give way.
 
     Args:
         plan: of all jobs outside of reservations; gains starts.
@@ -41,77 +41,79 @@ def add_overlapping(
     """
     if not policy.preempt_by:
         return  # nothing would make them leave
-    for place in snapshot.reservations:
-        if not place.max_start_delay_s or not place.node_ids:
+    for reservation in snapshot.reservations:
+        if not reservation.max_start_delay_s or not reservation.node_ids:
             continue
         # What has preempted others waits for their room, not for this.
         served = {start.job_id for start in plan.starts} | snapshot.claims.keys()
-        served |= {item.start.job_id for item in plan.preemptions}
+        served |= {preemption.start.job_id for preemption in plan.preemptions}
         guests = _with_all_components(
             dataclasses.replace(job, is_guest=True)
             for job in snapshot.waiting
             if job.job_id in plan.waits
             and job.job_id not in served
-            and gives_way(place, job.request)
+            and gives_way(reservation, job.request)
         )
         if guests:
-            _add(plan, snapshot, policy, place, guests, make(), fairshare)
+            _add(plan, snapshot, policy, reservation, guests, make(), fairshare)
 
 
 def _with_all_components(jobs: Iterable[Waiting]) -> list[Waiting]:
     """Return jobs but for components of heterogeneous ones of which some are missing."""
-    found = [*jobs]
-    counts = Counter(job.het_job_id for job in found)
-    return [job for job in found if not job.het_job_id or counts[job.het_job_id] == job.het_size]
+    together = [*jobs]
+    counts = Counter(job.het_job_id for job in together)
+    return [job for job in together if not job.het_job_id or counts[job.het_job_id] == job.het_size]
 
 
 def _add(
     plan: Plan,
     snapshot: Snapshot,
     policy: Policy,
-    place: Reservation,
+    joined: Reservation,
     guests: list[Waiting],
     planner: PlanView,
     fairshare: Mapping[int, float] | None,
 ) -> None:
     jobs = {job.job_id: job for job in snapshot.waiting}
-    room = _room(plan, snapshot, place)
+    room = _room(plan, snapshot, joined)
     if not room.node_ids:
         return
-    bare = changed_reservation(place, node_ids=(), core_masks=(), gres=())
+    bare = changed_reservation(joined, node_ids=(), core_masks=(), gres=())
     others = (
-        bare if reservation.name == place.name else reservation
+        bare if reservation.name == joined.name else reservation
         for reservation in snapshot.reservations
     )
-    seen = held(snapshot, room, plan.starts, jobs)
+    seen = after_starts(snapshot, room, plan.starts, jobs)
     seen = dataclasses.replace(seen, reservations=(*others, room))
     depth = min(policy.reserve_depth, EVERY_JOB - 1)
     plain = dataclasses.replace(policy, is_smart=False, reserve_depth=depth, preempt_by="")
-    found = planner(place_view(seen, room, guests), plain, EVERY_JOB, fairshare)
-    plan.starts += found.starts
-    plan.tested += found.tested
+    plan_there = planner(reservation_view(seen, room, guests), plain, EVERY_JOB, fairshare)
+    plan.starts += plan_there.starts
+    plan.tested += plan_there.tested
     for job in guests:
-        tasks = [start.task_id for start in found.starts if start.job_id == job.job_id]
+        tasks = [start.task_id for start in plan_there.starts if start.job_id == job.job_id]
         if tasks and left_of(job, tasks) is None:
             del plan.waits[job.job_id]
             plan.expected_start_us.pop(job.job_id, None)
 
 
-def _room(plan: Plan, snapshot: Snapshot, place: Reservation) -> Reservation:
+def _room(plan: Plan, snapshot: Snapshot, reservation: Reservation) -> Reservation:
     """Return a reservation from now of those nodes that no other job is promised before its end."""
     promised: set[int] = set()
     for job_id, node_ids in plan.planned_nodes.items():
-        if plan.expected_start_us.get(job_id, place.end_us) < place.end_us:
+        if plan.expected_start_us.get(job_id, reservation.end_us) < reservation.end_us:
             promised.update(node_ids)
-    kept = [at for at, node_id in enumerate(place.node_ids) if node_id not in promised]
+    kept = [at for at, node_id in enumerate(reservation.node_ids) if node_id not in promised]
     return changed_reservation(
-        place,
-        name=_OPEN + place.name,
+        reservation,
+        name=_OPEN + reservation.name,
         start_us=snapshot.now_us,
         later=(),
         flags=(),
         licenses="",
-        node_ids=tuple(place.node_ids[at] for at in kept),
-        core_masks=tuple(place.core_masks[at] for at in kept) if place.core_masks else (),
-        gres=tuple(place.gres[at] for at in kept) if place.gres else (),
+        node_ids=tuple(reservation.node_ids[at] for at in kept),
+        core_masks=tuple(reservation.core_masks[at] for at in kept)
+        if reservation.core_masks
+        else (),
+        gres=tuple(reservation.gres[at] for at in kept) if reservation.gres else (),
     )

@@ -15,7 +15,7 @@ from pyslurm_ng.sched.frame.licenses import LicensesInside
 from pyslurm_ng.sched.frame.plan import Plan, Start
 from pyslurm_ng.sched.frame.reserved import REST
 from pyslurm_ng.sched.frame.snapshot import Snapshot
-from pyslurm_ng.sched.reservation.place_view import longest_us
+from pyslurm_ng.sched.reservation.reservation_view import longest_us
 
 
 def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:
@@ -31,14 +31,14 @@ def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:
     return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
 
 
-def held(
+def after_starts(
     snapshot: Snapshot,
-    place: Reservation,
+    reservation: Reservation,
     starts: list[Start],
     jobs: dict[int, Waiting],
     cut_us: int = NO_END_US,
 ) -> Snapshot:
-    """Return a snapshot in which what starts runs already.
+    """Return a snapshot in which the jobs that start run already.
 
     Args:
         cut_us: when all of it is ended.
@@ -71,7 +71,7 @@ def held(
                 gres_parts.hold(busy, used, devices)
             fresh.gres_busy[node_id], fresh.gres_used[node_id] = busy, used
         licenses = start.licenses or job.request.licenses
-        _take_licenses(fresh, inside, job, place.name, licenses)
+        _take_licenses(fresh, inside, job, reservation.name, licenses)
         partition = opened(snapshot.partitions[start.partition], snapshot.qos.get(job.qos))
         end_us = min(snapshot.now_us + limit_us(job.time_limit_min, partition), cut_us)
         fresh.running.append(
@@ -81,23 +81,29 @@ def held(
 
 
 def _take_licenses(
-    fresh: Snapshot, inside: dict[str, LicensesInside], job: Waiting, place: str, licenses: str
+    fresh: Snapshot,
+    inside: dict[str, LicensesInside],
+    job: Waiting,
+    reservation_name: str,
+    licenses: str,
 ) -> None:
     """Take licences out of a reservation as far as that has some, else of all."""
-    one = inside.get(place)
+    inside_licenses = inside.get(reservation_name)
     for name, count in license_counts(licenses):
-        kept = min(count, one.left.get(name, 0)) if one is not None else 0
+        kept = min(count, inside_licenses.left.get(name, 0)) if inside_licenses is not None else 0
         fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count + kept
-        if one is not None and kept:
-            left = one.left | {name: one.left[name] - kept}
-            taken = one.taken | {name: one.taken.get(name, 0) + count}
-            one = inside[place] = LicensesInside(left, taken, one.job_ids | {job.job_id})
+        if inside_licenses is not None and kept:
+            left = inside_licenses.left | {name: inside_licenses.left[name] - kept}
+            taken = inside_licenses.taken | {name: inside_licenses.taken.get(name, 0) + count}
+            inside_licenses = inside[reservation_name] = LicensesInside(
+                left, taken, inside_licenses.job_ids | {job.job_id}
+            )
 
 
 def beyond(
-    snapshot: Snapshot, place: Reservation, plan: Plan, jobs: Iterable[Waiting], cut_us: int
+    snapshot: Snapshot, reservation: Reservation, plan: Plan, jobs: Iterable[Waiting], cut_us: int
 ) -> Iterator[Reservation]:
-    """Yield what keeps nodes for jobs that are to start in a reservation and outlive its end.
+    """Yield reservations that keep nodes for jobs which are to start in one and outlive its end.
 
     Args:
         cut_us: when they are ended.
@@ -107,7 +113,9 @@ def beyond(
         if not snapshot.now_us < start_us < NO_END_US:
             continue
         end_us = min(start_us + longest_us(snapshot, job), max(cut_us, start_us + 1))
-        until_us = max((end for begin, end in place.occurrences() if begin <= start_us), default=0)
+        until_us = max(
+            (end for begin, end in reservation.occurrences() if begin <= start_us), default=0
+        )
         nodes = plan.planned_nodes.nodes_of(job.job_id) if end_us > until_us else ()
         if nodes:
             yield Reservation(REST, start_us, end_us, nodes)

@@ -1,7 +1,7 @@
 """Which job has which cores and GPUs of a node and until when, beside a grid that only counts.
 
-For jobs to which not any cores or devices will do. What runs is known to the core; a promise is
-given cores and devices as if it started, and keeps these for the time it is to run.
+For jobs for which it matters which cores or devices they get. The cores of running jobs are known;
+a promise is given cores and devices as if it started, and keeps these for the time it is to run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyslurm_ng.sched.timeline.shapes import Hardware
 
 
 class Booking(NamedTuple):
-    """What a job has of a node for a time; `is_fixed`: others of it would not do."""
+    """What a job has of a node for a time; `is_fixed`: it needs exactly these cores and GPUs."""
 
     start_us: int
     end_us: int
@@ -42,9 +42,9 @@ class Bookings:
         """Forget the last pass; enter jobs that run."""
         self._now_us, self.is_kept = now_us, is_kept
         self._held, self._promised, self._trial = {}, {}, None
-        for item in running if is_kept else ():
-            end_us = expected_end_us(item.end_us, now_us)
-            self.hold(item.nodes, end_us, with_cores=not item.is_suspended)
+        for running_job in running if is_kept else ():
+            end_us = expected_end_us(running_job.end_us, now_us)
+            self.hold(running_job.nodes, end_us, with_cores=not running_job.is_suspended)
 
     # What is taken ------------------------------------------------------------------------------
 
@@ -78,7 +78,7 @@ class Bookings:
     # What is free -------------------------------------------------------------------------------
 
     def node_at(
-        self, place: int, start_us: int, end_us: int, *, only_fixed: bool = False
+        self, position: int, start_us: int, end_us: int, *, only_fixed: bool = False
     ) -> FreeNode:
         """Return a node as it is but for cores and GPUs that others have in a time.
 
@@ -86,8 +86,8 @@ class Bookings:
             only_fixed: promises that could have others are left out.
         """
         hardware = self._hardware
-        node_id = hardware.order[place]
-        node = empty_node(node_id, hardware.kinds[hardware.kind_of[place]])
+        node_id = hardware.order[position]
+        node = empty_node(node_id, hardware.kinds[hardware.kind_of[position]])
         for booking in self._during(node_id, start_us, end_us, only_fixed):
             node.cores &= ~booking.cores
             for held in booking.gres:
@@ -115,12 +115,12 @@ class Bookings:
         self, nodes: Iterable[FreeNode], end_us: int, *, only_fixed: bool = False
     ) -> list[HiddenBooking]:
         """Take out of nodes what was promised to others until a job would leave; return it."""
-        found = []
+        hidden = []
         for node in nodes if self._promised else ():
             for booking in self._promised.get(node.node_id, ()):
                 if booking.start_us < end_us and (booking.is_fixed or not only_fixed):
-                    found.append(_hide(node, booking))
-        return found
+                    hidden.append(_hide(node, booking))
+        return hidden
 
     # Trials -------------------------------------------------------------------------------------
 

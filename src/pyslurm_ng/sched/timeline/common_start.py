@@ -1,16 +1,17 @@
 """One start for all components of a heterogeneous job, or none.
 
 The search places one component after the other at the same moment, in a trial: each sees what those
-before it take. If one finds no room there, all is given back and a later moment is tried.
+before it take, and gets none of their nodes. If one finds no room there, all is given back and a
+later moment is tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 
 from pyslurm_ng._select import NEVER
-from pyslurm_ng.sched.demand.het import Part, Placed
+from pyslurm_ng.sched.demand.het import Part, Placed, choice
 from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.room_planner import RoomPlanner
 
@@ -39,12 +40,16 @@ def common_start(
 ) -> Common:
     """Find the first moment at which all components fit at once, and hold their room there.
 
-    Without `reserves` only what starts now is held; that is chosen exactly. With `is_trial` nothing
-    is held and nothing chosen. Demanding components
-    are placed first; one that finds no room beside the others is tried before them at the same
-    moment. What `accepts` does not like, of a start now, is given back and nothing is found.
+    Demanding components are placed first; one that finds no room beside the others is tried before
+    them at the same moment.
+
+    Args:
+        reserves: hold room for a later start, too; else only for one now, which is chosen exactly.
+        is_trial: hold nothing and choose nothing.
+        accepts: whether the components may have what they would get now; if not, it is given back
+            and nothing is found.
     """
-    order = sorted(parts, key=lambda part: (_room(part), part.job.job_id))
+    order = sorted(parts, key=lambda part: (choice(part), part.job.job_id))
     at_us, tries = now_us, 0
     while tries < _MOST_TRIES:
         earliest_us = _all_apart(planner, order, at_us)
@@ -64,33 +69,37 @@ def common_start(
     return Common(NEVER, [])
 
 
-def _room(part: Part) -> int:
-    return max((demand.suitable for demand in part.hopeful), default=0)
-
-
 def _all_apart(planner: RoomPlanner, parts: Sequence[Part], at_us: int) -> int:
     """Return the first moment not before `at_us` at which each component, alone, would fit."""
     while True:
         later_us = at_us
         for part in parts:
-            found = _find(planner, part, later_us)
-            if found is None:
+            finding = _find(planner, part, later_us)
+            if finding is None:
                 return NEVER
-            later_us = found.start_us
+            later_us = finding.start_us
         if later_us == at_us:
             return at_us
         at_us = later_us
 
 
-def _find(planner: RoomPlanner, part: Part, at_us: int) -> Finding | None:
-    """Return the earliest start of a component in any of its partitions."""
+def _find(
+    planner: RoomPlanner, part: Part, at_us: int, used: AbstractSet[int] = frozenset()
+) -> Finding | None:
+    """Return the earliest start of a component in any of its partitions.
+
+    Args:
+        used: the nodes of other components.
+    """
     best: Finding | None = None
     for demand in part.hopeful:
-        found = planner.find_from(demand, at_us)
-        if found.start_us == at_us:
-            return found
-        if found.start_us != NEVER and (best is None or found.start_us < best.start_us):
-            best = found
+        if demand.need.required_nodes & used:
+            continue
+        finding = planner.find_from(demand.without(used, at_us), at_us)
+        if finding.start_us == at_us:
+            return finding
+        if finding.start_us != NEVER and (best is None or finding.start_us < best.start_us):
+            best = finding
     return best
 
 
@@ -119,7 +128,7 @@ def _all_at(
                 planner.keep()
             else:
                 planner.roll_back()
-            placed.sort(key=lambda item: item.part.job.job_id)
+            placed.sort(key=lambda placed_part: placed_part.part.job.job_id)
             return placed, at_us
         planner.roll_back()
         if order[0] is blocked:
@@ -134,16 +143,19 @@ def _place(
 ) -> tuple[list[Placed], Part | None, int]:
     """Place one after the other; return how many were placed, and which found no room."""
     placed: list[Placed] = []
+    used: set[int] = set()
     for part in order:
-        found = _find(planner, part, at_us)
-        if found is None or found.start_us != at_us:
-            return placed, part, NEVER if found is None else found.start_us
-        item = Placed(part, found.demand)
+        finding = _find(planner, part, at_us, used)
+        if finding is None or finding.start_us != at_us:
+            return placed, part, NEVER if finding is None else finding.start_us
+        placed_part = Placed(part, finding.demand)
         if at_us == now_us:
-            item.nodes = planner.start(found)
-            if item.nodes is None:
+            placed_part.nodes = planner.start(finding)
+            if placed_part.nodes is None:
                 return placed, part, NEVER
+            used.update(alloc.node_id for alloc in placed_part.nodes)
         else:
-            planner.take(found)
-        placed.append(item)
+            planner.take(finding)
+            used.update(planner.nodes_of(finding))
+        placed.append(placed_part)
     return placed, None, at_us

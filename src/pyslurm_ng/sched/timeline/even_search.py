@@ -45,8 +45,8 @@ class EvenSearch:
             # The grid remembers one finding; a second look may only find something earlier.
             best_us, is_far_now = self._find_kind(demand, kind, variant)
             lies_badly = lies_badly or is_far_now
-        places = self._places(demand, variant, best_us)
-        return Finding(demand, best_us, kind, variant, places, lies_badly=lies_badly)
+        positions = self._positions(demand, variant, best_us)
+        return Finding(demand, best_us, kind, variant, positions, lies_badly=lies_badly)
 
     def find_from(self, demand: Demand, at_us: int) -> Finding:
         """Return the earliest start not before a moment."""
@@ -61,7 +61,7 @@ class EvenSearch:
         kind, variant = kinds[best_at]
         if best_at < len(kinds) - 1:
             best_us = self._find_kind_from(demand, kind, variant, best_us)
-        return Finding(demand, best_us, kind, variant, self._places(demand, variant, best_us))
+        return Finding(demand, best_us, kind, variant, self._positions(demand, variant, best_us))
 
     def _find_kind(self, demand: Demand, kind: int, variant: Variant) -> tuple[int, bool]:
         """Return a start, and whether there were nodes now, but too far from one another."""
@@ -120,19 +120,19 @@ class EvenSearch:
         self._timeline.grid.choose(kind, list(bits(chosen)))
         return True
 
-    def _places(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
+    def _positions(self, demand: Demand, variant: Variant, start_us: int) -> list[int]:
         """Return the nodes found; one node that is taken now is one its unit will miss least.
 
         For later starts the first node that fits will do: it is looked for again then.
         """
         grid = self._timeline.grid
-        places = grid.found()
+        positions = grid.found()
         layout = self._nearness.layout(demand)
         if layout is None or variant.nodes > 1 or demand.need.required_nodes:
-            return places
+            return positions
         if start_us != self._now_us or self._nearness.is_picky(demand):
-            return places
+            return positions
         kind = self._timeline.kinds.open(demand, variant)
         if grid.find(kind) == start_us and self._choose_near(demand, kind, variant, start_us):
             return grid.found()
-        return places
+        return positions

@@ -48,28 +48,30 @@ class ExactAmounts:
             most_gpus: by position, of a job that asks for GPUs in all.
         """
         need, position = demand.need, self._hardware.position
-        nodes = [(self._node(place, most_gpus.get(place, MANY)), fit) for place, fit in shares]
+        nodes = [
+            (self._node(position, most_gpus.get(position, MANY)), fit) for position, fit in shares
+        ]
         chosen = share_tasks(need, nodes, self._nearness.layout(demand))
         devices = deal_devices(need, chosen) if chosen is not None else None
         if chosen is None or devices is None:
             return None
         dealt = Dealt([], [])
         for (node, tasks), share in zip(chosen, devices, strict=True):
-            place = position[node.node_id]
-            amounts = self._amounts(demand, self._hardware.kind_of[place], tasks, tuple(share))
+            index = position[node.node_id]
+            amounts = self._amounts(demand, self._hardware.kind_of[index], tasks, tuple(share))
             if amounts is None:
                 return None
-            dealt.shares.append((place, tasks))
-            dealt.amounts.append((place, amounts))
+            dealt.shares.append((index, tasks))
+            dealt.amounts.append((index, amounts))
         return dealt
 
-    def _node(self, place: int, most_gpus: int) -> FreeNode:
-        node = self._nodes.get(place)
+    def _node(self, position: int, most_gpus: int) -> FreeNode:
+        node = self._nodes.get(position)
         if node is None:
-            hardware, node_id = self._hardware, self._hardware.order[place]
-            node = empty_node(node_id, hardware.kinds[hardware.kind_of[place]])
+            hardware, node_id = self._hardware, self._hardware.order[position]
+            node = empty_node(node_id, hardware.kinds[hardware.kind_of[position]])
             node.weight = self._weights[node_id]
-            self._nodes[place] = node
+            self._nodes[position] = node
         node.most_gpus = most_gpus
         return node
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt
-from pyslurm_ng.sched.timeline.kept_places import KeptPlace
+from pyslurm_ng.sched.timeline.kept_promises import KeptPromise
 from pyslurm_ng.sched.timeline.shapes import Shares, Variant
 
 _EVEN: Shares = []
@@ -19,20 +19,20 @@ class Recalled(NamedTuple):
     """A promise of the last pass that holds for a job again."""
 
     job_id: int
-    place: KeptPlace
+    promise: KeptPromise
 
 
 class Finding(NamedTuple):
     """When and where a job may start; good until anything else is taken.
 
-    `demand` is what the job starts as, `start_us` NEVER if there is no room. Where nodes are told
-    apart, `places` are their positions and each gives what `variant` says, a job of `kind` on the
-    grid, unless `shares` has the tasks of each position: then they are spread unevenly.
+    `demand` is what the job starts as, `start_us` NEVER if there is no room. If single nodes are
+    planned, `positions` has theirs, and each gives what `variant` says to a job of `kind` on the
+    grid. If tasks are spread unevenly, `shares` has the tasks of each position instead.
 
     Attributes:
         most_gpus: by position, of a job that asks for GPUs in all.
         dealt: what each node gives, if that was worked out by the search.
-        allocs: the very cores and devices, where somebody minds which these are.
+        allocs: the exact cores and devices, where it matters which these are.
         recalled: the job's promise of the last pass, if the search found just that.
         is_left: `allocs` are what other jobs are to leave: no search has found them free.
         lies_badly: there are enough nodes now, but not near one another.
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
     start_us: int
     kind: int = -1
     variant: Variant | None = None
-    places: Sequence[int] = ()
+    positions: Sequence[int] = ()
     shares: Shares = _EVEN
     most_gpus: Mapping[int, int] = _ANY
     dealt: Dealt | None = None
@@ -54,7 +54,7 @@ class Finding(NamedTuple):
     @property
     def width(self) -> int:
         """How many nodes it has."""
-        return len(self.shares or self.places)
+        return len(self.shares or self.positions)
 
 
 def left_by_others(demand: Demand, start_us: int, allocs: tuple[NodeAlloc, ...]) -> Finding:

@@ -96,7 +96,7 @@ def _ends_of(entries: Iterable[_Known]) -> Iterator[End]:
 
 
 def expected_end_us(end_us: int, now_us: int) -> int:
-    """Return when what a job holds comes back that is to end at a time."""
+    """Return when a job that is to end at `end_us` is expected to give back what it holds."""
     return end_us if end_us > now_us else now_us + SOON_US
 
 

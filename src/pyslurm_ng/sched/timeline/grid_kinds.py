@@ -53,7 +53,7 @@ class GridKinds:
         return kinds
 
     def count_minding(self) -> None:
-        """From here on have kinds for counts also for jobs that mind which cores they get."""
+        """From here on make kinds that only count also for jobs that mind which cores they get."""
         for demand in self._wanted:
             if demand.need.minds_places:
                 self._kinds.pop(id(demand), None)
@@ -92,10 +92,10 @@ class GridKinds:
         return number
 
     def _variants_of(self, demand: Demand) -> list[Variant]:
-        found = self._variants.get(id(demand))
-        if found is None or found[0] is not demand:
-            found = self._variants[id(demand)] = (demand, self._hardware.variants(demand))
-        return found[1]
+        variants = self._variants.get(id(demand))
+        if variants is None or variants[0] is not demand:
+            variants = self._variants[id(demand)] = (demand, self._hardware.variants(demand))
+        return variants[1]
 
     def _add_shape(self, variant: Variant) -> int:
         """Return a shape; resources that no plane tells exactly come first."""
@@ -104,16 +104,20 @@ class GridKinds:
         used: list[int] = []
         for resource, threshold in variant.thresholds:
             best = max(
-                (item for item in self._planes.get(resource, ()) if _is_below(item[0], threshold)),
-                key=lambda item: sum(item[0]),
+                (
+                    plane
+                    for plane in self._planes.get(resource, ())
+                    if _is_below(plane[0], threshold)
+                ),
+                key=lambda plane: sum(plane[0]),
                 default=None,
             )
             if best is not None:
                 used.append(best[1])
             (exact if best is not None and best[0] == threshold else inexact).append(resource)
         resources = inexact + exact
-        places = [variant.resources.index(resource) for resource in resources]
-        rows = [[row[place] for place in places] for row in variant.amounts]
+        columns = [variant.resources.index(resource) for resource in resources]
+        rows = [[row[column] for column in columns] for row in variant.amounts]
         return self._grid.add_shape(resources, used, rows, len(inexact))
 
     def _add_planes(self) -> None:

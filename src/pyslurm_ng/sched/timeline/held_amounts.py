@@ -36,8 +36,8 @@ class Holdings:
     def __len__(self) -> int:
         return len(self.begins) - 1
 
-    def __getitem__(self, place: int) -> array[int]:
-        return self.held[self.begins[place] : self.begins[place + 1]]
+    def __getitem__(self, position: int) -> array[int]:
+        return self.held[self.begins[position] : self.begins[position + 1]]
 
 
 class HeldAmounts:
@@ -56,29 +56,29 @@ class HeldAmounts:
         self, running: Sequence[Running], work_out: Callable[[Running], Iterable[int]]
     ) -> Holdings:
         """Return what each of these holds."""
-        before, known, found = self._records, self._holdings, Holdings()
+        before, known, holdings = self._records, self._holdings, Holdings()
         at, count = 0, len(before)
         first = 0  # of those that stood together before as they do now and are not yet taken over
         last = 0  # behind them
-        for item in running:
-            while at < count and before[at].job_id != item.job_id:
+        for running_job in running:
+            while at < count and before[at].job_id != running_job.job_id:
                 at += 1
-            is_known = at < count and _holds_the_same(before[at], item)
+            is_known = at < count and _holds_the_same(before[at], running_job)
             if not is_known or at != last:
-                found.extend(known, first, last)
+                holdings.extend(known, first, last)
                 first = last = at
             if is_known:
                 last = at + 1
             else:
-                found.append(work_out(item))
-        found.extend(known, first, last)
-        self._records, self._holdings = running, found
-        return found
+                holdings.append(work_out(running_job))
+        holdings.extend(known, first, last)
+        self._records, self._holdings = running, holdings
+        return holdings
 
 
-def _holds_the_same(one: Running, other: Running) -> bool:
-    return one is other or (
-        one.nodes == other.nodes
-        and one.is_suspended == other.is_suspended
-        and one.tenant == other.tenant
+def _holds_the_same(running_job: Running, other: Running) -> bool:
+    return running_job is other or (
+        running_job.nodes == other.nodes
+        and running_job.is_suspended == other.is_suspended
+        and running_job.tenant == other.tenant
     )

@@ -1,7 +1,7 @@
-"""Which cores and GPUs inside of nodes jobs get or are promised, where not any of them will do.
+"""Which cores and GPUs of nodes jobs get or are promised, where it matters which.
 
-The grid counts what nodes have; here is found out whether a job can use it. Nothing here costs
-anything as long as no job in the queue minds which cores or GPUs it gets.
+The grid counts what nodes have; this module finds out whether a job can use it. It costs nothing as
+long as no job in the queue minds which cores or GPUs it gets.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyslurm_ng.sched.cons_tres.topology import bits
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.timeline.bookings import HiddenBooking
-from pyslurm_ng.sched.timeline.kept_places import KeptPlace
+from pyslurm_ng.sched.timeline.kept_promises import KeptPromise
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
 from pyslurm_ng.sched.timeline.shapes import Variant
 
@@ -37,22 +37,22 @@ class InsideNodes:
 
     def fitting(self, demand: Demand, variant: Variant, fits: int, start_us: int) -> int:
         """Return those of some nodes that have the cores and GPUs then which a job wants."""
-        found, left = 0, variant.nodes
+        fitting_nodes, left = 0, variant.nodes
         takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
-        for place in bits(fits):
-            node = self._free.node(self._hardware.order[place])
+        for position in bits(fits):
+            node = self._free.node(self._hardware.order[position])
             hidden: list[HiddenBooking] = []
             if start_us == self._now_us:
                 hidden = self.hide([node], demand)
             else:
-                node = self._bookings.node_at(place, start_us, demand.end_us(start_us))
+                node = self._bookings.node_at(position, start_us, demand.end_us(start_us))
             if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
-                found |= 1 << place
+                fitting_nodes |= 1 << position
                 left -= 1
             self.show([node], hidden)
             if takes_first and left <= 0 and not demand.need.required_nodes:
                 break
-        return found
+        return fitting_nodes
 
     def hide(
         self, nodes: Sequence[FreeNode], demand: Demand, *, only_fixed: bool = False
@@ -68,8 +68,8 @@ class InsideNodes:
 
     def show(self, nodes: Iterable[FreeNode], hidden: Iterable[HiddenBooking]) -> None:
         """Put back what was taken out."""
-        for one in hidden:
-            one.show()
+        for hidden_part in hidden:
+            hidden_part.show()
         for node in nodes:
             node.kept_gpus = 0
 
@@ -78,7 +78,7 @@ class InsideNodes:
     def take_promised(
         self, demand: Demand, allocs: tuple[NodeAlloc, ...]
     ) -> tuple[NodeAlloc, ...] | None:
-        """Take the very cores and devices that a job was promised; None if they are not free."""
+        """Take exactly the cores and devices that a job was promised; None if they are not free."""
         if not allocs or not self._bookings.is_kept or demand.need.is_capped:
             return None
         end_us = demand.end_us(self._now_us)
@@ -105,23 +105,23 @@ class InsideNodes:
         if chosen is not None and deal_devices(need, chosen) is None:
             chosen = None
         allocs = allot(need, chosen) if chosen is not None else None
-        for one in hidden:
-            one.show()
+        for hidden_part in hidden:
+            hidden_part.show()
         self.show(free, promised)
         return allocs
 
     # What is promised ---------------------------------------------------------------------------
 
-    def allot_later(self, place: KeptPlace) -> tuple[NodeAlloc, ...]:
+    def allot_later(self, kept: KeptPromise) -> tuple[NodeAlloc, ...]:
         """Return the cores and GPUs of a job that starts later; nothing if they cannot be had.
 
         A job that could use others gets what was promised to others of that kind, if need be.
         """
         demand, variant, shares, start_us = (
-            place.demand,
-            place.variant,
-            place.shares,
-            place.start_us,
+            kept.demand,
+            kept.variant,
+            kept.shares,
+            kept.start_us,
         )
         need = variant.need if variant is not None else demand.need
         for only_fixed in (False,) if need.minds_places else (False, True):
@@ -130,11 +130,11 @@ class InsideNodes:
                 node = nodes[at] = self._bookings.node_at(
                     at, start_us, demand.end_us(start_us), only_fixed=only_fixed
                 )
-                node.most_gpus = place.most_gpus.get(at, MANY)
+                node.most_gpus = kept.most_gpus.get(at, MANY)
             chosen = [(nodes[at], tasks) for at, tasks in shares]
-            found = self._allot(demand, need, chosen)
-            if found:
-                return found
+            allocs = self._allot(demand, need, chosen)
+            if allocs:
+                return allocs
         return ()
 
     def _allot(

@@ -18,7 +18,7 @@ class LicenseTimeline:
 
     def __init__(self, snapshot: Snapshot, demands: Iterable[Demand]) -> None:
         names = sorted({name for demand in demands for name, _ in demand.licenses})
-        self._place = {name: place for place, name in enumerate(names)}
+        self._place = {name: index for index, name in enumerate(names)}
         self._trial: list[tuple[Demand, int]] | None = None
         free = [snapshot.licenses_free.get(name, 0) for name in names]
         self._profile = Profile(snapshot.now_us, free or [0])
@@ -40,14 +40,14 @@ class LicenseTimeline:
             inside = snapshot.licenses_inside.get(reservation.name, NOTHING_INSIDE)
             job_ids.update(inside.job_ids)
             for name, most in license_counts(reservation.licenses):
-                place = self._place.get(name)
-                for begin_us, end_us in reservation.occurrences() if place is not None else ():
-                    assert place is not None
+                index = self._place.get(name)
+                for begin_us, end_us in reservation.occurrences() if index is not None else ():
+                    assert index is not None
                     if begin_us <= now_us < end_us:
                         held = inside.left.get(name, 0) + inside.taken.get(name, 0)
-                        profile.release(end_us, place, held)
+                        profile.release(end_us, index, held)
                     elif begin_us > now_us:
-                        profile.take(begin_us, end_us - begin_us, (place,), (most,))
+                        profile.take(begin_us, end_us - begin_us, (index,), (most,))
         return frozenset(job_ids)
 
     def _need(self, demand: Demand) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pyslurm_ng.model.topology import topology_of
-from pyslurm_ng.sched.cons_tres.choosers import Chooser, Picker, Plain, Ways, ways_of
-from pyslurm_ng.sched.cons_tres.select import place_of
+from pyslurm_ng.sched.cons_tres.node_choice import Chooser, Picker, Plain, Ways, ways_of
+from pyslurm_ng.sched.cons_tres.select import wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import (
     Layout,
-    Place,
+    WantedNodes,
     layouts_of,
     unit_numbers,
     weight_groups,
@@ -61,7 +61,7 @@ class Nearness:
         self._plans_on_busy = policy.plans_on_busy_nodes
         if self._plans_on_busy:
             order, in_use = self._hardware.order, snapshot.in_use
-            self._busy = sum(1 << place for place, node_id in enumerate(order) if in_use[node_id])
+            self._busy = sum(1 << index for index, node_id in enumerate(order) if in_use[node_id])
         self._choosers = {}
 
     def layout(self, demand: Demand) -> Layout | None:
@@ -73,7 +73,7 @@ class Nearness:
         return self._chooser(demand) or self.layout(demand) or self.plain
 
     def _chooser(self, demand: Demand) -> Chooser | None:
-        """Return what chooses the nodes of a demand to which not any that fit will do."""
+        """Return what chooses the nodes of a demand for which it matters which of them it gets."""
         need = demand.need
         if not need.is_choosy:
             return None
@@ -115,20 +115,22 @@ class Nearness:
             is_later: the job does not start now, room is kept for it.
         """
         if self._goes_last(demand):
-            lightest = next((found for group in self.plain.groups if (found := fits & group)), 0)
+            lightest = next(
+                (in_group for group in self.plain.groups if (in_group := fits & group)), 0
+            )
             return 1 << lightest.bit_length() - 1 if lightest else None
         picker = self.picker(demand)
         if demand.need.least_loaded and isinstance(picker, Chooser):
             picker.load = loads()
-        place = place_of(demand.need, picker)._replace(nodes=nodes)
+        wanted = wanted_nodes(demand.need, picker)._replace(nodes=nodes)
         if is_later and self._plans_on_busy:
-            chosen = _busy_first(picker, fits, self._busy, place)
+            chosen = _busy_first(picker, fits, self._busy, wanted)
             if chosen is not None:
                 return chosen
-        return picker.pick(fits, place)
+        return picker.pick(fits, wanted)
 
     def is_picky(self, demand: Demand) -> bool:
-        """Return whether not any nodes that fit will do, wherever they lie.
+        """Return whether it matters which of the nodes that fit it gets, apart from where they lie.
 
         Parts of GPUs are counted over all GPUs of a node, but are given of one; cores over all
         sockets.
@@ -147,9 +149,9 @@ class Nearness:
         return is_serial and need.nodes_max == 1 and not self.is_picky(demand)
 
 
-def _busy_first(picker: Picker, fits: int, busy: int, place: Place) -> int | None:
+def _busy_first(picker: Picker, fits: int, busy: int, wanted: WantedNodes) -> int | None:
     """Return as many busy nodes as the job can use and others only where these are not enough."""
-    candidates = fits & (busy | place.required)
-    if candidates.bit_count() >= place.nodes:
-        return picker.pick(candidates, place)
-    return picker.pick(fits, place._replace(required=candidates))
+    candidates = fits & (busy | wanted.required)
+    if candidates.bit_count() >= wanted.nodes:
+        return picker.pick(candidates, wanted)
+    return picker.pick(fits, wanted._replace(required=candidates))

@@ -52,10 +52,10 @@ class NeighbourJobs:
             self._arrive(self._neighbours, tenant, allocs, end_us)
 
     def _arrive(
-        self, who: Neighbours, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int
+        self, neighbours: Neighbours, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int
     ) -> None:
         cpus = self._timeline_cpus(allocs, tenant)
-        who.add(tenant, cpus, end_us, allocs)
+        neighbours.add(tenant, cpus, end_us, allocs)
         self._note(tenant, cpus)
 
     def promise(
@@ -86,23 +86,23 @@ class NeighbourJobs:
 
     def beside(self, tenant: Tenant, node_ids: Sequence[int]) -> list[int]:
         """Return the other nodes of the units that a job has for itself."""
-        found = self._units.beside(tenant.partition, node_ids) - set(node_ids)
-        return sorted(found & self._hardware.position.keys())
+        node_ids_beside = self._units.beside(tenant.partition, node_ids) - set(node_ids)
+        return sorted(node_ids_beside & self._hardware.position.keys())
 
-    def who(self) -> Neighbours:
+    def now(self) -> Neighbours:
         """Return the jobs on each node now; only passes with jobs that care make it."""
         if self._neighbours is None:
-            who = self._neighbours = Neighbours(self._units)
+            neighbours = self._neighbours = Neighbours(self._units)
             now_us = self._snapshot.now_us
             for running_job in self._snapshot.running:
                 end_us = expected_end_us(running_job.end_us, now_us)
                 cpus = self._timeline_cpus(running_job.nodes, running_job.tenant)
                 if running_job.is_suspended:
                     cpus = dict.fromkeys(cpus, 0)
-                who.add(running_job.tenant, cpus, end_us, running_job.nodes)
+                neighbours.add(running_job.tenant, cpus, end_us, running_job.nodes)
                 self._note(running_job.tenant, cpus)
             for tenant, allocs, end_us in self._newcomers:
-                self._arrive(who, tenant, allocs, end_us)
+                self._arrive(neighbours, tenant, allocs, end_us)
         return self._neighbours
 
     def hosts(self, tenant: Tenant) -> list[int]:
@@ -111,7 +111,7 @@ class NeighbourJobs:
         A job that keeps all others away could be beside any job of its owner; a job that does not
         could be beside the others anyway, so these nodes are not returned for it.
         """
-        self.who()
+        self.now()
         nodes_of, nothing = self._nodes_of, set[int]()
         if tenant.sharing == USER:
             return sorted(nodes_of.get((tenant.uid, _ANY), nothing))
@@ -129,13 +129,13 @@ class NeighbourJobs:
     def guests(self, node_id: int, begin_us: int, end_us: int) -> list[Guest]:
         """Return the jobs on a node in a time, as far as those promised room were entered."""
         is_now = begin_us <= self._snapshot.now_us
-        found = [one for one in self.who().on(node_id) if is_now or one.end_us > begin_us]
-        found += (
-            one
-            for one in self._coming.get(node_id, ())
-            if one.start_us < end_us and one.end_us > begin_us
+        guests = [guest for guest in self.now().on(node_id) if is_now or guest.end_us > begin_us]
+        guests += (
+            guest
+            for guest in self._coming.get(node_id, ())
+            if guest.start_us < end_us and guest.end_us > begin_us
         )
-        return found
+        return guests
 
     def _timeline_cpus(self, allocs: Iterable[NodeAlloc], tenant: Tenant) -> dict[int, int]:
         """Return the CPUs that the timeline has for a job on each of its nodes."""
@@ -144,18 +144,18 @@ class NeighbourJobs:
             return cpus_of(allocs)
         return {alloc.node_id: all_cpus(position[alloc.node_id]) for alloc in allocs}
 
-    def is_ours(self, place: int, begin_us: int, end_us: int, guests: Sequence[Guest]) -> bool:
+    def is_ours(self, position: int, begin_us: int, end_us: int, guests: Sequence[Guest]) -> bool:
         """Return whether only some guests have, or were promised, anything of a node."""
-        free, total = self._grid.free_at(place, CPUS), self._hardware.all_cpus(place)
+        free, total = self._grid.free_at(position, CPUS), self._hardware.all_cpus(position)
         slots = self._slots
         first = max(0, bisect_right(slots, begin_us) - 1)
         last = max(first + 1, bisect_left(slots, end_us))
-        turns = {bisect_left(slots, one.start_us) for one in guests}
-        turns |= {bisect_left(slots, one.end_us) for one in guests}
+        turns = {bisect_left(slots, guest.start_us) for guest in guests}
+        turns |= {bisect_left(slots, guest.end_us) for guest in guests}
         edges = [first, *sorted(turn for turn in turns if first < turn < last), last]
         for at, until in pairwise(edges):
             begins_us = slots[at]
-            held = sum(one.cpus for one in guests if one.start_us <= begins_us < one.end_us)
+            held = sum(guest.cpus for guest in guests if guest.start_us <= begins_us < guest.end_us)
             if free[at:until].count(total - held) != until - at:
                 return False
         return True
@@ -165,16 +165,18 @@ class NeighbourJobs:
         order, position = self._hardware.order, self._hardware.position
         end_us = demand.end_us(start_us)
         judged: dict[int, bool] = {}
-        found = 0
-        for place in bits(fits):
-            if place not in judged:
-                unit = self._units.beside(demand.tenant.partition, (order[place],))
-                places = [position[node_id] for node_id in unit if node_id in position]
-                is_free = all(self.is_ours(one, start_us, end_us, ()) for one in places)
-                judged |= dict.fromkeys(places, is_free)
-            if judged[place]:
-                found |= 1 << place
-        return found
+        free = 0
+        for candidate in bits(fits):
+            if candidate not in judged:
+                unit = self._units.beside(demand.tenant.partition, (order[candidate],))
+                unit_positions = [position[node_id] for node_id in unit if node_id in position]
+                is_free = all(
+                    self.is_ours(position, start_us, end_us, ()) for position in unit_positions
+                )
+                judged |= dict.fromkeys(unit_positions, is_free)
+            if judged[candidate]:
+                free |= 1 << candidate
+        return free
 
 
 def cpus_of(allocs: Iterable[NodeAlloc]) -> dict[int, int]:

@@ -6,7 +6,7 @@ A timeline finds when enough nodes have enough; what starts now is chosen core b
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
 from pyslurm_ng._select import NEVER
@@ -14,14 +14,14 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.cons_tres.free_node import MANY
 from pyslurm_ng.sched.demand.demand import Demand, Entry
 from pyslurm_ng.sched.frame.job_records import NO_END_US
-from pyslurm_ng.sched.frame.plan import PlacedNodes, Places, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.plan import PastPromises, PlacedNodes, PlannedNodes
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import TOPO, Units
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
-from pyslurm_ng.sched.timeline.kept_places import KeptPlaces, PastPlaces
+from pyslurm_ng.sched.timeline.kept_promises import KeptPromises, PromisesByJob
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.nearness import Nearness, hardware_of
 from pyslurm_ng.sched.timeline.neighbour_jobs import NeighbourJobs
@@ -31,6 +31,7 @@ from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.owner_room import OwnerRoom
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
 from pyslurm_ng.sched.timeline.promises import Promises
+from pyslurm_ng.sched.timeline.room_planner import Settled
 from pyslurm_ng.sched.timeline.uneven import Uneven
 
 
@@ -56,7 +57,7 @@ class NodePlan:
             self.hardware, Units(snapshot.topologies, snapshot.partitions)
         )
         self._timeline = Timeline(self.hardware, self._nearness, self._neighbours)
-        self._kept = KeptPlaces()
+        self._kept = KeptPromises()
         self._reserved: array[int] = array("q")  # numbers of placings
 
     def begin(self, snapshot: Snapshot, demands: Iterable[Demand], policy: Policy) -> None:
@@ -101,17 +102,17 @@ class NodePlan:
         return bool(self._reserved)
 
     @property
-    def keeps_places(self) -> bool:
+    def keeps_promises(self) -> bool:
         """Whether the next job to be promised room is to find it there again in the next pass."""
         return not self._kept.is_full
 
-    def adopt(self, places: Places) -> None:
+    def adopt(self, past_promises: PastPromises) -> None:
         """Let jobs find their room again where another planner promised it in its last pass."""
-        if isinstance(places, PastPlaces):
-            self._kept.adopt(places)
+        if isinstance(past_promises, PromisesByJob):
+            self._kept.adopt(past_promises)
 
     @property
-    def places(self) -> Places:
+    def past_promises(self) -> PastPromises:
         """Where this pass, which is over, has promised room."""
         return self._kept.past()
 
@@ -125,9 +126,9 @@ class NodePlan:
         """Return the earliest start not before a moment."""
         return self._search.find_from(demand, at_us)
 
-    def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
+    def recall(self, job_id: int, finding: Finding, first_us: int) -> Finding:
         """Return what a job was promised in the last pass, unless it was found room sooner."""
-        return self._search.recall(job_id, found, first_us)
+        return self._search.recall(job_id, finding, first_us)
 
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return as what a job was promised room with a limit shorter than its own, if so."""
@@ -135,33 +136,33 @@ class NodePlan:
 
     # Taking it ----------------------------------------------------------------------------------
 
-    def take(self, found: Finding, job_id: int = 0) -> None:
+    def take(self, finding: Finding, job_id: int = 0) -> None:
         """Keep room for a job that starts later.
 
         Args:
             job_id: the job that shall be found there again in the next pass; 0: none.
         """
-        if found.is_left:
-            self._promise(found)
+        if finding.is_left:
+            self._promise(finding)
             return
-        demand, start_us = found.demand, found.start_us
+        demand, start_us = finding.demand, finding.start_us
         grid = self._timeline.grid
         end_us = demand.end_us(start_us)
-        dealt = self._search.dealt(found)
+        dealt = self._search.dealt(finding)
         if dealt is None:
-            number = grid.take_nodes(found.kind, found.places, start_us)
+            number = grid.take_nodes(finding.kind, finding.positions, start_us)
         else:
             number = self._timeline.promise(dealt.amounts, start_us, end_us)
         self._reserved.append(number)
         if self._has_hosts and not self._kept.is_full:
-            shares = self._search.place_of(found, dealt).shares
+            shares = self._search.promise_of(finding, dealt).shares
             self._owner_room.promise(demand, shares, start_us)
-        keeps = bool(job_id) and self._kept.takes(found.width)
+        keeps = bool(job_id) and self._kept.takes(finding.width)
         if keeps or demand.need.has_parts:
-            self._settle(job_id if keeps else 0, found, dealt)
+            self._settle(job_id if keeps else 0, finding, dealt)
         if not keeps:
             self._kept.pass_over()
-        if self._nearness.looks_inside and not self.keeps_places:
+        if self._nearness.looks_inside and not self.keeps_promises:
             # For the rest of a long queue counts have to do.
             self._nearness.looks_inside = False
             self._timeline.kinds.count_minding()
@@ -169,9 +170,9 @@ class NodePlan:
             self._timeline.keep_apart(demand, grid.placed(number), start_us, end_us)
         self._licenses.take(demand, start_us)
 
-    def _promise(self, found: Finding) -> None:
+    def _promise(self, finding: Finding) -> None:
         """Keep room for a job that others are to leave for; until they do it counts as theirs."""
-        demand, start_us, allocs = found.demand, found.start_us, found.allocs
+        demand, start_us, allocs = finding.demand, finding.start_us, finding.allocs
         end_us = demand.end_us(start_us)
         tenant = demand.tenant._replace(partition=demand.partition.name)
         self._reserved.append(self._timeline.promise_allocs(tenant, allocs, start_us, end_us))
@@ -181,24 +182,30 @@ class NodePlan:
         if self._timeline.bookings.is_kept:
             self._inside.promise(demand, allocs, start_us, end_us)
 
-    def _settle(self, job_id: int, found: Finding, dealt: Dealt | None) -> None:
+    def _settle(self, job_id: int, finding: Finding, dealt: Dealt | None) -> None:
         """Say what exactly a job is to have, and remember it for the next pass."""
-        demand, start_us, recalled = found.demand, found.start_us, found.recalled
+        demand, start_us, recalled = finding.demand, finding.start_us, finding.recalled
         if recalled is not None:
             self._kept.drop(*recalled)
-            place = recalled.place._replace(start_us=start_us)
-            allocs = place.allocs
+            kept = recalled.promise._replace(start_us=start_us)
+            allocs = kept.allocs
         else:
-            place = self._search.place_of(found, dealt)
-            allocs = found.allocs
+            kept = self._search.promise_of(finding, dealt)
+            allocs = finding.allocs
         bookings = self._timeline.bookings
         if bookings.is_kept:
             end_us = demand.end_us(start_us)
             if not allocs or not bookings.has_room(allocs, start_us, end_us):
-                allocs = self._inside.allot_later(place)
+                allocs = self._inside.allot_later(kept)
             self._inside.promise(demand, allocs, start_us, end_us)
         if job_id:
-            self._kept.add(job_id, place._replace(allocs=allocs))
+            self._kept.add(job_id, kept._replace(allocs=allocs))
+
+    def nodes_of(self, finding: Finding) -> Iterable[int]:
+        """Return the nodes that were found."""
+        order, shares = self.hardware.order, finding.shares
+        positions = [position for position, _ in shares] if shares else finding.positions
+        return [order[position] for position in positions]
 
     def place(self, demand: Demand, job_id: int) -> int:
         """Find the earliest start and keep room there at once, if it is not now.
@@ -206,24 +213,24 @@ class NodePlan:
         A short cut for what most jobs of a long queue are: one variant, one deep grid.
         """
         kind = demand.kind
-        if kind >= 0 and not self.keeps_places:
+        if kind >= 0 and not self.keeps_promises:
             start_us, number = self._timeline.grid.place(kind)
             if number >= 0:
                 self._reserved.append(number)
             return start_us
-        found = self.find(demand)
-        if self.keeps_places:
-            found = self.recall(job_id, found, self._now_us)
-            if found.start_us not in (NEVER, self._now_us):
-                self.take(found, job_id)
+        finding = self.find(demand)
+        if self.keeps_promises:
+            finding = self.recall(job_id, finding, self._now_us)
+            if finding.start_us not in (NEVER, self._now_us):
+                self.take(finding, job_id)
         else:
-            if found.start_us not in (NEVER, self._now_us):
-                self.take(found)
+            if finding.start_us not in (NEVER, self._now_us):
+                self.take(finding)
             self.learn(demand)
-        return found.start_us
+        return finding.start_us
 
     def learn(self, demand: Demand) -> None:
-        """Have the grid look for jobs of a demand that waits by itself, if that is all it takes."""
+        """Let the grid alone search for jobs of a demand that waits, if that is all it takes."""
         kinds = self._timeline.kinds.of(demand)
         if (
             self._timeline.is_deep
@@ -240,49 +247,45 @@ class NodePlan:
         self,
         queue: list[Entry],
         first: int,
-        settled: Callable[[], dict[str, Wait]],
+        settled: Settled,
         keeps: bytes | None,
     ) -> list[int]:
-        """Find room for the next jobs of a queue at once; return when they start.
+        """Find room for the next jobs of a queue at once: see `RoomPlanner`.
 
-        It ends before the first job that may start now, or whose demand is not learned.
-
-        Args:
-            settled: is not asked: jobs of demands that were learned have others before them.
-            keeps: a byte for each job of the queue, 0 for jobs without kept room; None: room for
-                all.
+        It ends before a job whose demand is not learned, too. `settled` is not asked: jobs of
+        demands that were learned have others before them.
         """
         grid = self._timeline.grid
-        if self.keeps_places and (keeps is None or self._timeline.bookings.is_kept):
+        if self.keeps_promises and (keeps is None or self._timeline.bookings.is_kept):
             return []
         if keeps is None:
             starts_us, numbers = grid.place_next(queue, first)
         else:
-            if self.keeps_places:
+            if self.keeps_promises:
                 keeps = keeps.replace(b"\1", b"\2")  # they are to be found there again
             starts_us, numbers = grid.place_next(queue, first, keeps, self._kept.last)
         self._reserved.frombytes(numbers)
         return starts_us
 
-    def start(self, found: Finding) -> tuple[NodeAlloc, ...] | None:
+    def start(self, finding: Finding) -> tuple[NodeAlloc, ...] | None:
         """Return exactly what a job gets now, and hold it."""
-        demand, need = found.demand, found.demand.need
-        if found.is_left:
-            self._free.give(found.allocs)
-            self._hold(demand, found.allocs)
-            return found.allocs
+        demand, need = finding.demand, finding.demand.need
+        if finding.is_left:
+            self._free.give(finding.allocs)
+            self._hold(demand, finding.allocs)
+            return finding.allocs
         order = self.hardware.order
         nodes = [
             (self._free.node(node_id), share)
             for node_id, share in sorted(
-                (order[place], share) for place, share in self._search.shares_now(found)
+                (order[position], share) for position, share in self._search.shares_now(finding)
             )
         ]
-        for place, most in found.most_gpus.items():
-            self._free.node(order[place]).most_gpus = most
+        for position, most in finding.most_gpus.items():
+            self._free.node(order[position]).most_gpus = most
         inside, allocs = self._inside, None
-        if found.recalled is not None:
-            allocs = inside.take_promised(demand, found.recalled.place.allocs)
+        if finding.recalled is not None:
+            allocs = inside.take_promised(demand, finding.recalled.promise.allocs)
         if allocs is None:
             allocs = inside.allot_now(demand, nodes)
         if allocs is None and self._timeline.bookings.is_kept and not need.minds_places:
@@ -291,8 +294,8 @@ class NodePlan:
             node.most_gpus = MANY
         if allocs is not None:
             self._hold(demand, allocs)
-            if found.recalled is not None:
-                self._kept.drop(*found.recalled)
+            if finding.recalled is not None:
+                self._kept.drop(*finding.recalled)
         return allocs
 
     def _hold(self, demand: Demand, allocs: tuple[NodeAlloc, ...]) -> None:

@@ -12,7 +12,7 @@ from pyslurm_ng.sched.timeline.even_search import EvenSearch
 from pyslurm_ng.sched.timeline.exact_amounts import Dealt, ExactAmounts, is_alike
 from pyslurm_ng.sched.timeline.finding import Finding, Recalled
 from pyslurm_ng.sched.timeline.inside_nodes import InsideNodes
-from pyslurm_ng.sched.timeline.kept_places import KeptPlace, KeptPlaces
+from pyslurm_ng.sched.timeline.kept_promises import KeptPromise, KeptPromises
 from pyslurm_ng.sched.timeline.license_timeline import LicenseTimeline
 from pyslurm_ng.sched.timeline.owner_room import OwnerRoom
 from pyslurm_ng.sched.timeline.pass_tables import PassTables
@@ -30,7 +30,7 @@ class Searched(NamedTuple):
     inside: InsideNodes
     amounts: ExactAmounts
     licenses: LicenseTimeline
-    kept: KeptPlaces
+    kept: KeptPromises
 
 
 class NodeSearch:
@@ -63,27 +63,27 @@ class NodeSearch:
         """Return the earliest start not before a moment."""
         return self._in_time(self._usable(self._find_counted_from(demand, at_us)))
 
-    def _in_time(self, found: Finding) -> Finding:
+    def _in_time(self, finding: Finding) -> Finding:
         """Return the finding, or None if no start is allowed by then."""
-        return found if found.start_us < self._until_us else found._replace(start_us=NEVER)
+        return finding if finding.start_us < self._until_us else finding._replace(start_us=NEVER)
 
-    def _usable(self, found: Finding) -> Finding:
+    def _usable(self, finding: Finding) -> Finding:
         """Return the first start, from what counts say, with cores and GPUs that do.
 
         Only where some job of the queue minds which cores or GPUs it gets: others have to make do
         with what such jobs leave.
         """
         if not self._timeline.bookings.is_kept or self._kept.is_full:
-            return found
+            return finding
         for _ in range(_MOST_TRIES):
-            if found.start_us in (NEVER, self._now_us) or not self._kept.takes(found.width):
+            if finding.start_us in (NEVER, self._now_us) or not self._kept.takes(finding.width):
                 break
-            dealt = self.dealt(found)
-            allocs = self._inside.allot_later(self.place_of(found, dealt))
+            dealt = self.dealt(finding)
+            allocs = self._inside.allot_later(self.promise_of(finding, dealt))
             if allocs:
-                return found._replace(dealt=dealt, allocs=allocs)
-            found = self._find_counted_from(found.demand, found.start_us + 1)
-        return found
+                return finding._replace(dealt=dealt, allocs=allocs)
+            finding = self._find_counted_from(finding.demand, finding.start_us + 1)
+        return finding
 
     def _find_counted(self, demand: Demand) -> Finding:
         now_us, uneven = self._now_us, self._uneven
@@ -117,48 +117,48 @@ class NodeSearch:
 
     # Where a job was promised to be -------------------------------------------------------------
 
-    def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
+    def recall(self, job_id: int, finding: Finding, first_us: int) -> Finding:
         """Return what a job was promised in the last pass, unless it was found room sooner.
 
         Args:
             first_us: no start before this.
         """
         # A job that was to start before now is to start now.
-        demand, found_us = found.demand, found.start_us
+        demand, earliest_us = finding.demand, finding.start_us
         kept = self._kept.of(job_id, demand, first_us if first_us > self._now_us else 0)
         if kept is None:
-            return found
+            return finding
         start_us = max(kept.start_us, self._now_us)
-        if NEVER < found_us < start_us or start_us >= self._until_us:
-            return found
+        if NEVER < earliest_us < start_us or start_us >= self._until_us:
+            return finding
         recalled = Recalled(job_id, kept)
-        if found_us == start_us == kept.start_us and self._is_found(found, kept):
-            return found._replace(recalled=recalled)
+        if earliest_us == start_us == kept.start_us and self._is_as_promised(finding, kept):
+            return finding._replace(recalled=recalled)
         if not self._is_free(kept, start_us):
-            return found
+            return finding
         return Finding(
             demand,
             start_us,
             variant=kept.variant,
-            places=[place for place, _ in kept.shares],
+            positions=[position for position, _ in kept.shares],
             shares=kept.shares,
             most_gpus=kept.most_gpus,
             dealt=Dealt(kept.shares, kept.amounts),
             recalled=recalled,
-            lies_badly=found.lies_badly,
+            lies_badly=finding.lies_badly,
         )
 
-    def _is_found(self, found: Finding, kept: KeptPlace) -> bool:
+    def _is_as_promised(self, finding: Finding, kept: KeptPromise) -> bool:
         """Return whether what was found is just where a job was promised to start."""
-        if found.shares or kept.variant is None or self._timeline.bookings.is_kept:
+        if finding.shares or kept.variant is None or self._timeline.bookings.is_kept:
             return False
         return (
-            found.variant is kept.variant
+            finding.variant is kept.variant
             and is_alike(kept.demand, kept.variant)
-            and found.places == [place for place, _ in kept.shares]
+            and finding.positions == [position for position, _ in kept.shares]
         )
 
-    def _is_free(self, kept: KeptPlace, start_us: int) -> bool:
+    def _is_free(self, kept: KeptPromise, start_us: int) -> bool:
         """Return whether what a job was promised is still there for it."""
         demand, timeline = kept.demand, self._timeline
         if demand.need.sharing == TOPO or not timeline.has_start(start_us):
@@ -166,18 +166,18 @@ class NodeSearch:
         end_us = demand.end_us(start_us)
         least = timeline.grid.least
         tasks_on, has_room = dict(kept.shares), self._owner_room.has_room
-        for place, amounts in kept.amounts:
+        for position, amounts in kept.amounts:
             is_short = any(
-                amount and least(place, resource, start_us, end_us) < amount
+                amount and least(position, resource, start_us, end_us) < amount
                 for resource, amount in amounts
             )
-            if is_short and not has_room(demand, place, tasks_on[place], amounts, start_us):
+            if is_short and not has_room(demand, position, tasks_on[position], amounts, start_us):
                 return False
         if self._nearness.looks_into(demand.need) and not self._has_inside(kept, start_us):
             return False
         return self._licenses.free_us(demand, start_us) == start_us
 
-    def _has_inside(self, kept: KeptPlace, start_us: int) -> bool:
+    def _has_inside(self, kept: KeptPromise, start_us: int) -> bool:
         """Return whether the cores and GPUs that a job was promised are still there for it."""
         end_us = kept.demand.end_us(start_us)
         bookings = self._timeline.bookings
@@ -197,21 +197,21 @@ class NodeSearch:
             return None
         return Finding(demand, self._now_us, shares=shares)
 
-    def _join_before(self, found: Finding, at_us: int) -> Finding:
+    def _join_before(self, finding: Finding, not_before_us: int) -> Finding:
         """Return room beside jobs of the same owner, if that is not after what was found."""
-        demand, found_us = found.demand, found.start_us
-        if not demand.may_join or self._kept.is_full or found_us == self._now_us:
-            return found
-        before_us = found_us + (found_us != NEVER)
-        start_us, shares = self._owner_room.find_later(demand, at_us, before_us)
+        demand, earliest_us = finding.demand, finding.start_us
+        if not demand.may_join or self._kept.is_full or earliest_us == self._now_us:
+            return finding
+        before_us = earliest_us + (earliest_us != NEVER)
+        start_us, shares = self._owner_room.find_later(demand, not_before_us, before_us)
         while shares and (free_us := self._licenses.free_us(demand, start_us)) != start_us:
             shares = []
             if free_us != NEVER:
                 start_us, shares = self._owner_room.find_later(demand, free_us, before_us)
         dealt = self._amounts.of(demand, shares, {}) if shares else None
         if dealt is None:
-            return found
-        return Finding(demand, start_us, shares=shares, dealt=dealt, lies_badly=found.lies_badly)
+            return finding
+        return Finding(demand, start_us, shares=shares, dealt=dealt, lies_badly=finding.lies_badly)
 
     # Spread unevenly ----------------------------------------------------------------------------
 
@@ -251,45 +251,45 @@ class NodeSearch:
         """Return whether nodes have the cores and GPUs that a job wants for its uneven shares."""
         if not self._nearness.looks_into(demand.need):
             return True
-        place = KeptPlace(demand, start_us, None, *dealt, spread.most_gpus)
-        return bool(self._inside.allot_later(place))
+        kept = KeptPromise(demand, start_us, None, *dealt, spread.most_gpus)
+        return bool(self._inside.allot_later(kept))
 
     # What exactly -------------------------------------------------------------------------------
 
-    def dealt(self, found: Finding) -> Dealt | None:
+    def dealt(self, finding: Finding) -> Dealt | None:
         """Return what each node gives to a job, None where all give the same."""
-        demand = found.demand
-        if found.dealt is not None:
-            return found.dealt
-        if found.shares:
-            return self._amounts.of(demand, found.shares, found.most_gpus)
-        variant = found.variant
+        demand = finding.demand
+        if finding.dealt is not None:
+            return finding.dealt
+        if finding.shares:
+            return self._amounts.of(demand, finding.shares, finding.most_gpus)
+        variant = finding.variant
         assert variant is not None
         if is_alike(demand, variant) or self._exact_left <= 0:
             return None
         self._exact_left -= 1
-        shares = self._uneven.filled(demand, variant, found.places, found.start_us)
+        shares = self._uneven.filled(demand, variant, finding.positions, finding.start_us)
         return self._amounts.of(demand, shares, {})
 
-    def place_of(self, found: Finding, dealt: Dealt | None) -> KeptPlace:
+    def promise_of(self, finding: Finding, dealt: Dealt | None) -> KeptPromise:
         """Return where a job is to be, given what `dealt` has returned."""
-        variant = None if found.shares else found.variant
+        variant = None if finding.shares else finding.variant
         if dealt is None:
             assert variant is not None
             kind_of = self._hardware.kind_of
             alike = {
                 kind: tuple(zip(variant.resources, variant.amounts[kind], strict=True))
-                for kind in {kind_of[place] for place in found.places}
+                for kind in {kind_of[position] for position in finding.positions}
             }
             dealt = Dealt(
-                [(place, variant.tasks_per_node) for place in found.places],
-                [(place, alike[kind_of[place]]) for place in found.places],
+                [(position, variant.tasks_per_node) for position in finding.positions],
+                [(position, alike[kind_of[position]]) for position in finding.positions],
             )
-        return KeptPlace(found.demand, found.start_us, variant, *dealt, found.most_gpus)
+        return KeptPromise(finding.demand, finding.start_us, variant, *dealt, finding.most_gpus)
 
-    def shares_now(self, found: Finding) -> Sequence[tuple[int, int]]:
+    def shares_now(self, finding: Finding) -> Sequence[tuple[int, int]]:
         """Return the tasks of each position, of a job that starts now."""
-        if found.shares:
-            return found.shares
-        assert found.variant is not None
-        return self._uneven.filled(found.demand, found.variant, found.places, self._now_us)
+        if finding.shares:
+            return finding.shares
+        assert finding.variant is not None
+        return self._uneven.filled(finding.demand, finding.variant, finding.positions, self._now_us)

@@ -132,15 +132,20 @@ class Timeline:
         """Enter running jobs."""
         now_us, running, shared = self._snapshot.now_us, self._snapshot.running, self._shared
         every = self._held.of(
-            running, lambda item: self._packed(item.nodes, item.is_suspended, item.tenant)
+            running,
+            lambda running_job: self._packed(
+                running_job.nodes, running_job.is_suspended, running_job.tenant
+            ),
         )
-        ends_us = array("q", [expected_end_us(item.end_us, now_us) for item in running])
+        ends_us = array(
+            "q", [expected_end_us(running_job.end_us, now_us) for running_job in running]
+        )
         of_sharing, sharing_ends_us = Holdings(), array("q")
-        for place, item in enumerate(running) if shared else ():
-            if item.job_id in shared:
-                end_us, allocs = shared[item.job_id]
-                ends_us[place] = NEVER
-                of_sharing.append(self._packed(allocs, False, item.tenant))
+        for index, running_job in enumerate(running) if shared else ():
+            if running_job.job_id in shared:
+                end_us, allocs = shared[running_job.job_id]
+                ends_us[index] = NEVER
+                of_sharing.append(self._packed(allocs, False, running_job.tenant))
                 sharing_ends_us.append(expected_end_us(end_us, now_us))
         self.grid.hold(every.held, every.begins, ends_us)
         self.grid.hold(of_sharing.held, of_sharing.begins, sharing_ends_us)
@@ -152,12 +157,12 @@ class Timeline:
 
     def promise(self, amounts: Iterable[tuple[int, Amounts]], start_us: int, end_us: int) -> int:
         """Take for a time what some positions give; return the number of the placing."""
-        places = []
-        for place, held in amounts:
-            places.append(place)
+        positions = []
+        for position, held in amounts:
+            positions.append(position)
             for resource, amount in held:
-                self.grid.take(place, resource, amount, start_us, end_us)
-        return self.grid.note_placing(places)
+                self.grid.take(position, resource, amount, start_us, end_us)
+        return self.grid.note_placing(positions)
 
     def promise_allocs(
         self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], start_us: int, end_us: int
@@ -174,27 +179,27 @@ class Timeline:
         """Take from now on what a job gets that starts in this pass."""
         now_us, take = self._snapshot.now_us, self.grid.take
         held = [*self._held_of(allocs, False, tenant)]
-        for place, resource, amount in held:
-            take(place, resource, amount, now_us, end_us)
+        for position, resource, amount in held:
+            take(position, resource, amount, now_us, end_us)
         self.shared_gpus.hold(allocs, end_us)
         self.bookings.hold(allocs, end_us)
         if not self.is_deep:
-            self._started.append(holding(*one) for one in held)
+            self._started.append(holding(*amount) for amount in held)
             self._started_ends_us.append(end_us)
 
-    def keep_apart(self, demand: Demand, places: list[int], start_us: int, end_us: int) -> None:
-        """Take the rest of the units of the network that a job at some places has for itself."""
-        order, position = self._hardware.order, self._hardware.position
-        node_ids = [order[place] for place in places]
+    def keep_apart(self, demand: Demand, positions: list[int], start_us: int, end_us: int) -> None:
+        """Take the rest of the units of the network that a job at some positions has for itself."""
+        hardware = self._hardware
+        node_ids = [hardware.order[position] for position in positions]
         for node_id in self._neighbours.beside(demand.tenant, node_ids):
-            place = position[node_id]
-            self.grid.take(place, CPUS, self._hardware.all_cpus(place), start_us, end_us)
+            position = hardware.position[node_id]
+            self.grid.take(position, CPUS, hardware.all_cpus(position), start_us, end_us)
 
     def _packed(
         self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
     ) -> list[int]:
         """Return what a job holds in numbers for the grid."""
-        return [holding(*one) for one in self._held_of(allocs, is_suspended, tenant)]
+        return [holding(*amount) for amount in self._held_of(allocs, is_suspended, tenant)]
 
     def _held_of(
         self, allocs: tuple[NodeAlloc, ...], is_suspended: bool, tenant: Tenant
@@ -218,15 +223,15 @@ class Timeline:
         cap = hardware.caps.get(tenant.partition)
         if cap is not None:
             held.append((cap, alloc.cpus))
-        if hardware.without_gpus and all(item.name != "gpu" for item in alloc.gres):
+        if hardware.without_gpus and all(gres.name != "gpu" for gres in alloc.gres):
             held.append((hardware.without_gpus, alloc.cpus))
         if alloc.mem_mib:
             held.append((MEM, alloc.mem_mib))
-        for item in alloc.gres:
-            held += [(one, item.count) for one in hardware.counting(item.name, item.type)]
+        for gres in alloc.gres:
+            held += [(resource, gres.count) for resource in hardware.counting(gres.name, gres.type)]
             if hardware.units:
-                place = hardware.position[alloc.node_id]
-                units = hardware.units_taken(place, item.name, item.count)
+                position = hardware.position[alloc.node_id]
+                units = hardware.units_taken(position, gres.name, gres.count)
                 held.append((hardware.units, units))
         return held
 
@@ -238,32 +243,32 @@ class Timeline:
         in_part: dict[int, list[Closed]] = {}
         for closed in self._closed:
             for node_id in closed.node_ids:
-                place = hardware.position.get(node_id)
-                if place is not None and node_id in closed.parts:
+                position = hardware.position.get(node_id)
+                if position is not None and node_id in closed.parts:
                     in_part.setdefault(node_id, []).append(closed)
-                elif place is not None:
-                    cpus = hardware.all_cpus(place)
-                    self.grid.take(place, CPUS, cpus, closed.begin_us, closed.end_us)
+                elif position is not None:
+                    cpus = hardware.all_cpus(position)
+                    self.grid.take(position, CPUS, cpus, closed.begin_us, closed.end_us)
         for node_id, several in in_part.items():
             self._close_parts(several, node_id, hardware.position[node_id])
 
-    def _close_parts(self, several: list[Closed], node_id: int, place: int) -> None:
+    def _close_parts(self, several: list[Closed], node_id: int, position: int) -> None:
         """Keep some of a node; what several reservations or jobs hold at once counts once."""
         held = self._holders(several, node_id)
-        times = {moment for one in several for moment in (one.begin_us, one.end_us)}
+        times = {moment for closed in several for moment in (closed.begin_us, closed.end_us)}
         first_us, last_us = min(times), max(times)
         times.update(end_us for end_us, _ in held if first_us < end_us < last_us)
         for at_us, until_us in pairwise(sorted(times)):
             left = NOTHING
-            for one in several:
-                if one.begin_us <= at_us and until_us <= one.end_us:
-                    left = left.joined(one.parts[node_id])
+            for closed in several:
+                if closed.begin_us <= at_us and until_us <= closed.end_us:
+                    left = left.joined(closed.parts[node_id])
             for end_us, part in held:
                 if end_us >= until_us:
                     left = left.without(part)
             for resource, amount in self._amounts_of(left, node_id):
                 if amount:
-                    self.grid.take(place, resource, amount, at_us, until_us)
+                    self.grid.take(position, resource, amount, at_us, until_us)
 
     def _amounts_of(self, part: NodePart, node_id: int) -> list[tuple[int, int]]:
         """Return (resource, amount) of a part of a node."""
@@ -276,7 +281,7 @@ class Timeline:
 
     def _holders(self, several: list[Closed], node_id: int) -> list[tuple[int, NodePart]]:
         """Return until when jobs hold what of the parts that are kept of a node."""
-        kept = reduce(NodePart.joined, (one.parts[node_id] for one in several))
+        kept = reduce(NodePart.joined, (closed.parts[node_id] for closed in several))
         soon_us = self._snapshot.now_us + SOON_US
         return [
             (max(running_job.end_us, soon_us), part)

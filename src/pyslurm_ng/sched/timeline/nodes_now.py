@@ -10,7 +10,7 @@ from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import WHOLE
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, free_node
-from pyslurm_ng.sched.cons_tres.hiding import Hidden, hide
+from pyslurm_ng.sched.cons_tres.hidden_parts import Hidden, hide
 from pyslurm_ng.sched.frame.reserved import OUTSIDE, kept_parts
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import PartitionCores
@@ -59,8 +59,8 @@ class NodesNow:
         """Return the share of CPUs that is in use now on each node, by position."""
         hardware = self._hardware
         return [
-            1 - self._cpus_free[node_id] / max(1, hardware.all_cpus(place))
-            for place, node_id in enumerate(hardware.order)
+            1 - self._cpus_free[node_id] / max(1, hardware.all_cpus(index))
+            for index, node_id in enumerate(hardware.order)
         ]
 
     def count(self, allocs: tuple[NodeAlloc, ...]) -> None:
@@ -95,8 +95,10 @@ class NodesNow:
             return []
         now_us = self._snapshot.now_us
         kept = kept_parts(self._snapshot.reservations, OUTSIDE, now_us, now_us + duration_us)
-        found = [hide(node, WHOLE, kept[node.node_id]) for node in nodes if node.node_id in kept]
-        return [hidden for hidden in found if hidden is not None]
+        hidden_parts = [
+            hide(node, WHOLE, kept[node.node_id]) for node in nodes if node.node_id in kept
+        ]
+        return [hidden for hidden in hidden_parts if hidden is not None]
 
     def begin_trial(self) -> None:
         """From here on all that is taken can be given back."""

@@ -1,8 +1,8 @@
 """Jobs that share cores, on a timeline that counts each core once.
 
 Cores are shared in rows of a partition with OverSubscribe, and by a suspended job and the one that
-preempted it. A core is in use until the last of its jobs is over: where that is conservative, the
-next pass knows better. What happens now is decided by the cores themselves, not by this.
+preempted it. A core counts as in use until the last of its jobs is over. That is on the safe side,
+and the next pass knows better. Starts now are decided by the cores themselves, not by this.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def shared_cores(
         threads_of: threads per core of a node.
     """
     on_node: dict[int, list[tuple[Running, NodeAlloc, int]]] = {}
-    for item in running:
-        if item.is_suspended and not _was_preempted(item):
+    for running_job in running:
+        if running_job.is_suspended and not _was_preempted(running_job):
             continue  # an operator's: its cores are anybody's
-        for alloc in item.nodes:
+        for alloc in running_job.nodes:
             cores = int.from_bytes(alloc.cores, "little")
-            on_node.setdefault(alloc.node_id, []).append((item, alloc, cores))
+            on_node.setdefault(alloc.node_id, []).append((running_job, alloc, cores))
     crowded = {node_id: held for node_id, held in on_node.items() if _overlap(held)}
     if not crowded:
         return {}
@@ -54,8 +54,8 @@ def shared_cores(
     changed: dict[int, dict[int, NodeAlloc]] = {}
     for node_id, held in crowded.items():
         covered = 0
-        for item, alloc, cores in sorted(
-            held, key=lambda one: (-ends.get(one[0].job_id, one[0].end_us), one[0].job_id)
+        for running_job, alloc, cores in sorted(
+            held, key=lambda part: (-ends.get(part[0].job_id, part[0].end_us), part[0].job_id)
         ):
             own = cores & ~covered
             covered |= cores
@@ -64,19 +64,22 @@ def shared_cores(
                 size = (own.bit_length() + 7) // 8
                 mask = own.to_bytes(size, "little")
                 left = NodeAlloc(node_id, cpus, mask, alloc.mem_mib, alloc.tasks, alloc.gres)
-                changed.setdefault(item.job_id, {})[node_id] = left
+                changed.setdefault(running_job.job_id, {})[node_id] = left
     return {
-        item.job_id: Held(
-            ends.get(item.job_id, item.end_us),
-            tuple(changed.get(item.job_id, {}).get(alloc.node_id, alloc) for alloc in item.nodes),
+        running_job.job_id: Held(
+            ends.get(running_job.job_id, running_job.end_us),
+            tuple(
+                changed.get(running_job.job_id, {}).get(alloc.node_id, alloc)
+                for alloc in running_job.nodes
+            ),
         )
-        for item in running
-        if item.job_id in changed or item.job_id in ends
+        for running_job in running
+        if running_job.job_id in changed or running_job.job_id in ends
     }
 
 
-def _was_preempted(item: Running) -> bool:
-    return item.victim is not None and bool(item.victim.preemptor)
+def _was_preempted(running_job: Running) -> bool:
+    return running_job.victim is not None and bool(running_job.victim.preemptor)
 
 
 def _overlap(held: Sequence[tuple[Running, NodeAlloc, int]]) -> bool:
@@ -85,15 +88,15 @@ def _overlap(held: Sequence[tuple[Running, NodeAlloc, int]]) -> bool:
         if seen & cores:
             return True
         seen |= cores
-    return any(_was_preempted(item) for item, _, _ in held)
+    return any(_was_preempted(running_job) for running_job, _, _ in held)
 
 
 def _ends(crowded: dict[int, list[tuple[Running, NodeAlloc, int]]], now_us: int) -> dict[int, int]:
     """Return when suspended jobs will end that go on when others have left their cores."""
     resumes: dict[int, tuple[Running, int]] = {}
     for held in crowded.values():
-        for item, _, cores in held:
-            if not _was_preempted(item):
+        for running_job, _, cores in held:
+            if not _was_preempted(running_job):
                 continue
             at_us = max(
                 (
@@ -103,11 +106,11 @@ def _ends(crowded: dict[int, list[tuple[Running, NodeAlloc, int]]], now_us: int)
                 ),
                 default=now_us,
             )
-            before = resumes.get(item.job_id, (item, 0))[1]
-            resumes[item.job_id] = (item, max(before, at_us))
+            before = resumes.get(running_job.job_id, (running_job, 0))[1]
+            resumes[running_job.job_id] = (running_job, max(before, at_us))
     return {
         job_id: NO_END_US
-        if NO_END_US in (item.end_us, at_us)
-        else max(at_us, now_us) + max(0, item.end_us - now_us)
-        for job_id, (item, at_us) in resumes.items()
+        if NO_END_US in (running_job.end_us, at_us)
+        else max(at_us, now_us) + max(0, running_job.end_us - now_us)
+        for job_id, (running_job, at_us) in resumes.items()
     }

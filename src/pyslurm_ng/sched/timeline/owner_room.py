@@ -14,10 +14,10 @@ from pyslurm_ng._select import NEVER
 from pyslurm_ng.model import gres_parts
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.cons_tres.allot import allot, deal_devices
-from pyslurm_ng.sched.cons_tres.choosers import choose_counted, node_counts
 from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
-from pyslurm_ng.sched.cons_tres.select import place_of, share_tasks
+from pyslurm_ng.sched.cons_tres.node_choice import choose_counted, node_counts
+from pyslurm_ng.sched.cons_tres.select import share_tasks, wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import bits
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.job_records import NO_END_US
@@ -31,7 +31,7 @@ _MOST_LOOKS = 10_000  # at a node for a start beyond now, in one pass
 class _Host(NamedTuple):
     """The node at a position, and the jobs there, now or later."""
 
-    place: int
+    position: int
     guests: list[Guest]
 
 
@@ -117,7 +117,7 @@ class OwnerRoom:
             node = self._node(demand, host, start_us)
             fit = tasks_that_fit(need, node) if node is not None else 0
             if fit > 0:
-                own.append((host.place, min(fit, need.tasks)))
+                own.append((host.position, min(fit, need.tasks)))
         if not own:
             return []
         picker = self._nearness.picker(demand)
@@ -125,32 +125,36 @@ class OwnerRoom:
         named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
         for alone in (True, False):
             fits = own if alone else own + self._others(demand, own, start_us)
-            if named - {place for place, _ in fits}:
+            if named - {position for position, _ in fits}:
                 continue
             counts = node_counts(need, need.nodes_min, min(most, need.nodes_max, len(fits)))
-            found = choose_counted(picker, fits, need.tasks, counts, place_of(need, picker))
-            if found is not None:
-                return found
+            shares = choose_counted(picker, fits, need.tasks, counts, wanted_nodes(need, picker))
+            if shares is not None:
+                return shares
         return []
 
     def _node(self, demand: Demand, host: _Host, start_us: int) -> FreeNode | None:
         """Return what a node leaves to a job from a time on; None: another owner has it then."""
         is_now, end_us = start_us == self._now_us, demand.end_us(start_us)
-        if is_now and not self._free.has_cpus(self._hardware.order[host.place]):
+        if is_now and not self._free.has_cpus(self._hardware.order[host.position]):
             return None
-        guests = [one for one in host.guests if one.start_us < end_us and one.end_us > start_us]
+        guests = [
+            guest for guest in host.guests if guest.start_us < end_us and guest.end_us > start_us
+        ]
         if not guests or not all(may_share(demand.tenant, guest.tenant) for guest in guests):
             return None
-        if not self._neighbours.is_ours(host.place, start_us, end_us, guests):
+        if not self._neighbours.is_ours(host.position, start_us, end_us, guests):
             return None
         if is_now and not any(guest.start_us for guest in guests):
-            return self._free.node(self._hardware.order[host.place])
-        return self._beside(host.place, guests, start_us, end_us)
+            return self._free.node(self._hardware.order[host.position])
+        return self._beside(host.position, guests, start_us, end_us)
 
-    def _beside(self, place: int, guests: Sequence[Guest], start_us: int, end_us: int) -> FreeNode:
+    def _beside(
+        self, position: int, guests: Sequence[Guest], start_us: int, end_us: int
+    ) -> FreeNode:
         """Return what some jobs leave of a node at all times until a job would end."""
         hardware = self._hardware
-        node = empty_node(hardware.order[place], hardware.kinds[hardware.kind_of[place]])
+        node = empty_node(hardware.order[position], hardware.kinds[hardware.kind_of[position]])
         usable, taken = node.cores.bit_count(), 0
         for guest in guests:
             if guest.alloc is not None:
@@ -163,7 +167,7 @@ class OwnerRoom:
         most = max(_cores_at(guests, at_us) for at_us in starts_us)
         while node.cores.bit_count() > max(0, usable - most):
             node.cores &= node.cores - 1
-        node.mem_mib = self._timeline.grid.least(place, MEM, start_us, end_us)
+        node.mem_mib = self._timeline.grid.least(position, MEM, start_us, end_us)
         return node
 
     def _others(self, demand: Demand, own: Shares, start_us: int) -> Shares:
@@ -176,28 +180,28 @@ class OwnerRoom:
         is_now = start_us == self._now_us
         if (grid.find(kind) if is_now else grid.find_from(kind, start_us)) != start_us:
             return []
-        found, known = [], {place for place, _ in own}
-        for place in bits(int.from_bytes(grid.fitting(), "little")):
-            if place in known:
+        others, known = [], {position for position, _ in own}
+        for position in bits(int.from_bytes(grid.fitting(), "little")):
+            if position in known:
                 continue
             if is_now and need.sharing:
-                fit = tasks_that_fit(need, self._free.node(order[place]))
+                fit = tasks_that_fit(need, self._free.node(order[position]))
             else:
-                fit = self._counted(demand, place, start_us)
+                fit = self._counted(demand, position, start_us)
                 self._budget -= not is_now
             if fit > 0:
-                found.append((place, min(fit, need.tasks)))
-        return found
+                others.append((position, min(fit, need.tasks)))
+        return others
 
-    def _counted(self, demand: Demand, place: int, start_us: int) -> int:
+    def _counted(self, demand: Demand, position: int, start_us: int) -> int:
         """Return how many tasks a node has room for from a time on, as the grid counts."""
         hardware, least, end_us = self._hardware, self._timeline.grid.least, demand.end_us(start_us)
-        number = hardware.kind_of[place]
-        empty = empty_node(hardware.order[place], hardware.kinds[number])
+        number = hardware.kind_of[position]
+        empty = empty_node(hardware.order[position], hardware.kinds[number])
         for tasks in range(min(tasks_that_fit(demand.need, empty), demand.need.tasks), 0, -1):
             amounts = hardware.node_amounts(demand.need, number, tasks)
             if amounts is not None and all(
-                least(place, resource, start_us, end_us) >= amount
+                least(position, resource, start_us, end_us) >= amount
                 for resource, amount in amounts.items()
                 if amount
             ):
@@ -205,20 +209,20 @@ class OwnerRoom:
         return 0
 
     def has_room(
-        self, demand: Demand, place: int, tasks: int, amounts: Amounts, start_us: int
+        self, demand: Demand, position: int, tasks: int, amounts: Amounts, start_us: int
     ) -> bool:
         """Return whether a node has room for some tasks then, beside the same owner's jobs."""
         if not demand.may_join:
             return False
         end_us, least = demand.end_us(start_us), self._timeline.grid.least
         if any(
-            amount and resource != CPUS and least(place, resource, start_us, end_us) < amount
+            amount and resource != CPUS and least(position, resource, start_us, end_us) < amount
             for resource, amount in amounts
         ):
             return False
-        node_id = self._hardware.order[place]
+        node_id = self._hardware.order[position]
         guests = self._neighbours.guests(node_id, self._now_us, NO_END_US)
-        node = self._node(demand, _Host(place, guests), start_us)
+        node = self._node(demand, _Host(position, guests), start_us)
         return node is not None and tasks_that_fit(demand.need, node) >= tasks
 
     # What is taken ------------------------------------------------------------------------------
@@ -227,9 +231,9 @@ class OwnerRoom:
         """Note that a job is to have some nodes, so that others may be planned beside it."""
         end_us, order = demand.end_us(start_us), self._hardware.order
         nodes = []
-        for place, tasks in shares:
-            guests = self._neighbours.guests(order[place], start_us, end_us)
-            nodes.append((self._beside(place, guests, start_us, end_us), tasks))
+        for position, tasks in shares:
+            guests = self._neighbours.guests(order[position], start_us, end_us)
+            nodes.append((self._beside(position, guests, start_us, end_us), tasks))
         tenant = demand.tenant._replace(partition=demand.partition.name)
         self._neighbours.promise(tenant, self._allot(demand, nodes), start_us, end_us)
 
@@ -246,7 +250,7 @@ class OwnerRoom:
         )
 
     def took(self, demand: Demand) -> None:
-        """Note that a job starts: there may be somebody to join now."""
+        """Note that a job starts, which others of its owner may join."""
         if demand.tenant.sharing:
             self._failed.clear()
 

@@ -8,7 +8,7 @@ pools; jobs of one pool may use all of it and nothing else. Licences are pools, 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import and_, attrgetter, itemgetter
 from typing import Any
 
@@ -22,7 +22,7 @@ from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
 from pyslurm_ng.sched.cons_tres.free_node import empty_node, free_node
 from pyslurm_ng.sched.cons_tres.select import share_tasks
 from pyslurm_ng.sched.demand.demand import Demand, Entry
-from pyslurm_ng.sched.frame.plan import Places, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.plan import PastPromises, PlannedNodes
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.need import Need
 from pyslurm_ng.sched.timeline.finding import Finding
@@ -34,6 +34,7 @@ from pyslurm_ng.sched.timeline.freed_nodes import (
     expected_end_us,
 )
 from pyslurm_ng.sched.timeline.promises import Promises
+from pyslurm_ng.sched.timeline.room_planner import Settled
 
 _MOST_SHARES = 1000
 _share = attrgetter(*NodeAlloc.__struct_fields__[1:])  # all but the node
@@ -63,7 +64,7 @@ class Pool:
         self.spec: NodeSpec = spec
         weights = snapshot.weights
         order = sorted(node_ids, key=lambda node_id: (weights[node_id], node_id))
-        # Places in the order of use are node ids where all nodes weigh the same.
+        # Positions in the order of use are node ids where all nodes weigh the same.
         weighs_alike = weights[order[0]] == weights[order[-1]]
         self._order: list[int] | None = None if weighs_alike else order
         self._size = len(mask)
@@ -93,13 +94,13 @@ class Pool:
         taken, order = self.taken(), self._order
         if taken.count(0) < count:
             return None
-        places = []
-        place = -1
+        positions = []
+        position = -1
         for _ in range(count):
-            place = taken.find(0, place + 1)
-            taken[place] = 1
-            places.append(place)
-        return places if order is None else sorted(order[place] for place in places)
+            position = taken.find(0, position + 1)
+            taken[position] = 1
+            positions.append(position)
+        return positions if order is None else sorted(order[position] for position in positions)
 
     def restore(self, taken: bytearray) -> None:
         """Have the nodes idle again that were then."""
@@ -129,7 +130,9 @@ class Pools:
     """The pools of one state of nodes and partitions; each `begin` starts a new plan."""
 
     learns = False
-    places: Places | None = None  # no node is promised: here none is better than another
+    past_promises: PastPromises | None = (
+        None  # no node is promised: here none is better than another
+    )
 
     def __init__(self, most_slots: int = 4096) -> None:
         self._most_slots = most_slots
@@ -175,7 +178,7 @@ class Pools:
             self._freed = FreedNodes({pool.kind: pool.node_ids for pool in self._pools.values()})
             masks = list(self._pools)
             self._are_disjoint = sum(mask.count(1) for mask in masks) == _union(masks)
-        demand.place = pool
+        demand.pool = pool
         kinds, amounts = [pool.kind], [whole_nodes(demand, pool.spec)]
         for name, count in demand.licenses:
             kinds.append(self._licenses.setdefault(name, len(self._pools) + len(self._licenses)))
@@ -234,14 +237,14 @@ class Pools:
 
     def place(self, demand: Demand, job_id: int) -> int:
         """Find the earliest start and keep room there at once, if it is not now."""
-        found = self.find(demand)
-        if found.start_us not in (NEVER, self._snapshot.now_us):
-            self.take(found)
-        return found.start_us
+        finding = self.find(demand)
+        if finding.start_us not in (NEVER, self._snapshot.now_us):
+            self.take(finding)
+        return finding.start_us
 
-    def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
-        """Return the finding: no job must be in the same place again."""
-        return found
+    def recall(self, job_id: int, finding: Finding, first_us: int) -> Finding:
+        """Return the finding: which nodes a job was promised does not matter here."""
+        return finding
 
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return None: see `recall`."""
@@ -251,30 +254,26 @@ class Pools:
         self,
         queue: list[Entry],
         first: int,
-        settled: Callable[[], dict[str, Wait]],
+        settled: Settled,
         keeps: bytes | None,
     ) -> list[int]:
-        """Keep room for the next jobs of a queue at once; return when they start.
-
-        It ends before the first job that may start now or that asks for more than room.
-
-        Args:
-            settled: returns the partitions in which somebody waits.
-            keeps: a byte for each job of the queue, 0 for jobs without kept room; None: room for
-                all.
-        """
+        """Keep room for the next jobs of a queue at once: see `RoomPlanner`."""
         return self._profile.place_next(queue, first, settled(), self._end_us, keeps)
 
     def learn(self, demand: Demand) -> None:
-        """Do nothing: `place_next` has all that were found a pool."""
+        """Do nothing: `place_next` takes all demands that have a pool."""
 
-    def take(self, found: Finding, job_id: int = 0) -> None:
+    def take(self, finding: Finding, job_id: int = 0) -> None:
         """Keep room for a job."""
-        demand, start_us = found.demand, found.start_us
+        demand, start_us = finding.demand, finding.start_us
         kinds, amounts = demand.kinds_amounts
         self._profile.take(start_us, demand.duration_us, kinds, amounts)
         if self._trial is not None:
             self._trial.append((demand, start_us))
+
+    def nodes_of(self, finding: Finding) -> Iterable[int]:
+        """Return none: nodes are given whole, so no two jobs share one."""
+        return ()
 
     # Trials: room for several jobs at once, or none at all -------------------------------------
 
@@ -282,8 +281,8 @@ class Pools:
         """Return the earliest start not before a moment."""
         kinds, amounts = demand.kinds_amounts
         start_us = self._profile.find(kinds, amounts, demand.duration_us, at_us)
-        is_found = start_us != NEVER and start_us < self._end_us
-        return Finding(demand, start_us if is_found else NEVER)
+        has_room = start_us != NEVER and start_us < self._end_us
+        return Finding(demand, start_us if has_room else NEVER)
 
     def begin_trial(self) -> None:
         """From here on all that is taken or started can be given back."""
@@ -304,15 +303,15 @@ class Pools:
             pool.restore(taken)
         self._trial = None
 
-    def start(self, found: Finding) -> tuple[NodeAlloc, ...] | None:
+    def start(self, finding: Finding) -> tuple[NodeAlloc, ...] | None:
         """Return what a job gets that starts now, and hold it."""
-        demand = found.demand
-        pool = demand.place
+        demand = finding.demand
+        pool = demand.pool
         assert isinstance(pool, Pool)
         node_ids = pool.give(demand.index)
         if node_ids is None:
             return None
-        self.take(found)
+        self.take(finding)
         return pool.allot(self._snapshot, demand, node_ids)
 
     def planned_nodes(self, reservations: Promises) -> PlannedNodes:
@@ -325,19 +324,21 @@ class Pools:
     ) -> dict[int, tuple[int, ...]]:
         free_at = {node_id: 0 for pool in self._pools.values() for node_id in pool.node_ids}
         free_at |= busy_until_us(snapshot)
-        found = {}
-        for job_id, demand, start_us in sorted(reservations, key=lambda item: item[2]):
-            pool = demand.place
+        nodes = {}
+        for job_id, demand, start_us in sorted(
+            reservations, key=lambda reservation: reservation[2]
+        ):
+            pool = demand.pool
             assert isinstance(pool, Pool)
             ready = sorted(
                 (node_id for node_id in pool.node_ids if free_at[node_id] <= start_us),
                 key=lambda node_id: (-free_at[node_id], node_id),
             )[: demand.index]
             if len(ready) == demand.index:
-                found[job_id] = tuple(sorted(ready))
+                nodes[job_id] = tuple(sorted(ready))
                 for node_id in ready:
                     free_at[node_id] = start_us + demand.duration_us
-        return found
+        return nodes
 
 
 def _licenses_back(snapshot: Snapshot, kinds: Mapping[str, int]) -> Iterator[End]:

@@ -49,7 +49,7 @@ class Promises:
         self.starts_us.pop()
 
     def supersede(self, job_id: int) -> None:
-        """Have what a job is promised next be what counts for it, once `settle` is called."""
+        """Let the next promise of a job be the one that counts, once `settle` is called."""
         self._superseded[job_id] = len(self.job_ids)
 
     def settle(self) -> None:

@@ -5,7 +5,7 @@ It knows no time: a job has room now, or it has none. So nothing is ever promise
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from pyslurm_ng._select import NEVER
@@ -13,11 +13,11 @@ from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.model.reservation import WHOLE, NodePart
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode
-from pyslurm_ng.sched.cons_tres.hiding import hide
+from pyslurm_ng.sched.cons_tres.hidden_parts import hide
 from pyslurm_ng.sched.cons_tres.select import choose
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.demand.demand import Demand, Entry
-from pyslurm_ng.sched.frame.plan import Places, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.plan import PastPromises, PlannedNodes
 from pyslurm_ng.sched.frame.reserved import OUTSIDE, kept_parts
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 from pyslurm_ng.sched.request.sharing import Units
@@ -27,6 +27,7 @@ from pyslurm_ng.sched.timeline.nearness import hardware_of
 from pyslurm_ng.sched.timeline.neighbour_jobs import NeighbourJobs
 from pyslurm_ng.sched.timeline.nodes_now import NodesNow
 from pyslurm_ng.sched.timeline.promises import Promises
+from pyslurm_ng.sched.timeline.room_planner import Settled
 
 
 class RoomNow:
@@ -34,7 +35,7 @@ class RoomNow:
 
     learns = False
     slots = 0
-    places: Places | None = None
+    past_promises: PastPromises | None = None
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._hardware = hardware_of(snapshot)
@@ -92,7 +93,7 @@ class RoomNow:
     def _open_nodes(self, demand: Demand) -> list[FreeNode]:
         """Return the nodes of which a job may have what is free, but for reservations."""
         mask, closed, tenant = demand.mask, self._closed, demand.tenant
-        neighbours = self._neighbours.who()
+        neighbours = self._neighbours.now()
         minds_others = neighbours.is_any_particular or bool(tenant.sharing)
         nodes = []
         for node_id in demand.partition.node_ids:
@@ -110,7 +111,7 @@ class RoomNow:
         nodes, kept = self._open_nodes(demand), self._kept_from(demand)
         if not kept:
             return nodes
-        needs_all = demand.need.is_exclusive and self._snapshot.place is None
+        needs_all = demand.need.is_exclusive and self._snapshot.only_reservation is None
         return [
             node
             for node in nodes
@@ -131,23 +132,27 @@ class RoomNow:
         """Take out of nodes, for a moment, what reservations keep while a job would run."""
         kept = self._kept_from(demand)
         parts = [(node, kept[node.node_id]) for node in nodes if node.node_id in kept]
-        hidden = [one for node, part in parts if (one := hide(node, WHOLE, part)) is not None]
+        hidden = [
+            hidden_part
+            for node, part in parts
+            if (hidden_part := hide(node, WHOLE, part)) is not None
+        ]
         try:
             yield
         finally:
-            for one in hidden:
-                one.show()
+            for hidden_part in hidden:
+                hidden_part.show()
 
     # Taking it ----------------------------------------------------------------------------------
 
-    def start(self, found: Finding) -> tuple[NodeAlloc, ...] | None:
+    def start(self, finding: Finding) -> tuple[NodeAlloc, ...] | None:
         """Return exactly what a job gets now, and hold it."""
-        demand = found.demand
-        if found.is_left:
-            allocs = found.allocs
+        demand = finding.demand
+        if finding.is_left:
+            allocs = finding.allocs
             self._free.give(allocs)
         else:
-            chosen = [(self._free.node(node_id), tasks) for node_id, tasks in found.shares]
+            chosen = [(self._free.node(node_id), tasks) for node_id, tasks in finding.shares]
             with self._shown(demand, [node for node, _ in chosen]):
                 allocs = allot(demand.need, chosen)
         tenant = demand.tenant._replace(partition=demand.partition.name)
@@ -162,22 +167,26 @@ class RoomNow:
 
     # Nothing is promised ------------------------------------------------------------------------
 
-    def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
+    def recall(self, job_id: int, finding: Finding, first_us: int) -> Finding:
         """Return what was found: the last pass has promised nothing."""
-        return found
+        return finding
 
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return None: see `recall`."""
         return None
 
-    def take(self, found: Finding, job_id: int = 0) -> None:
+    def take(self, finding: Finding, job_id: int = 0) -> None:
         """Do nothing: there is no room later that could be kept."""
+
+    def nodes_of(self, finding: Finding) -> Iterable[int]:
+        """Return the nodes that were found."""
+        return [node_id for node_id, _ in finding.shares]
 
     def place_next(
         self,
         queue: list[Entry],
         first: int,
-        settled: Callable[[], dict[str, Wait]],
+        settled: Settled,
         keeps: bytes | None,
     ) -> list[int]:
         """Return nothing: each job is looked at by itself."""
@@ -217,6 +226,6 @@ def _layouts(snapshot: Snapshot) -> dict[str, Layout]:
     weights = snapshot.weights
     order = [node_id for node_id, spec in enumerate(snapshot.specs) if spec is not None]
     order.sort(key=lambda node_id: (weights[node_id], node_id))
-    position = {node_id: place for place, node_id in enumerate(order)}
+    position = {node_id: index for index, node_id in enumerate(order)}
     in_order = [weights[node_id] for node_id in order]
     return layouts_of(snapshot.topologies, snapshot.partitions.values(), position, in_order)

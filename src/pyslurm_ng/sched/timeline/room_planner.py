@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeAlias
 
 from pyslurm_ng.model.job import NodeAlloc
 from pyslurm_ng.sched.demand.demand import Demand, Entry
-from pyslurm_ng.sched.frame.plan import Places, PlannedNodes, Wait
+from pyslurm_ng.sched.frame.plan import PastPromises, PlannedNodes, Wait
 from pyslurm_ng.sched.timeline.finding import Finding
 from pyslurm_ng.sched.timeline.promises import Promises
+
+Settled: TypeAlias = Callable[[], dict[str, Wait]]
+"""Returns the partitions in which some job waits, when it is called."""
 
 
 class RoomPlanner(Protocol):
@@ -27,7 +30,7 @@ class RoomPlanner(Protocol):
         """How many stretches of time it tells apart by now."""
 
     @property
-    def places(self) -> Places | None:
+    def past_promises(self) -> PastPromises | None:
         """Where this pass, which is over, has promised room; None: on no certain nodes."""
 
     def find(self, demand: Demand) -> Finding:
@@ -36,7 +39,7 @@ class RoomPlanner(Protocol):
     def find_from(self, demand: Demand, at_us: int) -> Finding:
         """Return the earliest start not before a moment."""
 
-    def recall(self, job_id: int, found: Finding, first_us: int) -> Finding:
+    def recall(self, job_id: int, finding: Finding, first_us: int) -> Finding:
         """Return what a job was promised in the last pass, unless it was found room sooner.
 
         Args:
@@ -46,14 +49,17 @@ class RoomPlanner(Protocol):
     def promised_as(self, job_id: int, demand: Demand) -> Demand | None:
         """Return as what a job was promised room with a limit shorter than its own, if so."""
 
-    def take(self, found: Finding, job_id: int = 0) -> None:
+    def take(self, finding: Finding, job_id: int = 0) -> None:
         """Keep room for a job that starts later.
 
         Args:
             job_id: the job that shall be found there again in the next pass; 0: none.
         """
 
-    def start(self, found: Finding) -> tuple[NodeAlloc, ...] | None:
+    def nodes_of(self, finding: Finding) -> Iterable[int]:
+        """Return the nodes that were found; none where nodes given whole are only counted."""
+
+    def start(self, finding: Finding) -> tuple[NodeAlloc, ...] | None:
         """Return exactly what a job gets now, and hold it; None: there is too little after all."""
 
     def place(self, demand: Demand, job_id: int) -> int:
@@ -63,7 +69,7 @@ class RoomPlanner(Protocol):
         self,
         queue: list[Entry],
         first: int,
-        settled: Callable[[], dict[str, Wait]],
+        settled: Settled,
         keeps: bytes | None,
     ) -> list[int]:
         """Keep room for the next jobs of a queue at once; return when they start.
@@ -71,13 +77,13 @@ class RoomPlanner(Protocol):
         It ends before the first job that may start now or that asks for more than room.
 
         Args:
-            settled: returns the partitions in which somebody waits.
+            settled: see `Settled`.
             keeps: a byte for each job of the queue, 0 for jobs without kept room; None: room for
                 all.
         """
 
     def learn(self, demand: Demand) -> None:
-        """Let `place_next` have jobs of a demand that waits by itself, if that is all it takes."""
+        """Let `place_next` take jobs of a demand that waits, if a search is all they need."""
 
     def planned_nodes(self, promises: Promises) -> PlannedNodes:
         """Return the nodes of every promise, by job id; of an array's first."""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.node import NodeSpec, is_consumed, restricted_cores, schedulable_mem_mib
-from pyslurm_ng.sched.cons_tres.choosers import node_counts
 from pyslurm_ng.sched.cons_tres.cores import usable_cores
 from pyslurm_ng.sched.cons_tres.fit import (
     cores_wanted,
@@ -21,6 +20,7 @@ from pyslurm_ng.sched.cons_tres.fit import (
     usable_devices,
 )
 from pyslurm_ng.sched.cons_tres.free_node import empty_node
+from pyslurm_ng.sched.cons_tres.node_choice import node_counts
 from pyslurm_ng.sched.cons_tres.parts import units_of
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.frame.snapshot import Snapshot
@@ -59,14 +59,14 @@ class Positions(Mapping[int, int]):
         """Take the node ids in order, each once."""
         self._order = order
         self._places = array("i", [-1]) * (max(order, default=-1) + 1)
-        for place, node_id in enumerate(order):
-            self._places[node_id] = place
+        for index, node_id in enumerate(order):
+            self._places[node_id] = index
 
     def __getitem__(self, node_id: int) -> int:
         if 0 <= node_id < len(self._places):
-            place = self._places[node_id]
-            if place >= 0:
-                return place
+            position = self._places[node_id]
+            if position >= 0:
+                return position
         raise KeyError(node_id)
 
     def __iter__(self) -> Iterator[int]:
@@ -109,15 +109,15 @@ class Hardware:
         self.endless: set[str] = set()  # resources that are there for any number of jobs
         self.resources = 2
         types: dict[str, set[str]] = {}
-        for item in [item for spec in self.kinds for item in spec.gres]:
-            if is_consumed(item):
-                types.setdefault(item.name, set()).add(item.type)
+        for gres in [gres for spec in self.kinds for gres in spec.gres]:
+            if is_consumed(gres):
+                types.setdefault(gres.name, set()).add(gres.type)
             else:
-                self.endless.add(item.name)
-        for name, found in types.items():
-            for of_type in ("", *sorted(found - {""})):
+                self.endless.add(gres.name)
+        for name, numbers in types.items():
+            for of_type in ("", *sorted(numbers - {""})):
                 # Where all are of one type, its count is the count of all.
-                is_alone = bool(of_type) and len(found) == 1
+                is_alone = bool(of_type) and len(numbers) == 1
                 self.resource_of[name, of_type] = self.resources - 1 if is_alone else self.resources
                 self.resources += not is_alone
         # CPUs that the jobs of a partition may have of a node together are one more to count.
@@ -152,57 +152,57 @@ class Hardware:
         if self.without_gpus:
             others = (usable_cores(spec) & ~restricted_cores(spec)).bit_count()
             totals[self.without_gpus] = others * spec.threads_per_core
-        for item in spec.gres:
-            if item.name in self.endless:
+        for gres in spec.gres:
+            if gres.name in self.endless:
                 continue
-            for resource in self.counting(item.name, item.type):
-                totals[resource] += item.count
-            if self.units and item.name == "gpu":
-                totals[self.units] += item.count * units_of(spec).get("gpu", 0)
+            for resource in self.counting(gres.name, gres.type):
+                totals[resource] += gres.count
+            if self.units and gres.name == "gpu":
+                totals[self.units] += gres.count * units_of(spec).get("gpu", 0)
         return totals
 
     def counting(self, name: str, kind: str) -> set[int]:
         """Return the resources that count generic resources of a type, if there are such."""
-        found = (self.resource_of.get(key) for key in {(name, ""), (name, kind)})
-        return {resource for resource in found if resource is not None}
+        resources = (self.resource_of.get(key) for key in {(name, ""), (name, kind)})
+        return {resource for resource in resources if resource is not None}
 
-    def all_cpus(self, place: int) -> int:
+    def all_cpus(self, position: int) -> int:
         """Return the CPUs of the node at a position."""
-        return self.totals[self.kind_of[place]][CPUS]
+        return self.totals[self.kind_of[position]][CPUS]
 
-    def units_taken(self, place: int, name: str, count: int) -> int:
+    def units_taken(self, position: int, name: str, count: int) -> int:
         """Return the units of the node at a position that so many of a resource are."""
-        return self._units_of[self.kind_of[place]].get(name, 0) * count
+        return self._units_of[self.kind_of[position]].get(name, 0) * count
 
-    def gpus_in_parts(self, place: int) -> list[int]:
+    def gpus_in_parts(self, position: int) -> list[int]:
         """Return the numbers of the GPUs that may be given in parts, of the node at a position."""
-        parts = [item.parts for item in self.kinds[self.kind_of[place]].gres if item.parts]
+        parts = [gres.parts for gres in self.kinds[self.kind_of[position]].gres if gres.parts]
         most = max(map(len, parts), default=0)
         return [n for n in range(most) if any(n < len(of) and of[n] for of in parts)]
 
-    def rows_of_gpu(self, place: int, number: int) -> list[int]:
+    def rows_of_gpu(self, position: int, number: int) -> list[int]:
         """Return the resources that count a GPU of the node at a position."""
-        for item in self.kinds[self.kind_of[place]].gres:
-            if item.name == "gpu" and 0 <= number - item.first_index < item.count:
-                return sorted(self.counting("gpu", item.type))
+        for gres in self.kinds[self.kind_of[position]].gres:
+            if gres.name == "gpu" and 0 <= number - gres.first_index < gres.count:
+                return sorted(self.counting("gpu", gres.type))
         return []
 
     def mask(self, suits: bytes, kinds: bytes) -> bytes:
         """Return a byte per position: the node suits, and its kind is one of `kinds`."""
         key = (suits, kinds)
-        found = self._masks.get(key)
-        if found is None:
+        mask = self._masks.get(key)
+        if mask is None:
             pairs = zip(self.order, self.kind_of, strict=True)
-            found = bytes(suits[node_id] & kinds[kind] for node_id, kind in pairs)
+            mask = bytes(suits[node_id] & kinds[kind] for node_id, kind in pairs)
             if len(self._masks) > 1000:
                 self._masks.clear()
-            self._masks[key] = found
-        return found
+            self._masks[key] = mask
+        return mask
 
     def counts_cpus(self, need: Need) -> set[int]:
         """Return the resources that count CPUs of a node for a job."""
-        found = {CPUS, self.caps.get(need.partition, CPUS)}
-        return found | {self.without_gpus} if self.without_gpus else found
+        amounts = {CPUS, self.caps.get(need.partition, CPUS)}
+        return amounts | {self.without_gpus} if self.without_gpus else amounts
 
     def gres_amounts(self, spec: NodeSpec, wants: Sequence[GresNeed]) -> dict[int, int] | None:
         """Return what a node gives of each counted resource, or None if it has too little."""
@@ -212,7 +212,7 @@ class Hardware:
                 continue
             if (name, kind) not in self.resource_of:
                 return None
-            types = {item.type for item in spec.gres if item.name == name}
+            types = {gres.type for gres in spec.gres if gres.name == name}
             only = kind or (types.pop() if len(types) == 1 else "")
             for resource in self.counting(name, only):
                 amounts[resource] = amounts.get(resource, 0) + count
@@ -286,8 +286,8 @@ class Hardware:
             if nodes <= len(need.required_nodes):
                 mask = bytes(a & b for a, b in zip(mask, required, strict=True))
         columns = tuple(
-            (resource, tuple(row[place] for row in rows))
-            for place, resource in enumerate(resources)
+            (resource, tuple(row[index] for row in rows))
+            for index, resource in enumerate(resources)
         )
         needed = tuple(column for column in columns if any(column[1]))
         return Variant(need, nodes, tasks, resources, rows, mask, required, needed)
@@ -295,13 +295,13 @@ class Hardware:
     def variants(self, demand: Demand) -> list[Variant]:
         """Return the ways to place a job on nodes alike, fewest nodes first."""
         for counts in (self._counts(demand), _every_count(demand.need)):
-            found = []
+            variants = []
             for nodes, tasks in counts:
                 variant = self.variant(demand, _per_node(demand.need, nodes), nodes, tasks)
                 if variant is not None:
-                    found.append(variant)
-            if found:
-                return found
+                    variants.append(variant)
+            if variants:
+                return variants
         return []
 
     def _counts(self, demand: Demand) -> list[tuple[int, int]]:
@@ -358,7 +358,7 @@ def _spec(specs: Sequence[NodeSpec | None], node_id: int) -> NodeSpec:
 
 def _hardware(spec: NodeSpec) -> tuple[object, ...]:
     counts = tuple(
-        (item.name, item.type, item.count, item.cores, item.flags, item.parts) for item in spec.gres
+        (gres.name, gres.type, gres.count, gres.cores, gres.flags, gres.parts) for gres in spec.gres
     )
     return (
         spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core, counts,

@@ -1,4 +1,4 @@
-"""GPUs that are shared are not given whole: what a grid that only counts has to be told.
+"""GPUs given in parts, on a grid that only counts: they are not given whole meanwhile.
 
 The grid's rows of GPUs count those that can be given whole: one in parts is not, as long as anybody
 has or was promised parts of it. Its rows of parts count those of all GPUs of a node; which GPU has
@@ -53,9 +53,9 @@ class SharedGpus:
         self._grid, self._slots = grid, slots
         held = Holdings()
         for node_id, number in self._until_us:
-            place = self._hardware.position[node_id]
-            resources = self._hardware.rows_of_gpu(place, number)
-            held.append(holding(place, resource, 1) for resource in resources)
+            position = self._hardware.position[node_id]
+            resources = self._hardware.rows_of_gpu(position, number)
+            held.append(holding(position, resource, 1) for resource in resources)
         grid.hold(held.held, held.begins, array("q", self._until_us.values()))
 
     # What is taken ------------------------------------------------------------------------------
@@ -74,12 +74,12 @@ class SharedGpus:
     def _close_whole(self, allocs: Sequence[NodeAlloc], start_us: int, end_us: int) -> None:
         """Take GPUs that are shared from now on off those that can be given whole."""
         for alloc in allocs:
-            place = self._hardware.position[alloc.node_id]
+            position = self._hardware.position[alloc.node_id]
             for number in _in_parts(alloc.gres):
-                rows = self._hardware.rows_of_gpu(place, number)
+                rows = self._hardware.rows_of_gpu(position, number)
                 for begin_us, until_us in self._unshared(alloc.node_id, number, start_us, end_us):
                     for resource in rows:
-                        self._grid.take(place, resource, 1, begin_us, until_us)
+                        self._grid.take(position, resource, 1, begin_us, until_us)
 
     def _unshared(
         self, node_id: int, number: int, start_us: int, end_us: int
@@ -105,11 +105,11 @@ class SharedGpus:
 
     def kept(self, node_id: int, end_us: int) -> int:
         """Return the mask of GPUs that were promised whole before a job would leave them."""
-        place, mask = self._hardware.position[node_id], 0
-        for number in self._hardware.gpus_in_parts(place):
+        position, mask = self._hardware.position[node_id], 0
+        for number in self._hardware.gpus_in_parts(position):
             rows = [
-                self._grid.free_at(place, resource)
-                for resource in self._hardware.rows_of_gpu(place, number)
+                self._grid.free_at(position, resource)
+                for resource in self._hardware.rows_of_gpu(position, number)
             ]
             for begin_us, until_us in self._unshared(node_id, number, self._now_us, end_us):
                 first, last = bisect_left(self._slots, begin_us), bisect_left(self._slots, until_us)

@@ -78,5 +78,5 @@ def boundaries(
     exact = sorted({time_us for time_us in moments if time_us > now_us})
     exact = exact[: _MOST_SLOTS - len(times) - _MOST_EXACT_ENDS]
     near = {min(bisect_right(times, moment), len(times) - 1) for moment in exact}
-    kept = [time_us for place, time_us in enumerate(times) if place not in near or not place]
+    kept = [time_us for index, time_us in enumerate(times) if index not in near or not index]
     return sorted({*kept, *exact, *nsmallest(_MOST_EXACT_ENDS, coming)})

@@ -39,8 +39,8 @@ class TaskKinds:
             self._grid, self._singles = self._timeline.grid, {}
         if id(demand) not in self._singles:
             of_gpus = bool(demand.need.gres_total)
-            found = self._add_gpu(demand) if of_gpus else self._add_single(demand)
-            self._singles[id(demand)] = found
+            kinds = self._add_gpu(demand) if of_gpus else self._add_single(demand)
+            self._singles[id(demand)] = kinds
         return self._singles[id(demand)]
 
     def _add_single(self, demand: Demand) -> Single | None:
@@ -83,7 +83,7 @@ class TaskKinds:
         if more is None:  # a node that holds one task at most gets no second one
             return [(first, _NO_MORE) for _, first in firsts]
         counts_cpus = self._hardware.counts_cpus(need)
-        found = []
+        amounts = []
         for resource, first in firsts:
             each = more.get(resource, 0) - first
             if need.is_exclusive or (resource == CPUS and need.sharing):
@@ -93,8 +93,8 @@ class TaskKinds:
             elif resource in counts_cpus and each < need.cpus_per_task:
                 # Tasks share cores of several threads, or what a node gives at least.
                 first = each = need.cpus_per_task
-            found.append((first, each))
-        return found
+            amounts.append((first, each))
+        return amounts
 
     def _add_gpu(self, demand: Demand) -> Single | None:
         need, hardware = demand.need, self._hardware

@@ -13,14 +13,14 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from pyslurm_ng._select import NEVER, Grid
-from pyslurm_ng.sched.cons_tres.choosers import (
+from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
+from pyslurm_ng.sched.cons_tres.node_choice import (
     Chooser,
     choose_counted,
     groups_tried,
     node_counts,
 )
-from pyslurm_ng.sched.cons_tres.fit import tasks_that_fit
-from pyslurm_ng.sched.cons_tres.select import place_of
+from pyslurm_ng.sched.cons_tres.select import wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import choose_shares
 from pyslurm_ng.sched.demand.demand import Demand
 from pyslurm_ng.sched.request.need import Need
@@ -124,7 +124,7 @@ class Uneven:
         if single is None or first >= last or self._budget <= 0:
             return NEVER, _NO_SPREAD
         hopes = self._hopes_of(demand, single, last)
-        wanted, slot, found = _to_spread(demand.need), max(first, hopes.first), NEVER
+        wanted, slot, start_us = _to_spread(demand.need), max(first, hopes.first), NEVER
         spread = _NO_SPREAD
         failed = []
         while slot < last and self._budget > 0:
@@ -132,14 +132,14 @@ class Uneven:
                 self._budget -= len(self._hardware.order)
                 spread = self._find_at(demand, slot)
                 if spread.shares:
-                    found = times_us[slot]
+                    start_us = times_us[slot]
                     break
                 failed.append(slot)
             slot += 1
         # Room only shrinks in a pass, but a trial may give back what it took.
         if failed or (first <= hopes.first < slot):
             self._hopes[id(demand)] = hopes.without(failed, slot if first <= hopes.first else 1)
-        return found, spread
+        return start_us, spread
 
     def _hopes_of(self, demand: Demand, single: Single, last: int) -> Hopes:
         """Return for how many tasks there may be room in each slot, of those before `last`."""
@@ -164,7 +164,7 @@ class Uneven:
         shares = self._spread(demand, need, single, slot)
         if not demand.need.gres_total:
             return Spread(shares, {})
-        return Spread([(place, 1) for place, _ in shares], dict(shares))
+        return Spread([(position, 1) for position, _ in shares], dict(shares))
 
     def _spread(self, demand: Demand, need: Need, single: Single, slot: int) -> Shares:
         named = {self._hardware.position.get(node_id, -1) for node_id in need.required_nodes}
@@ -174,23 +174,25 @@ class Uneven:
         is_counted = is_counted and not self._looks_inside(need, slot)
         stops_early = is_counted and layout is None and need.nodes_min == 1 and not named
         fits = self._capacity(demand, need, single, slot, need.tasks if stops_early else ALL)
-        if named - {place for place, _ in fits}:
+        if named - {position for position, _ in fits}:
             return []
         if need.is_choosy or need.is_ranged:
             return self._counted(demand, fits, slot)
         if layout is not None:
             nodes_max = min(need.nodes_max, _MOST_NODES)
-            return choose_shares(layout, fits, need.tasks, nodes_max, place_of(need, layout)) or []
+            return (
+                choose_shares(layout, fits, need.tasks, nodes_max, wanted_nodes(need, layout)) or []
+            )
         if len(fits) > need.nodes_max or need.nodes_min > 1 or named:
             if stops_early:
                 fits = self._capacity(demand, need, single, slot)
-            fits = sorted(fits, key=lambda item: (item[0] not in named, -item[1]))
+            fits = sorted(fits, key=lambda share: (share[0] not in named, -share[1]))
         shares: Shares = []
         total = 0
-        for place, tasks in fits[: min(need.nodes_max, _MOST_NODES)]:
+        for position, tasks in fits[: min(need.nodes_max, _MOST_NODES)]:
             if total >= need.tasks and len(shares) >= max(need.nodes_min, len(named)):
                 break
-            shares.append((place, tasks))
+            shares.append((position, tasks))
             total += tasks
         return shares if total >= need.tasks and len(shares) >= need.nodes_min else []
 
@@ -201,14 +203,18 @@ class Uneven:
         kind, amounts, most = single
         kind_of = self._hardware.kind_of
         wanted = need.tasks_per_node or need.tasks
-        found = self._timeline.grid.capacity(kind, amounts, wanted, enough, slot)
+        capacity = self._timeline.grid.capacity(kind, amounts, wanted, enough, slot)
         if need.sharing == TOPO:
             start_us = self._timeline.times_us[slot]
-            fits = sum(1 << place for place, _ in found)
+            fits = sum(1 << position for position, _ in capacity)
             free = self._neighbours.in_free_units(fits, demand, start_us)
-            found = [pair for pair in found if free >> pair[0] & 1]
-        found = [(place, min(tasks, most[kind_of[place]])) for place, tasks in found]
-        return self._inside(demand, need, found, slot) if self._looks_inside(need, slot) else found
+            capacity = [pair for pair in capacity if free >> pair[0] & 1]
+        capacity = [(position, min(tasks, most[kind_of[position]])) for position, tasks in capacity]
+        return (
+            self._inside(demand, need, capacity, slot)
+            if self._looks_inside(need, slot)
+            else capacity
+        )
 
     def _looks_inside(self, need: Need, slot: int) -> bool:
         """Return whether it counts, beyond now, which cores and GPUs nodes have left."""
@@ -219,10 +225,10 @@ class Uneven:
         start_us, node_at = self._timeline.times_us[slot], self._timeline.bookings.node_at
         end_us = demand.end_us(start_us)
         held = (
-            (place, min(tasks, tasks_that_fit(need, node_at(place, start_us, end_us))))
-            for place, tasks in fits
+            (position, min(tasks, tasks_that_fit(need, node_at(position, start_us, end_us))))
+            for position, tasks in fits
         )
-        return [(place, tasks) for place, tasks in held if tasks]
+        return [(position, tasks) for position, tasks in held if tasks]
 
     def _counted(self, demand: Demand, fits: Shares, slot: int) -> Shares:
         """Try the node counts a job would like, one after another, on what is free."""
@@ -232,8 +238,8 @@ class Uneven:
             picker.load = self._free.loads() if not slot else ()
         most = min(need.nodes_max, _MOST_NODES, len(fits))
         counts = node_counts(need, need.nodes_min, most)
-        place, groups = place_of(need, picker), groups_tried(need, self._nearness.plain.groups)
-        return choose_counted(picker, fits, need.tasks, counts, place, groups=groups) or []
+        wanted, groups = wanted_nodes(need, picker), groups_tried(need, self._nearness.plain.groups)
+        return choose_counted(picker, fits, need.tasks, counts, wanted, groups=groups) or []
 
     def _single(self, demand: Demand) -> Single | None:
         """Return what one task and each further one takes; see `TaskKinds`."""
@@ -242,7 +248,7 @@ class Uneven:
         return self._kinds.of(demand)
 
     def filled(
-        self, demand: Demand, variant: Variant, found: Sequence[int], start_us: int
+        self, demand: Demand, variant: Variant, positions: Sequence[int], start_us: int
     ) -> Shares:
         """Return the tasks each node found can hold then: the first ones are filled."""
         even = variant.tasks_per_node
@@ -250,13 +256,13 @@ class Uneven:
             kind, amounts, most = single
             wanted = demand.need.tasks_per_node or demand.need.tasks
             slot = bisect_left(self._timeline.times_us, start_us)
-            held = self._timeline.grid.tasks_on(kind, found, amounts, wanted, slot)
+            held = self._timeline.grid.tasks_on(kind, positions, amounts, wanted, slot)
             kind_of = self._hardware.kind_of
             return [
-                (place, max(even, min(fit, most[kind_of[place]])))
-                for place, fit in zip(found, held, strict=True)
+                (position, max(even, min(fit, most[kind_of[position]])))
+                for position, fit in zip(positions, held, strict=True)
             ]
-        return [(place, even) for place in found]
+        return [(position, even) for position in positions]
 
     # Trials -------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.context import Context, Decision
@@ -12,12 +12,10 @@ from pyslurm_ng.ctld.rules.ends import het, job_end
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs
-from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest, is_completing
 from pyslurm_ng.model.states import JobFlag, JobState, Reason
-from pyslurm_ng.wire.job_messages import SubmitJob
-from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter, RequeueJobs
+from pyslurm_ng.wire.query_messages import CancelJobs, Cancelled, HoldJobs, JobFilter, RequeueJobs
 from tests.model.clusters import START_US
 from tests.world.callers import ROOT
 from tests.world.site import Site
@@ -34,14 +32,6 @@ class Room(Site):
         outcome = self.submit_parts(*wanted)
         assert isinstance(outcome, Decision), outcome
         self.leader: int = outcome.reply.job_id  # type: ignore[union-attr]
-
-    def submit_parts(self, *requests: JobRequest) -> Decision | Reject:
-        """Submit components; apply what comes of it."""
-        message = SubmitJob(bytes(16), requests[0], b"#!/bin/sh\n", b"", list(requests[1:]))
-        outcome = submit_job(self.cluster, message, self.context())
-        if isinstance(outcome, Decision):
-            self.apply(outcome.events)
-        return outcome
 
     def start(self) -> None:
         """Plan and start the job."""
@@ -60,12 +50,13 @@ class Room(Site):
         """The components."""
         return [self.cluster.jobs[self.leader + offset] for offset in range(3)]
 
-    def cancel(self, name: str) -> None:
+    def cancel(self, name: str) -> Cancelled:
         """Run scancel as root."""
         request = CancelJobs(request_id=bytes(16), filter=JobFilter(jobs=[name]))
         outcome = cancel_jobs(self.cluster, request, self.context(ROOT))
-        assert isinstance(outcome, Decision) and not outcome.reply.errors
+        assert isinstance(outcome, Decision) and isinstance(outcome.reply, Cancelled)
         self.apply(list(outcome.events))
+        return outcome.reply
 
     def clean(self) -> None:
         """Let the nodes do what they owe for components that complete; the last one ends them."""
@@ -111,7 +102,7 @@ def test_one_component_refused_refuses_all() -> None:
         (JobRequest(reservation="weekend"), Errno.ESLURM_RESERVATION_INVALID),
     ],
 )
-def test_arrays_and_different_reservations_are_refused(other: JobRequest, code: int) -> None:
+def test_arrays_and_absent_reservations_are_refused(other: JobRequest, code: int) -> None:
     outcome = Room().submit_parts(JobRequest(), other)
     assert isinstance(outcome, Reject) and outcome.code == code
 
@@ -135,9 +126,15 @@ def test_hold_and_begin_of_one_component_are_the_jobs() -> None:
     assert all(job.priority for job in room.parts)
 
 
-def test_any_waiting_component_cancelled_cancels_all() -> None:
+def test_waiting_components_are_cancelled_with_their_leader() -> None:
+    """One of them alone cannot go, as in Slurm: the job would never be whole again."""
     room = Room()
-    room.cancel("1+1")
+    refused = room.cancel("1+1")
+    assert refused.errors == [
+        ("1+1", Errno.ESLURM_NOT_WHOLE_HET_JOB, error_text(Errno.ESLURM_NOT_WHOLE_HET_JOB))
+    ]
+    assert {job.state for job in room.parts} == {JobState.PENDING}
+    room.cancel("1+0")
     assert {job.state for job in room.parts} == {JobState.CANCELLED}
     assert not room.follow()
 

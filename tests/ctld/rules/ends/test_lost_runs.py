@@ -12,7 +12,7 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.ends import lost_runs
 from pyslurm_ng.ctld.rules.ends.node_loss import nodes_down
-from pyslurm_ng.ctld.rules.ends.requeue import Again
+from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules
 from pyslurm_ng.ctld.rules.nodes.registration import register, strays
 from pyslurm_ng.ctld.rules.nodes.reports import judge
 from pyslurm_ng.ctld.rules.nodes.silence import silent_nodes
@@ -96,7 +96,10 @@ def facts(name: str, boot: str = "first") -> NodeFacts:
 
 
 def test_as_in_slurm_the_second_run_says_that_the_first_was_never_confirmed() -> None:
-    """node_loss=slurm: it starts all the same, and its record keeps the doubt."""
+    """node_loss=slurm: it starts.
+
+    Its record says that the end of the first run was not confirmed.
+    """
     loss = Loss("slurm")
     assert loss.sentences(loss.job)[-1].endswith("never confirmed (node_loss=slurm)")
     loss.go_on()
@@ -277,8 +280,8 @@ def _begin_time_is_changed(loss: Loss) -> None:
         _begin_time_is_changed,
     ],
 )
-def test_what_is_no_proof(happens: object) -> None:
-    """Whatever else happens, the job waits on."""
+def test_events_that_prove_nothing(happens: object) -> None:
+    """The job goes on waiting."""
     loss = Loss("confirmed")
     loss.go_on()
     happens(loss)  # type: ignore[operator]
@@ -302,7 +305,7 @@ def test_a_job_whose_nodes_are_all_lost_waits_for_each_of_them() -> None:
     job = scene.running(nodes_min=2, nodes_max=2)
     ids = tuple(alloc.node_id for alloc in job.nodes)
     scene.apply(nodes_down(scene.cluster, ids, "x", scene.now_us, policy="confirmed",
-                           rules=Again(delay_s=1)))  # fmt: skip
+                           rules=RequeueRules(delay_s=1)))  # fmt: skip
     for node_id in ids:
         assert job.waits_for_proof
         report = nm.JobTerminated(job.job_id, 0, 0)

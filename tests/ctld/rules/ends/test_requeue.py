@@ -6,7 +6,7 @@ import pytest
 
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.ends.requeue import Again, again, requeued
+from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules, requeue_rules, requeued
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, release_fields, requeue_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
@@ -28,7 +28,9 @@ def test_delay_is_the_administrators() -> None:
     """120 seconds, or requeue_delay; and a second, so that two runs never share one."""
     job = _running()[1]
     for line, wanted in (("", 121), ("SchedulerParameters=requeue_delay=7\n", 8)):
-        event = requeued(job, int(JobFlag.REQUEUED), START_US, again(conf_of(FOUR_NODES + line)))
+        event = requeued(
+            job, int(JobFlag.REQUEUED), START_US, requeue_rules(conf_of(FOUR_NODES + line))
+        )
         assert event.begin_us == START_US + wanted * SECOND_US
         assert (event.reason, event.priority) == (Reason.BeginTime, 4294967294)
 
@@ -44,7 +46,7 @@ def _running() -> tuple[Cluster, Job]:
 def test_launches_that_fail_wait_longer_and_longer_and_are_held(launches: int) -> None:
     """Each failed launch doubles the wait; after MaxBatchRequeue of them somebody has to look."""
     job = _running()[1]
-    rules = Again(delay_s=10, launches=launches)
+    rules = RequeueRules(delay_s=10, launches=launches)
     waits = []
     for _ in range(launches):
         event = requeued(job, FAILED, START_US, rules)
@@ -56,10 +58,10 @@ def test_launches_that_fail_wait_longer_and_longer_and_are_held(launches: int) -
     assert (event.begin_us, event.launch_failures) == (0, launches + 1)
 
 
-def test_a_run_that_was_launched_begins_the_count_anew() -> None:
+def test_a_run_that_was_launched_resets_the_count() -> None:
     job = _running()[1]
     job.launch_failures = 5
-    assert requeued(job, int(JobFlag.REQUEUED), START_US, Again()).launch_failures == 0
+    assert requeued(job, int(JobFlag.REQUEUED), START_US, RequeueRules()).launch_failures == 0
 
 
 def test_release_forgives() -> None:
@@ -68,7 +70,7 @@ def test_release_forgives() -> None:
     apply_all(cluster, [
         ev.JobCompleting(START_US, job.job_id, JobState.FAILED, 1, 0, cluster.next_duty_id, (),
                          flags=FAILED),
-        requeued(job, FAILED, START_US, Again(launches=0)),
+        requeued(job, FAILED, START_US, RequeueRules(launches=0)),
     ])  # fmt: skip
     assert job.reason == Reason.JobHoldMaxRequeue and job.launch_failures == 1
     root = Context(conf_of(), START_US, Caller(0, 0, "root", "root", is_operator=True))
@@ -85,7 +87,7 @@ def test_a_special_exit_is_shown_as_such() -> None:
         (JobFlag.REQUEUED | JobFlag.REQUEUE_HOLD, JobFlag.REQUEUE_HOLD),
         (JobFlag.REQUEUED | JobFlag.REQUEUE_HOLD | JobFlag.SPECIAL_EXIT, JobFlag.SPECIAL_EXIT),
     ):
-        event = requeued(job, int(flags), START_US, Again())
+        event = requeued(job, int(flags), START_US, RequeueRules())
         assert (event.flags, event.priority, event.reason) == (kept, 0, Reason.JobHeldUser)
 
 

@@ -101,7 +101,7 @@ def test_a_hold_takes_effect_and_can_be_taken_back(cluster: Cluster, job: Job) -
     assert (cleaned(cluster, job).priority, job.reason) == (0, Reason.JobHeldUser)
 
 
-def test_a_priority_is_refused_for_this_moment(cluster: Cluster, job: Job) -> None:
-    """It is computed anew when the job waits again, so it would be lost."""
+def test_a_priority_is_refused_while_the_job_cleans_up(cluster: Cluster, job: Job) -> None:
+    """It is computed when the job waits again, so the setting would be lost."""
     reply = steer(cluster, job, priority="5")
     assert str(int(Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)) in str(reply)

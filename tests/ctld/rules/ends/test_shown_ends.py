@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pyslurm_ng.base.numbers import REQ_HOLD, REQ_KILL_INVALID_DEP
 from pyslurm_ng.ctld.rules import timers
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
-from pyslurm_ng.ctld.rules.ends import node_loss
+from pyslurm_ng.ctld.rules.ends import job_end, node_loss
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
@@ -13,7 +15,7 @@ from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.events import DependencyChanged, JobEnded, StepEnded
+from pyslurm_ng.model.events import DependencyChanged, JobEnded, JobUpdated, StepEnded
 from pyslurm_ng.model.job import Dependency, Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -22,6 +24,7 @@ from pyslurm_ng.sched.frame.snapshot import snapshot
 from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import HoldJobs
 from tests.model.clusters import START_US, cluster_of, conf_of, submit
+from tests.world.site import Site
 
 CONF = conf_of()
 ALICE = Caller(uid=1001, gid=1001, user_name="alice", group_name="alice")
@@ -108,7 +111,7 @@ def test_a_job_submitted_held_is_eligible_from_its_release_on() -> None:
     assert check(cluster) == []
 
 
-def test_nobody_knows_how_the_script_on_a_lost_node_ended() -> None:
+def test_the_end_of_a_script_on_a_lost_node_is_unknown() -> None:
     """sacct shows no exit code for the step and 1:0 for the job."""
     cluster = cluster_of(CONF)
     job = cluster.jobs[submit(cluster, JobRequest(node_list="n1"), requeue=False)]
@@ -132,3 +135,21 @@ def test_fifty_thousand_wait_for_one() -> None:
         apply(cluster, DependencyChanged(START_US, waiting, terms))
     events = dependency.after_end(cluster, cluster.jobs[first], JobState.CANCELLED, 0, START_US)
     assert sum(isinstance(event, DependencyChanged) for event in events) == count
+
+
+@pytest.mark.parametrize("status", [0, 143 << 8])
+def test_a_preempted_job_that_ends_within_its_grace(status: int) -> None:
+    """It ends by itself after SIGTERM: PREEMPTED, as if it had been killed; its exit code stays."""
+    scene = Site()
+    job = scene.running()
+    told = {
+        "preempt_us": scene.now_us,
+        "preempt_end_us": scene.now_us + 60 * SECOND_US,
+        "preempt_mode": "CANCEL",
+    }
+    scene.apply([JobUpdated(scene.now_us, job.job_id, told)])
+    scene.advance(SECOND_US)
+    state = JobState.FAILED if status else JobState.COMPLETED
+    end = job_end.End(state, exit_code=status, reason=Reason.NonZeroExitCode)
+    scene.apply(job_end.complete(scene.cluster, job, end, scene.now_us))
+    assert (job.state, job.exit_code, job.reason) == (JobState.PREEMPTED, status, Reason.NONE)

@@ -92,8 +92,8 @@ def test_a_broken_node_is_drained_on_a_site_of_one_user(code: int) -> None:
     assert site.reason == REASON
 
 
-def test_a_launch_between_begins_a_new_row() -> None:
-    """Failures that come now and then say nothing about the node."""
+def test_a_launch_resets_the_count_of_failures() -> None:
+    """Failures that come now and then do not mean that the node is broken."""
     site = failing(ALICE, BOB, ALICE, BOB)
     site.launch(BOB, fails=False)
     assert not site.cluster.node(BAD).failed_launches
@@ -102,7 +102,7 @@ def test_a_launch_between_begins_a_new_row() -> None:
     assert not site.reason
 
 
-def test_who_resumes_the_node_begins_a_new_row() -> None:
+def test_resuming_the_node_resets_the_count() -> None:
     site = failing(ALICE, BOB, ALICE, BOB, ALICE)
     assert site.reason
     resume = UpdateNodes(bytes(16), "n4", {"state": "RESUME"})

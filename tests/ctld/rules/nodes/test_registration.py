@@ -47,16 +47,18 @@ def launched(cluster: Cluster) -> Job:
     return job
 
 
-def test_a_new_slurmd_writes_extra_on_its_node() -> None:
-    """What is written afterwards stays until the daemon is started again."""
+def test_a_node_that_has_booted_sets_what_its_slurmd_was_given() -> None:
+    """If only slurmd was restarted, what an administrator has written since stays."""
     cluster = cluster_of()
-    first = with_fields(extra='{"a": 1}', daemon_start_us=1)
-    assert registered(cluster, first).extra == '{"a": 1}'
-    apply(cluster, ev.NodeUpdated(LATER_US, (0,), {"extra": "by hand"}))
-    assert registered(cluster, first).extra == "by hand"
-    assert registered(cluster, with_fields(daemon_start_us=2)).extra == "by hand"
-    again = with_fields(extra='{"a": 2}', daemon_start_us=3)
-    assert registered(cluster, again).extra == '{"a": 2}'
+    said = {"extra": '{"a": 1}', "instance_id": "i1", "instance_type": "small"}
+    node = registered(cluster, with_fields(**said, boot_id="first", daemon_start_us=1))
+    assert (node.extra, node.instance_id, node.instance_type) == ('{"a": 1}', "i1", "small")
+    by_hand = {"extra": "by hand", "instance_id": "i2", "instance_type": "large"}
+    apply(cluster, ev.NodeUpdated(LATER_US, (0,), dict(by_hand)))
+    node = registered(cluster, with_fields(**said, boot_id="first", daemon_start_us=2))
+    assert (node.extra, node.instance_id, node.instance_type) == ("by hand", "i2", "large")
+    node = registered(cluster, with_fields(**said, boot_id="second", daemon_start_us=3))
+    assert (node.extra, node.instance_id, node.instance_type) == ('{"a": 1}', "i1", "small")
 
 
 @pytest.mark.parametrize(
@@ -150,7 +152,7 @@ def test_script_not_yet_launched_is_not_lost() -> None:
     assert job.state == JobState.RUNNING
 
 
-def test_strays_are_told_apart() -> None:
+def test_strays_are_recognized() -> None:
     cluster = cluster_of()
     job = launched(cluster)
     mine = RunningJob(job.job_id, 0, [])

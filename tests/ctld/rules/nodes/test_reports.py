@@ -52,8 +52,8 @@ def test_end_of_a_script(
     assert not cluster.node_index.use[0].allocs
 
 
-def test_who_ends_a_step_for_its_memory_is_root() -> None:
-    """OverMemoryKill: sacct shows `CANCELLED by 0`, as recorded in reference/cli/jobend."""
+def test_a_step_that_used_too_much_memory_is_ended_by_root() -> None:
+    """OverMemoryKill: sacct shows `CANCELLED by 0`, as recorded from Slurm."""
     cluster = cluster_of()
     job = running(cluster)
     flags = END_OVER_MEMORY | END_CLEAN
@@ -71,7 +71,7 @@ def test_who_ends_a_step_for_its_memory_is_root() -> None:
         (LATER_US + 9_000_000, LATER_US),
     ],
 )
-def test_end_is_when_it_was_not_when_it_was_heard_of(reported_us: int, end_us: int) -> None:
+def test_an_end_has_the_time_when_it_happened(reported_us: int, end_us: int) -> None:
     """RELIABILITY 3 and 14: an outage of the controller does not prolong a run."""
     cluster = cluster_of()
     job = running(cluster)
@@ -160,7 +160,10 @@ def test_failed_prolog_drains_and_holds(words: str) -> None:
 
 
 def test_a_job_that_its_node_had_no_room_for_may_start_elsewhere() -> None:
-    """Without a hold: it is the node that is taken away, and nobody has to look at the job."""
+    """It is not held.
+
+    The node is taken out of service, and no administrator has to look at the job.
+    """
     cluster = cluster_of()
     job = running(cluster)
     node = cluster.node(job.batch_node_id)
@@ -190,8 +193,8 @@ def test_no_step_ends_before_it_began_or_later_than_now(skew_us: int) -> None:
     assert START_US <= whole.end_us <= LATER_US
 
 
-def test_times_of_a_node_are_told_in_ours() -> None:
-    """A node two hours behind said that a job had taken no time."""
+def test_times_of_a_node_are_corrected_to_the_controllers_clock() -> None:
+    """A node two hours behind reported that a job had taken no time."""
     hours_us = 7200_000_000
     report = nm.BatchEnded(1, 0, 5, 0, START_US - hours_us, LATER_US - hours_us)
     assert moved(report, hours_us) == nm.BatchEnded(1, 0, 5, 0, START_US, LATER_US)

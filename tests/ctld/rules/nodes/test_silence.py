@@ -29,7 +29,7 @@ def look(cluster: Cluster, conf: SlurmConf, soft: Soft, now_us: int) -> None:
 
 @pytest.mark.parametrize("timeout_s", [2, 6, 15, 60, 300, 3600])
 def test_three_heartbeats_have_to_be_missing(timeout_s: int) -> None:
-    """One that is late or two that are lost do not mark a node, however short the timeout is."""
+    """One late or two lost heartbeats do not mark a node, however short the timeout is."""
     conf = conf_with(timeout_s)
     beat_us = heartbeat_ms(conf, 4) * 1000
     assert 3 * beat_us < silent_after_us(conf, 4) <= timeout_s * SECOND_US
@@ -62,7 +62,7 @@ def test_a_silent_node_is_marked_then_lost() -> None:
 
 @pytest.mark.parametrize("timeout_s", [6, 300])
 def test_a_controller_that_was_stopped_blames_no_node(timeout_s: int) -> None:
-    """SIGSTOP for longer than SlurmdTimeout, then SIGCONT: it could not hear anybody meanwhile."""
+    """SIGSTOP for longer than SlurmdTimeout, then SIGCONT: it could not hear any node meanwhile."""
     cluster, conf, soft = cluster_of(), conf_with(timeout_s), Soft(started_us=START_US)
     look(cluster, conf, soft, START_US)
     now_us = START_US + 3600 * SECOND_US

@@ -60,7 +60,7 @@ def test_holds_of_the_same_task_twice() -> None:
     assert array.array_pending == ((1, 1, 1), (4, 4, 1))
 
 
-def test_who_waits_for_a_task_goes_on_when_that_is_cancelled() -> None:
+def test_dependents_of_a_task_go_on_when_it_is_cancelled() -> None:
     """Also while it is still in its array's record."""
     room = Site()
     array = room.job(array="1-4", flags=REQ_HOLD)
@@ -76,7 +76,7 @@ def test_who_waits_for_a_task_goes_on_when_that_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("kind", ["suspend", "requeue", "requeuehold"])
-def test_a_running_job_is_steered_once(kind: str) -> None:
+def test_a_running_job_gets_one_signal(kind: str) -> None:
     """However it is named: by its array, by its index, by its own id."""
     room = Site()
     array, plain = room.job(array="1-2"), room.job()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -10,13 +10,14 @@ import pytest
 
 from pyslurm_ng.base.numbers import REQ_HOLD
 from pyslurm_ng.cli import request_parts as command_parts
+from pyslurm_ng.ctld import job_filter
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Decision
 from pyslurm_ng.ctld.rules.orders import request_parts
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire import table
 from pyslurm_ng.wire.query_messages import Cancelled, JobsChanged
-from tests.world.callers import ROOT
+from tests.world.callers import ALICE, ROOT
 from tests.world.site import Site
 
 Reply = dict[str, object]
@@ -115,7 +116,7 @@ def test_an_id_that_an_earlier_request_finished_is_no_error(asked: Asked) -> Non
     assert reply["count"] == 4
 
 
-def test_a_new_job_is_none_of_those_meant(asked: Asked) -> None:
+def test_a_new_job_is_not_one_of_those_named(asked: Asked) -> None:
     """It is submitted after the first request of the change."""
     site = asked.site
     before = len(waiting(site))
@@ -147,3 +148,57 @@ def test_a_long_list_is_shown_as_one(monkeypatch: pytest.MonkeyPatch, kind: str)
     reply = command_parts.show_all(listing, kind, request, name)  # type: ignore[arg-type]
     assert reply == {"records": b"123456", "now_us": 2}
     assert listing.asked == [["1", "2", "3"], ["4", "5", "6"]]
+
+
+def test_a_filter_judges_no_jobs_that_the_request_leaves_to_the_next(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """scancel of 100,000 jobs asks a hundred times; each judged all that were left."""
+    judged: list[int] = []
+
+    def agrees(*_: object) -> job_filter.JobTest:
+        return lambda job: bool(judged.append(job.job_id)) or True
+
+    monkeypatch.setattr(job_filter, "agrees", agrees)
+    asked.change("CancelJobs", [])
+    assert not waiting(asked.site)
+    assert len(judged) <= len(asked.site.cluster.jobs) + asked.requests
+
+
+class Counted(dict[int, None]):
+    """Job ids, and how often somebody has gone through all of them."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_only_the_first_request_goes_through_all_jobs(asked: Asked) -> None:
+    """scancel of 100,000 jobs sorted those that were left a hundred times."""
+    index = asked.site.cluster.job_index
+    index.pending = pending = Counted(index.pending)
+    asked.change("CancelJobs", [])
+    assert asked.requests > 2
+    assert pending.times == 1
+    assert not waiting(asked.site)
+
+
+@pytest.mark.parametrize("uids", [[], [ALICE.uid], [ALICE.uid, ROOT.uid, 4711]])
+def test_ids_far_apart_are_cancelled(asked: Asked, uids: list[int]) -> None:
+    """Between two jobs of the same users there may be a million ids of jobs that are gone."""
+    site = asked.site
+    for _ in range(4):
+        site.cluster.next_job_id += 1_000_000
+        site.job(flags=REQ_HOLD, name="mine")
+        site.job(ROOT, flags=REQ_HOLD)
+    left = (
+        []
+        if not uids or ROOT.uid in uids
+        else [job_id for job_id in waiting(site) if site.cluster.jobs[job_id].uid == ROOT.uid]
+    )
+    asked.between = site.check
+    asked.change("CancelJobs", [], filter={"uids": uids})
+    assert asked.requests > 2
+    assert waiting(site) == left

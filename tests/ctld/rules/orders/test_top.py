@@ -50,7 +50,7 @@ class Queue(Site):
 
 
 def test_those_named_come_first_and_the_rest_keeps_its_order() -> None:
-    """Priorities are dealt out anew, so all together they stay what they were."""
+    """The same priorities are given out in another order, so their sum stays the same."""
     queue = Queue()
     before = queue.priorities()
     assert queue.order() == [1, 2, 3, 4, 5]
@@ -79,8 +79,8 @@ def test_doing_it_again_changes_nothing() -> None:
     assert queue.priorities() == before
 
 
-def test_who_may() -> None:
-    """Users where the site allows it, their own jobs only; operators always."""
+def test_users_that_may_use_it() -> None:
+    """Users where the site allows it, for their own jobs only; operators always."""
     closed = Queue(more="")
     assert [code for _, code, _ in closed.top(5)] == [Errno.ESLURM_ACCESS_DENIED]
     assert closed.order() == [1, 2, 3, 4, 5]

@@ -62,8 +62,8 @@ def test_a_cycle_is_found_through_a_long_chain(length: int) -> None:
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("shape", ["chain", "fan"])
-def test_a_pass_looks_at_those_only_that_may_start(length: int, shape: str) -> None:
-    """Who waits for others is not in the queue, so it costs a pass nothing."""
+def test_a_pass_looks_only_at_jobs_that_may_start(length: int, shape: str) -> None:
+    """Jobs that wait for others are not in the queue, so they take no time of a pass."""
     cluster = cluster_of()
     if shape == "chain":
         chain(cluster, length)
@@ -92,8 +92,8 @@ def test_a_fan_opens_in_one_decision(length: int) -> None:
     assert check(cluster) == []
 
 
-def test_who_waits_for_the_end_of_a_chain_too_is_judged_again() -> None:
-    """A failure ends a chain; a job that waits for its head and for its last has both ends."""
+def test_jobs_that_wait_for_the_end_of_a_chain_are_judged_again() -> None:
+    """A failure ends a chain. A job that waits for its head and for its last job gets both ends."""
     cluster = cluster_of()
     first, _, last = chain(cluster, 3, REQ_KILL_INVALID_DEP)
     waiting = waits_for(cluster, first, "afterany")
@@ -121,10 +121,10 @@ def looked_at(monkeypatch: pytest.MonkeyPatch) -> list[Dependency]:
     return looked
 
 
-def test_an_end_is_looked_at_once_however_many_wait_for_how_much(
+def test_an_end_is_looked_at_once_for_all_dependents(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Two hundred jobs with 8,000 terms each cost six seconds for each end of one of those."""
+    """Two hundred jobs with 8,000 terms each took six seconds for each end of one of those."""
     cluster = cluster_of()
     targets = [submit(cluster, JobRequest()) for _ in range(50)]
     terms = tuple(Dependency("afterany", job_id) for job_id in targets)

@@ -12,13 +12,16 @@ import pytest
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.errors import Reject
 from pyslurm_ng.base.numbers import REQ_HOLD
-from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.rules.context import Caller, Decision
+from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
+from pyslurm_ng.ctld.rules.orders.job_orders import requeue_jobs
 from pyslurm_ng.ctld.rules.queue.job_count import jobs_of, jobs_of_all
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.wire.job_messages import SubmitJob
+from pyslurm_ng.wire.query_messages import CancelJobs, JobFilter, JobsChanged, RequeueJobs
 from tests.world.callers import ALICE, BOB, ROOT
 from tests.world.site import Site
 
@@ -58,7 +61,10 @@ def test_one_users_arrays_leave_room_for_others() -> None:
 
 
 def test_many_users_use_the_whole_table() -> None:
-    """What is kept free is little once many users have jobs, and none of them has much more."""
+    """Once many users have jobs, few places are kept free.
+
+    No user has many more than the others.
+    """
     scene = Site("MaxJobCount=400")
     taken = [0] * 40
     for turn in count():
@@ -97,9 +103,34 @@ def test_room_comes_back_with_what_is_forgotten() -> None:
     assert submits(scene, ALICE, 890)
 
 
+def test_requeued_arrays_need_room_for_all_their_tasks() -> None:
+    """A cancelled array is one record; several that were requeued overfilled the table."""
+    scene = Site("MaxJobCount=1000")
+    arrays = []
+    for _ in range(4):
+        assert submits(scene, ALICE, 400)
+        arrays.append(str(max(scene.cluster.jobs)))
+        cancel = CancelJobs(bytes(16), JobFilter(jobs=arrays[-1:]))
+        outcome = cancel_jobs(scene.cluster, cancel, scene.context(ALICE))
+        assert isinstance(outcome, Decision)
+        scene.apply(list(outcome.events))
+    assert jobs_of(scene.cluster, ALICE.uid) == 4
+    outcome = requeue_jobs(
+        scene.cluster, RequeueJobs(bytes(16), arrays, hold=True), scene.context(ALICE)
+    )
+    assert isinstance(outcome, Decision) and isinstance(outcome.reply, JobsChanged)
+    assert outcome.reply.count == 2
+    assert [(text, code) for text, code, _ in outcome.reply.errors] == [
+        (array, Errno.EAGAIN) for array in arrays[2:]
+    ]
+    scene.apply(list(outcome.events))
+    assert jobs_of(scene.cluster, ALICE.uid) == 802
+    assert submits(scene, BOB, 100)
+
+
 @pytest.mark.parametrize("most", [1, 2, 5, 9])
-def test_small_tables_can_be_filled_by_one(most: int) -> None:
-    """A tenth of nine places is none."""
+def test_one_user_can_fill_a_small_table(most: int) -> None:
+    """A tenth of nine places is less than one place."""
     scene = Site(f"MaxJobCount={most}")
     assert all(submits(scene, ALICE, 1) for _ in range(most))
     assert not submits(scene, ALICE, 1)

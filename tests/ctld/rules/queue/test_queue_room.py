@@ -47,7 +47,7 @@ def refused(outcome: object) -> bool:
 
 
 def test_each_task_of_an_array_counts() -> None:
-    """It is a record of its own as soon as something happens to it."""
+    """It gets a record of its own as soon as something happens to it."""
     scene = Site("MaxJobCount=5000")
     assert refused(submitted(scene, JobRequest(array="0-99", argv=LONG)))
     assert not refused(submitted(scene, JobRequest(array="0-49", argv=LONG)))
@@ -73,8 +73,8 @@ def test_dependencies_count() -> None:
     assert not refused(submitted(scene, JobRequest(dependency="afterany:1:2:3:4:5")))
 
 
-def test_updates_find_no_more_room_than_submissions() -> None:
-    """What a job has counts for it already; what it gains has to fit."""
+def test_updates_have_the_same_room_as_submissions() -> None:
+    """What a job has counts already; what it gains has to fit."""
     scene = Site("MaxJobCount=5000")
     ids = [str(scene.job(begin_us=scene.now_us + 10**9).job_id) for _ in range(3)]
     while not refused(submitted(scene, JobRequest(argv=LONG))):

@@ -28,7 +28,7 @@ def told(room: ReservationSite) -> ReservationSite:
      ("staff", False, False), ("empty", False, False), ("-empty", True, True)],
 )  # fmt: skip
 def test_only_members_are_drawn(plan: PlanFunction, groups: str, alice: bool, bob: bool) -> None:
-    """With a minus all others are; who is not finds no other node here."""
+    """With a minus, all other users are. A user that is not one finds no other node here."""
     room = ReservationSite(plan=plan)
     room.make(nodes="ALL", flags="MAGNETIC", groups=groups)
     jobs = [room.job(who, time_limit_min=60) for who in (ALICE, BOB)]
@@ -38,20 +38,20 @@ def test_only_members_are_drawn(plan: PlanFunction, groups: str, alice: bool, bo
     assert [job.state == JobState.RUNNING for job in jobs] == [alice, bob]
 
 
-def test_other_groups_are_asked_for_anew() -> None:
-    """What was known of the ones before says nothing of these."""
+def test_other_groups_are_looked_up_again() -> None:
+    """What was known of the former groups is not used for these."""
     room = ReservationSite()
     room.make(nodes="ALL", flags="MAGNETIC", groups="hpc")
     assert groups_to_ask(room.cluster) == ("hpc",)
     assert told(room).cluster.reservations["r"].group_users == ("alice", "carol")
     assert members_known(room.cluster, MEMBERS, room.now_us) == []
-    assert room.change(groups="-unheard").group_users is None
+    assert room.change(groups="unheard").group_users is None
     assert groups_to_ask(room.cluster) == ("unheard",)
     assert members_known(room.cluster, MEMBERS, room.now_us) == []
 
 
-def test_without_a_magnet_nobody_is_asked() -> None:
-    """A job that names a reservation was judged by its owner's groups when it came."""
+def test_without_a_magnet_no_group_is_looked_up() -> None:
+    """A job that names a reservation was checked with its owner's groups when it was submitted."""
     room = ReservationSite()
     room.make(nodes="ALL", groups="hpc")
     assert groups_to_ask(room.cluster) == ()
@@ -61,8 +61,11 @@ def test_without_a_magnet_nobody_is_asked() -> None:
     assert room.job(ALICE, reservation="r").request.reservation == "r"
 
 
-def test_the_directory_is_asked_at_once_and_then_at_times() -> None:
-    """Users whose own group it is are members, too; nobody is in a group that does not exist."""
+def test_the_directory_is_asked_at_once_and_then_now_and_then() -> None:
+    """Users with the group as their own are members, too.
+
+    A group that does not exist has no members.
+    """
     room = ReservationSite()
     asked: list[int] = []
 

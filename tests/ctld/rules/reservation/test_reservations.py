@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import DAY_US, HOUR_US, MINUTE_US, REQ_EXCLUSIVE
 from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.rules.calendar import UTC
@@ -17,7 +17,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobFlag, JobState, NodeFlag, Reason
 from tests.model.clusters import START_US
-from tests.world.callers import ALICE, BOB
+from tests.world.callers import ALICE, BOB, ROOT
 from tests.world.reservations import ReservationSite
 
 # Making -----------------------------------------------------------------------------------------
@@ -76,8 +76,8 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
         ({"flags": "TIME_FLOAT,DAILY"}, Errno.ESLURM_NOT_SUPPORTED),
         ({"flags": "REPLACE"}, Errno.ESLURM_INVALID_NODE_NAME),
         ({"flags": "REPLACE_DOWN"}, Errno.ESLURM_INVALID_NODE_NAME),
-        ({"tres": "gres/gpu=4"}, Errno.ESLURM_INVALID_TRES),
-        ({"users": "alice,-bob"}, Errno.ESLURM_NOT_SUPPORTED),
+        ({"tres": "gres/gpu=400"}, Errno.ESLURM_NODES_BUSY),
+        ({"users": "alice,-bob"}, Errno.ESLURM_USER_ID_MISSING),
     ],
 )
 def test_what_cannot_be_is_refused(settings: dict[str, str | int], code: int) -> None:
@@ -90,7 +90,10 @@ def test_what_cannot_be_is_refused(settings: dict[str, str | int], code: int) ->
 
 @pytest.mark.parametrize("first", ["MAINT", "STATIC_ALLOC", "REPLACE", "REPLACE_DOWN"])
 def test_an_update_to_flags_that_contradict_each_other_is_refused(first: str) -> None:
-    """What becomes of busy and broken nodes is one thing; the reservation stays as it was."""
+    """Only one flag may say what happens to busy and broken nodes.
+
+    The reservation stays as it was.
+    """
     room = ReservationSite()
     item = room.make(nodecnt=1, flags=first)
     for second in {"MAINT", "STATIC_ALLOC", "REPLACE", "REPLACE_DOWN"} - {first}:
@@ -112,7 +115,7 @@ def test_an_update_to_replace_named_nodes_is_refused() -> None:
 
 @pytest.mark.parametrize("first", ["HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY"])
 def test_a_reservation_repeats_in_one_way(first: str) -> None:
-    """And a start that moves with the clock never comes."""
+    """And a reservation whose start moves with the clock cannot repeat."""
     room = ReservationSite()
     room.make(nodecnt=1, flags=first, starttime=room.now_us + HOUR_US, duration=10)
     for second in {"HOURLY", "DAILY", "WEEKDAY", "WEEKEND", "WEEKLY", "TIME_FLOAT"} - {first}:
@@ -164,7 +167,7 @@ def test_nodes_of_longer_jobs_are_busy() -> None:
     room.make("now", nodes="n1", flags="IGNORE_JOBS", duration=60)
 
 
-def test_daily_ones_meet_on_any_day() -> None:
+def test_daily_reservations_overlap_on_any_day() -> None:
     """A single one years later is still in the way of the daily one's time of day."""
     room = ReservationSite()
     room.make("daily", nodes="n1", flags="DAILY", duration=120)
@@ -245,7 +248,7 @@ def test_a_time_that_the_clocks_leave_out(
     ],
 )
 def test_days_of_repeats(flag: str, days: list[int]) -> None:
-    """A first day that does not suit gives way to the next that does."""
+    """If the first day does not suit, the next one that does is taken."""
     item = ReservationSite().make(nodes="n1", flags=flag)
     starts = [(start_us - START_US) // DAY_US for start_us, _ in item.occurrences()]
     assert starts[:4] == days
@@ -347,6 +350,43 @@ def test_waiting_jobs_are_held_when_it_goes() -> None:
     assert (free.request.reservation, free.reason) == ("", Reason.NONE)
 
 
+def test_accounts_below_an_allowed_one_may_use_it() -> None:
+    """And those below one that is kept out may not."""
+    room = ReservationSite()
+    room.account()
+    room.make(nodes="n1", accounts="root")
+    room.make("s", nodes="n2", accounts="-root")
+    job = room.job(reservation="r", account="physics")
+    room.run_pass()
+    assert room.places(job) == ["n1"]
+    assert room.refused(reservation="s", account="physics") == Errno.ESLURM_RESERVATION_ACCESS
+
+
+def test_root_may_use_every_reservation() -> None:
+    """As in Slurm; a reservation that draws jobs draws only those it is for."""
+    room = ReservationSite()
+    room.make(nodes="n1", users="alice", flags="MAGNETIC")
+    inside = room.job(ROOT, reservation="r")
+    outside = room.job(ROOT)
+    room.run_pass()
+    assert room.places(inside) == ["n1"]
+    assert room.places(outside) != ["n1"]
+
+
+def test_members_delete_what_says_so() -> None:
+    """USER_DELETE: also those who may use it by their account."""
+    room = ReservationSite()
+    room.make(nodes="n1", users="alice", flags="USER_DELETE")
+    assert room.delete(who=BOB) == Errno.ESLURM_USER_ID_MISSING
+    assert room.delete(who=ALICE) == 0
+
+
+def test_each_named_node_wants_its_number_of_cores() -> None:
+    room = ReservationSite()
+    assert room.not_made(nodes="n[1-2]", corecnt=2) == Errno.ESLURM_INVALID_CORE_CNT
+    assert len(room.make(nodes="n[1-2]", corecnt="2,1").core_masks) == 2
+
+
 def test_one_in_use_is_not_deleted() -> None:
     """And only operators may, or its users with USER_DELETE."""
     room = ReservationSite()
@@ -391,6 +431,18 @@ def test_failed_nodes_are_replaced() -> None:
     assert (room.names("counted"), room.names("static")) == (["n1"], ["n4"])
 
 
+def test_a_failed_node_is_replaced_beside_one_that_overlaps() -> None:
+    """A reservation of all nodes that allows others keeps no spare node from them."""
+    room = ReservationSite()
+    room.make("counted", nodecnt=1)
+    room.make("all", nodes="ALL", flags="OVERLAP")
+    assert room.names("counted") == ["n3"]
+    down = (room.cluster.node_index.by_name["n3"],)
+    room.apply([ev.NodesDown(room.now_us, down, "broken")])
+    room.advance()
+    assert room.names("counted") == ["n4"]
+
+
 def test_used_nodes_are_replaced() -> None:
     """REPLACE keeps the number of idle nodes up."""
     room = ReservationSite()
@@ -418,6 +470,30 @@ def test_changes_keep_the_length_and_add_to_lists() -> None:
     assert room.change(flags="MAINT").flags == ("MAINT", "SPEC_NODES")
     assert room.not_changed(users="") == Errno.ESLURM_RESERVATION_EMPTY
     assert room.not_changed("none", users="bob") == Errno.ESLURM_RESERVATION_INVALID
+
+
+def test_a_minus_takes_names_off_a_list_and_never_turns_it_round() -> None:
+    """`users=-bob` after `users=alice,bob` lets alice in; nobody else gains anything by it."""
+    room = ReservationSite()
+    room.make(nodes="n1", users="alice,bob")
+    assert room.change(users="-bob").users == ("alice",)
+    assert room.not_changed(users="-carol") == Errno.ESLURM_USER_ID_MISSING
+    assert room.not_changed(users="-alice") == Errno.ESLURM_RESERVATION_EMPTY
+    room.make("q", nodes="n2", allowedpartitions="main", users="alice")
+    assert room.not_changed("q", allowedpartitions="-other") == Errno.ESLURM_INVALID_PARTITION_NAME
+    assert room.cluster.reservations["q"].allowed_partitions == ("main",)
+
+
+def test_a_new_list_may_be_taken_away_from_all() -> None:
+    """`users-=bob` of a new reservation means `users=-bob`."""
+    room = ReservationSite()
+    outcome = room.reserve(
+        "r", create=True, starttime=room.now_us, duration=120, nodes="n1",
+        **{"users-": "bob", "allowedpartitions-": "main"},
+    )  # fmt: skip
+    assert not isinstance(outcome, Reject)
+    made = room.cluster.reservations["r"]
+    assert (made.users, made.allowed_partitions) == (("-bob",), ("-main",))
 
 
 def test_counts_grow_and_shrink() -> None:
@@ -473,7 +549,7 @@ def test_a_floating_reservation_never_begins() -> None:
 
 
 def test_first_cores_only() -> None:
-    """Cores 0 to 3 or none: nobody's first cores are in the middle."""
+    """A job gets cores 0 to 3 or none: no job may have first cores in the middle."""
     scene = ReservationSite()
     made = scene.make(nodes="n4", corecnt=4, flags="FIRST_CORES")
     assert made.parts()[made.node_ids[0]].cores == 0b1111

@@ -22,7 +22,7 @@ def room() -> ReservationSite:
 
 
 def test_others_get_only_what_is_not_kept() -> None:
-    """Four of five are alice's in her reservation; bob can have the fifth."""
+    """Four of five are reserved for alice. bob can have the fifth."""
     scene = room()
     scene.make(nodes="n1", licenses="matlab:4")
     one, two = scene.job(BOB, licenses="matlab:1"), scene.job(BOB, licenses="matlab:1")

@@ -45,7 +45,7 @@ def test_later_occurrences_count_too() -> None:
     ],
 )
 def test_the_reason_names_it(flags: str, text: str) -> None:
-    """And nobody waits behind a job that only a reservation keeps from running."""
+    """And no job waits behind a job that only a reservation keeps from running."""
     room = ReservationSite()
     room.make(nodes="ALL", starttime=START_US + HOUR_US, flags=flags)
     long, short = room.job(BOB, time_limit_min=90), room.job(BOB, time_limit_min=30)
@@ -74,7 +74,7 @@ def test_its_jobs_run_inside_and_in_time() -> None:
     assert third.state == JobState.PENDING
 
 
-def test_jobs_of_a_full_reservation_stop_nobody_outside() -> None:
+def test_jobs_of_a_full_reservation_stop_no_jobs_outside() -> None:
     """Each reservation has a queue of its own, before all others."""
     room = ReservationSite()
     room.make(nodes="n3")
@@ -171,7 +171,7 @@ def test_maintenance_keeps_other_reservations_jobs_out() -> None:
 
 
 def test_a_start_planned_before_a_reservation_is_not_made() -> None:
-    """Dispatch looks again: the reservation came while the pass was under way."""
+    """Dispatch looks again: the reservation was made during the pass."""
     room = ReservationSite()
     room.job(BOB, time_limit_min=60)
     plan = Planner()(snapshot(room.cluster, room.now_us), policy(room.conf))
@@ -195,8 +195,11 @@ def test_an_updated_one_lets_jobs_in() -> None:
 
 
 @pytest.mark.parametrize("flag", ["MAINT", "OVERLAP"])
-def test_reserved_nodes_are_never_chosen_only_named(flag: str) -> None:
-    """Slurm 22.05: who names nodes under maintenance gets them, who counts nodes gets others."""
+def test_reserved_nodes_are_only_used_by_name(flag: str) -> None:
+    """Slurm 22.05: jobs that name nodes under maintenance get them.
+
+    Jobs that ask for a number get others.
+    """
     room = ReservationSite()
     room.make("work", nodes="n[1-3]", flags=flag)
     room.make("named", nodes="n1")

@@ -37,7 +37,7 @@ def completing(text: str = FOUR_NODES, partition: str = "main") -> Cluster:
 
 
 def test_a_completing_job_holds_all_partitions_back() -> None:
-    """For that many seconds after its end, whatever it still does."""
+    """For that many seconds after its end, even if its nodes still clean up."""
     cluster = completing()
     held = held_back(cluster, 10, START_US + 9 * SECOND_US, only_near=False)
     assert held == HeldBack(frozenset(("main", "gpu", "debug")), START_US + 10 * SECOND_US)
@@ -59,8 +59,8 @@ def test_only_partitions_near_it(partition: str, held: tuple[str, ...]) -> None:
     assert held_back(cluster, 10, START_US, only_near=True).partitions == frozenset(held)
 
 
-def test_a_pass_comes_back_for_what_was_held_back() -> None:
-    """The job starts when the wait is over, though nothing else has happened."""
+def test_a_pass_is_made_when_the_wait_is_over() -> None:
+    """The job starts then, though nothing else has happened."""
     conf = conf_of(FOUR_NODES + "CompleteWait=10\n")
     cluster = completing()
     world = World(start_us=START_US + SECOND_US)

@@ -63,8 +63,8 @@ def test_it_is_kept_in_whole_minutes_and_changed() -> None:
     assert scene.not_changed(maxstartdelay="UNLIMITED") == Errno.ESLURM_INVALID_TIME_VALUE
 
 
-def test_only_who_leaves_in_time_overlaps() -> None:
-    """By its own word: the time of --signal=R: is at most MaxStartDelay."""
+def test_only_jobs_that_leave_in_time_overlap() -> None:
+    """The time of --signal=R: may be at most MaxStartDelay."""
     scene = room()
     slow, plain = polite(scene, before_s=660), scene.job(BOB, time_limit_min=90)
     quick, short = polite(scene), scene.job(BOB, time_limit_min=30)
@@ -73,7 +73,7 @@ def test_only_who_leaves_in_time_overlaps() -> None:
     assert [job.state for job in (quick, short)] == [JobState.RUNNING] * 2
 
 
-def test_without_preemption_nobody_overlaps() -> None:
+def test_without_preemption_no_job_overlaps() -> None:
     """Nothing could make it leave."""
     scene = room("")
     job = polite(scene)
@@ -112,7 +112,7 @@ def test_nodes_promised_to_others_are_left_alone() -> None:
 
 
 def test_it_leaves_when_the_reservations_job_comes() -> None:
-    """Told by its signal, it has the time that it asked for, then it is requeued."""
+    """It gets its signal, has the time that it asked for, and is then requeued."""
     scene = room()
     guests = [polite(scene, ntasks=32, nodes_min=2) for _ in range(2)]
     scene.run_pass()
@@ -131,7 +131,7 @@ def test_it_leaves_when_the_reservations_job_comes() -> None:
     assert mine.job_id in scene.cluster.job_index.claims
 
 
-def test_who_preempts_elsewhere_is_not_lent_nodes_as_well() -> None:
+def test_a_job_that_preempts_elsewhere_is_not_lent_nodes() -> None:
     """It gets room once."""
     scene = ReservationSite(
         f"{PREEMPTS}\nPartitionName=high Nodes=ALL PriorityTier=9", plan=Planner()
@@ -170,7 +170,7 @@ def test_only_the_reservations_nodes_are_opened(nodes: str) -> None:
     st.sampled_from(["ALL", "n[1-2]", "n[2-4]"]),
     st.integers(1, 12),
 )
-def test_nobody_else_starts_later_for_them(
+def test_no_other_job_starts_later_because_of_them(
     others: list[tuple[bool, int, int, int]],
     guests: list[tuple[int, int, int]],
     nodes: str,

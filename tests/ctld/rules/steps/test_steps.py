@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, STEP_EXACT, STEP_OVERLAP
+from pyslurm_ng.base.numbers import (
+    REQ_EXCLUSIVE,
+    STEP_BESIDE_ALL,
+    STEP_EXACT,
+    STEP_INTERACTIVE,
+    STEP_OVERLAP,
+)
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.queue import queue_room
 from pyslurm_ng.ctld.rules.steps import steps
@@ -59,7 +65,7 @@ def test_second_step_waits_for_the_first() -> None:
 
 
 def test_a_node_has_no_more_tasks_of_a_step_than_is_allowed() -> None:
-    """MaxTasksPerNode, whatever the step itself asks for."""
+    """MaxTasksPerNode holds, whatever the step asks for."""
     cluster, few = cluster_of(), conf_of(FOUR_NODES + "MaxTasksPerNode=4\n")
     job = running(cluster, ntasks=1, nodes_min=1, nodes_max=1, cpus_per_task=8)
     outcome = ask(cluster, job, few, ntasks=5)
@@ -68,7 +74,7 @@ def test_a_node_has_no_more_tasks_of_a_step_than_is_allowed() -> None:
 
 
 def test_overlapping_steps_share() -> None:
-    """--overlap neither waits nor makes others wait."""
+    """--overlap neither waits nor makes other steps wait."""
     cluster = cluster_of()
     job = running(cluster, ntasks=2)
     replies = [granted(cluster, job, ntasks=2, flags=STEP_OVERLAP) for _ in range(2)]
@@ -117,8 +123,8 @@ def test_gpu_steps_get_different_devices() -> None:
     assert never == Reject(Errno.ESLURM_INSUFFICIENT_GRES)
 
 
-def test_step_has_the_jobs_devices_unless_told_otherwise() -> None:
-    """The default is all of them; --gres=none is none."""
+def test_step_has_the_jobs_devices_by_default() -> None:
+    """With --gres=none it has none."""
     cluster = cluster_of()
     job = running(cluster, partition="gpu", ntasks=2, gres="gpu:a100:2")
     assert step_of(job, granted(cluster, job, flags=STEP_OVERLAP)).nodes[0].gres[0].count == 2
@@ -200,7 +206,7 @@ def test_only_the_owner_makes_steps() -> None:
 
 
 def test_jobs_that_do_not_run_have_no_steps() -> None:
-    """Unknown, pending and ended jobs are told apart."""
+    """Unknown, pending and ended jobs have different errors."""
     cluster = cluster_of()
     unknown = CreateStep(request_id=bytes(16), job_id=99)
     assert steps.create_step(cluster, unknown, context()) == Reject(Errno.ESLURM_INVALID_JOB_ID)
@@ -248,6 +254,22 @@ def test_step_ends_at_its_own_time_limit() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("cpus_per_task", "fields", "tasks"),
+    [(8, {}, [2, 2]), (6, {}, [2, 2]), (9, {}, [1, 1]), (1, {"ntasks": 3}, [2, 1]),
+     (8, {"nodes_min": 1, "nodes_max": 1}, [2])],
+)  # fmt: skip
+def test_on_whole_nodes_cpus_per_task_say_how_many_tasks_there_are(
+    cpus_per_task: int, fields: dict[str, Any], tasks: list[int]
+) -> None:
+    """As many as find their CPUs, if no other option says how many."""
+    cluster = cluster_of()
+    job = running(cluster, node_list="n[1-2]", nodes_min=2, nodes_max=2, flags=REQ_EXCLUSIVE)
+    more: dict[str, Any] = {"nodes_min": 2, "nodes_max": 2, **fields}
+    reply = granted(cluster, job, cpus_per_task=cpus_per_task, flags=EXACT, **more)
+    assert list(map(len, reply.tasks)) == tasks
+
+
 def test_allocation_ends_with_its_commands_status() -> None:
     """salloc's command left with 6."""
     cluster = cluster_of()
@@ -286,7 +308,7 @@ STEP = st.fixed_dictionaries(
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEP, min_size=1, max_size=8))
 def test_steps_never_take_more_than_the_job_has(wanted: list[dict[str, Any]]) -> None:
-    """Whatever is asked: exclusive steps do not share cores, memory or devices."""
+    """Exclusive steps never share cores, memory or devices."""
     cluster = cluster_of()
     job = running(cluster, partition="gpu", nodes_min=2, nodes_max=2, ntasks=8, gres="gpu:a100:3")
     held = {alloc.node_id: alloc for alloc in job.nodes}
@@ -357,10 +379,10 @@ PartitionName=main Nodes=n Default=YES
         ({"ntasks": 16}, {"ntasks": 3, "ntasks_per_socket": 1, "overcommit": True}, 0b0000_0001),
     ],
 )
-def test_steps_have_so_many_tasks_in_a_socket(
+def test_steps_keep_their_limit_of_tasks_in_a_socket(
     job: dict[str, Any], step: dict[str, Any], cores: int
 ) -> None:
-    """--ntasks-per-socket of srun --exact: no more tasks than that in a socket if they fit so."""
+    """--ntasks-per-socket of srun --exact: no more tasks in a socket, if they fit that way."""
     cluster = cluster_of(conf_of(TWO_SOCKETS))
     one = running(cluster, **job)
     reply = granted(cluster, one, flags=EXACT, **step)
@@ -404,8 +426,11 @@ def test_cpus_may_count_cores() -> None:
 WITH_PORTS = TWO_SOCKETS.replace("ClusterName", "MpiParams=ports=40000-40004\nClusterName")
 
 
-def test_ports_are_no_two_steps_on_a_node() -> None:
-    """--resv-ports: one more than tasks there unless a number is said; back with the step's end."""
+def test_no_two_steps_on_a_node_have_the_same_ports() -> None:
+    """--resv-ports: one more than tasks on the node, or as many as asked for.
+
+    They are free again at the step's end.
+    """
     conf = conf_of(WITH_PORTS)
     cluster = cluster_of(conf)
     one = running(cluster, ntasks=8)
@@ -425,7 +450,7 @@ def test_ports_are_no_two_steps_on_a_node() -> None:
 
 
 def test_more_ports_than_there_are() -> None:
-    """Never, so srun does not wait; nor where MpiParams names none."""
+    """srun fails and does not wait. It is the same where MpiParams has no ports."""
     for text, count in ((WITH_PORTS, 6), (TWO_SOCKETS, 1)):
         cluster = cluster_of(conf_of(text))
         job = running(cluster, ntasks=4)
@@ -440,10 +465,10 @@ def test_more_ports_than_there_are() -> None:
     {"ntasks_per_node": 1 << 24},
     {"ntasks_per_node": 1 << 24, "nodes_min": 1 << 24},
 ])  # fmt: skip
-def test_tasks_beyond_all_bounds_are_refused_before_they_are_dealt(
+def test_tasks_beyond_all_bounds_are_refused_at_once(
     fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """RELIABILITY 53: each cost the controller a minute, in which it answered nobody."""
+    """RELIABILITY 53: each such step stopped the controller for a minute."""
     cluster = cluster_of()
     job = running(cluster, nodes_min=2, nodes_max=2)
 
@@ -465,3 +490,25 @@ def test_long_texts_of_steps_have_the_room_of_their_user(monkeypatch: pytest.Mon
     assert [isinstance(outcome, Reject) for outcome in outcomes] == [False] * 16 + [True] * 2
     assert outcomes[-1].code == Errno.ESLURM_ACCOUNTING_POLICY  # type: ignore[union-attr]
     granted(cluster, job, flags=STEP_OVERLAP, submit_line="srun hostname")
+
+
+def test_the_interactive_step_has_the_first_node_and_keeps_none_of_it() -> None:
+    """Whatever the job's variables ask for: one task, all CPUs, and other steps have them too."""
+    cluster = cluster_of()
+    job = running(cluster, nodes_min=2, nodes_max=2, ntasks=8)
+    words: dict[str, Any] = {"ntasks": 8, "nodes_min": 2, "cpus_per_task": 4, "gres": "gpu:9"}
+    shell = granted(cluster, job, flags=STEP_BESIDE_ALL, **words)
+    assert (shell.step_id, [len(tasks) for tasks in shell.tasks]) == (STEP_INTERACTIVE, [1])
+    assert shell.nodes == [cluster.node(job.nodes[0].node_id).spec.name]
+    assert shell.cpus == [job.nodes[0].cpus]
+    assert job.steps[STEP_INTERACTIVE].name == "interactive"
+    again = ask(cluster, job, flags=STEP_BESIDE_ALL)
+    assert isinstance(again, Reject) and again.code == Errno.ESLURM_DUPLICATE_STEP_ID
+    step = granted(cluster, job, ntasks=8)
+    assert (step.step_id, sum(step.cpus)) == (0, 8)
+    end = CompleteStep(request_id=bytes(16), job_id=job.job_id, step_id=STEP_INTERACTIVE,
+                       nodes=shell.nodes, exit_code=0)  # fmt: skip
+    outcome = steps.complete_step(cluster, end, context())
+    assert isinstance(outcome, Decision)
+    apply_all(cluster, outcome.events)
+    assert STEP_INTERACTIVE not in job.steps

@@ -37,7 +37,7 @@ def test_memory_that_cannot_be_counted_is_refused(request_of: dict[str, object],
 
 
 def test_much_memory_waits_as_before() -> None:
-    """A terabyte on each of sixty thousand nodes is no more than can be counted."""
+    """A terabyte on each of sixty thousand nodes can still be counted."""
     scene = Site(plan=Planner())
     job = scene.job(mem_per_node_mib=1 << 20, nodes_min=60_000)
     scene.run_pass()
@@ -56,7 +56,7 @@ def test_a_distribution_that_cannot_be_read_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("private", [True, False])
 def test_names_of_others_jobs_are_private(private: bool) -> None:
-    """RELIABILITY 58: `scontrol hold name=X` told the id of another user's job."""
+    """RELIABILITY 58: `scontrol hold name=X` showed the id of another user's job."""
     scene = Site("PrivateData=jobs" if private else "")
     job = scene.job(ALICE, name="secret")
 

@@ -14,9 +14,9 @@ def test_a_time_limit_may_be_required() -> None:
 
 
 def test_a_job_may_go_to_all_partitions() -> None:
-    """Unless it names one."""
+    """Unless it names one; the partition of the highest tier comes first."""
     room = Site("JobSubmitPlugins=all_partitions")
-    assert room.job(time_limit_min=5).partition == "main,gpu,debug"
+    assert room.job(time_limit_min=5).partition == "debug,main,gpu"
     assert room.job(time_limit_min=5, partition="gpu").partition == "gpu"
 
 

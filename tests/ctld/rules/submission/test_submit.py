@@ -23,7 +23,7 @@ from pyslurm_ng.ctld.rules.update.update_partition import update_partition
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.query_messages import HoldJobs, UpdateJob, UpdatePartition
 from tests.model.clusters import START_US
@@ -110,10 +110,19 @@ def test_memory_per_node_beyond_the_limit_takes_more_cpus(
 def test_memory_over_the_partitions_is_refused_where_limits_are_enforced(
     fields: dict[str, int], code: int
 ) -> None:
-    """MaxMemPerNode; who gets all memory of a node for want of a default asks too much, too."""
+    """MaxMemPerNode.
+
+    A job that gets all memory of a node, because there is no default, asks for too much, too.
+    """
     lean = "PartitionName=lean Nodes=n[1-4] MaxMemPerNode=2000\nEnforcePartLimits=ALL"
     assert Site(lean).refused(partition="lean", **fields) == code
     assert Site(lean).job(partition="lean", mem_per_cpu_mib=1000, cpus_per_task=2)
+
+
+def test_partitions_are_kept_in_order_of_their_tiers() -> None:
+    """Those of one tier as they were named, and so they are shown."""
+    room = Site("PartitionName=low Nodes=ALL\nPartitionName=high Nodes=ALL PriorityTier=9")
+    assert room.job(partition="main,low,high").partition == "high,main,low"
 
 
 def test_partitions_out_of_service_are_no_limit() -> None:
@@ -134,7 +143,7 @@ def test_named_nodes_outside_the_partition_are_refused_as_such() -> None:
 # Who may ----------------------------------------------------------------------------------------
 
 
-def test_nobody_submits_for_somebody_else() -> None:
+def test_no_user_submits_for_another() -> None:
     """RELIABILITY 56, 65: a uid inside the request is not believed, whoever sends it."""
     assert Site().refused(uid=1002) == Errno.ESLURM_USER_ID_MISSING
     assert Site().refused(ROOT, uid=1002) == Errno.ESLURM_USER_ID_MISSING
@@ -195,8 +204,8 @@ def test_a_least_time_over_the_partitions_is_refused() -> None:
     assert job.partition == "main"
 
 
-def test_of_several_partitions_the_last_says_why_not() -> None:
-    """As in Slurm; a name that is none is said by itself."""
+def test_the_last_of_several_partitions_gives_the_error() -> None:
+    """As in Slurm. A name of no partition has an error of its own."""
     room = Site("EnforcePartLimits=ANY\nPartitionName=bare Nodes=n4 MaxTime=60")
     for names, code in (
         ("debug,bare", Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE),
@@ -340,7 +349,7 @@ def test_script_is_there_and_not_too_large() -> None:
 
 
 def test_no_more_jobs_than_the_controller_may_hold() -> None:
-    """Tasks of an array count one by one; sbatch tries again later."""
+    """Each task of an array counts. sbatch tries again later."""
     room = Site("MaxJobCount=9")
     room.job(array="0-6")
     room.job()
@@ -405,7 +414,7 @@ def test_account_and_qos_of_a_user() -> None:
     assert room.job(account="PHYSICS").account == "physics"
 
 
-def test_without_enforcement_nobody_is_turned_away() -> None:
+def test_without_enforcement_no_user_is_refused() -> None:
     """Associations are used where they exist."""
     room = with_accounts("")
     stranger = Caller(uid=7, gid=7, user_name="eve")
@@ -413,8 +422,11 @@ def test_without_enforcement_nobody_is_turned_away() -> None:
     assert with_accounts().refused(stranger) == Errno.ESLURM_INVALID_ACCOUNT
 
 
-def test_a_relative_qos_of_a_partition_is_nobody_elses() -> None:
-    """Its percentages are of that partition: no job may name it, no other partition have it."""
+def test_a_relative_qos_belongs_to_one_partition() -> None:
+    """Its percentages are of that partition.
+
+    No job may name it, and no other partition may have it.
+    """
     room = Site("PartitionName=few Nodes=n1 QOS=part")
     for flags in ((), ("Relative",)):
         records = (Qos(1, "part", flags=flags), Qos(2, "high"))
@@ -430,8 +442,8 @@ def test_a_relative_qos_of_a_partition_is_nobody_elses() -> None:
             assert isinstance(outcome, Decision)
 
 
-def test_a_server_may_be_left_out_where_it_is_plain_which() -> None:
-    """With RemoteFuzzyMatch; a local licence is meant before all others."""
+def test_a_server_may_be_left_out_if_only_one_has_the_licence() -> None:
+    """With RemoteFuzzyMatch. A local licence comes first."""
     licenses = (("ansys", 2), ("fluent@flex", 4), ("star@a", 1), ("star@b", 1))
     for more, code in (("", Errno.ESLURM_INVALID_LICENSES), ("RemoteFuzzyMatch", 0)):
         room = Site(f"LicenseParameters={more}" if more else "")
@@ -496,6 +508,23 @@ def test_deny_on_limit_refuses_what_would_wait() -> None:
     assert strict.refused(ntasks=5, time_limit_min=20) == Errno.ESLURM_ACCOUNTING_POLICY
     assert strict.refused(ntasks=4, time_limit_min=31) == Errno.ESLURM_ACCOUNTING_POLICY
     strict.job(ntasks=4, time_limit_min=30)
+
+
+@pytest.mark.parametrize("level", ["user", "group", "qos"])
+def test_components_count_together_against_limits_of_all_jobs(level: str) -> None:
+    """3 + 2 CPUs where all may have four: refused. A limit on each job is not on their sum."""
+    limits = Limits(grp_tres={"cpu": 4}, max_tres_per_job={"cpu": 3})
+    if level == "qos":
+        limits = Limits(max_tres_per_user={"cpu": 4}, max_tres_per_job={"cpu": 3})
+    for flags in ((), ("DenyOnLimit",)):
+        site = with_accounts(flags=flags, **{level: limits})  # type: ignore[arg-type]
+        too_many = [JobRequest(ntasks=3), JobRequest(ntasks=2)]
+        outcome = site.submit_parts(*too_many)
+        if flags:
+            assert isinstance(outcome, Reject) and outcome.code == Errno.ESLURM_ACCOUNTING_POLICY
+        else:
+            assert isinstance(outcome, Decision)  # it waits
+        assert isinstance(site.submit_parts(JobRequest(ntasks=3), JobRequest()), Decision)
 
 
 # Arrays -----------------------------------------------------------------------------------------
@@ -565,8 +594,8 @@ def test_failure_of_the_first_is_final() -> None:
     assert behind.eligible_us == START_US
 
 
-def test_site_can_have_hopeless_jobs_cancelled_at_once() -> None:
-    """kill_invalid_depend, unless the user said no."""
+def test_sites_may_cancel_jobs_whose_dependency_can_never_be_met() -> None:
+    """kill_invalid_depend, unless the user's option says no."""
     room = Site("DependencyParameters=kill_invalid_depend")
     first = room.job()
     end(room, first, JobState.FAILED)
@@ -728,8 +757,8 @@ def test_dependency_texts() -> None:
     ]  # fmt: skip
 
 
-def test_an_update_to_what_is_over_is_not_waited_for() -> None:
-    """`scontrol update Dependency=` judges the terms at once: nothing else would ever do it."""
+def test_a_dependency_on_ended_jobs_is_judged_at_once() -> None:
+    """`scontrol update Dependency=` judges the terms itself, because no later event would."""
     room = Site()
     good, bad = room.job(), room.job()
     end(room, good)
@@ -810,7 +839,7 @@ def test_updates_cannot_close_a_circle() -> None:
     )
 )  # fmt: skip
 def test_no_request_breaks_the_rule(fields: dict[str, object]) -> None:
-    """Whatever a client sends that the schema lets in, it is accepted or refused."""
+    """Every request that the schema allows is accepted or refused."""
     room = Site()
     outcome = room.answer(**fields)
     assert isinstance(outcome, Decision | Reject)
@@ -849,7 +878,7 @@ def test_what_may_come_to_be_later_is_accepted_where_the_site_says_so(
     assert room.refused(prefer="[") == Errno.ESLURM_INVALID_PREFER
 
 
-def test_licences_of_servers_nobody_told_of_are_refused() -> None:
+def test_licences_of_unknown_servers_are_refused() -> None:
     assert Site("Licenses=fluent:4").refused(licenses="fluent@flex:1") == (
         Errno.ESLURM_INVALID_LICENSES
     )

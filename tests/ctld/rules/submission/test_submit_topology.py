@@ -58,10 +58,10 @@ def test_what_no_block_could_hold_is_refused(nodes: int, more: dict[str, str | i
         (TREE, 4, {"node_list": "n[1-2,5-6]"}),
     ],
 )
-def test_what_could_run_sometime_is_accepted(
+def test_jobs_that_could_run_later_are_accepted(
     topology: str, nodes: int, more: dict[str, str | int]
 ) -> None:
-    """Wide jobs wait for nodes to be added; segments say nothing in a tree."""
+    """Wide jobs wait for nodes to be added. Segments have no effect in a tree."""
     assert judge(topology, nodes, **more) is None
 
 

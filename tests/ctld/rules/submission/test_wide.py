@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
+from pyslurm_ng.base.numbers import REQ_HOLD, REQ_OVERCOMMIT
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from tests.world.site import Site
@@ -20,8 +20,8 @@ from tests.world.site import Site
         {"ntasks": 65, "ntasks_per_node": 65},
     ],
 )
-def test_whatever_else_is_too_much_is_not_looked_at(more: dict[str, object]) -> None:
-    """Slurm compares CPUs first; nodes of another kind may come."""
+def test_only_cpus_are_compared_with_the_partition(more: dict[str, object]) -> None:
+    """Slurm compares CPUs first; nodes of another kind may be added."""
     scene = Site()
     job = scene.waiting(**more)
     assert isinstance(job, Job)
@@ -42,3 +42,25 @@ def test_tasks_that_share_cpus_are_not_added_up() -> None:
     scene = Site()
     found = scene.submit(ntasks=65, cpus_per_task=17, flags=REQ_OVERCOMMIT)
     assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+
+
+def test_more_nodes_than_there_are_for_so_many_tasks_of_each_are_refused() -> None:
+    """As in Slurm 22.05; a count of nodes that is told waits for more nodes."""
+    scene = Site()
+    wide = scene.submit(ntasks=10, ntasks_per_node=2)
+    assert wide == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    assert isinstance(scene.waiting(ntasks=10, ntasks_per_node=2, nodes_min=5, nodes_max=5), Job)
+
+
+@pytest.mark.parametrize(
+    "more", [{"mem_per_node_mib": 10**9}, {"tmp_mib": 10**9}, {"mincpus": 99}, {"ntasks": 20}]
+)
+def test_held_jobs_may_ask_for_what_no_node_has(more: dict[str, object]) -> None:
+    """Nodes may come before they are released. Names of no node are refused at once."""
+    scene = Site()
+    fields = {"nodes_min": 1, "nodes_max": 1, **more}
+    assert scene.submit(**fields) == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    job = scene.submit(flags=REQ_HOLD, **fields)
+    assert not isinstance(job, Errno)
+    refused = scene.submit(flags=REQ_HOLD, node_list="n1", exclude="n1")
+    assert refused == Errno.ESLURM_INVALID_NODE_NAME

@@ -66,7 +66,7 @@ def test_nodes_given_up_are_used_when_they_are_clean() -> None:
 
 @pytest.mark.parametrize("key", ["nodelist", "reqnodelist"])
 def test_nodes_are_kept_by_name(key: str) -> None:
-    """Some of its own, the batch host among them."""
+    """Only some of its own nodes, with the batch host among them."""
     scene = Site()
     job = four_nodes(scene)
     for wrong in ("n[3-4]", "n9", "n[1-", ""):
@@ -77,7 +77,7 @@ def test_nodes_are_kept_by_name(key: str) -> None:
 
 
 def test_a_job_does_not_grow() -> None:
-    """To have as many as it has changes nothing; there is no way to have more."""
+    """A request for the nodes that it has changes nothing. It cannot get more."""
     scene = Site()
     job = scene.running(nodes_min=2, nodes_max=2)
     assert update(scene, job, numnodes="3") == [Errno.ESLURM_NOT_SUPPORTED]
@@ -169,7 +169,7 @@ def test_nice_may_change_while_a_job_runs() -> None:
 
 
 def test_an_end_time_counts_suspensions() -> None:
-    """The limit is time that the job runs; it ends at the moment asked for all the same."""
+    """The limit counts time in which the job runs. The job still ends at the moment asked for."""
     scene = Site()
     job = four_nodes(scene, time_limit_min=60)
     job.suspended_us = 20 * 60_000_000  # it was suspended for so long

@@ -47,7 +47,7 @@ GPUS = "NodeName=g1 CPUs=16 CoresPerSocket=16 RealMemory=4096 Gres=gpu:a100:4"
 
 @pytest.mark.parametrize("text", ["gres:gpu:2", "gres/gpu:2", "gpu:2", "gres/gpu=2"])
 def test_gpus_of_a_job_may_be_named_in_every_way(text: str) -> None:
-    """As scontrol shows them, and as Slurm 22.05 took them."""
+    """In each way that Slurm 22.05 took, and as scontrol shows them."""
     scene = Site(f"{GPUS}\nPartitionName=gpus Nodes=g1")
     job = scene.job(partition="gpus", begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, tresperjob=text) == []
@@ -60,8 +60,8 @@ def test_gpus_of_a_job_may_be_named_in_every_way(text: str) -> None:
     assert job.request.gpus == ""
 
 
-def test_what_is_no_gpu_is_refused() -> None:
-    """There are no other resources that a whole job, or each GPU, could have."""
+def test_other_resources_than_gpus_are_refused() -> None:
+    """A whole job, or each GPU, can have no other resources."""
     scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, tresperjob="gres/nic:1") == [Errno.ESLURM_INVALID_GRES]
@@ -82,8 +82,8 @@ def test_what_the_site_does_not_allow_is_refused() -> None:
     assert job.request.core_spec == 1
 
 
-def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
-    """With the count, or by a key of its own."""
+def test_a_job_waits_for_switches_as_long_as_the_update_says() -> None:
+    """The time comes with the count, or in a key of its own."""
     scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     settings = {"switches": "1", "wait-for-switch": "600"}
@@ -103,7 +103,7 @@ def test_switches_are_waited_for_as_long_as_the_update_says() -> None:
     ],
 )
 def test_an_update_keeps_to_the_bounds_of_a_submission(settings: dict[str, str], said: str) -> None:
-    """Otherwise what no message may hold would get into the journal this way."""
+    """Otherwise a value that no message may hold would get into the journal."""
     scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     before = job.request
@@ -131,8 +131,11 @@ def test_numbers_that_are_none_are_refused(key: str, value: str) -> None:
     assert len(refusals(scene, job, **{key: value})) == 1
 
 
-def test_long_settings_go_to_few_jobs_at_once() -> None:
-    """A message of 64 KiB changed 10,000 jobs: each read the text anew, twenty minutes in all."""
+def test_long_settings_change_few_jobs_at_once() -> None:
+    """A message of 64 KiB changed 10,000 jobs.
+
+    Each read the text again, which took twenty minutes in all.
+    """
     scene = Site()
     jobs = [scene.job(begin_us=scene.now_us + 10**9) for _ in range(20)]
     ids = [str(job.job_id) for job in jobs]
@@ -158,3 +161,13 @@ def test_short_settings_that_mean_much_go_to_few_jobs_at_once() -> None:
     assert not isinstance(decision, Reject)
     reply = decision.reply
     assert (reply.count, reply.errors, reply.is_partial) == (1, [], True)
+
+
+def test_tasks_may_be_given_licenses() -> None:
+    """TresPerTask=license/NAME:N: as many as all tasks want; licences of other names stay."""
+    scene = Site("Licenses=matlab:10,soft:5")
+    job = scene.job(ntasks=3, licenses="soft:1,matlab:1", begin_us=scene.now_us + 10**9)
+    assert refusals(scene, job, trespertask="license/matlab:2,cpu:1") == []
+    assert (job.request.licenses, job.request.cpus_per_task) == ("soft:1,matlab:6", 1)
+    assert refusals(scene, job, trespertask="license/none:1") == [Errno.ESLURM_INVALID_LICENSES]
+    assert refusals(scene, job, trespertask="license/:1") == [Errno.ESLURM_INVALID_TRES]

@@ -5,30 +5,52 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.update.update_partition import changed_partition
 from pyslurm_ng.model.partition import Partition
+from tests.model.clusters import conf_of
 from tests.sched.eight_nodes import cluster_with
 from tests.sched.networks import TREE
 from tests.world.site import Site
 
 
 def test_the_qos_of_a_partition_exists() -> None:
-    """Where slurmdbd has told of any; without accounting the name is only shown."""
+    """If slurmdbd has named any. Without accounting the name is only shown."""
     scene = Site()
     main = scene.cluster.partitions["main"]
-    assert not isinstance(changed_partition(scene.cluster, main, {"QOS": "nosuch"}), Reject)
+    assert not isinstance(
+        changed_partition(scene.cluster, conf_of(), main, {"QOS": "nosuch"}), Reject
+    )
     scene.account()
-    found = changed_partition(scene.cluster, main, {"QOS": "nosuch"})
+    found = changed_partition(scene.cluster, conf_of(), main, {"QOS": "nosuch"})
     assert isinstance(found, Reject) and found.code == Errno.ESLURM_INVALID_QOS
     for name in ("normal", ""):
-        assert not isinstance(changed_partition(scene.cluster, main, {"QOS": name}), Reject)
+        assert not isinstance(
+            changed_partition(scene.cluster, conf_of(), main, {"QOS": name}), Reject
+        )
 
 
 def test_the_topology_of_a_partition_exists() -> None:
-    """Else its jobs would run as if they had asked for none."""
+    """Otherwise its jobs would run as if they had asked for none."""
     cluster = cluster_with(TREE)
     main = cluster.partitions["main"]
-    refusal = changed_partition(cluster, main, {"topology": "nope"})
+    refusal = changed_partition(cluster, conf_of(), main, {"topology": "nope"})
     assert isinstance(refusal, Reject)
     assert refusal.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE
     assert "nope" in refusal.detail
-    changed = changed_partition(cluster, main, {"topology": "default"})
+    changed = changed_partition(cluster, conf_of(), main, {"topology": "default"})
     assert isinstance(changed, Partition) and changed.topology == "default"
+
+
+def test_nodes_of_a_partition_may_be_node_sets() -> None:
+    """They are there by name, so that the partition follows the features of nodes."""
+    site = Site("NodeSet=few Nodes=n[2-3]\nNodeSet=gpus Feature=gpunode")
+    main, cluster, conf = site.cluster.partitions["main"], site.cluster, site.conf
+    for words, names, text in (
+        ("few,n4", ["n2", "n3", "n4"], "few,n4"),
+        ("gpus", ["n1", "n2"], "gpus"),
+        ("+gpus", ["n1", "n2", "n3", "n4"], "n[1-4]"),
+        ("-few", ["n1", "n4"], "n[1,4]"),
+    ):
+        changed = changed_partition(cluster, conf, main, {"Nodes": words})
+        assert isinstance(changed, Partition)
+        assert (cluster.node_names(changed.node_ids), changed.nodes_text) == (names, text)
+    refusal = changed_partition(cluster, conf, main, {"Nodes": "few,many"})
+    assert isinstance(refusal, Reject) and refusal.code == Errno.ESLURM_INVALID_NODE_NAME

@@ -36,7 +36,7 @@ def with_step(scene: Site, limit_min: int = 30) -> Job:
 
 
 def test_a_step_gets_another_limit() -> None:
-    """As such, or more or less than the one it has."""
+    """As a new value, or more or less than before."""
     scene = Site()
     job = with_step(scene)
     name = f"{job.job_id}.0"
@@ -47,7 +47,7 @@ def test_a_step_gets_another_limit() -> None:
     assert update(scene, name, "soon") == Errno.ESLURM_INVALID_TIME_LIMIT
 
 
-def test_a_job_stands_for_all_its_steps() -> None:
+def test_a_job_id_means_all_its_steps() -> None:
     """That of its script, too, as in Slurm."""
     scene = Site()
     job = with_step(scene)
@@ -55,8 +55,8 @@ def test_a_job_stands_for_all_its_steps() -> None:
     assert {step.time_limit_min for step in job.steps.values()} == {7}
 
 
-def test_whom_it_does_not_know_or_belong_to() -> None:
-    """Words and numbers are those of jobs."""
+def test_unknown_steps_and_steps_of_other_users() -> None:
+    """Words and numbers are those for jobs."""
     scene = Site()
     job = with_step(scene)
     for name in (f"{job.job_id}.7", "999.0", "x", ""):
@@ -65,7 +65,7 @@ def test_whom_it_does_not_know_or_belong_to() -> None:
 
 
 def test_a_limit_that_has_passed_ends_the_step() -> None:
-    """Nobody would see it pass."""
+    """Otherwise no later event would end it."""
     scene = Site()
     job = with_step(scene)
     scene.now_us += 10 * MINUTE_US

@@ -13,7 +13,7 @@ from pyslurm_ng.model.states import JobState, Reason
 _LONGEST = 200
 
 
-def held(cluster: Cluster, job_id: int, error: BaseException, now_us: int) -> list[ev.AnyEvent]:
+def hold(cluster: Cluster, job_id: int, error: BaseException, now_us: int) -> list[ev.AnyEvent]:
     """Return the events that hold a job, and all components of its heterogeneous job.
 
     Nothing for a job that no longer waits.

@@ -65,8 +65,8 @@ def _parts(cluster: Cluster, leader: int) -> list[Job]:
     if first is not None:
         return het_components(cluster, first)
     # The leader's record may have been purged.
-    found = (job for job in cluster.jobs.values() if job.het_job_id == leader)
-    return sorted(found, key=lambda job: job.het_offset)
+    components = (job for job in cluster.jobs.values() if job.het_job_id == leader)
+    return sorted(components, key=lambda job: job.het_offset)
 
 
 def _is_alive(job: Job) -> bool:

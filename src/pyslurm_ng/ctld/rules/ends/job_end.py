@@ -7,11 +7,11 @@ requeues the job.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again, requeued
+from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules, requeued
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
@@ -19,6 +19,8 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState, NodeState, Reason
 
 _node_id = attrgetter("node_id")
+_BY_ITSELF = (JobState.COMPLETED, JobState.FAILED)
+"""Ends that a preempted job can come to before its grace is over; it was preempted all the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ def complete(
     first_duty_id: int = 0,
     ended_steps: frozenset[int] = frozenset(),
     ended_jobs: list[tuple[Job, JobState]] | None = None,
-    rules: Again = USUAL,
+    rules: RequeueRules = DEFAULT_RULES,
 ) -> list[ev.AnyEvent]:
     """Return the events that end a running or suspended job's run.
 
@@ -57,6 +59,8 @@ def complete(
         ended_jobs: takes the job if it is over now, and the caller sees to its dependents.
         rules: how a job goes back into the queue if no node has to clean up.
     """
+    if job.preempt_end_us and end.state in _BY_ITSELF:
+        end = replace(end, state=JobState.PREEMPTED, reason=Reason.NONE)
     dirty: tuple[int, ...] = ()
     if not clean_nodes.issuperset(map(_node_id, job.nodes)):
         dirty = tuple(
@@ -112,7 +116,7 @@ def finish(
     *,
     ended_steps: frozenset[int] = frozenset(),
     ended_jobs: list[tuple[Job, JobState]] | None = None,
-    rules: Again = USUAL,
+    rules: RequeueRules = DEFAULT_RULES,
 ) -> list[ev.AnyEvent]:
     """Return the events that follow when a completing job has nothing left to be done.
 

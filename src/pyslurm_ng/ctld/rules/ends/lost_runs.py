@@ -34,7 +34,7 @@ def lost(
     node_loss: str,
     proof: str = "",
 ) -> ev.LostRunsChanged:
-    """Return that a job's run was lost with those of its nodes that are `gone`."""
+    """Return the events that note a job's run as lost with those of its nodes that are `gone`."""
     held = dict.fromkeys(alloc.node_id for alloc in job.nodes_held if alloc.node_id in gone)
     return ev.LostRunsChanged(
         now_us,
@@ -57,7 +57,7 @@ def lost(
 def over(
     job: Job, node: str, proof: str, now_us: int, *, attempt: int = -1, not_boot: str = ""
 ) -> list[ev.AnyEvent]:
-    """Return that a job's runs are over on a node, and how that is known.
+    """Return the events that note a job's runs as over on a node, and how that is known.
 
     Args:
         attempt: this run only; -1 for all.
@@ -75,7 +75,7 @@ def over(
 
 
 def over_on(cluster: Cluster, node: str, proof: str, now_us: int) -> list[ev.AnyEvent]:
-    """Return that all runs that were lost on a node are over there."""
+    """Return the events that note all runs lost on a node as over there."""
     events: list[ev.AnyEvent] = []
     for job_id in cluster.job_index.lost_on.get(node, ()):
         events += over(cluster.jobs[job_id], node, proof, now_us)
@@ -83,7 +83,7 @@ def over_on(cluster: Cluster, node: str, proof: str, now_us: int) -> list[ev.Any
 
 
 def rebooted(cluster: Cluster, node: Node, boot_id: str, now_us: int) -> list[ev.AnyEvent]:
-    """Return that nothing is left on a node of what ran before it booted."""
+    """Return the events that note all runs from before a node's boot as over there."""
     name, events = node.spec.name, list[ev.AnyEvent]()
     for job_id in cluster.job_index.lost_on.get(name, ()) if boot_id else ():
         job = cluster.jobs[job_id]
@@ -109,9 +109,10 @@ def administrators_word(reason: str, user: str) -> str:
 def configured(
     cluster: Cluster, conf: SlurmConf, gone: Sequence[int], now_us: int
 ) -> list[ev.AnyEvent]:
-    """Return what a new configuration means for runs that were lost before. A changed `node_loss`
-    holds for all jobs that do not run now. A node that is taken out of the configuration while it
-    is DOWN does not come back.
+    """Return what a new configuration means for runs that were lost before.
+
+    A changed `node_loss` holds for all jobs that do not run now. A node that is taken out of the
+    configuration while it is DOWN does not come back.
     """
     events: list[ev.AnyEvent] = []
     wanted = policy(conf)
@@ -140,14 +141,14 @@ def begun_again(job: Job, now_us: int) -> list[ev.AnyEvent]:
     if all(run.proof and run.policy == AS_SLURM for run in job.lost_runs):
         return []  # all is as it should be, and Slurm says nothing of that
     unproven = [run for run in job.lost_runs if not run.proof]
-    told = unproven or list(job.lost_runs)
-    attempts = ", ".join(map(str, sorted({run.attempt for run in told})))
-    nodes = hostlist.fold(sorted({run.node for run in told}))
-    which = f"run{'s' * (',' in attempts)} {attempts} on {nodes}"
-    text = f"run {job.attempt} began after the end of {which} was confirmed: {told[0].proof}"
+    named_runs = unproven or list(job.lost_runs)
+    attempts = ", ".join(map(str, sorted({run.attempt for run in named_runs})))
+    nodes = hostlist.fold(sorted({run.node for run in named_runs}))
+    runs = f"run{'s' * (',' in attempts)} {attempts} on {nodes}"
+    text = f"run {job.attempt} began after the end of {runs} was confirmed: {named_runs[0].proof}"
     if unproven:
-        text = f"run {job.attempt} began, the end of {which} was never confirmed"
-    text += f" (node_loss={told[0].policy})"
+        text = f"run {job.attempt} began, the end of {runs} was never confirmed"
+    text += f" (node_loss={named_runs[0].policy})"
     before = job.system_comment
     if before and not _OURS.match(before):
         text = f"{before}; {text}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.base.numbers import REQ_NO_KILL, SIGNAL_NODE_FAIL
 from pyslurm_ng.conf.node_loss import AS_SLURM
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs
-from pyslurm_ng.ctld.rules.ends.requeue import USUAL, Again
+from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -21,7 +21,7 @@ def nodes_down(
     *,
     uid: int = 0,
     for_silence: bool = False,
-    rules: Again = USUAL,
+    rules: RequeueRules = DEFAULT_RULES,
     policy: str = AS_SLURM,
     proof: str = "",
 ) -> list[ev.AnyEvent]:

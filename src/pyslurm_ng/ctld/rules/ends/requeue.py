@@ -1,5 +1,6 @@
 """How a job goes back into the queue after a run: whether it may run again, and when.
 
+RequeueExit and RequeueExitHold send jobs back by the exit code of their script.
 A run that could not be launched says more about its nodes than about the job. Such a job waits
 twice as long each time. After MaxBatchRequeue of these runs it is held for an administrator.
 """
@@ -20,23 +21,35 @@ _MOST_DOUBLINGS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """What the administrator decided: how long jobs wait, and how often a launch may fail."""
+class RequeueRules:
+    """What the administrator has decided: how long jobs wait, and how often a launch may fail."""
 
     delay_s: int = 120  # so that nodes can clean up
     launches: int = 5
 
 
-USUAL = Again()
+DEFAULT_RULES = RequeueRules()
 
 
-def again(conf: SlurmConf) -> Again:
-    """Return `requeue_delay` of SchedulerParameters and MaxBatchRequeue."""
-    delay_s = option_int(conf.scheduler_parameters, "requeue_delay", USUAL.delay_s)
-    return Again(delay_s, conf.max_batch_requeue)
+def requeue_rules(conf: SlurmConf) -> RequeueRules:
+    """Return the rules of `requeue_delay` in SchedulerParameters and of MaxBatchRequeue."""
+    delay_s = option_int(conf.scheduler_parameters, "requeue_delay", DEFAULT_RULES.delay_s)
+    return RequeueRules(delay_s, conf.max_batch_requeue)
 
 
-def requeued(job: Job, flags: int, now_us: int, rules: Again = USUAL) -> ev.JobRequeued:
+def exit_flags(status: int, conf: SlurmConf) -> int:
+    """Return `JobFlag` bits as RequeueExitHold and RequeueExit say for a script's wait status."""
+    if status & 0x7F:
+        return JobFlag.NONE  # a signal ended it
+    code = status >> 8
+    if code in conf.requeue_exit_hold:
+        return JobFlag.REQUEUED | JobFlag.SPECIAL_EXIT
+    return JobFlag.REQUEUED if code in conf.requeue_exit else JobFlag.NONE
+
+
+def requeued(
+    job: Job, flags: int, now_us: int, rules: RequeueRules = DEFAULT_RULES
+) -> ev.JobRequeued:
     """Return the event that puts a job whose run is over back into the queue.
 
     Args:

@@ -1,4 +1,4 @@
-"""A node on which nothing can be launched is drained, before it has eaten the whole queue.
+"""A node on which nothing can be launched is drained, before it has delayed the whole queue.
 
 Each launch that fails holds or delays its job, and leaves the node idle for the next one. So a
 node that failed to launch several jobs in a row, and launched none between them, gets no other
@@ -32,7 +32,7 @@ def failed(cluster: Cluster, node_id: int, job: Job, code: int, now_us: int) -> 
     node = cluster.node(node_id)
     if node.flags & NodeFlag.DRAIN:
         return []  # the administrator that drained it looks at it
-    others = [one for one in node.failed_launches if one[0] != job.job_id]
+    others = [failed for failed in node.failed_launches if failed[0] != job.job_id]
     uid = NO_UID if code in _FAULTS_OF_NODES else job.uid
     row = (*others, (job.job_id, uid))[-IN_A_ROW:]
     fields: dict[str, object] = {"failed_launches": row}

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from pyslurm_ng.conf.node_loss import AS_SLURM, policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.node import Node, NodeFacts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, NodeFlag, NodeState, Reason
+from pyslurm_ng.model.topology import are_places
 from pyslurm_ng.wire import node_messages as nm
 
 _REBOOTED = "Node unexpectedly rebooted"
@@ -38,19 +41,29 @@ def register(
     rebooted = bool(node.facts.boot_id) and node.facts.boot_id != facts.boot_id
     events = lost_runs.rebooted(cluster, node, facts.boot_id, now_us)
     events += _lost_jobs(cluster, node, running, rebooted, now_us, conf)
+    is_start = not node.registered_us or node.facts.boot_id != facts.boot_id
+    written = _command_line_fields(cluster, node, facts, now_us) if is_start else []
+    if not is_start:
+        facts = replace(facts, instance_id=node.instance_id, instance_type=node.instance_type)
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
-    return events + _said_at_start(node, facts, now_us)
+    return events + written
 
 
-def _said_at_start(node: Node, facts: NodeFacts, now_us: int) -> list[ev.AnyEvent]:
-    """Return that a slurmd that has just started writes Extra on its node.
+def _command_line_fields(
+    cluster: Cluster, node: Node, facts: NodeFacts, now_us: int
+) -> list[ev.AnyEvent]:
+    """Return what slurmd's command line writes on its node: Extra and Topology.
 
-    Later registrations leave what an administrator has written since.
+    As InstanceId and InstanceType it counts when the node registers for the first time and when it
+    has booted. A slurmd that was only started again leaves what an administrator has written since.
     """
-    is_new = node.facts.daemon_start_us != facts.daemon_start_us
-    if not is_new or facts.extra in ("", node.extra):
-        return []
-    return [ev.NodeUpdated(now_us, (node.node_id,), {"extra": facts.extra})]
+    fields = {}
+    if facts.extra not in ("", node.extra):
+        fields["extra"] = facts.extra
+    is_place = facts.topology not in ("", node.topology)
+    if is_place and are_places(cluster.topologies, facts.topology):
+        fields["topology"] = facts.topology
+    return [ev.NodeUpdated(now_us, (node.node_id,), dict(fields))] if fields else []
 
 
 def _registered(
@@ -110,10 +123,13 @@ def _shortage(node: Node, facts: NodeFacts) -> str:
     spec = node.spec
     if facts.cpus and facts.cpus < spec.cpus:
         return f"Low CPUs (reported:{facts.cpus} < configured:{spec.cpus})"
-    found_cores = facts.sockets * facts.cores_per_socket * facts.threads_per_core
-    wanted_cores = spec.sockets * spec.cores_per_socket * spec.threads_per_core
-    if found_cores and found_cores < wanted_cores:
-        return f"Low socket*core*thread count (reported:{found_cores} < configured:{wanted_cores})"
+    reported_cpus = facts.sockets * facts.cores_per_socket * facts.threads_per_core
+    configured_cpus = spec.sockets * spec.cores_per_socket * spec.threads_per_core
+    if reported_cpus and reported_cpus < configured_cpus:
+        return (
+            f"Low socket*core*thread count (reported:{reported_cpus} < "
+            f"configured:{configured_cpus})"
+        )
     if facts.real_memory_mib and facts.real_memory_mib < spec.real_memory_mib:
         return (
             f"Low RealMemory (reported:{facts.real_memory_mib} < 100.00% of "
@@ -121,14 +137,14 @@ def _shortage(node: Node, facts: NodeFacts) -> str:
         )
     if spec.tmp_disk_mib and facts.tmp_disk_mib < spec.tmp_disk_mib:
         return f"Low TmpDisk (reported:{facts.tmp_disk_mib} < configured:{spec.tmp_disk_mib})"
-    found: dict[str, int] = {}
-    for item in facts.gres:
-        found[item.name] = found.get(item.name, 0) + item.count
+    missing: dict[str, int] = {}
+    for gres in facts.gres:
+        missing[gres.name] = missing.get(gres.name, 0) + gres.count
     wanted: dict[str, int] = {}
-    for item in spec.gres:
-        wanted[item.name] = wanted.get(item.name, 0) + item.count
+    for gres in spec.gres:
+        wanted[gres.name] = wanted.get(gres.name, 0) + gres.count
     for name, count in wanted.items():
-        have = found.get(name, 0)
+        have = missing.get(name, 0)
         if have < count:
             return f"gres/{name} count reported lower than configured ({have} < {count})"
     return ""
@@ -137,7 +153,7 @@ def _shortage(node: Node, facts: NodeFacts) -> str:
 def _launched_scripts(cluster: Cluster, node_id: int) -> list[Job]:
     """Return running jobs with a script that the node has reported as started."""
     waiting = {duty.job_id for duty in cluster.duties.get(node_id, {}).values()}
-    found = []
+    runs = []
     for job_id in cluster.node_index.use[node_id].allocs:
         job = cluster.jobs[job_id]
         if (
@@ -146,8 +162,8 @@ def _launched_scripts(cluster: Cluster, node_id: int) -> list[Job]:
             and job_id not in waiting
             and not is_completing(job)
         ):
-            found.append(job)
-    return found
+            runs.append(job)
+    return runs
 
 
 def _lost_jobs(
@@ -166,8 +182,12 @@ def _lost_jobs(
     known = {(job.job_id, job.attempt) for job in running}
     victims = _launched_scripts(cluster, node.node_id)
     if rebooted:
-        here = [cluster.jobs[job_id] for job_id in cluster.node_index.use[node.node_id].allocs]
-        victims = [job for job in here if not is_completing(job) and _runs_on(job, node.node_id)]
+        allocated_jobs = [
+            cluster.jobs[job_id] for job_id in cluster.node_index.use[node.node_id].allocs
+        ]
+        victims = [
+            job for job in allocated_jobs if not is_completing(job) and _runs_on(job, node.node_id)
+        ]
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for job in victims:
@@ -188,7 +208,7 @@ def _lost_jobs(
             now_us,
             clean_nodes=frozenset((node.node_id,)),
             first_duty_id=duty_id,
-            rules=again(conf),
+            rules=requeue_rules(conf),
         )
         duty_id += len(job.nodes)
     return events
@@ -199,19 +219,21 @@ def strays(
 ) -> list[tuple[int, int]]:
     """Return (job, attempt) of what a node has to end, after `register`.
 
-    What it has and must not have, and runs that were lost there, which it may know nothing of: its
-    answer says that they are over.
+    These are runs that it has and must not have, and runs that were lost there. It may know nothing
+    of a lost run; its answer then says that the run is over.
     """
-    found = lost_runs.open_on(cluster, cluster.node(node_id).spec.name)
-    asked = set(found)
-    for item in running:
-        job = cluster.jobs.get(item.job_id)
-        here = job is not None and _runs_on(job, node_id)
-        key = (item.job_id, item.attempt)
-        is_stray = job is None or not here or job.attempt != item.attempt or _is_over(job)
+    runs = lost_runs.open_on(cluster, cluster.node(node_id).spec.name)
+    asked = set(runs)
+    for running_job in running:
+        job = cluster.jobs.get(running_job.job_id)
+        is_expected = job is not None and _runs_on(job, node_id)
+        key = (running_job.job_id, running_job.attempt)
+        is_stray = (
+            job is None or not is_expected or job.attempt != running_job.attempt or _is_over(job)
+        )
         if is_stray and key not in asked:
-            found.append(key)
-    return found
+            runs.append(key)
+    return runs
 
 
 def _runs_on(job: Job, node_id: int) -> bool:

@@ -13,9 +13,10 @@ from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, END_
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import exit_flags, requeue_rules
 from pyslurm_ng.ctld.rules.nodes import failed_launches
 from pyslurm_ng.ctld.rules.programs import programs
+from pyslurm_ng.ctld.rules.steps.steps import has_passed_limit
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.duty import DutyKind
@@ -189,7 +190,7 @@ def _batch_ended(
         now_us,
         clean_nodes=clean,
         ended_steps=frozenset({STEP_BATCH}),
-        rules=again(conf),
+        rules=requeue_rules(conf),
     )
     return events
 
@@ -205,17 +206,10 @@ def _end_us(job: Job, reported_us: int, now_us: int) -> int:
 
 
 def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> int:
-    """Return `JobFlag` bits as RequeueExit and RequeueExitHold ask for, or a lost supervisor."""
-    if state == JobState.NODE_FAIL:
+    """Return the `JobFlag` bits that send a job back into the queue after its script."""
+    if state == JobState.NODE_FAIL:  # its supervisor was lost
         return JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE
-    if status & 0x7F:
-        return JobFlag.NONE
-    code = status >> 8
-    if code in conf.requeue_exit_hold:
-        return JobFlag.REQUEUED | JobFlag.SPECIAL_EXIT
-    if code in conf.requeue_exit:
-        return JobFlag.REQUEUED
-    return JobFlag.NONE
+    return exit_flags(status, conf)
 
 
 def _step_ended(node_id: int, job: Job, report: nm.StepEnded, now_us: int) -> list[ev.AnyEvent]:
@@ -223,6 +217,8 @@ def _step_ended(node_id: int, job: Job, report: nm.StepEnded, now_us: int) -> li
     if step is None or node_id not in step.nodes_pending:
         return []
     state = step_end_state(report.status, report.flags)
+    if state == JobState.CANCELLED and has_passed_limit(step, now_us):
+        state = JobState.TIMEOUT
     if step.nodes_pending != (node_id,):
         return [
             ev.StepNodesDone(
@@ -286,7 +282,7 @@ def _terminated(
     if job.job_id in cluster.epilogs:
         return events  # the controller's epilog ends it
     events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, job.flags, now_us,
-                             rules=again(conf))  # fmt: skip
+                             rules=requeue_rules(conf))  # fmt: skip
     return events
 
 
@@ -319,5 +315,5 @@ def _launch_failed(
             flags=flags,
         ),
         now_us,
-        rules=again(conf),
+        rules=requeue_rules(conf),
     )

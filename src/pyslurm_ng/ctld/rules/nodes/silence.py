@@ -8,7 +8,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.node_loss import policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import NodeFlag, NodeState
@@ -78,7 +78,7 @@ def silent_nodes(
             "Not responding",
             now_us,
             for_silence=True,
-            rules=again(conf),
+            rules=requeue_rules(conf),
             policy=policy(conf),
         )
     return events

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import msgspec
 
@@ -34,7 +35,8 @@ from pyslurm_ng.model.job import Job, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.wire.query_messages import CancelJobs, Cancelled
 
-# Linux's numbers; the core imports no signal module.
+# Each request would sort all ids again, but the requests pass by each number once.
+_NUMBERS_PER_ID = 4
 
 
 def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Decision | Reject:
@@ -52,31 +54,38 @@ def cancel_jobs(cluster: Cluster, request: CancelJobs, context: Context) -> Deci
             if finder.is_over:
                 return job_filter.TOO_MANY
     else:
-        found: list[job_filter.Part] = [
+        parts: Iterator[job_filter.Part] = (
             (job, ())
             for job in _candidates(cluster, request)
             if agrees(job) and may_change(cluster, job, context.caller)
-        ]
-        for job, _ in work.part.records(0, found):
-            work.job(job, ())
+        )
+        for job, _ in work.part.in_order(0, parts):
+            work.job(job, (), str(job.job_id))
     work.finish()
     reply = Cancelled(work.count, work.errors, work.done, *work.part.stopped)
     return Decision(events=work.parts.events, reply=reply)
 
 
 def _candidates(cluster: Cluster, request: CancelJobs) -> Iterator[Job]:
-    """Yield the jobs that are not over, of the users asked for."""
-    jobs = cluster.jobs
-    if request.filter.uids:
-        for uid in request.filter.uids:
-            for job_id in cluster.job_index.by_user.get(uid, {}):
-                if job_id not in cluster.job_index.ended and not is_completing(jobs[job_id]):
-                    yield jobs[job_id]
-        return
-    for index in (cluster.job_index.pending, cluster.job_index.active):
-        for job_id in index:
-            if not is_completing(jobs[job_id]):
-                yield jobs[job_id]
+    """Yield the jobs that are not over, of the users asked for, from where the request goes on.
+
+    They come in order of their ids, and jobs behind the last one that is wanted cost nothing: a
+    thousand of a hundred thousand are cancelled at a time. The first request sorts all ids. The
+    later ones count upwards from where they go on, if most numbers on the way are ids.
+    """
+    index, first, end = cluster.job_index, request.from_job, request.below_job
+    uids = dict.fromkeys(request.filter.uids)
+    of_users = [index.by_user.get(uid, {}) for uid in uids]
+    known = of_users if uids else [index.pending, index.active]
+    job_ids: Iterable[int] = range(first, end)
+    if not first or end - first > _NUMBERS_PER_ID * sum(map(len, known)):
+        # Most ids are passed by: the cheapest test comes first.
+        job_ids = sorted([job_id for job_id in chain.from_iterable(known) if job_id >= first])
+    jobs, ended = cluster.jobs, index.ended
+    for job_id in job_ids:
+        job = jobs.get(job_id)
+        if job is not None and job_id not in ended and not is_completing(job):
+            yield job
 
 
 class _Cancelling:
@@ -111,10 +120,10 @@ class _Cancelling:
         except JobIdError:
             self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             return
-        found = finder.find(name)
-        if not found and not self.part.goes_on(index):
+        parts = finder.find(name)
+        if not parts and not self.part.goes_on(index):
             self.error(text, Errno.ESLURM_INVALID_JOB_ID)
-        agreeing = [part for part in found if agrees(part[0])]
+        agreeing = [part for part in parts if agrees(part[0])]
         for job, tasks in self.part.records(index, agreeing):
             if not may_change(self.cluster, job, self.context.caller):
                 self.error(text, Errno.ESLURM_ACCESS_DENIED)
@@ -123,21 +132,28 @@ class _Cancelling:
                 self.step(job, name)
             elif job.state in TERMINAL_STATES:
                 # A finished task among others of its array is nothing to complain about.
-                if len(found) == 1:
+                if len(parts) == 1:
                     self.error(text, Errno.ESLURM_ALREADY_DONE)
             else:
-                self.job(job, tasks)
+                self.job(job, tasks, text)
 
-    def job(self, job: Job, tasks: tuple[tuple[int, int, int], ...]) -> None:
-        """End or signal one job, or some waiting tasks of an array's record."""
+    def job(self, job: Job, tasks: tuple[tuple[int, int, int], ...], text: str) -> None:
+        """End or signal one job, or some waiting tasks of an array's record.
+
+        Args:
+            text: what an error calls it.
+        """
         if job.job_id in self.ended or (not tasks and job.job_id in self.seen):
             return
         if job.state == JobState.PENDING:
             if not self.is_kill:
                 self.error(job_filter.job_id_text(job), Errno.ESLURM_TRANSITION_STATE_NO_UPDATE)
                 return
+            if job.het_job_id not in (0, job.job_id):
+                self.error(text, Errno.ESLURM_NOT_WHOLE_HET_JOB)
+                return
             self._end_pending(job, tasks)
-            # Components that wait end together, whichever was named.
+            # Components that wait end with their leader.
             for other in het_components(self.cluster, job):
                 if other.state == JobState.PENDING and other.job_id not in self.ended:
                     self._end_pending(other, ())
@@ -169,7 +185,7 @@ class _Cancelling:
         over = [job]
         if record_id != job.job_id:
             over = dependency.ended_tasks(self.cluster, job, tasks, record_id, self.ends)
-        self.over += [(one, JobState.CANCELLED) for one in over]
+        self.over += [(job, JobState.CANCELLED) for job in over]
 
     def finish(self) -> None:
         """Add what follows for dependents, when all is known that this request ends."""

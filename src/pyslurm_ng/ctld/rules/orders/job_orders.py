@@ -9,11 +9,12 @@ from pyslurm_ng.base.numbers import NO_VAL, SIGNAL_REQUEUED
 from pyslurm_ng.ctld.job_filter import TOO_MANY, JobFinder, Part, job_id_text
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.ends.requeue import again, requeued
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules, requeued
 from pyslurm_ng.ctld.rules.orders.job_parts import JobParts
 from pyslurm_ng.ctld.rules.orders.request_parts import RequestPart, Stopped
 from pyslurm_ng.ctld.rules.permission import is_privileged, may_change
-from pyslurm_ng.model import events as ev
+from pyslurm_ng.ctld.rules.queue import job_count
+from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, het_components
 from pyslurm_ng.model.job import Job, JobRequest, NodeAlloc, is_completing
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
@@ -67,16 +68,16 @@ class Steering:
         for index, text in enumerate(texts):
             if index and part is not None and part.is_over(index - 1):
                 return
-            found = finder.named(text)
+            parts = finder.named(text)
             if finder.is_over:
                 self._refused = TOO_MANY
                 return
             goes_on = part is not None and part.goes_on(index)
-            if not found and not goes_on:
+            if not parts and not goes_on:
                 self.error(text, Errno.ESLURM_INVALID_JOB_ID)
             # If there are several, those that are over do not matter, unless all are over.
-            several = goes_on or any(job.state not in TERMINAL_STATES for job, _ in found)
-            for job, tasks in found if part is None else part.records(index, found):
+            several = goes_on or any(job.state not in TERMINAL_STATES for job, _ in parts)
+            for job, tasks in parts if part is None else part.records(index, parts):
                 if (several or live_only) and job.state in TERMINAL_STATES:
                     continue
                 if (job.job_id, tasks) in self._seen:
@@ -90,7 +91,7 @@ class Steering:
         With PrivateData=jobs users cannot learn the names of others' jobs in this way.
         """
         is_private = "jobs" in map(str.lower, self.context.conf.private_data)
-        found: list[Part] = [
+        parts: list[Part] = [
             (job, ())
             for job in self.cluster.jobs.values()
             if job.request.name == name
@@ -99,9 +100,9 @@ class Steering:
             and not (is_private and not may_change(self.cluster, job, self.context.caller))
         ]
         part = self.part
-        if not found and not (part is not None and part.goes_on(0)):
+        if not parts and not (part is not None and part.goes_on(0)):
             self.error(name, Errno.ESLURM_INVALID_JOB_ID)
-        for job, _ in found if part is None else part.records(0, found):
+        for job, _ in parts if part is None else part.records(0, parts):
             self._act(job_id_text(job), job, (), act)
 
     def _act(self, text: str, job: Job, tasks: TaskRanges, act: Act) -> None:
@@ -151,12 +152,12 @@ def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision
             if part.het_job_id and part.job_id in seen:
                 continue
             seen.add(part.job_id)
-            found = fields(cluster, part, context, request.as_user)
-            if isinstance(found, int):
+            changed = fields(cluster, part, context, request.as_user)
+            if isinstance(changed, int):
                 if part is job:
-                    return found
-            elif found:
-                steering.update(part, tasks, found)
+                    return changed
+            elif changed:
+                steering.update(part, tasks, changed)
         return 0
 
     if request.name:
@@ -239,6 +240,8 @@ def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> De
     elif request.hold:
         flags = JobFlag.REQUEUE_HOLD
 
+    revived = _Revived(cluster, context)
+
     def act(job: Job, tasks: TaskRanges) -> int:
         if not may_change(cluster, job, context.caller):
             return Errno.ESLURM_ACCESS_DENIED
@@ -248,11 +251,36 @@ def requeue_jobs(cluster: Cluster, request: RequeueJobs, context: Context) -> De
             return Errno.ESLURM_BATCH_ONLY
         if not job.requeue:
             return Errno.ESLURM_DISABLED
+        refusal = revived.refusal(job)
+        if refusal is not None:
+            return steering.refuse(refusal.code, refusal.detail)
         _requeue(steering, job, int(flags))
         return 0
 
     steering.by_id(request.jobs, act, live_only=request.incomplete)
     return steering.decision()
+
+
+class _Revived:
+    """Counts the tasks that one request brings back into the job table.
+
+    A cancelled array is one record whatever its tasks, which all count again once it waits.
+    """
+
+    def __init__(self, cluster: Cluster, context: Context) -> None:
+        self._cluster = cluster
+        self._context = context
+        self._tasks = 0
+
+    def refusal(self, job: Job) -> Reject | None:
+        """Return why the table has no room for a job's tasks; if it has, count them."""
+        if job.state not in TERMINAL_STATES or not job.array_pending:
+            return None
+        more = self._tasks + task_ranges.count(job.array_pending) - 1
+        refusal = job_count.refusal(self._cluster, more, self._context)
+        if refusal is None:
+            self._tasks = more
+        return refusal
 
 
 def _requeue(steering: Steering, job: Job, flags: int) -> None:
@@ -263,7 +291,7 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
             ev.JobUpdated(time_us=now_us, job_id=job.job_id, fields={"flags": int(wanted)})
         )
     elif job.state in TERMINAL_STATES:
-        events.append(requeued(job, flags, now_us, again(steering.context.conf)))
+        events.append(requeued(job, flags, now_us, requeue_rules(steering.context.conf)))
     else:
         events += job_end.complete(
             steering.cluster,
@@ -273,7 +301,7 @@ def _requeue(steering: Steering, job: Job, flags: int) -> None:
             ),
             now_us,
             first_duty_id=steering.duty_id,
-            rules=again(steering.context.conf),
+            rules=requeue_rules(steering.context.conf),
         )
         steering.duty_id += len(job.nodes)
 

@@ -59,8 +59,15 @@ class RequestPart:
 
     def records(self, index: int, parts: Iterable[Part]) -> Iterator[Part]:
         """Yield those of the records that an id, or a filter, names which are this request's."""
+        return self.in_order(index, sorted(parts, key=lambda part: part[0].job_id))
+
+    def in_order(self, index: int, parts: Iterable[Part]) -> Iterator[Part]:
+        """Do so for records that come in order of their job ids.
+
+        No more of them are asked for than there is room for.
+        """
         first = self._from_job if index == 0 else 0
-        for job, tasks in sorted(parts, key=lambda part: part[0].job_id):
+        for job, tasks in parts:
             if job.job_id < first or (self._below_job and job.job_id >= self._below_job):
                 continue
             if self._left <= 0:
@@ -80,7 +87,9 @@ class RequestPart:
         return self.stopped.is_partial
 
     def _stop(self, index: int, job_id: int) -> None:
-        # When job ids have begun again at the lowest, a record that is split off may be changed
-        # twice, as by two commands; no job is left out.
-        newest = max(self._cluster.next_job_id, max(self._cluster.jobs, default=0) + 1)
-        self.stopped = Stopped(True, index, job_id, self._below_job or newest)
+        if not self._below_job:
+            # When job ids have begun again at the lowest, a record that is split off may be changed
+            # twice, as by two commands; no job is left out.
+            newest = max(self._cluster.jobs, default=0) + 1
+            self._below_job = max(self._cluster.next_job_id, newest)
+        self.stopped = Stopped(True, index, job_id, self._below_job)

@@ -66,13 +66,13 @@ def _queue(job: Job) -> Queue:
 
 def _queues(cluster: Cluster, wanted: dict[Queue, list[Job]]) -> dict[Queue, list[Job]]:
     """Return the jobs that can change places, by queue."""
-    found: dict[Queue, list[Job]] = {key: [] for key in wanted}
+    queues: dict[Queue, list[Job]] = {key: [] for key in wanted}
     for job_id in cluster.job_index.pending:
         job = cluster.jobs[job_id]
-        queue = found.get(_queue(job))
+        queue = queues.get(_queue(job))
         if queue is not None and job.priority == NO_VAL and not job.het_job_id:
             queue.append(job)
-    return found
+    return queues
 
 
 def _deal(steering: Steering, ranking: Ranking, first: list[Job], queue: list[Job]) -> None:
@@ -85,9 +85,9 @@ def _deal(steering: Steering, ranking: Ranking, first: list[Job], queue: list[Jo
     ids = {job.job_id for job in chosen}
     order = chosen + [job for job in queue if job.job_id not in ids]
     gets, before = 0, order[0]
-    for place, (job, owner) in enumerate(zip(order, queue, strict=True)):
+    for index, (job, owner) in enumerate(zip(order, queue, strict=True)):
         most = has[owner.job_id]
-        if place:
+        if index:
             # Of two jobs with the same priority the older goes first: one that is to go behind a
             # younger gets less.
             is_younger = (before.submit_us, before.job_id) < (job.submit_us, job.job_id)

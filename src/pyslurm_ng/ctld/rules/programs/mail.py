@@ -25,6 +25,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.base.plain_text import are_recipients, printable, program_variables
 from pyslurm_ng.base.units import format_seconds
+from pyslurm_ng.ctld.rules.programs.program_environment import of_job
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
@@ -56,9 +57,12 @@ class ArrayEnd:
     states: set[int]
     least: int = 0
     most: int = 0
+    signal: int = 0  # the highest that ended a task
 
-    def add(self, state: int, code: int) -> None:
-        """Take in one task; `code` is its exit code, signals aside."""
+    def add(self, state: int, status: int) -> None:
+        """Take in one task by its state and wait status."""
+        code = exit_code(status)
+        self.signal = max(self.signal, status & 0x7F)
         first = not self.states
         self.states.add(state)
         self.least = code if first else min(self.least, code)
@@ -91,7 +95,17 @@ def ended(
     how = f"Signal {signal}" if signal else f"ExitCode {exit_code(status)}"
     name = JobState(state).name
     text = f"Run time {run}, {name}, {how}"
-    return _mail(cluster, job, kind, text, domain, SLURM_JOB_RUN_TIME=run, SLURM_JOB_STATE=name)
+    return _mail(
+        cluster,
+        job,
+        kind,
+        text,
+        domain,
+        SLURM_JOB_RUN_TIME=run,
+        SLURM_JOB_STATE=name,
+        SLURM_JOB_EXIT_CODE_MAX=str(exit_code(status)),
+        SLURM_JOB_TERM_SIGNAL_MAX=str(signal),
+    )
 
 
 def array_ended(cluster: Cluster, job: Job, end: ArrayEnd, domain: str) -> Mail | None:
@@ -109,6 +123,7 @@ def array_ended(cluster: Cluster, job: Job, end: ArrayEnd, domain: str) -> Mail 
         SLURM_JOB_STATE=state,
         SLURM_JOB_EXIT_CODE_MIN=str(end.least),
         SLURM_JOB_EXIT_CODE_MAX=str(end.most),
+        SLURM_JOB_TERM_SIGNAL_MAX=str(end.signal),
     )
 
 
@@ -181,7 +196,7 @@ def _is_over(job: Job) -> bool:
 
 
 def is_summed_up(job: Job) -> bool:
-    """Return whether a task's array is told of as one."""
+    """Return whether one mail tells of a task's whole array."""
     return bool(job.array_job_id) and not job.request.mail_type & MAIL_ARRAY_TASKS
 
 
@@ -214,19 +229,13 @@ def _mail(cluster: Cluster, job: Job, kind: str, more: str, domain: str, **varia
         head = f"Slurm Job_id={job.job_id}"
     subject = f"{head} Name={job.request.name} {kind}{', ' if more else ''}{more}"
     environment = {
-        "SLURM_CLUSTER_NAME": cluster.cluster_name,
-        "SLURM_JOB_ACCOUNT": job.account,
-        "SLURM_JOB_ID": str(job.job_id),
+        **of_job(cluster, job),
         "SLURM_JOB_MAIL_TYPE": kind,
-        "SLURM_JOB_NAME": job.request.name,
-        "SLURM_JOB_PARTITION": job.partition,
-        "SLURM_JOB_UID": str(job.uid),
-        "SLURM_JOB_USER": job.user_name,
-        "SLURM_JOB_WORK_DIR": job.request.work_dir,
+        "SLURM_JOB_STATE": JobState(job.state).name,
         **variables,
     }
     if job.array_job_id:
         environment["SLURM_ARRAY_JOB_ID"] = str(job.array_job_id)
-        if not is_summed_up(job):
-            environment["SLURM_ARRAY_TASK_ID"] = str(job.array_task_id)
+        if is_summed_up(job):
+            environment.pop("SLURM_ARRAY_TASK_ID", None)
     return Mail(printable(recipient), printable(subject), program_variables(environment), job.uid)

@@ -8,19 +8,20 @@ from __future__ import annotations
 from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.plain_text import program_variables
-from pyslurm_ng.base.request_words import exclusive_word, oversubscribe_word
-from pyslurm_ng.base.sluid import sluid_number, sluid_text
+from pyslurm_ng.base.request_words import exclusive_word
+from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Job, limit_end_us
 from pyslurm_ng.model.output_names import NameFields, batch_names
+from pyslurm_ng.model.rows import oversubscribe_shown
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text
 
 
 def prolog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
     """Return the variables of a job that is about to begin."""
-    return program_variables(_of_job(cluster, job) | {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"})
+    return program_variables(of_job(cluster, job) | {"SLURM_SCRIPT_CONTEXT": "prolog_slurmctld"})
 
 
 def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
@@ -33,17 +34,16 @@ def epilog_environment(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_JOB_END_TIME": str(job.end_us // SECOND_US),
         "SLURM_SCRIPT_CONTEXT": "epilog_slurmctld",
     }
-    return program_variables(_of_job(cluster, job) | ended)
+    return program_variables(of_job(cluster, job) | ended)
 
 
 def oversubscribe(cluster: Cluster, job: Job) -> str:
     """Return SLURM_JOB_OVERSUBSCRIBE: whether a job may share what it has."""
-    partition = cluster.partitions.get(job.partition)
-    forced = partition is not None and partition.oversubscribe.upper().startswith("FORCE")
-    return "YES" if forced else oversubscribe_word(job.request.flags)
+    return oversubscribe_shown(job.request, cluster.partitions.get(job.partition))
 
 
-def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
+def of_job(cluster: Cluster, job: Job) -> dict[str, str]:
+    """Return what all programs of a job that slurmctld runs are told, MailProg too."""
     request = job.request
     nodes = [
         node.spec.name for alloc in job.nodes if (node := cluster.nodes[alloc.node_id]) is not None
@@ -66,7 +66,7 @@ def _of_job(cluster: Cluster, job: Job) -> dict[str, str]:
         "SLURM_JOB_PARTITION": job.partition,
         "SLURM_JOB_QOS": job.qos,
         "SLURM_JOB_RESTART_COUNT": str(job.attempt),
-        "SLURM_JOB_SLUID": sluid_text(sluid_number(job.submit_us, job.job_id)),
+        "SLURM_JOB_SLUID": sluid_text(job.sluid),
         "SLURM_JOB_START_TIME": str(job.start_us // SECOND_US),
         "SLURM_JOB_UID": str(job.uid),
         "SLURM_JOB_USER": job.user_name,

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pyslurm_ng.base.numbers import SIGNAL_REQUEUED
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.ends.requeue import Again, again
+from pyslurm_ng.ctld.rules.ends.requeue import RequeueRules, requeue_rules
 from pyslurm_ng.ctld.rules.starts.dispatch import batch_step
 from pyslurm_ng.ctld.rules.starts.preparation import Preparation
 from pyslurm_ng.model import events as ev
@@ -90,7 +90,11 @@ def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> l
     """Return the requeue of a job with a failed prolog, or its end as cancelled by root."""
     if why_not_requeued(job, conf):
         return job_end.complete(
-            cluster, job, job_end.End(JobState.CANCELLED, cancelled_by=0), now_us, rules=again(conf)
+            cluster,
+            job,
+            job_end.End(JobState.CANCELLED, cancelled_by=0),
+            now_us,
+            rules=requeue_rules(conf),
         )
     return job_end.complete(
         cluster,
@@ -101,11 +105,11 @@ def prolog_failed(cluster: Cluster, job: Job, conf: SlurmConf, now_us: int) -> l
             duty_flags=SIGNAL_REQUEUED,
         ),
         now_us,
-        rules=again(conf),
+        rules=requeue_rules(conf),
     )
 
 
-def epilog_ended(cluster: Cluster, job: Job, now_us: int, rules: Again) -> list[ev.AnyEvent]:
+def epilog_ended(cluster: Cluster, job: Job, now_us: int, rules: RequeueRules) -> list[ev.AnyEvent]:
     """Return the rest of a job's end when its epilog is over, successful or not."""
     events: list[ev.AnyEvent] = [ev.EpilogEnded(now_us, job.job_id, job.attempt)]
     if not job.nodes_pending:

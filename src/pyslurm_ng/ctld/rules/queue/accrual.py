@@ -1,5 +1,6 @@
-"""Which jobs gather age priority while they wait: MaxJobsAccrue and GrpJobsAccrue. Jobs that gather
-already go on; others join in the order of submission as places become free.
+"""Which jobs gather age priority while they wait: MaxJobsAccrue and GrpJobsAccrue.
+
+Jobs that gather already go on. Others join in the order of submission while the limits let them.
 Source: Slurm's manual of sacctmgr.
 """
 
@@ -13,7 +14,7 @@ from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 
-_Place = tuple[object, ...]
+_Counter = tuple[object, ...]
 
 
 def due(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
@@ -25,28 +26,30 @@ def due(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
         and job.eligible_us <= now_us
     ]  # fmt: skip
     waiting.sort(key=lambda job: (not job.accrue_us, job.accrue_us, job.submit_us, job.job_id))
-    gathering: dict[_Place, int] = {}
+    gathering: dict[_Counter, int] = {}
     events: list[ev.AnyEvent] = []
     for job in waiting:
         tasks = task_ranges.count(job.array_pending) if job.array_pending else 1
-        places = list(_places(cluster, job))
+        limits = list(_accrual_limits(cluster, job))
         # An array is one record: it gathers age if any of its tasks may.
-        may = all(gathering.get(place, 0) < most for place, most in places)
+        may = all(gathering.get(key, 0) < most for key, most in limits)
         if may:
-            for place, _ in places:
-                gathering[place] = gathering.get(place, 0) + tasks
+            for key, _ in limits:
+                gathering[key] = gathering.get(key, 0) + tasks
         if may != bool(job.accrue_us):
             events.append(ev.JobUpdated(now_us, job.job_id, {"accrue_us": now_us if may else 0}))
     return events
 
 
 def _any_limit(cluster: Cluster) -> bool:
-    limits = [one.limits for one in cluster.qos.values()]
-    limits += [one.limits for one in cluster.assocs.values()]
-    return any(one.grp_jobs_accrue != INFINITE or one.max_jobs_accrue != INFINITE for one in limits)
+    limits = [qos.limits for qos in cluster.qos.values()]
+    limits += [assoc.limits for assoc in cluster.assocs.values()]
+    return any(
+        level.grp_jobs_accrue != INFINITE or level.max_jobs_accrue != INFINITE for level in limits
+    )
 
 
-def _places(cluster: Cluster, job: Job) -> Iterator[tuple[_Place, int]]:
+def _accrual_limits(cluster: Cluster, job: Job) -> Iterator[tuple[_Counter, int]]:
     """Yield what a job counts under, and how many may gather age there."""
     qos = cluster.qos.get(job.qos)
     if qos is not None:
@@ -56,14 +59,18 @@ def _places(cluster: Cluster, job: Job) -> Iterator[tuple[_Place, int]]:
             yield ("qos", qos.name, job.uid), qos.limits.max_jobs_accrue
     chain = list(_chain(cluster, job.assoc_id))
     own = next(
-        (one.limits.max_jobs_accrue for one in chain if one.limits.max_jobs_accrue != INFINITE),
+        (
+            level.limits.max_jobs_accrue
+            for level in chain
+            if level.limits.max_jobs_accrue != INFINITE
+        ),
         INFINITE,
     )
     if own != INFINITE:
         yield ("assoc", job.assoc_id), own
-    for one in chain:
-        if one.limits.grp_jobs_accrue != INFINITE:
-            yield ("group", one.assoc_id), one.limits.grp_jobs_accrue
+    for level in chain:
+        if level.limits.grp_jobs_accrue != INFINITE:
+            yield ("group", level.assoc_id), level.limits.grp_jobs_accrue
 
 
 def _chain(cluster: Cluster, assoc_id: int) -> Iterator[Association]:
@@ -71,6 +78,6 @@ def _chain(cluster: Cluster, assoc_id: int) -> Iterator[Association]:
     seen: set[int] = set()
     while assoc_id in cluster.assocs and assoc_id not in seen:
         seen.add(assoc_id)
-        one = cluster.assocs[assoc_id]
-        yield one
-        assoc_id = one.parent_id
+        assoc = cluster.assocs[assoc_id]
+        yield assoc
+        assoc_id = assoc.parent_id

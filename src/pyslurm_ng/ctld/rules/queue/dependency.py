@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.queue.dependency_text import exists
 from pyslurm_ng.model import events as ev, task_ranges
 from pyslurm_ng.model.cluster import Cluster, free_job_id
 from pyslurm_ng.model.job import Dependency, Job, is_completing
+from pyslurm_ng.model.job_index import JobIndex
 from pyslurm_ng.model.states import TERMINAL_STATES, JobState, Reason
 
 OPEN, MET, NEVER = 0, 1, 2
@@ -40,7 +41,7 @@ class Ends:
     seen: dict[object, int] = field(default_factory=dict)
 
     def add(self, job: Job, state: JobState) -> None:
-        """Note an end that is not applied yet: what was found out before may be otherwise now."""
+        """Note an end that is not applied yet; earlier answers may no longer hold."""
         self.states[job.job_id] = state
         self.seen.clear()
         if self.about is not None:
@@ -112,7 +113,7 @@ def ended_tasks(
         structs.replace(job, job_id=record_id, array_task_id=task_id, array_pending=())
         for task_id in task_ranges.tasks(tasks)
     ]
-    ends.tasks.update({(one.array_job_id, one.array_task_id): one for one in over})
+    ends.tasks.update({(job.array_job_id, job.array_task_id): job for job in over})
     ends.seen.clear()
     return over
 
@@ -139,7 +140,8 @@ def after_ends(
     judged: dict[int, int] = {}
     known_at = dict.fromkeys(ends.states, len(ends.states))
     names: dict[tuple[int, str], int] = {}
-    queue = deque(job for job, _ in ended_jobs)
+    index = cluster.job_index
+    queue = deque(job for job, _ in ended_jobs if _has_dependents(index, job))
     while queue:
         ended = queue.popleft()
         since = known_at[ended.job_id]
@@ -153,11 +155,11 @@ def after_ends(
             ):
                 continue
             judged[waiting.job_id] = len(ends.states)
-            found = settle(cluster, waiting, ends, now_us, ended)
-            events += found
-            if is_plain and any(getattr(event, "never_satisfied", False) for event in found):
+            settled = settle(cluster, waiting, ends, now_us, ended)
+            events += settled
+            if is_plain and any(getattr(event, "never_satisfied", False) for event in settled):
                 judged[waiting.job_id] = NO_VAL  # nothing changes that, and it is said once
-            for over in _ended_by(waiting, found, ends):
+            for over in _ended_by(waiting, settled, ends):
                 known_at[over.job_id] = len(ends.states)
                 queue.append(over)
     return events
@@ -250,6 +252,12 @@ def _has_open(cluster: Cluster, term: Dependency, ending: int) -> bool:
     return cluster.job_counts.array_active.get(term.job_id, 0) > ending
 
 
+def _has_dependents(index: JobIndex, job: Job) -> bool:
+    """Return whether there may be jobs that wait for this one; most have none."""
+    of_job = job.job_id in index.dependents or job.array_job_id in index.dependents
+    return of_job or (job.uid, job.request.name) in index.singletons
+
+
 def _dependents(cluster: Cluster, job: Job, *, with_singletons: bool) -> list[Job]:
     waiting: dict[int, None] = dict(cluster.job_index.dependents.get(job.job_id, {}))
     if job.array_job_id and job.array_job_id != job.job_id:
@@ -280,7 +288,7 @@ def settle(
 
 
 def never(job_id: int, now_us: int) -> ev.JobEnded:
-    """Return the end of a job that waits for what cannot be any more and wants to end then."""
+    """Return the end of a job that a dependency can never let start and that asked to end then."""
     return ev.JobEnded(
         time_us=now_us,
         job_id=job_id,
@@ -290,14 +298,14 @@ def never(job_id: int, now_us: int) -> ev.JobEnded:
 
 
 def _follow(
-    job: Job, job_id: int, found: tuple[tuple[Dependency, ...], bool], now_us: int
+    job: Job, job_id: int, judged: tuple[tuple[Dependency, ...], bool], now_us: int
 ) -> list[ev.AnyEvent]:
     """Return what becomes of a record whose terms have been judged.
 
     Args:
         job_id: of `job`, or of a task that is split off from it.
     """
-    left, is_never = found
+    left, is_never = judged
     if left == job.dependencies and not is_never:
         return []
     events = _changed(job, job_id, left, now_us, is_never)
@@ -317,10 +325,10 @@ def _settle_tasks(
         return []
     pending = ends.pending(job)
     tasks = list(_concerned(cluster, job, ends, cause))
-    found = {task_id: judge(cluster, job, ends, now_us, task_id) for task_id in tasks}
+    states = {task_id: judge(cluster, job, ends, now_us, task_id) for task_id in tasks}
     decided = {
         task_id: result
-        for task_id, result in found.items()
+        for task_id, result in states.items()
         if result[1] or result[0] != job.dependencies
     }
     count = task_ranges.count(pending)
@@ -388,10 +396,10 @@ def term_state(
             return OPEN  # each task is judged alone
     # Many jobs may wait for the same, and that may be an array of many tasks.
     key = (term.kind, term.job_id, term.task_id, term.delay_min)
-    found = ends.seen.get(key)
-    if found is None:
-        found = ends.seen[key] = _state_of_targets(cluster, term, ends, now_us)
-    return found
+    state = ends.seen.get(key)
+    if state is None:
+        state = ends.seen[key] = _state_of_targets(cluster, term, ends, now_us)
+    return state
 
 
 def _state_of_targets(cluster: Cluster, term: Dependency, ends: Ends, now_us: int) -> int:
@@ -445,14 +453,14 @@ def _targets(cluster: Cluster, term: Dependency, ends: Ends) -> list[Job] | None
             return [head]
         return None if head is not None and head.array_pending else []
     tasks = cluster.job_index.arrays.get(term.job_id)
-    found = [cluster.jobs[job_id] for job_id in tasks.values()] if tasks else []
+    targets = [cluster.jobs[job_id] for job_id in tasks.values()] if tasks else []
     if head is not None:
         is_over = head.state != JobState.PENDING or head.job_id in ends.states
         if head.array_pending and not is_over:
             return None
-        if head not in found:
-            found.append(head)
-    return found
+        if head not in targets:
+            targets.append(head)
+    return targets
 
 
 def _started_state(
@@ -470,9 +478,9 @@ def _started_state(
 def _oldest_namesake(cluster: Cluster, job: Job, ends: Ends) -> int:
     """Return the lowest id of this user's jobs of this name that are not over."""
     key = (job.uid, job.request.name)
-    found = ends.seen.get(key)
-    if found is None:
-        found = ends.seen[key] = min(
+    oldest = ends.seen.get(key)
+    if oldest is None:
+        oldest = ends.seen[key] = min(
             (
                 other_id
                 for other_id in cluster.job_index.by_user.get(job.uid, {})
@@ -481,7 +489,7 @@ def _oldest_namesake(cluster: Cluster, job: Job, ends: Ends) -> int:
             ),
             default=NO_VAL,
         )
-    return found
+    return oldest
 
 
 def _is_namesake(other: Job, job: Job) -> bool:

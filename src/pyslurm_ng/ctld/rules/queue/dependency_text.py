@@ -34,8 +34,8 @@ Parsed: TypeAlias = "tuple[tuple[Dependency, ...], bool]"
 def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
     """Return the terms of `afterok:12:13,afterany:14` or `after:12+5?singleton`.
 
-    A job that is unknown has ended long ago and needs no waiting for; only its success cannot be
-    told, so `afterok` and `afternotok` of it are refused, as in Slurm.
+    An unknown job has ended long ago, so no job waits for it. Whether it succeeded is not known, so
+    `afterok` and `afternotok` of it are refused, as in Slurm.
     """
     is_any = "?" in text
     if is_any and "," in text:
@@ -46,14 +46,14 @@ def parse_dependency(cluster: Cluster, text: str) -> Parsed | Reject:
     terms: dict[tuple[str, int, int, int], Dependency] = {}
     is_met = False
     for word in _split(text, "?" if is_any else ","):
-        found = _parse_word(word.strip())
-        if found is None:
+        parsed = _parse_word(word.strip())
+        if parsed is None:
             is_old = word.strip().lower().startswith("expand:")  # no plugin of today grows jobs
             return Reject(Errno.ESLURM_NOT_SUPPORTED if is_old else Errno.ESLURM_DEPENDENCY)
-        count += len(found)
+        count += len(parsed)
         if count > MOST_TERMS:
             return TOO_MANY
-        for term in found:
+        for term in parsed:
             if term.job_id and not exists(cluster, term):
                 if term.kind in ("afterok", "afternotok"):
                     return Reject(Errno.ESLURM_DEPENDENCY)
@@ -69,10 +69,10 @@ def _split(text: str, sign: str) -> list[str]:
         return text.split(sign)
     words = []
     start = 0
-    for found in _SEPARATORS[sign].finditer(text):
-        if found[0] == sign:
-            words.append(text[start : found.start()])
-            start = found.end()
+    for match in _SEPARATORS[sign].finditer(text):
+        if match[0] == sign:
+            words.append(text[start : match.start()])
+            start = match.end()
     words.append(text[start:])
     return words
 
@@ -92,10 +92,10 @@ def _parse_word(word: str) -> list[Dependency] | None:
         return [Dependency(kind, number) for number in numbers] if 0 not in numbers else None
     terms: list[Dependency] = []
     for text in _split(ids, ":"):
-        found = _parse_id(kind, text)
-        if found is None:
+        parsed = _parse_id(kind, text)
+        if parsed is None:
             return None
-        terms += found
+        terms += parsed
         if len(terms) > MOST_TERMS:
             return terms
     return terms
@@ -124,10 +124,10 @@ def _task_ranges(text: str) -> task_ranges.TaskRanges | None:
     if text.count(",") > _MOST_TASKS:
         return None
     try:
-        found = parse_job_id(f"1_{text}").tasks
+        ranges = parse_job_id(f"1_{text}").tasks
     except JobIdError:
         return None
-    return found if 0 < task_ranges.count(found) <= _MOST_TASKS else None
+    return ranges if 0 < task_ranges.count(ranges) <= _MOST_TASKS else None
 
 
 def _is_number(text: str) -> bool:
@@ -148,10 +148,10 @@ def for_update(cluster: Cluster, job: Job, text: str) -> Parsed | Reject:
     """Return the terms that `scontrol update Dependency=` gives a job; empty or 0 clears them."""
     if text in ("", "0", "(null)"):
         return (), False
-    found = parse_dependency(cluster, text)
-    if isinstance(found, Reject):
-        return found
-    terms, is_any = found
+    parsed = parse_dependency(cluster, text)
+    if isinstance(parsed, Reject):
+        return parsed
+    terms, is_any = parsed
     ours = {job.job_id, job.array_job_id or job.job_id}
     if any(term.job_id in ours for term in terms):
         return Reject(Errno.ESLURM_DEPENDENCY)

@@ -31,6 +31,8 @@ MOST_OF_EACH = 8192
 _TEXTS = [
     name for name in JobRequest.__struct_fields__ if isinstance(getattr(JobRequest(), name), str)
 ]
+# Nearly all texts are empty, and each submission asks: to join them takes half as long as a sum of
+# their lengths.
 _own_texts = attrgetter(*(name for name in _TEXTS if name in OWN_FIELDS))
 _shared_texts = attrgetter(*(name for name in _TEXTS if name not in OWN_FIELDS))
 
@@ -51,11 +53,11 @@ def step_beyond_usual(step: Step) -> int:
 
 
 def _own_length(request: JobRequest) -> int:
-    return sum(map(len, _own_texts(request))) + sum(map(len, request.argv))
+    return len("".join(_own_texts(request))) + len("".join(request.argv))
 
 
 def _shared_length(request: JobRequest) -> int:
-    return sum(map(len, _shared_texts(shared_part(request))))
+    return len("".join(_shared_texts(shared_part(request))))
 
 
 def of_user(cluster: Cluster, uid: int) -> int:

@@ -29,9 +29,9 @@ class DeviceWish(NamedTuple):
     type: str
     number: int
 
-    def is_met_by(self, item: NodeGres | GresAlloc) -> bool:
+    def is_met_by(self, gres: NodeGres | GresAlloc) -> bool:
         """Return whether devices are of the kind wished for."""
-        return item.name == self.name and self.type in ("", item.type)
+        return gres.name == self.name and self.type in ("", gres.type)
 
 
 class _Share(NamedTuple):
@@ -57,16 +57,16 @@ class _Room:
     def share(self, wishes: Iterable[DeviceWish]) -> _Share:
         """Take as much of each wish as there is, with its cores."""
         spec = self.node.spec
-        found: list[GresAlloc] = []
+        shares: list[GresAlloc] = []
         taken_cores = 0
         for wish in wishes:
             left = wish.number
-            of_name = sum(item.count for item in spec.gres if item.name == wish.name)
+            of_name = sum(gres.count for gres in spec.gres if gres.name == wish.name)
             cores_each = max(1, usable_cores(spec).bit_count() // max(1, of_name))
-            for item in spec.gres:
-                if not is_indexed(item) or not wish.is_met_by(item):
+            for gres in spec.gres:
+                if not is_indexed(gres) or not wish.is_met_by(gres):
                     continue
-                key = item.name, item.type
+                key = gres.name, gres.type
                 count = min(
                     left,
                     self.devices.get(key, 0).bit_count(),
@@ -75,17 +75,17 @@ class _Room:
                 if count < 1:
                     continue
                 wanted = count * cores_each
-                mask = choose_devices(item, self.devices[key], count, self.cores, wanted)
-                alloc = GresAlloc(item.name, item.type, count, pick.packed(mask))
+                mask = choose_devices(gres, self.devices[key], count, self.cores, wanted)
+                alloc = GresAlloc(gres.name, gres.type, count, pick.packed(mask))
                 near = self.cores & near_cores(spec, (alloc,))
                 cores = lowest_bits(near, min(wanted, near.bit_count()))
                 cores |= lowest_bits(self.cores & ~cores, wanted - cores.bit_count())
                 self.devices[key] &= ~mask
                 self.cores &= ~cores
                 taken_cores |= cores
-                found.append(alloc)
+                shares.append(alloc)
                 left -= count
-        return _Share(self.node.node_id, taken_cores, tuple(found))
+        return _Share(self.node.node_id, taken_cores, tuple(shares))
 
 
 def with_devices(
@@ -103,7 +103,7 @@ def with_devices(
     Args:
         of_each_node: the wishes are those of every node, else of all nodes together.
         node_count: on so many nodes; 0: on as few as possible in the order of nodes.
-        named: only on the reservation's present nodes, all of them.
+        named: only on the reservation's present nodes; those of each node on all of them.
     """
     rooms = _rooms(cluster, reservation, calendar, named=named)
     if of_each_node:
@@ -154,11 +154,11 @@ def _rooms(
         lost = taken.get(node.node_id, NOTHING)
         cores = usable_cores(node.spec) & ~lost.cores
         devices: dict[tuple[str, str], int] = {}
-        for item in node.spec.gres:
-            if is_indexed(item) and lost.cores != -1:
-                every = ((1 << item.count) - 1) << item.first_index
-                devices[item.name, item.type] = every & ~lost.devices.get(
-                    f"{item.name}:{item.type}", 0
+        for gres in node.spec.gres:
+            if is_indexed(gres) and lost.cores != -1:
+                every = ((1 << gres.count) - 1) << gres.first_index
+                devices[gres.name, gres.type] = every & ~lost.devices.get(
+                    f"{gres.name}:{gres.type}", 0
                 )
         rooms.append(_Room(node, cores, devices))
     return rooms

@@ -1,4 +1,4 @@
-"""Whom reservations draw by `Groups` and MAGNETIC: members of groups as the user directory says."""
+"""The users whose jobs reservations draw by `Groups` and MAGNETIC, by the user directory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def groups_to_ask(cluster: Cluster) -> tuple[str, ...]:
     """Return the groups whose members matter: jobs that name a reservation are judged by theirs."""
     names = {
         name
-        for item in cluster.reservations.values()
-        if "MAGNETIC" in item.flags
-        for name in _names(item)
+        for reservation in cluster.reservations.values()
+        if "MAGNETIC" in reservation.flags
+        for name in _names(reservation)
     }
     return tuple(sorted(names))
 
@@ -27,16 +27,16 @@ def members_known(
 ) -> list[ev.AnyEvent]:
     """Return what changes with these members of groups; others are not known yet."""
     events: list[ev.AnyEvent] = []
-    for item in cluster.reservations.values():
-        names = _names(item)
-        if not names or "MAGNETIC" not in item.flags or not members.keys() >= set(names):
+    for reservation in cluster.reservations.values():
+        names = _names(reservation)
+        if not names or "MAGNETIC" not in reservation.flags or not members.keys() >= set(names):
             continue
         users = tuple(sorted({user for name in names for user in members[name]}))
-        if users != item.group_users:
-            fresh = msgspec.structs.replace(item, group_users=users)
+        if users != reservation.group_users:
+            fresh = msgspec.structs.replace(reservation, group_users=users)
             events.append(ev.ReservationUpdated(time_us=now_us, reservation=fresh))
     return events
 
 
-def _names(item: Reservation) -> list[str]:
-    return [name.removeprefix("-") for name in item.groups]
+def _names(reservation: Reservation) -> list[str]:
+    return [name.removeprefix("-") for name in reservation.groups]

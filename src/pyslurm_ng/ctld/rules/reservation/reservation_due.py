@@ -30,41 +30,41 @@ def due(
     """
     events: list[ev.AnyEvent] = []
     duty_id = first_duty_id or cluster.next_duty_id
-    for item in cluster.reservations.values():
-        if item.end_us <= now_us and not item.float_us:
-            found, duties = _over(cluster, conf, item, now_us, calendar, duty_id)
-            events += found
+    for reservation in cluster.reservations.values():
+        if reservation.end_us <= now_us and not reservation.float_us:
+            over, duties = _over(cluster, conf, reservation, now_us, calendar, duty_id)
+            events += over
             duty_id += duties
             continue
-        fresh = _begun(_afloat(item, now_us), now_us)
+        fresh = _begun(_afloat(reservation, now_us), now_us)
         fresh = _with_members(cluster, fresh)
         fresh = _replenished(cluster, fresh, now_us, calendar)
         idle = _idle(cluster, fresh, now_us)
         if idle is None:
-            events += _finished(cluster, item, now_us, calendar)
+            events += _finished(cluster, reservation, now_us, calendar)
             continue
-        if idle != item:
+        if idle != reservation:
             events.append(ev.ReservationUpdated(time_us=now_us, reservation=idle))
     return events
 
 
-def _afloat(item: Reservation, now_us: int) -> Reservation:
+def _afloat(reservation: Reservation, now_us: int) -> Reservation:
     """Move a TIME_FLOAT reservation along, once a minute."""
-    late_us = now_us + item.float_us - item.start_us
-    if not item.float_us or late_us < MINUTE_US:
-        return item
+    late_us = now_us + reservation.float_us - reservation.start_us
+    if not reservation.float_us or late_us < MINUTE_US:
+        return reservation
     late_us -= late_us % MINUTE_US
     return msgspec.structs.replace(
-        item, start_us=item.start_us + late_us, end_us=item.end_us + late_us
+        reservation, start_us=reservation.start_us + late_us, end_us=reservation.end_us + late_us
     )
 
 
-def _begun(item: Reservation, now_us: int) -> Reservation:
+def _begun(reservation: Reservation, now_us: int) -> Reservation:
     """Mark what is in force, so that its nodes show it and jobs that wait for it are looked at."""
-    is_active = item.start_us <= now_us
-    if is_active == item.is_active:
-        return item
-    return msgspec.structs.replace(item, is_active=is_active)
+    is_active = reservation.start_us <= now_us
+    if is_active == reservation.is_active:
+        return reservation
+    return msgspec.structs.replace(reservation, is_active=is_active)
 
 
 # At the end -----------------------------------------------------------------------------------
@@ -73,7 +73,7 @@ def _begun(item: Reservation, now_us: int) -> Reservation:
 def _over(
     cluster: Cluster,
     conf: SlurmConf,
-    item: Reservation,
+    reservation: Reservation,
     now_us: int,
     calendar: Calendar,
     duty_id: int,
@@ -83,10 +83,10 @@ def _over(
     Jobs have ResvOverRun minutes more; where nothing cuts them their own limit is all that ends
     them, and nothing waits for them.
     """
-    cut_us = reserved.cut_us(item, over_run_us(conf))
-    jobs = running_jobs(cluster, item.name)
+    cut_us = reserved.cut_us(reservation, over_run_us(conf))
+    jobs = running_jobs(cluster, reservation.name)
     if not jobs or cut_us >= NO_END_US:
-        return _finished(cluster, item, now_us, calendar), 0
+        return _finished(cluster, reservation, now_us, calendar), 0
     if now_us < cut_us:
         return [], 0
     events: list[ev.AnyEvent] = []
@@ -104,17 +104,17 @@ def _over(
             first_duty_id=duty_id + duties,
         )
         duties += len(job.nodes)
-    return events + _finished(cluster, item, now_us, calendar), duties
+    return events + _finished(cluster, reservation, now_us, calendar), duties
 
 
 def _finished(
-    cluster: Cluster, item: Reservation, now_us: int, calendar: Calendar
+    cluster: Cluster, reservation: Reservation, now_us: int, calendar: Calendar
 ) -> list[ev.AnyEvent]:
     """Return the move to the next occurrence, or the end of a reservation without one."""
-    found = next_occurrence(item, now_us, calendar)
-    if found is None:
-        return deletion(cluster, item, now_us)
-    moved = moved_to(item, *found, calendar)
+    occurrence = next_occurrence(reservation, now_us, calendar)
+    if occurrence is None:
+        return deletion(cluster, reservation, now_us)
+    moved = moved_to(reservation, *occurrence, calendar)
     moved = msgspec.structs.replace(moved, is_active=moved.start_us <= now_us, idle_since_us=0)
     return [ev.ReservationUpdated(time_us=now_us, reservation=moved)]
 
@@ -122,71 +122,79 @@ def _finished(
 # Nodes ----------------------------------------------------------------------------------------
 
 
-def _with_members(cluster: Cluster, item: Reservation) -> Reservation:
+def _with_members(cluster: Cluster, reservation: Reservation) -> Reservation:
     """Follow what the configuration says: nodes that are gone, nodes of the partition."""
-    node_ids: tuple[int, ...] = item.node_ids
-    partition = cluster.partitions.get(item.partition)
-    if "PART_NODES" in item.flags and "ALL_NODES" in item.flags and partition is not None:
+    node_ids: tuple[int, ...] = reservation.node_ids
+    partition = cluster.partitions.get(reservation.partition)
+    if (
+        "PART_NODES" in reservation.flags
+        and "ALL_NODES" in reservation.flags
+        and partition is not None
+    ):
         node_ids = partition.node_ids
     node_ids = tuple(node_id for node_id in node_ids if cluster.nodes[node_id] is not None)
-    if node_ids == item.node_ids:
-        return item
-    if item.core_masks:
-        places = [place for place, node_id in enumerate(item.node_ids) if node_id in node_ids]
+    if node_ids == reservation.node_ids:
+        return reservation
+    if reservation.core_masks:
+        kept_indexes = [
+            index for index, node_id in enumerate(reservation.node_ids) if node_id in node_ids
+        ]
         return msgspec.structs.replace(
-            item,
-            node_ids=tuple(item.node_ids[place] for place in places),
-            core_masks=tuple(item.core_masks[place] for place in places),
-            gres=tuple(item.gres[place] for place in places if item.gres),
+            reservation,
+            node_ids=tuple(reservation.node_ids[index] for index in kept_indexes),
+            core_masks=tuple(reservation.core_masks[index] for index in kept_indexes),
+            gres=tuple(reservation.gres[index] for index in kept_indexes if reservation.gres),
         )
-    return msgspec.structs.replace(item, node_ids=node_ids)
+    return msgspec.structs.replace(reservation, node_ids=node_ids)
 
 
 def _replenished(
-    cluster: Cluster, item: Reservation, now_us: int, calendar: Calendar
+    cluster: Cluster, reservation: Reservation, now_us: int, calendar: Calendar
 ) -> Reservation:
     """Put other nodes in the place of failed ones, with REPLACE also of those that jobs got."""
-    flags = item.flags
+    flags = reservation.flags
     # Parts of nodes stay where they are: what took their place might be whole nodes.
-    if "STATIC" in flags or "MAINT" in flags or item.core_masks:
-        return item
-    replaces_used = "REPLACE" in flags and item.is_active
+    if "STATIC" in flags or "MAINT" in flags or reservation.core_masks:
+        return reservation
+    replaces_used = "REPLACE" in flags and reservation.is_active
     if "SPEC_NODES" in flags and not replaces_used and "REPLACE_DOWN" not in flags:
-        return item
+        return reservation
     going = [
         node_id
-        for node_id in item.node_ids
+        for node_id in reservation.node_ids
         if pick.is_failed(cluster.node(node_id))
         or (replaces_used and cluster.node_index.columns.in_use[node_id])
     ]
+    probe = msgspec.structs.replace(reservation, start_us=max(reservation.start_us, now_us))
     for count in range(len(going), 0, -1):
-        probe = msgspec.structs.replace(item, start_us=max(item.start_us, now_us))
         gone = set(going[:count])
         more = pick.choose_nodes(cluster, probe, count, calendar, leaving=gone)
+        if not isinstance(more, tuple):  # rather a node that another one shares than a failed one
+            more = pick.choose_nodes(cluster, probe, count, calendar, leaving=gone, overlaps=True)
         if isinstance(more, tuple):
-            kept = tuple(node_id for node_id in item.node_ids if node_id not in gone)
-            return msgspec.structs.replace(item, node_ids=tuple(sorted(kept + more)))
-    return item
+            kept = tuple(node_id for node_id in reservation.node_ids if node_id not in gone)
+            return msgspec.structs.replace(reservation, node_ids=tuple(sorted(kept + more)))
+    return reservation
 
 
 # Idle -----------------------------------------------------------------------------------------
 
 
-def _idle(cluster: Cluster, item: Reservation, now_us: int) -> Reservation | None:
+def _idle(cluster: Cluster, reservation: Reservation, now_us: int) -> Reservation | None:
     """Note since when a PURGE_COMP reservation has no job; None when that was long enough."""
-    if "PURGE_COMP" not in item.flags or not item.is_active:
-        return item
-    if running_jobs(cluster, item.name):
+    if "PURGE_COMP" not in reservation.flags or not reservation.is_active:
+        return reservation
+    if running_jobs(cluster, reservation.name):
         since_us = 0
     else:
-        since_us = item.idle_since_us or now_us
-        if now_us - since_us >= item.purge_s * SECOND_US:
-            if not _is_awaited(cluster, item.name):
+        since_us = reservation.idle_since_us or now_us
+        if now_us - since_us >= reservation.purge_s * SECOND_US:
+            if not _is_awaited(cluster, reservation.name):
                 return None
             since_us = now_us
-    if since_us == item.idle_since_us:
-        return item
-    return msgspec.structs.replace(item, idle_since_us=since_us)
+    if since_us == reservation.idle_since_us:
+        return reservation
+    return msgspec.structs.replace(reservation, idle_since_us=since_us)
 
 
 def _is_awaited(cluster: Cluster, name: str) -> bool:

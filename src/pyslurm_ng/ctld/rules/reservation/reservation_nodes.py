@@ -76,7 +76,7 @@ def with_cores(
         named: only on the reservation's present nodes.
     """
     taken = taken_parts(cluster, reservation, calendar)
-    found: dict[int, int] = {}
+    cores: dict[int, int] = {}
     each = list(counts) if is_each else []
     left = sum(counts)
     for node in candidates(cluster, reservation, named=named):
@@ -93,15 +93,15 @@ def with_cores(
                 return Reject(Errno.ESLURM_NODES_BUSY)
             continue
         if count:
-            found[node_id] = lowest_bits(free, count)
+            cores[node_id] = lowest_bits(free, count)
             left -= count * threads
         del each[:1]
         if not each if is_each else left <= 0:
             break
     if each if is_each else left > 0:
         return Reject(Errno.ESLURM_NODES_BUSY)
-    node_ids = tuple(sorted(found))
-    masks = tuple(packed(found[node_id]) for node_id in node_ids)
+    node_ids = tuple(sorted(cores))
+    masks = tuple(packed(cores[node_id]) for node_id in node_ids)
     return msgspec.structs.replace(reservation, node_ids=node_ids, core_masks=masks, gres=())
 
 
@@ -122,6 +122,7 @@ def choose_nodes(
     count: int,
     calendar: Calendar,
     leaving: Collection[int] = (),
+    overlaps: bool = False,
 ) -> tuple[int, ...] | Reject:
     """Return `count` more nodes for a reservation: free of jobs first, then by weight and order.
 
@@ -129,8 +130,9 @@ def choose_nodes(
 
     Args:
         leaving: which of its nodes it loses.
+        overlaps: it may have nodes of reservations that allow others beside them.
     """
-    taken = {*taken_parts(cluster, reservation, calendar, named=False), *reservation.node_ids}
+    taken = {*taken_parts(cluster, reservation, calendar, named=overlaps), *reservation.node_ids}
     free = [node for node in candidates(cluster, reservation) if node.node_id not in taken]
     staying = cluster.nodes_of(set(reservation.node_ids).difference(leaving))
     for way in features.ways(reservation.features) if reservation.features else (_ANY,):
@@ -146,18 +148,20 @@ def _by_counts(
     """Return `count` nodes, as many of each kind as a way counts; None if there are not."""
     suiting = [node for node in free if _every(way, node)]
     chosen: list[Node] = []
-    old = list(have)
+    remaining = list(have)
     for tree, wanted in way.counts:
-        here = [node for node in old if features.holds(tree, node.features_active)][:wanted]
-        old = [node for node in old if node not in here]
+        with_features = [node for node in remaining if features.holds(tree, node.features_active)][
+            :wanted
+        ]
+        remaining = [node for node in remaining if node not in with_features]
         fresh = [
             node
             for node in suiting
             if node not in chosen and features.holds(tree, node.features_active)
         ]
-        if len(here) + len(fresh) < wanted:
+        if len(with_features) + len(fresh) < wanted:
             return None
-        chosen += fresh[: wanted - len(here)]
+        chosen += fresh[: wanted - len(with_features)]
     if way.counts:
         kinds = [tree for tree, _ in way.counts]
         suiting = [

@@ -25,7 +25,7 @@ from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.reservation import SHOWN_FLAGS, Reservation
 from pyslurm_ng.model.states import JobFlag, Reason
-from pyslurm_ng.sched.frame.reserved import may_use
+from pyslurm_ng.sched.frame.reserved import may_use, with_family
 from pyslurm_ng.sched.request import features
 from pyslurm_ng.wire.query_messages import (
     DeleteReservation,
@@ -84,12 +84,12 @@ def _create(cluster: Cluster, request: UpdateReservation, context: Context) -> D
     refusal = _check_licenses(cluster, fresh, context)
     if refusal is not None:
         return refusal
-    found: Reservation | Reject = fresh
+    reservation: Reservation | Reject = fresh
     if draft.wants_nodes:
-        found = _with_nodes(draft, fresh)
-    if isinstance(found, Reject):
-        return found
-    created = ev.ReservationCreated(time_us=context.now_us, reservation=found)
+        reservation = _with_nodes(draft, fresh)
+    if isinstance(reservation, Reject):
+        return reservation
+    created = ev.ReservationCreated(time_us=context.now_us, reservation=reservation)
     return Decision(events=[created], reply=ReservationNamed(name))
 
 
@@ -137,9 +137,9 @@ def _timed(draft: Draft) -> Reservation | Reject:
     is_late = fresh.start_us < context.now_us - _LATE_US
     if is_late and "FORCE_START" in fresh.flags and fresh.repeats:
         if fresh.end_us <= context.now_us:
-            found = next_occurrence(fresh, context.now_us, calendar)
-            assert found is not None, fresh
-            return moved_to(fresh, *found, calendar)
+            occurrence = next_occurrence(fresh, context.now_us, calendar)
+            assert occurrence is not None, fresh
+            return moved_to(fresh, *occurrence, calendar)
         return fresh
     if is_late and fresh.start_us != draft.current.start_us:
         return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
@@ -157,24 +157,24 @@ def _with_nodes(draft: Draft, fresh: Reservation) -> Reservation | Reject:
     # Newly requested nodes are whole, unless cores are requested, too.
     fresh = msgspec.structs.replace(fresh, core_masks=(), gres=())
     if draft.nodes:
-        found = pick.named_nodes(cluster, draft.nodes, fresh.partition)
-        if isinstance(found, Reject):
-            return found
+        nodes = pick.named_nodes(cluster, draft.nodes, fresh.partition)
+        if isinstance(nodes, Reject):
+            return nodes
         flags = {*fresh.flags, "SPEC_NODES"}
         flags.discard("ALL_NODES")
         if draft.nodes.upper() == "ALL":
             flags.add("ALL_NODES")
         if draft.sign:
-            found = _edited(fresh.node_ids, found, draft.sign)
-        if not found:
+            nodes = _edited(fresh.node_ids, nodes, draft.sign)
+        if not nodes:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         ordered = tuple(flag for flag in SHOWN_FLAGS if flag in flags)
-        fresh = msgspec.structs.replace(fresh, flags=ordered, node_ids=found)
+        fresh = msgspec.structs.replace(fresh, flags=ordered, node_ids=nodes)
         if draft.wants_cores:
             return _with_cores(draft, fresh, named=True)
         if draft.devices:
             return _with_devices(draft, fresh, named=True)
-        return pick.check_named(cluster, fresh, found, calendar) or fresh
+        return pick.check_named(cluster, fresh, nodes, calendar) or fresh
     if not fresh.partition:
         default = cluster.default_partition()
         if default is None:
@@ -199,7 +199,6 @@ def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation
     counts, wide = draft.core_counts, draft.node_count
     nodes = len(fresh.node_ids)
     if named:
-        counts = counts * nodes if len(counts) == 1 else counts
         if len(counts) != nodes:
             detail = f"{len(counts)} numbers of cores for {plural(nodes, 'node')}"
             return Reject(Errno.ESLURM_INVALID_CORE_CNT, detail)
@@ -207,7 +206,7 @@ def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation
         total = counts[0]
         if total < wide:
             return Reject(Errno.ESLURM_INVALID_CORE_CNT)
-        counts = tuple(total // wide + (place < total % wide) for place in range(wide))
+        counts = tuple(total // wide + (index < total % wide) for index in range(wide))
     elif len(counts) > 1:
         return Reject(Errno.ESLURM_INVALID_CORE_CNT, "a list of CoreCnt needs Nodes")
     cluster, calendar = draft.cluster, draft.context.calendar
@@ -220,8 +219,9 @@ def _with_cores(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation
 def _with_devices(draft: Draft, fresh: Reservation, *, named: bool) -> Reservation | Reject:
     """Return a reservation with the devices it asks for: so many of each node, or in all."""
     of_each = draft.devices_are_of_each_node
-    if named and not of_each:
-        return Reject(Errno.ESLURM_INVALID_TRES, "TRES=gres with Nodes: TRESPerNode does that")
+    count = draft.node_count
+    if named and not of_each and all(w.number >= len(fresh.node_ids) for w in draft.devices):
+        count = len(fresh.node_ids)  # shared by all that are named
     if of_each and not named and not draft.node_count:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT, "TRESPerNode needs NodeCnt or Nodes")
     return with_devices(
@@ -230,15 +230,15 @@ def _with_devices(draft: Draft, fresh: Reservation, *, named: bool) -> Reservati
         draft.devices,
         draft.context.calendar,
         of_each_node=of_each,
-        node_count=draft.node_count,
+        node_count=count,
         named=named,
     )
 
 
-def _edited(old: tuple[int, ...], named: tuple[int, ...], sign: str) -> tuple[int, ...]:
+def _edited(old_ids: tuple[int, ...], named: tuple[int, ...], sign: str) -> tuple[int, ...]:
     if sign == "+":
-        return tuple(sorted({*old, *named}))
-    return tuple(node_id for node_id in old if node_id not in named)
+        return tuple(sorted({*old_ids, *named}))
+    return tuple(node_id for node_id in old_ids if node_id not in named)
 
 
 def _update(
@@ -271,10 +271,10 @@ def _update(
     if refusal is not None:
         return refusal
     if draft.wants_nodes:
-        found = _with_nodes(draft, fresh)
-        if isinstance(found, Reject):
-            return found
-        fresh = found
+        reservation = _with_nodes(draft, fresh)
+        if isinstance(reservation, Reject):
+            return reservation
+        fresh = reservation
     elif changes_time:
         refusal = pick.check_named(cluster, fresh, fresh.node_ids, context.calendar)
         if refusal is not None:
@@ -285,12 +285,12 @@ def _update(
 
 def _skip(cluster: Cluster, current: Reservation, context: Context) -> Decision | Reject:
     """Leave out one occurrence."""
-    found = next_occurrence(current, context.now_us, context.calendar)
-    if found is None:
+    occurrence = next_occurrence(current, context.now_us, context.calendar)
+    if occurrence is None:
         return Reject(Errno.ESLURM_RESERVATION_NO_SKIP)
     if any(True for _ in running_jobs(cluster, current.name)):
         return Reject(Errno.ESLURM_RESERVATION_BUSY)
-    moved = moved_to(current, *found, context.calendar)
+    moved = moved_to(current, *occurrence, context.calendar)
     moved = msgspec.structs.replace(moved, is_active=False, idle_since_us=0)
     updated = ev.ReservationUpdated(time_us=context.now_us, reservation=moved)
     return Decision(events=[updated], reply=ReservationNamed(current.name))
@@ -304,13 +304,24 @@ def delete_reservation(
     caller = context.caller
     if current is None:
         return Reject(Errno.ESLURM_RESERVATION_INVALID)
-    if not caller.is_operator:
-        may = "USER_DELETE" in current.flags and caller.user_name in current.users
-        if not may:
-            return Reject(Errno.ESLURM_USER_ID_MISSING)
+    may = "USER_DELETE" in current.flags and concerns(cluster, current, caller)
+    if not may and not caller.is_operator:
+        return Reject(Errno.ESLURM_USER_ID_MISSING)
     if running_jobs(cluster, request.name):
         return Reject(Errno.ESLURM_RESERVATION_BUSY)
     return Decision(events=deletion(cluster, current, context.now_us))
+
+
+def concerns(cluster: Cluster, reservation: Reservation, caller: Caller) -> bool:
+    """Return whether a user may use a reservation with one of its accounts and QOS."""
+    groups = (*caller.groups, caller.group_name)
+    own = [assoc for assoc in cluster.assocs.values() if assoc.user == caller.user_name]
+    standings = [(assoc.account, qos) for assoc in own for qos in assoc.qos or ("",)]
+    reservation = with_family(cluster, reservation)
+    return any(
+        may_use(reservation, caller.user_name, account, qos, groups)
+        for account, qos in standings or [("", "")]
+    )
 
 
 def running_jobs(cluster: Cluster, name: str) -> list[Job]:
@@ -366,6 +377,7 @@ def check_requested(
         if reservation is None:
             return Reject(Errno.ESLURM_RESERVATION_INVALID)
         user_name = owner or caller.user_name
+        reservation = with_family(cluster, reservation)
         if not may_use(reservation, user_name, account, qos, groups, partitions):
             return Reject(Errno.ESLURM_RESERVATION_ACCESS)
     return None

@@ -30,6 +30,13 @@ _DERIVED = ("SPEC_NODES", "ALL_NODES")
 REPLACES = ("REPLACE", "REPLACE_DOWN")
 # What becomes of nodes that are busy or down.
 _NODE_FATES = ("MAINT", "STATIC", *REPLACES)
+_NO_SUCH = {
+    "users": Errno.ESLURM_USER_ID_MISSING,
+    "groups": Errno.ESLURM_USER_ID_MISSING,
+    "accounts": Errno.ESLURM_INVALID_ACCOUNT,
+    "qos": Errno.ESLURM_INVALID_QOS,
+    "allowed_partitions": Errno.ESLURM_INVALID_PARTITION_NAME,
+}
 _LISTS = ("users", "accounts", "groups", "qos", "allowedpartitions")
 
 
@@ -92,16 +99,28 @@ def _names(field: str) -> Setter:
         words = list(dict.fromkeys(word for word in value.split(",") if word))
         if field == "accounts":
             words = [word.lower() for word in words]
-        old = list(draft.get(field))
-        if sign == "+":
-            words = old + [word for word in words if word not in old]
+        old_names = list(draft.get(field))
+        is_new = not draft.current.end_us
+        denied = [word for word in words if word.startswith("-")]
+        if sign == "-" and is_new:
+            words = [f"-{word.lstrip('-')}" for word in words]
+        elif sign == "+":
+            words = old_names + [word for word in words if word not in old_names]
         elif sign == "-":
-            words = [word for word in old if word not in words]
+            words = [word for word in old_names if word not in words]
+        elif (
+            denied and len(denied) == len(words) and old_names and not old_names[0].startswith("-")
+        ):
+            # As in Slurm: -name takes a name off the list of those who may use it.
+            names = {word.lstrip("-") for word in denied}
+            if names.isdisjoint(old_names):
+                return Reject(
+                    _NO_SUCH[field], f"{field}: {value} is not among {','.join(old_names)}"
+                )
+            words = [word for word in old_names if word not in names]
         denied = [word for word in words if word.startswith("-")]
         if denied and len(denied) != len(words):
-            return Reject(
-                Errno.ESLURM_NOT_SUPPORTED, f"{field}: either all names or none begin with -"
-            )
+            return Reject(_NO_SUCH[field], f"{field}: either all names or none begin with -")
         refusal = _unknown(draft.cluster, field, [word.lstrip("-") for word in words])
         draft.fields[field] = tuple(words)
         if field == "groups":
@@ -183,7 +202,7 @@ def _set_times(draft: Draft) -> Reject | None:
 
 
 def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
-    old = draft.get("flags")
+    old_flags = draft.get("flags")
     words = []
     for text in value.split(","):
         word, _, time_text = text.strip().upper().partition("=")
@@ -199,11 +218,11 @@ def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
                 return Reject(Errno.ESLURM_INVALID_TIME_VALUE)
             draft.fields["purge_s"] = seconds
         words.append(word)
-    kept = [flag for flag in old if flag in _DERIVED]
+    kept = [flag for flag in old_flags if flag in _DERIVED]
     if sign == "+":
-        words = [*old, *words]
+        words = [*old_flags, *words]
     elif sign == "-":
-        words = [flag for flag in old if flag not in words]
+        words = [flag for flag in old_flags if flag not in words]
     chosen = {*kept, *words}
     if sum(flag in chosen for flag in REPEATS) > 1:
         return Reject(Errno.ESLURM_NOT_SUPPORTED, f"only one of {', '.join(REPEATS)} can be given")
@@ -245,10 +264,10 @@ def _partition(draft: Draft, value: str, sign: str) -> Reject | None:
 def _features(draft: Draft, value: str, sign: str) -> Reject | None:
     if value:
         try:
-            found = features.ways(value)
+            ways = features.ways(value)
         except features.FeatureError:
             return Reject(Errno.ESLURM_INVALID_FEATURE)
-        if len(found) > 1 and any(way.counts for way in found):
+        if len(ways) > 1 and any(way.counts for way in ways):
             detail = "Features of reservations: counts and alternatives exclude each other"
             return Reject(Errno.ESLURM_INVALID_FEATURE, detail)
         known = {
@@ -337,9 +356,9 @@ def _devices(draft: Draft, setting: str, text: str) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_TRES, detail)
     wish = DeviceWish(resource, of_type, int(count))
     if not any(
-        is_indexed(item) and wish.is_met_by(item)
+        is_indexed(gres) and wish.is_met_by(gres)
         for node in draft.cluster.living_nodes()
-        for item in node.spec.gres
+        for gres in node.spec.gres
     ):
         detail = f"{setting}: no node has devices {name}"
         return Reject(Errno.ESLURM_INVALID_TRES, detail)

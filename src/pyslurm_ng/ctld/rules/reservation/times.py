@@ -78,8 +78,12 @@ def moved_to(
 ) -> Reservation:
     """Return a repeating reservation at one of its occurrences, with those that follow."""
     following = takewhile(
-        lambda one: one[0] < start_us + _HORIZON_US,
-        (one for one in occurrences_after(reservation, end_us, calendar) if one[0] > start_us),
+        lambda occurrence: occurrence[0] < start_us + _HORIZON_US,
+        (
+            occurrence
+            for occurrence in occurrences_after(reservation, end_us, calendar)
+            if occurrence[0] > start_us
+        ),
     )
     later = tuple(islice(following, _MOST_LATER))
     return msgspec.structs.replace(reservation, start_us=start_us, end_us=end_us, later=later)
@@ -93,20 +97,20 @@ def next_occurrence(
         return None
     after_us = max(now_us, reservation.start_us)
     return next(
-        one
-        for one in occurrences_after(reservation, after_us, calendar)
-        if one[0] > reservation.start_us
+        occurrence
+        for occurrence in occurrences_after(reservation, after_us, calendar)
+        if occurrence[0] > reservation.start_us
     )
 
 
-def meet(one: Reservation, other: Reservation, calendar: Calendar) -> bool:
+def meet(reservation: Reservation, other: Reservation, calendar: Calendar) -> bool:
     """Return whether two reservations are ever in force at the same time."""
-    if one.repeats and not other.repeats:
-        one, other = other, one
-    if not one.repeats:
-        return _meets(other, one.start_us, one.end_us, calendar)
-    begin_us = max(one.start_us, other.start_us)
-    for start_us, end_us in occurrences_after(one, begin_us, calendar):
+    if reservation.repeats and not other.repeats:
+        reservation, other = other, reservation
+    if not reservation.repeats:
+        return _meets(other, reservation.start_us, reservation.end_us, calendar)
+    begin_us = max(reservation.start_us, other.start_us)
+    for start_us, end_us in occurrences_after(reservation, begin_us, calendar):
         if start_us > begin_us + _CYCLE_US:
             return False
         if _meets(other, start_us, end_us, calendar):

@@ -1,5 +1,4 @@
-"""CompleteWait: no starts while nodes clean up, so that jobs are not spread over the nodes that are
-free first.
+"""CompleteWait: no starts while nodes clean up, so that jobs get nodes that lie together.
 
 Source: the manual's pages of CompleteWait and reduce_completing_frag. A job is waited for from its
 end on, for that many seconds at most.

@@ -116,12 +116,12 @@ def dispatch_het(
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     for start in starts:
-        found = dispatch(
+        decision = dispatch(
             cluster, start, now_us, prepare=prepare, waited_for=waited_for, priorities=priorities
         )
-        if not found:
+        if not decision:
             return []
-        for event in found:
+        for event in decision:
             if isinstance(event, ev.JobAllocated):
                 is_leader = start.job_id == start.het_job_id
                 event = _component(event, is_leader=is_leader, first_duty_id=duty_id)
@@ -156,29 +156,14 @@ def _may_start_together(
     for job, start in zip(left, starts, strict=True):
         wanted.update(dict(license_counts(start.licenses or job.request.licenses)))
     inside = licenses_inside(cluster, now_us) if wanted and cluster.reservations else {}
-    kept = kept_from(inside, first.request.reservation.split(","))
+    kept = kept_from(inside, [name for job in left for name in job.request.reservation.split(",")])
     for name, count in wanted.items():
         if cluster.licenses_left(name) - kept.get(name, 0) < count:
             return False
-    merged: dict[int, NodeAlloc] = {}
-    for start in starts:
-        for alloc in start.nodes:
-            other = merged.get(alloc.node_id)
-            merged[alloc.node_id] = alloc if other is None else _merged(other, alloc)
-    return are_free_now(cluster, merged.values())
-
-
-def _merged(one: NodeAlloc, other: NodeAlloc) -> NodeAlloc:
-    """Return what two components take of one node."""
-    cores = int.from_bytes(one.cores, "little") | int.from_bytes(other.cores, "little")
-    return NodeAlloc(
-        one.node_id,
-        one.cpus + other.cpus,
-        gres_parts.mask_bytes(cores),
-        one.mem_mib + other.mem_mib,
-        one.tasks + other.tasks,
-        gres_parts.merged((*one.gres, *other.gres)),
-    )
+    allocs = [alloc for start in starts for alloc in start.nodes]
+    if len({alloc.node_id for alloc in allocs}) < len(allocs):
+        return False  # each component has nodes of its own
+    return are_free_now(cluster, allocs)
 
 
 def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us: int) -> Step:
@@ -242,11 +227,11 @@ def _leaves_claims(cluster: Cluster, start: Start) -> bool:
     return True
 
 
-def collide(one: NodeAlloc, other: NodeAlloc) -> bool:
+def collide(alloc: NodeAlloc, other: NodeAlloc) -> bool:
     """Return whether two shares of a node have a core or device in common."""
-    if int.from_bytes(one.cores, "little") & int.from_bytes(other.cores, "little"):
+    if int.from_bytes(alloc.cores, "little") & int.from_bytes(other.cores, "little"):
         return True
-    devices = gres_parts.devices_of(one.gres)
+    devices = gres_parts.devices_of(alloc.gres)
     return any(
         mask & devices.get(key, 0) for key, mask in gres_parts.devices_of(other.gres).items()
     )
@@ -260,5 +245,5 @@ def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str
     partition = opened(cluster.partitions[start.partition], cluster.qos.get(job.qos))
     end_us = now_us + limit_us(limit_min, partition)
     wanted = {alloc.node_id: part_of(alloc) for alloc in start.nodes}
-    reservations = tuple(cluster.reservations.values())
-    return reserved.place_of(reservations, job, start.partition, wanted, now_us, end_us)
+    reservations = reserved.with_families(cluster)
+    return reserved.reservation_for(reservations, job, start.partition, wanted, now_us, end_us)

@@ -15,7 +15,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import SUSPENDED_BY_GANG, Job, is_completing
-from pyslurm_ng.model.rows import row_count
+from pyslurm_ng.model.rows import may_mix, row_count
 from pyslurm_ng.model.states import JobState
 
 Row = dict[int, int]
@@ -76,7 +76,7 @@ def apart(jobs: Iterable[Job]) -> list[list[Job]]:
         for node_id, cores in _cores(job).items():
             held = on_node.setdefault(node_id, [])
             for other in {crowd_of[job_id] for mask, job_id in held if mask & cores} - {number}:
-                crowd_of |= dict.fromkeys((one.job_id for one in crowds[other]), number)
+                crowd_of |= dict.fromkeys((job.job_id for job in crowds[other]), number)
                 crowds[number] = crowds.pop(other) + crowds[number]
             held.append((cores, job.job_id))
     for crowd in crowds.values():
@@ -111,12 +111,13 @@ def _groups(cluster: Cluster) -> dict[str, list[Job]]:
 def _others(cluster: Cluster, partition: str) -> Row:
     """Return the cores of jobs that share with none of a partition, and those kept for such.
 
-    A job that has preempted others may share cores, too, but only with jobs of its partition.
+    A job that has preempted others may share cores, too, but only with jobs of its tier.
     """
     used: Row = {}
+    own = cluster.partitions.get(partition)
     for job_id in cluster.job_index.active:
         job = cluster.jobs[job_id]
-        is_other = job.rows <= 1 or job.partition != partition
+        is_other = job.rows <= 1 or not may_mix(own, cluster.partitions.get(job.partition))
         if is_other and job_id not in cluster.job_index.suspended:
             _add(used, _cores(job))
     for job_id in cluster.job_index.claims:

@@ -1,4 +1,4 @@
-"""Preemption in deeds: victims are told, ended, requeued or suspended; claims are kept or lost.
+"""Carries out preemption: victims are warned, ended, requeued or suspended; claims kept or lost.
 
 A plan's preemption is checked again, whole: either all its victims leave, or none.
 """
@@ -36,46 +36,46 @@ _GONE = (JobState.RUNNING, JobState.SUSPENDED)
 
 
 def split(
-    cluster: Cluster, item: Preemption, now_us: int
+    cluster: Cluster, preemption: Preemption, now_us: int
 ) -> tuple[list[ev.AnyEvent], Preemption | None]:
-    """Return what makes a waiting array's task a job that others can be preempted for.
+    """Return the events that make a waiting array's task a job that others can be preempted for.
 
     The caller applies the events before it goes on with the preemption returned.
     """
-    job = cluster.jobs.get(item.start.job_id)
+    job = cluster.jobs.get(preemption.start.job_id)
     if job is None or not job.array_pending:
-        return [], item
-    task_id = item.start.task_id
-    if not may_start_in(cluster, job, item.start.partition) or not task_ranges.contains(
+        return [], preemption
+    task_id = preemption.start.task_id
+    if not may_start_in(cluster, job, preemption.start.partition) or not task_ranges.contains(
         job.array_pending, task_id
     ):
         return [], None
     job_id = job.job_id
     if task_ranges.count(job.array_pending) > 1:
         job_id = free_job_id(cluster)
-    start = dataclasses.replace(item.start, job_id=job_id, task_id=-1)
+    start = dataclasses.replace(preemption.start, job_id=job_id, task_id=-1)
     events: list[ev.AnyEvent] = [ev.ArrayTaskSplit(now_us, job.job_id, task_id, job_id)]
-    return events, dataclasses.replace(item, start=start)
+    return events, dataclasses.replace(preemption, start=start)
 
 
 def preempt(
-    cluster: Cluster, item: Preemption, policy: Policy, now_us: int
+    cluster: Cluster, preemption: Preemption, policy: Policy, now_us: int
 ) -> list[ev.AnyEvent] | None:
-    """Return what makes the victims leave and keeps their room; None if it would be in vain.
+    """Return the events that make victims leave and keep their room; None if that would not help.
 
     Without a claim among the events the start may follow at once: all victims are suspended.
     """
-    starts = (item.start, *item.together)
-    if not all(_still_holds(cluster, start, item.victims, now_us) for start in starts):
+    starts = (preemption.start, *preemption.together)
+    if not all(_still_holds(cluster, start, preemption.victims, now_us) for start in starts):
         return None
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     ended: list[tuple[Job, JobState]] = []
-    for victim_id, mode in item.victims:
+    for victim_id, mode in preemption.victims:
         victim = cluster.jobs[victim_id]
         if mode == "SUSPEND":
             # One that is suspended already waits for this job from now on.
-            fields: dict[str, object] = {"suspended_by": item.start.job_id}
+            fields: dict[str, object] = {"suspended_by": preemption.start.job_id}
             if victim.state == JobState.RUNNING:
                 fields["preempt_us"] = now_us
             events.append(ev.JobUpdated(now_us, victim_id, fields))
@@ -85,27 +85,27 @@ def preempt(
             continue
         partition = cluster.partitions.get(victim.partition)
         grace = grace_s(cluster.qos, partition, victim.qos)
-        overlaps = _gives_way(cluster, victim, item.start.job_id)
+        overlaps = _gives_way(cluster, victim, preemption.start.job_id)
         if overlaps:
             grace = victim.request.signal_before_s
         if grace:
             signals = _signals(victim, policy, overlaps=overlaps)
-            told = _told(victim, mode, grace, signals, now_us, duty_id)
+            signalled = _asked_to_leave(victim, mode, grace, signals, now_us, duty_id)
         else:
-            told = _ended(cluster, victim, mode, now_us, duty_id, ended)
+            signalled = _ended(cluster, victim, mode, now_us, duty_id, ended)
         duty_id += sum(
             len(event.node_ids) or len(victim.nodes)
-            for event in told
+            for event in signalled
             if isinstance(event, ev.JobSignalled)
         ) or len(victim.nodes)
-        events += told
+        events += signalled
     events += dependency.after_ends(cluster, ended, now_us)
-    if all(mode == "SUSPEND" for _, mode in item.victims):
+    if all(mode == "SUSPEND" for _, mode in preemption.victims):
         return events
     for start in starts:
         claim: dict[str, object] = {
             "claim": start.nodes,
-            "claim_victims": _in_the_way(cluster, start, item.victims),
+            "claim_victims": _in_the_way(cluster, start, preemption.victims),
             "claim_partition": start.partition,
             "claim_tasks": start.total_tasks,
         }
@@ -116,20 +116,23 @@ def preempt(
 def _gives_way(cluster: Cluster, victim: Job, preemptor_id: int) -> bool:
     """Return whether a job overlaps the reservation of the one that it is to make room for."""
     names = cluster.jobs[preemptor_id].request.reservation.split(",")
-    places = (cluster.reservations.get(name) for name in names)
-    return any(place is not None and gives_way(place, victim.request) for place in places)
+    reservations = (cluster.reservations.get(name) for name in names)
+    return any(
+        reservation is not None and gives_way(reservation, victim.request)
+        for reservation in reservations
+    )
 
 
 def _in_the_way(
     cluster: Cluster, start: Start, victims: tuple[tuple[int, str], ...]
 ) -> tuple[int, ...]:
     """Return the victims, and other jobs that are leaving the nodes of the start."""
-    found = dict.fromkeys(victim_id for victim_id, _ in victims)
+    victim_ids = dict.fromkeys(victim_id for victim_id, _ in victims)
     for alloc in start.nodes:
         for job_id in cluster.node_index.use[alloc.node_id].allocs:
             if _is_leaving(cluster, job_id):
-                found[job_id] = None
-    return tuple(found)
+                victim_ids[job_id] = None
+    return tuple(victim_ids)
 
 
 def _is_leaving(cluster: Cluster, job_id: int) -> bool:
@@ -155,7 +158,7 @@ def _signals(job: Job, policy: Policy, *, overlaps: bool) -> list[tuple[int, int
     return [(SIGCONT, SIGNAL_FULL), *own, (SIGTERM, SIGNAL_FULL)]
 
 
-def _told(
+def _asked_to_leave(
     job: Job, mode: str, grace: int, signals: list[tuple[int, int]], now_us: int, duty_id: int
 ) -> list[ev.AnyEvent]:
     """Return how a victim is told to leave, and the time at which it is killed at the latest.
@@ -227,7 +230,7 @@ def grace_over(cluster: Cluster, now_us: int, job_ids: Iterable[int]) -> list[ev
 
 
 def resumed(cluster: Cluster, now_us: int) -> list[ev.AnyEvent]:
-    """Return the return of jobs suspended for others that have left their cores."""
+    """Return the events that resume jobs once those that they were suspended for have left."""
     events: list[ev.AnyEvent] = []
     duty_id = cluster.next_duty_id
     again: dict[int, int] = {}  # cores that jobs resumed by these events have, by node
@@ -274,7 +277,7 @@ def _has_turns(cluster: Cluster, job: Job, other_id: int) -> bool:
 
 
 def lost_claims(cluster: Cluster, job_ids: list[int], now_us: int) -> list[ev.AnyEvent]:
-    """Return the end of claims that a plan found to be of no use."""
+    """Return the events that end claims which a plan found to be of no use."""
     empty: dict[str, object] = {
         "claim": (),
         "claim_victims": (),

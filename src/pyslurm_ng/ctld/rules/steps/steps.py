@@ -15,9 +15,11 @@ from pyslurm_ng.base.numbers import (
     INFINITE,
     MINUTE_US,
     NO_VAL,
+    REQ_EXCLUSIVE,
     SIGKILL,
     SIGNAL_CANCELLED,
     SIGNAL_TIME_LIMIT,
+    STEP_BESIDE_ALL,
     STEP_EXACT,
     STEP_MEM_ZERO,
     STEP_OVERLAP,
@@ -28,12 +30,13 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import dependency, queue_room
+from pyslurm_ng.ctld.rules.steps.salloc_step import as_interactive
 from pyslurm_ng.ctld.rules.steps.step_ports import reserve_ports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
 from pyslurm_ng.model.job import Job, Step, is_completing
-from pyslurm_ng.model.node import spec_as_found
+from pyslurm_ng.model.node import spec_with_facts
 from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason
 from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
@@ -74,6 +77,10 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     refusal = _check_job(job, context)
     if job is None or refusal is not None:
         return refusal or Reject(Errno.ESLURM_INVALID_JOB_ID)
+    if message.flags & STEP_BESIDE_ALL:
+        if STEP_INTERACTIVE in job.steps:
+            return Reject(Errno.ESLURM_DUPLICATE_STEP_ID)
+        message = as_interactive(message)
     if job.next_step_id >= context.conf.max_step_count:
         return Reject(Errno.ESLURM_STEP_LIMIT)
     candidates = _candidates(cluster, job, message)
@@ -82,20 +89,20 @@ def create_step(cluster: Cluster, message: CreateStep, context: Context) -> Deci
     need = _need(cluster, job, message, candidates, context)
     if isinstance(need, Reject):
         return need
-    found = _place(cluster, job, need, candidates)
-    if isinstance(found, Reject):
-        return found
-    if max(map(len, found.tasks)) > context.conf.max_tasks_per_node:
+    step_place = _step_place(cluster, job, need, candidates)
+    if isinstance(step_place, Reject):
+        return step_place
+    if max(map(len, step_place.tasks)) > context.conf.max_tasks_per_node:
         return Reject(Errno.ESLURM_BAD_TASK_COUNT)
-    ports = _ports(cluster, job, message, found, context.conf)
+    ports = _ports(cluster, job, message, step_place, context.conf)
     if isinstance(ports, Reject):
         return ports
-    step = _step(job, message, need, found, context.now_us, ports)
+    step = _step(job, message, need, step_place, context.now_us, ports)
     refusal = queue_room.refusal(cluster, context, [queue_room.step_beyond_usual(step)])
     if refusal is not None:
         return refusal
     event = ev.StepCreated(context.now_us, job.job_id, step)
-    return Decision([event], _granted(cluster, job, step, message, found, context.conf))
+    return Decision([event], _granted(cluster, job, step, message, step_place, context.conf))
 
 
 def _job_of(cluster: Cluster, message: CreateStep) -> Job | None:
@@ -208,7 +215,7 @@ def _need(
         ntasks=ntasks,
         nodes_min=nodes_min,
         nodes_max=max(nodes_max, nodes_min) if nodes_max else 0,
-        tasks_per_node=message.ntasks_per_node,
+        tasks_per_node=message.ntasks_per_node or _tasks_that_fit(job, message, candidates),
         cpus_per_task=max(1, message.cpus_per_task),
         threads_per_core=message.threads_per_core,
         is_exact=bool(message.flags & STEP_EXACT),
@@ -225,6 +232,18 @@ def _need(
         tasks_per_socket=message.ntasks_per_socket,
         aims_high=0 < nodes_min < nodes_max and not wanted and not distribution.pack,
     )
+
+
+def _tasks_that_fit(job: Job, message: CreateStep, candidates: list[int]) -> int:
+    """Return how many tasks -c alone means on each whole node: as many as have their CPUs.
+
+    0 where other options say how many, or where the job has no more CPUs than it asked for.
+    """
+    is_told = message.ntasks or message.task_nodes or message.gpus or message.gpus_per_task
+    if is_told or not message.cpus_per_task or not job.request.flags & REQ_EXCLUSIVE:
+        return 0
+    least = min((job.nodes[index].cpus for index in candidates), default=0)
+    return least // message.cpus_per_task
 
 
 def _memory(cluster: Cluster, job: Job, message: CreateStep) -> tuple[int, int, bool]:
@@ -269,13 +288,15 @@ def _gpus(text: str) -> str:
 
 
 def _needs(text: str) -> tuple[GresNeed, ...]:
-    return tuple((item.name, item.type_name, item.amount) for item in parse_gres(text))
+    return tuple((gres.name, gres.type_name, gres.amount) for gres in parse_gres(text))
 
 
-def _place(cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]) -> StepPlace | Reject:
+def _step_place(
+    cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]
+) -> StepPlace | Reject:
     """Return where the step goes; busy if it could go there once other steps are over."""
     specs = {
-        alloc.node_id: spec_as_found(node)
+        alloc.node_id: spec_with_facts(node)
         for alloc in job.nodes
         if (node := cluster.nodes[alloc.node_id]) is not None
     }
@@ -284,25 +305,25 @@ def _place(cluster: Cluster, job: Job, need: StepNeed, candidates: list[int]) ->
         shares = shares_of(job, specs, ignore_steps=ignore_steps)
         return [shares[position] for position in candidates]
 
-    found = place(need, ordered(ignore_steps=need.is_overlapping))
-    if isinstance(found, StepPlace):
-        return found
+    step_place = place(need, ordered(ignore_steps=need.is_overlapping))
+    if isinstance(step_place, StepPlace):
+        return step_place
     if not need.is_overlapping:
         empty = place(need, ordered(ignore_steps=True))
         if isinstance(empty, StepPlace):
             return Reject(Errno.ESLURM_NODES_BUSY)
-        found = empty
-    return Reject(_NEVER[found])
+        step_place = empty
+    return Reject(_NEVER[step_place])
 
 
 def _ports(
-    cluster: Cluster, job: Job, message: CreateStep, found: StepPlace, conf: SlurmConf
+    cluster: Cluster, job: Job, message: CreateStep, step_place: StepPlace, conf: SlurmConf
 ) -> tuple[int, ...] | Reject:
     """Return the ports a step is to have; by default one more than tasks on any node."""
     if message.resv_ports < 0:
         return ()
-    count = message.resv_ports or 1 + max(map(len, found.tasks))
-    nodes = [alloc.node_id for alloc in found.allocs]
+    count = message.resv_ports or 1 + max(map(len, step_place.tasks))
+    nodes = [alloc.node_id for alloc in step_place.allocs]
     turn = (job.job_id + job.next_step_id) * count
     return reserve_ports(cluster, nodes, count, conf.mpi_params, turn)
 
@@ -311,22 +332,22 @@ def _step(
     job: Job,
     message: CreateStep,
     need: StepNeed,
-    found: StepPlace,
+    step_place: StepPlace,
     now_us: int,
     ports: tuple[int, ...],
 ) -> Step:
     return Step(
-        step_id=job.next_step_id,
+        step_id=STEP_INTERACTIVE if message.flags & STEP_BESIDE_ALL else job.next_step_id,
         name=message.name,
         uid=job.uid,
-        ntasks=sum(len(given) for given in found.tasks),
-        cpus=sum(alloc.cpus for alloc in found.allocs),
-        nodes=found.allocs,
+        ntasks=sum(len(given) for given in step_place.tasks),
+        cpus=sum(alloc.cpus for alloc in step_place.allocs),
+        nodes=step_place.allocs,
         created_us=now_us,
         state=JobState.RUNNING,
         start_us=now_us,
         time_limit_min=message.time_limit_min,
-        distribution=_shown_distribution(need, found),
+        distribution=_shown_distribution(need, step_place),
         srun_host=message.srun_host,
         srun_pid=message.srun_pid,
         srun_port=message.srun_port,
@@ -338,17 +359,19 @@ def _step(
         std_err=message.std_err,
         cpus_per_task=need.cpus_per_task,
         tres_per_node=_tres_per_node(message),
-        nodes_pending=tuple(alloc.node_id for alloc in found.allocs),
+        nodes_pending=tuple(alloc.node_id for alloc in step_place.allocs),
         network=message.network,
         container=message.container,
         ports=ports,
     )
 
 
-def _shown_distribution(need: StepNeed, found: StepPlace) -> str:
+def _shown_distribution(need: StepNeed, step_place: StepPlace) -> str:
     """Return the word for the layout; cyclic by default only for a count of tasks asked for."""
-    tasks = sum(len(given) for given in found.tasks) if need.ntasks else len(found.allocs) + 1
-    return need.distribution.text(tasks, len(found.allocs))
+    tasks = (
+        sum(len(given) for given in step_place.tasks) if need.ntasks else len(step_place.allocs) + 1
+    )
+    return need.distribution.text(tasks, len(step_place.allocs))
 
 
 def _tres_per_node(message: CreateStep) -> str:
@@ -362,18 +385,18 @@ def _granted(
     job: Job,
     step: Step,
     message: CreateStep,
-    found: StepPlace,
+    step_place: StepPlace,
     conf: SlurmConf,
 ) -> StepGranted:
-    nodes = [cluster.node(alloc.node_id) for alloc in found.allocs]
+    nodes = [cluster.node(alloc.node_id) for alloc in step_place.allocs]
     gpus_per_task = sum(count for name, _, count in _needs(_gpus(message.gpus_per_task)))
     return StepGranted(
         job_id=job.job_id,
         step_id=step.step_id,
         nodes=[node.spec.name for node in nodes],
         addresses=[(node.facts.addr or node.spec.addr, node.spec.port) for node in nodes],
-        tasks=found.tasks,
-        cpus=[alloc.cpus for alloc in found.allocs],
+        tasks=step_place.tasks,
+        cpus=[alloc.cpus for alloc in step_place.allocs],
         distribution=step.distribution,
         cpus_per_task=message.cpus_per_task,
         kill_wait_s=conf.kill_wait,
@@ -393,7 +416,7 @@ def complete_step(cluster: Cluster, message: CompleteStep, context: Context) -> 
     if not may_change(cluster, job, context.caller):
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     step = job.steps.get(message.step_id)
-    if step is None or step.step_id >= STEP_INTERACTIVE:
+    if step is None or step.step_id > STEP_INTERACTIVE:
         return Decision()
     names = set(message.nodes)
     gone = tuple(
@@ -465,6 +488,11 @@ def _step_end_us(step: Step) -> int:
     if step.time_limit_min in (INFINITE, NO_VAL) or step.step_id >= STEP_INTERACTIVE:
         return 0
     return step.start_us + step.time_limit_min * MINUTE_US if step.nodes_pending else 0
+
+
+def has_passed_limit(step: Step, now_us: int) -> bool:
+    """Return whether a step has run for as long as its own limit (srun -t) allows."""
+    return 0 < _step_end_us(step) <= now_us
 
 
 def step_ends_us(job: Job) -> list[int]:

@@ -1,9 +1,11 @@
-"""For whom a job runs: account, association and quality of service."""
+"""The account, association and QOS of a job: AccountingStorageEnforce, DefaultQOS."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from functools import lru_cache
+
+from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -26,8 +28,7 @@ _IMPLIED = {
 _DEFAULT_QOS = "normal"
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(Struct, frozen=True):
     """What accounting says of one request; without accounting `assoc` and `qos_record` are None."""
 
     account: str
@@ -43,11 +44,12 @@ class Standing:
 
 def enforced(conf: SlurmConf) -> frozenset[str]:
     """Return which of associations, limits, qos, safe and wckeys are enforced."""
-    return frozenset(
-        implied
-        for word in conf.accounting_storage_enforce
-        for implied in _IMPLIED.get(word.lower(), ())
-    )
+    return _implied(conf.accounting_storage_enforce)
+
+
+@lru_cache(maxsize=8)  # each submission asks, and few configurations are about
+def _implied(words: tuple[str, ...]) -> frozenset[str]:
+    return frozenset(implied for word in words for implied in _IMPLIED.get(word.lower(), ()))
 
 
 def standing_of(
@@ -70,7 +72,7 @@ def _association(
 ) -> Association | None:
     """Return the association for the first partition, else the one for all partitions."""
     for name in (partitions[0].name, ""):
-        assoc_id = cluster.assoc_by_key.get((account, user_name, name))
+        assoc_id = cluster.assoc_index.by_key.get((account, user_name, name))
         if assoc_id is not None:
             return cluster.assocs[assoc_id]
     return None
@@ -116,8 +118,8 @@ def default_qos(cluster: Cluster, assoc: Association | None) -> str:
 
 def lineage(cluster: Cluster, assoc: Association | None) -> list[Association]:
     """Return an association and all above it, lowest first."""
-    found: list[Association] = []
-    while assoc is not None and len(found) <= len(cluster.assocs):
-        found.append(assoc)
+    chain: list[Association] = []
+    while assoc is not None and len(chain) <= len(cluster.assocs):
+        chain.append(assoc)
         assoc = cluster.assocs.get(assoc.parent_id)
-    return found
+    return chain

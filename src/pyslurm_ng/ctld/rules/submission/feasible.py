@@ -6,15 +6,16 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_OVERCOMMIT
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
-from pyslurm_ng.model.node import Node, effective_cpus, schedulable_mem_mib, spec_as_found
+from pyslurm_ng.model.node import Node, effective_cpus, schedulable_mem_mib, spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.cons_tres.fit import has_shape
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
-from pyslurm_ng.sched.cons_tres.hiding import hide
-from pyslurm_ng.sched.cons_tres.select import choose, place_of
+from pyslurm_ng.sched.cons_tres.hidden_parts import hide
+from pyslurm_ng.sched.cons_tres.select import choose, wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
+from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.request.features import suits
 from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing
 
@@ -35,14 +36,15 @@ def feasible(
     (`EnforcePartLimits` refuses it elsewhere): nodes may be added.
     """
     key = (partition.name, selection, placing(request), request.distribution)
-    known = cluster.memo.get(key, key)
+    kept = answers(cluster)
+    known = kept.get(key, key)
     if known is not key:
         assert known is None or isinstance(known, Reject)
         return known
     answer = _judge(cluster, request, partition, selection)
-    if len(cluster.memo) >= _MOST_KEPT:
-        cluster.memo.clear()
-    cluster.memo[key] = answer
+    if len(kept) >= _MOST_KEPT:
+        kept.clear()
+    kept[key] = answer
     return answer
 
 
@@ -108,14 +110,15 @@ def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
     A judgement then looks at a few of each kind, however many nodes there are.
     """
     key = ("kinds", partition.name)
-    known = cluster.memo.get(key)
+    kept = answers(cluster)
+    known = kept.get(key)
     if known is None:
         groups: dict[object, list[Node]] = {}
         for node_id in partition.node_ids:
             node = cluster.node(node_id)
             if node.state == NodeState.FUTURE:
                 continue
-            spec = spec_as_found(node)
+            spec = spec_with_facts(node)
             kind = (
                 spec.cpus, spec.sockets, spec.cores_per_socket, spec.threads_per_core,
                 spec.real_memory_mib, spec.tmp_disk_mib, spec.core_spec_count,
@@ -124,7 +127,7 @@ def _kinds(cluster: Cluster, partition: Partition) -> list[list[Node]]:
             )  # fmt: skip
             groups.setdefault(kind, []).append(node)
         known = list(groups.values())
-        cluster.memo[key] = known
+        kept[key] = known
     assert isinstance(known, list)
     return known
 
@@ -148,6 +151,8 @@ def _judge(
     detail = _too_much_for_any(request, need, featured or examples)
     if detail:
         return Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, detail)
+    if request.ntasks_per_node and not request.nodes_min and need.nodes_min > node_count:
+        return refusal  # as in Slurm 22.05; a count of nodes that is told may wait for more nodes
     node_count = min(node_count, partition.max_nodes)  # beyond it a job waits: PartitionNodeLimit
     if need.nodes_min > node_count or need.tasks * need.cpus_per_task > total_cpus:
         return _one_of_them_fits(request, need, examples, refusal)
@@ -183,24 +188,25 @@ def _may_lie(cluster: Cluster, request: JobRequest, partition: Partition, need: 
     ):
         return False
     is_wide = fits.bit_count() < need.nodes_min
-    return is_wide or layout.pick(fits, place_of(need, layout)) is not None
+    return is_wide or layout.pick(fits, wanted_nodes(need, layout)) is not None
 
 
 def layouts_in(cluster: Cluster) -> dict[str, Layout]:
-    """Return the layout of every partition that has a network model; remembered in the memo."""
-    layouts = cluster.memo.get("layouts")
+    """Return the layout of every partition that has a network model; kept until nodes change."""
+    kept = answers(cluster)
+    layouts = kept.get("layouts")
     if layouts is None:
         nodes = sorted(cluster.living_nodes(), key=lambda node: (node.weight, node.node_id))
-        position = {node.node_id: place for place, node in enumerate(nodes)}
+        position = {node.node_id: index for index, node in enumerate(nodes)}
         weights = [node.weight for node in nodes]
         layouts = layouts_of(cluster.topologies, cluster.partitions.values(), position, weights)
-        cluster.memo["layouts"] = layouts
+        kept["layouts"] = layouts
     assert isinstance(layouts, dict)
     return layouts
 
 
 def _empty(node: Node) -> FreeNode:
-    free = empty_node(node.node_id, spec_as_found(node))
+    free = empty_node(node.node_id, spec_with_facts(node))
     free.features, free.weight = node.features_active, node.weight
     return free
 
@@ -209,13 +215,13 @@ def _enough(need: Need, nodes: list[Node]) -> list[Node]:
     """Return as many of equal nodes as could be chosen at all, the ones asked for among them."""
     if need.is_choosy:
         return [node for node in nodes if node.node_id not in need.excluded_nodes]
-    found = [node for node in nodes if node.node_id in need.required_nodes]
+    enough = [node for node in nodes if node.node_id in need.required_nodes]
     for node in nodes:
-        if len(found) >= need.nodes_max:
+        if len(enough) >= need.nodes_max:
             break
         if node.node_id not in need.excluded_nodes and node.node_id not in need.required_nodes:
-            found.append(node)
-    return found
+            enough.append(node)
+    return enough
 
 
 def _suits(request: JobRequest, need: Need, node: Node) -> bool:
@@ -233,7 +239,7 @@ def _one_of_them_fits(
 
 
 def _has(node: Node, name: str, kind: str) -> bool:
-    return any(item.name == name and kind in ("", item.type) for item in node.spec.gres)
+    return any(gres.name == name and kind in ("", gres.type) for gres in node.spec.gres)
 
 
 def _too_much_for_any(request: JobRequest, need: Need, nodes: list[Node]) -> str:

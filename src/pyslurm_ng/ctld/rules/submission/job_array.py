@@ -89,10 +89,10 @@ def _merged(parts: list[TaskRange]) -> TaskRanges:
 
 def _joined(ordered: list[TaskRange]) -> TaskRanges:
     """Return ascending ranges without gaps, those that meet or touch as one."""
-    found: list[TaskRange] = []
+    ranges: list[TaskRange] = []
     for first, last, _ in ordered:
-        if found and first <= found[-1][1] + 1:
-            found[-1] = (found[-1][0], max(last, found[-1][1]), 1)
+        if ranges and first <= ranges[-1][1] + 1:
+            ranges[-1] = (ranges[-1][0], max(last, ranges[-1][1]), 1)
         else:
-            found.append((first, last, 1))
-    return tuple(found)
+            ranges.append((first, last, 1))
+    return tuple(ranges)

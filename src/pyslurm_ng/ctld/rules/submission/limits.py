@@ -6,7 +6,8 @@ may ask for. Because of any other limit a job waits, with a reason that the sche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from pyslurm_ng.base.errors import Errno, Reject
@@ -44,36 +45,82 @@ def check(
     qualities = _qualities(cluster, standing, partition)
     if _too_many_submitted(cluster, standing, qualities, context.caller.uid, tasks):
         return _POLICY
-    denies = any("DenyOnLimit" in one.flags for one in qualities)
-    if not denies and context.conf.enforce_part_limits == "NO":
+    if not _denies(qualities, context):
         return None
-    amounts = absolute_qos(cluster)
-    holders = [amounts[one.name].limits for one in qualities]
-    holders += [assoc.limits for assoc in lineage(cluster, standing.assoc)]
-    wanted = requested_tres(request, partition, context.conf.tracked_tres())
-    wanted["node"] = max(wanted["node"], 1)
+    wanted = _wanted(request, partition, context)
+    holders = _holders(cluster, standing, qualities).values()
     return (
         _POLICY if any(_too_large(limits, wanted, time_limit_min) for limits in holders) else None
     )
 
 
+def check_together(
+    cluster: Cluster,
+    components: Iterable[tuple[JobRequest, Partition, Standing]],
+    context: Context,
+) -> Reject | None:
+    """Return why all components of a heterogeneous job break a limit that none breaks alone."""
+    if "limits" not in enforced(context.conf):
+        return None
+    asked: dict[tuple[str | int, str], Counter[str]] = {}
+    for request, partition, standing in components:
+        qualities = _qualities(cluster, standing, partition)
+        if not _denies(qualities, context):
+            continue
+        wanted = _wanted(request, partition, context)
+        for name, limits in _holders(cluster, standing, qualities).items():
+            for whose, allowed in _shared(limits, standing.account):
+                total = asked.setdefault((name, whose), Counter())
+                total.update({tres: wanted.get(tres, 0) for tres in allowed})
+                if any(total[tres] > amount for tres, amount in allowed.items()):
+                    return _POLICY
+    return None
+
+
+def _shared(limits: Limits, account: str) -> Iterator[tuple[str, Mapping[str, int]]]:
+    """Yield what all jobs of a group, a user or an account may have together, and whose it is."""
+    yield "group", limits.grp_tres
+    yield "user", limits.max_tres_per_user
+    yield f"account {account}", limits.max_tres_per_account
+
+
+def _denies(qualities: Iterable[Qos], context: Context) -> bool:
+    """Return whether what breaks a limit for ever is refused at submission."""
+    denies = any("DenyOnLimit" in qos.flags for qos in qualities)
+    return denies or context.conf.enforce_part_limits != "NO"
+
+
+def _holders(
+    cluster: Cluster, standing: Standing, qualities: Iterable[Qos]
+) -> dict[str | int, Limits]:
+    """Return the limits that concern a job: of QOS by name, of associations by id."""
+    amounts = absolute_qos(cluster)
+    holders: dict[str | int, Limits] = {qos.name: amounts[qos.name].limits for qos in qualities}
+    for assoc in lineage(cluster, standing.assoc):
+        holders[assoc.assoc_id] = assoc.limits
+    return holders
+
+
+def _wanted(request: JobRequest, partition: Partition, context: Context) -> dict[str, int]:
+    wanted = dict(requested_tres(request, partition, context.conf.tracked_tres()))
+    wanted["node"] = max(wanted["node"], 1)
+    return wanted
+
+
 def _qualities(cluster: Cluster, standing: Standing, partition: Partition) -> list[Qos]:
     """Return the QOS of the partition and of the job, the one whose limits come first before."""
     own, other = standing.qos_record, cluster.qos.get(partition.qos)
-    both = [own, other] if own is not None and "OverPartQOS" in own.flags else [other, own]
-    return [one for place, one in enumerate(both) if one is not None and one not in both[:place]]
+    qos_pair = [own, other] if own is not None and "OverPartQOS" in own.flags else [other, own]
+    return [
+        qos for index, qos in enumerate(qos_pair) if qos is not None and qos not in qos_pair[:index]
+    ]
 
 
 def _too_large(limits: Limits, wanted: Mapping[str, int], time_limit_min: int) -> bool:
     """Return whether one job alone is beyond what a job, a group or a user may have."""
     if limits.max_wall_min != INFINITE and time_limit_min > limits.max_wall_min:
         return True
-    for most in (
-        limits.max_tres_per_job,
-        limits.grp_tres,
-        limits.max_tres_per_user,
-        limits.max_tres_per_account,
-    ):
+    for most in (limits.max_tres_per_job, *dict(_shared(limits, "")).values()):
         if any(wanted.get(name, 0) > amount for name, amount in most.items()):
             return True
     nodes = max(1, wanted.get("node", 1))
@@ -121,7 +168,7 @@ def _submit_limits(
         of_user = of_user or limits.max_submit != INFINITE
         of_account = of_account or limits.max_submit_per_account != INFINITE
     above = lineage(cluster, standing.assoc)
-    most = next((one.limits.max_submit for one in above if one.limits.max_submit != INFINITE),
+    most = next((level.limits.max_submit for level in above if level.limits.max_submit != INFINITE),
                 INFINITE)  # fmt: skip
     if above and not of_user:
         yield most, uid, _in_assocs(frozenset((above[0].assoc_id,)))
@@ -133,22 +180,24 @@ def _submit_limits(
 
 def _in_qos(cluster: Cluster, name: str) -> Applies:
     """Return a test of the jobs that count in a QOS: by the job's QOS, or by a partition's."""
-    names = frozenset(one.name for one in cluster.partitions.values() if one.qos == name)
+    names = frozenset(
+        partition.name for partition in cluster.partitions.values() if partition.qos == name
+    )
 
-    def applies(one: Submitter) -> bool:
-        if one.qos == name:
+    def applies(submitter: Submitter) -> bool:
+        if submitter.qos == name:
             return True
-        return bool(names) and not names.isdisjoint(one.partition.split(","))
+        return bool(names) and not names.isdisjoint(submitter.partition.split(","))
 
     return applies
 
 
 def _of_account(applies: Applies, account: str) -> Applies:
-    return lambda one: one.account == account and applies(one)
+    return lambda submitter: submitter.account == account and applies(submitter)
 
 
 def _in_assocs(ids: frozenset[int]) -> Applies:
-    return lambda one: one.assoc_id in ids
+    return lambda submitter: submitter.assoc_id in ids
 
 
 def _below(cluster: Cluster, assoc_id: int) -> frozenset[int]:
@@ -156,14 +205,14 @@ def _below(cluster: Cluster, assoc_id: int) -> frozenset[int]:
     children: dict[int, list[int]] = {}
     for assoc in cluster.assocs.values():
         children.setdefault(assoc.parent_id, []).append(assoc.assoc_id)
-    found: dict[int, None] = {}
+    below: dict[int, None] = {}
     queue = [assoc_id]
     while queue:
-        one = queue.pop()
-        if one not in found:
-            found[one] = None
-            queue += children.get(one, [])
-    return frozenset(found)
+        above_id = queue.pop()
+        if above_id not in below:
+            below[above_id] = None
+            queue += children.get(above_id, [])
+    return frozenset(below)
 
 
 def _count(cluster: Cluster, uid: int | None, applies: Applies) -> int:

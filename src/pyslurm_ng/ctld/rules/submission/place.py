@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import NO_VAL, REQ_MEM_SET, REQ_NODES_SET, REQ_OVERCOMMIT
-from pyslurm_ng.base.tres import Gres, TresError, parse_gres
+from pyslurm_ng.base.numbers import NO_VAL, REQ_HOLD, REQ_MEM_SET, REQ_NODES_SET, REQ_OVERCOMMIT
+from pyslurm_ng.base.tres import Gres, MixedTypesError, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Context
@@ -28,6 +29,7 @@ from pyslurm_ng.model.partition import Partition, opened
 from pyslurm_ng.model.sizes import job_sizes, memory_amounts, node_sizes, total, wants_gpus
 from pyslurm_ng.sched.cons_tres.layout import LayoutError, parse_distribution
 from pyslurm_ng.sched.demand.demand import limit_in
+from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sched.request.need import Selection, node_ids
@@ -39,6 +41,8 @@ _MOST_CPUS = 65535
 _MOST_KINDS = 64
 """Of generic resources and their types that one job names; each is looked at on each node."""
 _MAX_COUNT = 1 << 22  # tasks or nodes beyond it fit no cluster and no record
+_LICENSE_NAME = re.compile(r"[^,|:=]+(?=[,|:=]|$)")
+"""NAME is this cluster's own, NAME@SERVER another server's."""
 
 
 # What the request names -----------------------------------------------------------------------
@@ -72,14 +76,19 @@ def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] 
         if default is None:
             return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
         return (default,)
-    found: dict[str, Partition] = {}
+    partitions: dict[str, Partition] = {}
     for name in request.partition.split(","):
         partition = cluster.partitions.get(name)
         if partition is None:
             detail = f"invalid partition specified: {name}"
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME, detail)
-        found[name] = partition
-    return tuple(found.values())
+        partitions[name] = partition
+    return tuple(partitions.values())
+
+
+def by_tier(partitions: Iterable[Partition]) -> tuple[Partition, ...]:
+    """Return a job's partitions as it keeps and shows them: those of higher tiers first."""
+    return tuple(sorted(partitions, key=lambda partition: -partition.priority_tier))
 
 
 def _check_counts(request: JobRequest) -> Reject | None:
@@ -184,14 +193,15 @@ def node_extra(text: str, conf: SlurmConf) -> str | Reject:
 
 
 def _known_features(cluster: Cluster) -> frozenset[str]:
-    known = cluster.memo.get("features")
+    kept = answers(cluster)
+    known = kept.get("features")
     if known is None:
         known = frozenset(
             name
             for node in cluster.living_nodes()
             for name in (*node.features, *node.features_active)
         )
-        cluster.memo["features"] = known
+        kept["features"] = known
     assert isinstance(known, frozenset)
     return known
 
@@ -202,7 +212,9 @@ def requested_resources(request: JobRequest) -> list[Gres]:
     Raises:
         TresError: one of the texts cannot be read.
     """
-    found = [item for text in (request.gres, request.tres_per_task) for item in parse_gres(text)]
+    resources = [
+        gres for text in (request.gres, request.tres_per_task) for gres in parse_gres(text)
+    ]
     for text in (
         request.gpus,
         request.gpus_per_node,
@@ -213,15 +225,17 @@ def requested_resources(request: JobRequest) -> list[Gres]:
             kind, _, count = part.rpartition(":")
             if not (count.isascii() and count.isdigit() and len(count) < 10):
                 raise TresError(f"{part}: expected [type:]count")
-            found.append(Gres("gpu", kind, int(count)))
-    if len(found) > _MOST_KINDS:
+            resources.append(Gres("gpu", kind, int(count)))
+    if len(resources) > _MOST_KINDS:
         raise TresError(f"at most {_MOST_KINDS} kinds of generic resources are allowed")
-    return found
+    return resources
 
 
 def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
     try:
         resources = requested_resources(request)
+    except MixedTypesError:
+        return Reject(Errno.ESLURM_INVALID_GRES_TYPE)
     except TresError:
         return Reject(Errno.ESLURM_INVALID_GRES)
     if any(resource.name not in conf.gres_types for resource in resources):
@@ -233,7 +247,7 @@ def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_GRES)  # its server serves one node
     if request.gpus and _gpus_contradict(request):
         return Reject(Errno.ESLURM_INVALID_GRES)
-    if request.gpus_per_node and any(item.name == "gpu" for item in parse_gres(request.gres)):
+    if request.gpus_per_node and any(gres.name == "gpu" for gres in parse_gres(request.gres)):
         return Reject(Errno.ESLURM_INVALID_GRES)
     return None
 
@@ -242,7 +256,7 @@ def _gpus_contradict(request: JobRequest) -> bool:
     """Return whether the GPUs of the job are not what its nodes or tasks add up to."""
     whole = total(request.gpus)
     per_node = total(request.gpus_per_node)
-    per_node += sum(item.amount for item in parse_gres(request.gres) if item.name == "gpu")
+    per_node += sum(gres.amount for gres in parse_gres(request.gres) if gres.name == "gpu")
     if whole < request.nodes_min:
         return True
     if per_node and (whole % per_node or whole // per_node < request.nodes_min):
@@ -253,6 +267,23 @@ def _gpus_contradict(request: JobRequest) -> bool:
     if per_task and request.ntasks:
         return per_task * request.ntasks != whole
     return bool(per_task and whole % per_task)
+
+
+def full_license_names(cluster: Cluster, text: str, conf: SlurmConf) -> str:
+    """Return what `--licenses` asks for with servers filled in, where RemoteFuzzyMatch lets users
+    leave them out: a name of no local licence, and of just one server's."""
+    if not text or not has_option(conf.license_parameters, "RemoteFuzzyMatch"):
+        return text
+    servers: dict[str, list[str]] = {}
+    for full in filter(is_remote, cluster.licenses):
+        servers.setdefault(full.partition("@")[0], []).append(full)
+
+    def full_name(match: re.Match[str]) -> str:
+        name = match[0]
+        known = servers.get(name, [])
+        return known[0] if name not in cluster.licenses and len(known) == 1 else name
+
+    return _LICENSE_NAME.sub(full_name, text)
 
 
 def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> Reject | None:
@@ -273,6 +304,14 @@ def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> R
         if count < 1 or most is None or (count > most and not may_wait):
             return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None
+
+
+_NO_SUCH_NODES = frozenset(
+    (
+        Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE,
+        Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE,
+    )
+)
 
 
 # What the partitions allow --------------------------------------------------------------------
@@ -310,7 +349,10 @@ def check_partitions(
         if enforce == "ALL" and is_limit:
             assert refusal is not None
             return refusal
-        refusal = refusal or feasible(cluster, judged, partition, chosen)
+        if refusal is None:
+            refusal = feasible(cluster, judged, partition, chosen)
+            if request.flags & REQ_HOLD and refusal is not None and refusal.code in _NO_SUCH_NODES:
+                refusal = None  # before it is released nodes may come: so does Slurm 22.05
         if refusal is None:
             refusal = feasible_inside(cluster, judged, partition, chosen)
         if refusal is None:
@@ -320,18 +362,18 @@ def check_partitions(
     if not allowed:
         assert last is not None
         return last
-    return tuple(allowed)
+    return by_tier(allowed)
 
 
 def as_judged(request: JobRequest, conf: SlurmConf) -> JobRequest:
-    """Return a request without what it may ask for although no node has it: one may come."""
+    """Return a request as it is judged: ignore_constraint_validation leaves out its constraint."""
     if has_option(conf.scheduler_parameters, "ignore_constraint_validation"):
         return msgspec.structs.replace(request, constraint="")
     return request
 
 
 def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:
-    """The users that may submit there."""
+    """Return why a user may not submit to a partition."""
     caller = context.caller
     if partition.state in ("DRAIN", "INACTIVE"):
         return Reject(Errno.ESLURM_PARTITION_NOT_AVAIL)

@@ -6,7 +6,6 @@ Source: sbatch's manual and what a running Slurm refuses, in which order and wit
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from hashlib import blake2b
 from sys import intern
 
@@ -35,11 +34,11 @@ from pyslurm_ng.ctld.rules.submission import limits, plugins
 from pyslurm_ng.ctld.rules.submission.account import Standing, qos_choices, standing_of
 from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
-from pyslurm_ng.ctld.rules.submission.license_names import full_names
 from pyslurm_ng.ctld.rules.submission.place import (
     check_memory,
     check_names,
     check_partitions,
+    full_license_names,
     node_extra,
 )
 from pyslurm_ng.model import events as ev
@@ -50,6 +49,7 @@ from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import Reason
 from pyslurm_ng.sched.frame.policy import selection
 from pyslurm_ng.sched.request import features
+from pyslurm_ng.sched.request.need import node_ids
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted, SubmitJob
 
 _MAX_SWITCH_WAIT_S = 300
@@ -60,8 +60,7 @@ ADDRESSES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True):
     """A request that passed all checks, with filled-in values."""
 
     request: JobRequest
@@ -101,7 +100,7 @@ def script_limit(context: Context) -> int:
 
 
 def digest_of(content: bytes) -> str:
-    """Return the name a script or environment is kept under; "" for none."""
+    """Return the name a script or environment is kept under; "" for no content."""
     # Many jobs have the same content, so they share its name.
     return intern(blake2b(content, digest_size=16).hexdigest()) if content else ""
 
@@ -109,19 +108,19 @@ def digest_of(content: bytes) -> str:
 def _enter(
     cluster: Cluster, request: JobRequest, context: Context, script: bytes, environment: bytes
 ) -> Decision | Reject:
-    found = check(cluster, request, context)
-    if isinstance(found, Reject):
-        return found
-    refusal = queue_room.refusal(cluster, context, [_counted(found)])
+    accepted = check(cluster, request, context)
+    if isinstance(accepted, Reject):
+        return accepted
+    refusal = queue_room.refusal(cluster, context, [_counted(accepted)])
     if refusal is not None:
         return refusal
-    return _decide(cluster, found, context, digest_of(script), digest_of(environment))
+    return _decide(cluster, accepted, context, digest_of(script), digest_of(environment))
 
 
-def _counted(found: Accepted) -> int:
+def _counted(accepted: Accepted) -> int:
     """Return what a job counts for among the long ones of its user."""
-    tasks = found.array.count if found.array is not None else 1
-    return queue_room.beyond_usual(found.request, len(found.dependencies), tasks)
+    tasks = accepted.array.count if accepted.array is not None else 1
+    return queue_room.beyond_usual(accepted.request, len(accepted.dependencies), tasks)
 
 
 def _enter_het(
@@ -136,16 +135,11 @@ def _enter_het(
     for request in requests:
         if request.array:
             return Reject(Errno.ESLURM_INVALID_ARRAY)
-        if request.reservation != requests[0].reservation:
-            text = "Components of a heterogeneous job must be in the same reservation"
-            return Reject(Errno.ESLURM_RESERVATION_INVALID, text)
-        found = check(cluster, request, context, components=len(requests))
-        if isinstance(found, Reject):
-            return found
-        accepted.append(found)
-    if sum(len(found.dependencies) for found in accepted) > dependency_text.MOST_TERMS:
-        return dependency_text.TOO_MANY
-    refusal = queue_room.refusal(cluster, context, map(_counted, accepted))
+        checked = check(cluster, request, context, components=len(requests))
+        if isinstance(checked, Reject):
+            return checked
+        accepted.append(checked)
+    refusal = _refused_together(cluster, accepted, context)
     if refusal is not None:
         return refusal
     # What keeps one component from starting keeps all.
@@ -154,12 +148,12 @@ def _enter_het(
     leader = _free_run(cluster, len(requests))
     script_hash, env_hash = digest_of(script), digest_of(environment)
     events: list[ev.AnyEvent] = []
-    for offset, found in enumerate(accepted):
-        request = found.request
+    for offset, checked in enumerate(accepted):
+        request = checked.request
         request = msgspec.structs.replace(request, flags=request.flags | holds, begin_us=begin_us)
         decision = _decide(
             cluster,
-            replace(found, request=request),
+            msgspec.structs.replace(checked, request=request),
             context,
             script_hash,
             env_hash,
@@ -174,6 +168,26 @@ def _enter_het(
             for offset in range(len(accepted))
         ]
     return Decision(events=events, reply=JobAccepted(leader))
+
+
+def _refused_together(
+    cluster: Cluster, accepted: Sequence[Accepted], context: Context
+) -> Reject | None:
+    """Return why components, each of which is accepted, are too much together."""
+    by_name = cluster.node_index.by_name
+    named = [node_ids(checked.request.node_list, by_name) for checked in accepted]
+    if len(frozenset[int]().union(*named)) < sum(map(len, named)):
+        return Reject(Errno.ESLURM_INVALID_NODE_NAME)  # each has nodes of its own
+    refusal = limits.check_together(
+        cluster,
+        ((checked.request, checked.partitions[0], checked.standing) for checked in accepted),
+        context,
+    )
+    if refusal is not None:
+        return refusal
+    if sum(len(component.dependencies) for component in accepted) > dependency_text.MOST_TERMS:
+        return dependency_text.TOO_MANY
+    return queue_room.refusal(cluster, context, map(_counted, accepted))
 
 
 def _free_run(cluster: Cluster, count: int) -> int:
@@ -207,11 +221,11 @@ def check(
         return choices
     first: Reject | None = None
     for qos in choices:
-        of_one = msgspec.structs.replace(request, qos=qos)
-        found = _check(cluster, of_one, context, components)
-        if isinstance(found, Accepted):
-            return found
-        first = first or found
+        with_qos = msgspec.structs.replace(request, qos=qos)
+        checked = _check(cluster, with_qos, context, components)
+        if isinstance(checked, Accepted):
+            return checked
+        first = first or checked
     return first or Reject(Errno.ESLURM_INVALID_QOS)
 
 
@@ -229,7 +243,7 @@ def _check(
     if isinstance(plugged, Reject):
         return plugged
     request = plugged
-    licenses = full_names(cluster, request.licenses, conf)
+    licenses = full_license_names(cluster, request.licenses, conf)
     if licenses != request.licenses:
         request = msgspec.structs.replace(request, licenses=licenses)
     names = check_names(cluster, request, conf)
@@ -249,7 +263,7 @@ def _check(
         caller,
         standing.account,
         standing.qos,
-        [one.name for one in names],
+        [qos.name for qos in names],
     )
     if refusal is not None:
         return refusal
@@ -407,7 +421,7 @@ def _times(request: JobRequest, partition: Partition, now_us: int) -> int | Reje
 
 def _decide(
     cluster: Cluster,
-    found: Accepted,
+    accepted: Accepted,
     context: Context,
     script_hash: str,
     env_hash: str,
@@ -419,10 +433,10 @@ def _decide(
     Args:
         het: of a component, its leader's id and its place; ids follow one another.
     """
-    request, caller, now_us = found.request, context.caller, context.now_us
+    request, caller, now_us = accepted.request, context.caller, context.now_us
     job_id = sum(het) or free_job_id(cluster)
     begin_us = request.begin_us if request.begin_us > now_us else 0
-    probe = _probe(found, context, job_id, begin_us)
+    probe = _probe(accepted, context, job_id, begin_us)
     terms, is_never = dependency.judge(cluster, probe, dependency.Ends(), now_us)
     is_held = bool(request.flags & REQ_HOLD) or request.priority == 0
     if is_held:
@@ -441,22 +455,22 @@ def _decide(
         gid=request.gid if request.gid != NO_VAL else caller.gid,
         user_name=caller.user_name,
         group_name=caller.group_name,
-        account=found.standing.account,
-        qos=found.standing.qos,
-        assoc_id=found.standing.assoc_id,
-        partition=",".join(partition.name for partition in found.partitions),
-        time_limit_min=found.time_limit_min,
+        account=accepted.standing.account,
+        qos=accepted.standing.qos,
+        assoc_id=accepted.standing.assoc_id,
+        partition=",".join(partition.name for partition in accepted.partitions),
+        time_limit_min=accepted.time_limit_min,
         script_hash=script_hash,
         env_hash=env_hash,
         reason=int(reason),
         priority=0 if is_held else request.priority,
         begin_us=begin_us,
         eligible_us=0 if terms or begin_us or is_held else now_us,
-        array_pending=found.array.ranges if found.array is not None else (),
-        array_limit=found.array.limit if found.array is not None else 0,
-        array_count=found.array.count if found.array is not None else 0,
+        array_pending=accepted.array.ranges if accepted.array is not None else (),
+        array_limit=accepted.array.limit if accepted.array is not None else 0,
+        array_count=accepted.array.count if accepted.array is not None else 0,
         dependencies=terms,
-        dependency_any=found.dependency_any,
+        dependency_any=accepted.dependency_any,
         requeue=bool(script_hash) and _may_requeue(request, context),
         alloc_host=request.alloc_node or caller.host,
         het_job_id=het[0],
@@ -479,39 +493,39 @@ def _may_requeue(request: JobRequest, context: Context) -> bool:
     return context.conf.job_requeue
 
 
-def as_pending(cluster: Cluster, found: Accepted, context: Context) -> Job:
+def as_pending(cluster: Cluster, accepted: Accepted, context: Context) -> Job:
     """Return the job that an accepted request would be, eligible at once unless it has to wait."""
-    begin_us = found.request.begin_us if found.request.begin_us > context.now_us else 0
-    job = _probe(found, context, free_job_id(cluster), begin_us)
-    job.partition = ",".join(partition.name for partition in found.partitions)
-    job.priority, job.nice = found.request.priority, found.request.nice
-    job.array_limit = found.array.limit if found.array is not None else 0
-    if not (begin_us or found.dependencies):
+    begin_us = accepted.request.begin_us if accepted.request.begin_us > context.now_us else 0
+    job = _probe(accepted, context, free_job_id(cluster), begin_us)
+    job.partition = ",".join(partition.name for partition in accepted.partitions)
+    job.priority, job.nice = accepted.request.priority, accepted.request.nice
+    job.array_limit = accepted.array.limit if accepted.array is not None else 0
+    if not (begin_us or accepted.dependencies):
         job.eligible_us = job.accrue_us = context.now_us
     return job
 
 
-def _probe(found: Accepted, context: Context, job_id: int, begin_us: int) -> Job:
+def _probe(accepted: Accepted, context: Context, job_id: int, begin_us: int) -> Job:
     """Return the job as far as what its dependencies mean for it needs that."""
-    array = found.array
+    array = accepted.array
     return Job(
         job_id=job_id,
-        request=found.request,
+        request=accepted.request,
         uid=context.caller.uid,
         gid=context.caller.gid,
         user_name=context.caller.user_name,
         group_name=context.caller.group_name,
         submit_us=context.now_us,
-        account=found.standing.account,
-        qos=found.standing.qos,
-        assoc_id=found.standing.assoc_id,
-        partition=found.partitions[0].name,
-        time_limit_min=min(found.time_limit_min, INFINITE),
+        account=accepted.standing.account,
+        qos=accepted.standing.qos,
+        assoc_id=accepted.standing.assoc_id,
+        partition=accepted.partitions[0].name,
+        time_limit_min=min(accepted.time_limit_min, INFINITE),
         begin_us=begin_us,
         array_job_id=job_id if array is not None else 0,
         array_pending=array.ranges if array is not None else (),
-        dependencies=found.dependencies,
-        dependency_any=found.dependency_any,
+        dependencies=accepted.dependencies,
+        dependency_any=accepted.dependency_any,
     )
 
 

@@ -119,7 +119,7 @@ def moment(name: str) -> Setter:
 
 
 def no_plugin(change: Change, value: str) -> int:
-    """What only a plugin of Slurm's could change."""
+    """Refuse a key that only a plugin of Slurm's could carry out."""
     return Errno.ESLURM_NOT_SUPPORTED
 
 

@@ -1,4 +1,4 @@
-"""What is written about a job, and whom mail tells."""
+"""The notes of a job (comment, Extra, AdminComment), and which mail it brings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pyslurm_ng.ctld.rules.update.job_change import Change
 
 
 def mail_type(change: Change, value: str) -> int:
-    """Set of which events mail tells."""
+    """Set the events about which mail is sent."""
     bits = 0
     for word in value.split(","):
         bit = MAIL_WORDS.get(word.strip().upper())

@@ -24,18 +24,18 @@ def priority(change: Change, value: str) -> int:
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
     if number == 0:
-        found = hold_fields(change.cluster, job, change.context, as_user=False)
+        changed = hold_fields(change.cluster, job, change.context, as_user=False)
     elif number == NO_VAL:
-        found = release_fields(change.cluster, job, change.context, as_user=False)
+        changed = release_fields(change.cluster, job, change.context, as_user=False)
     elif not change.context.caller.is_operator:
         return Errno.ESLURM_ACCESS_DENIED
     else:
-        found = {"priority": number}
+        changed = {"priority": number}
         if job.priority == 0:
-            found["reason"] = int(waiting_reason(job, change.context.now_us))
-    if isinstance(found, int):
-        return found
-    change.fields.update(found)
+            changed["reason"] = int(waiting_reason(job, change.context.now_us))
+    if isinstance(changed, int):
+        return changed
+    change.fields.update(changed)
     return 0
 
 
@@ -89,6 +89,6 @@ def requeue(change: Change, value: str) -> int:
     if wanted is None:
         return Errno.ESLURM_NOT_SUPPORTED
     change.fields["requeue"] = wanted
-    both = REQ_REQUEUE | REQ_NO_REQUEUE
-    change.flag(REQ_REQUEUE if wanted else REQ_NO_REQUEUE, both)
+    either = REQ_REQUEUE | REQ_NO_REQUEUE
+    change.flag(REQ_REQUEUE if wanted else REQ_NO_REQUEUE, either)
     return 0

@@ -6,7 +6,7 @@ from pyslurm_ng.base import hostlist, units
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission.account import default_qos, qos_choices
-from pyslurm_ng.ctld.rules.submission.license_names import full_names
+from pyslurm_ng.ctld.rules.submission.place import by_tier, full_license_names
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
 
@@ -17,8 +17,9 @@ def partition(change: Change, value: str) -> int:
     for name in value.split(","):
         if name not in change.cluster.partitions:
             return Errno.ESLURM_INVALID_PARTITION_NAME
-    change.fields["partition"] = value
-    change.request["partition"] = value
+    named = map(change.cluster.partitions.__getitem__, dict.fromkeys(value.split(",")))
+    names = ",".join(partition.name for partition in by_tier(named))
+    change.fields["partition"] = change.request["partition"] = names
     return 0
 
 
@@ -27,7 +28,7 @@ def account(change: Change, value: str) -> int:
     """Set the account; with no word the user's default one."""
     user = change.cluster.users.get(change.job.user_name)
     name = value.lower() or (user.default_account if user is not None else "")
-    assoc_id = change.cluster.assoc_by_key.get((name, change.job.user_name, ""))
+    assoc_id = change.cluster.assoc_index.by_key.get((name, change.job.user_name, ""))
     if assoc_id is None:
         if change.cluster.assocs:
             return Errno.ESLURM_INVALID_ACCOUNT
@@ -51,7 +52,7 @@ def qos(change: Change, value: str) -> int:
         if isinstance(choices, Reject):
             return choices.code
         allowed = assoc.qos if assoc is not None else ()
-        name = next((one for one in choices if not allowed or one in allowed), choices[0])
+        name = next((qos for qos in choices if not allowed or qos in allowed), choices[0])
     if name not in change.cluster.qos and (name or change.cluster.qos):
         return Errno.ESLURM_INVALID_QOS
     if assoc is not None and assoc.qos and name not in assoc.qos:
@@ -111,7 +112,7 @@ def licenses(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     if "|" in value and "," in value:
         return Errno.ESLURM_INVALID_LICENSES
-    value = full_names(change.cluster, value, change.context.conf)
+    value = full_license_names(change.cluster, value, change.context.conf)
     for part in value.replace("|", ",").split(","):
         name, _, count = part.replace("=", ":").partition(":")
         if part and (name not in change.cluster.licenses or (count and not count.isdigit())):

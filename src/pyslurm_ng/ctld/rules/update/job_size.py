@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part
 from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_NODES_SET, REQ_NTASKS_SET
 from pyslurm_ng.base.tres import TresError, TresPerTask, parse_gres, parse_tres_per_task
+from pyslurm_ng.ctld.rules.update import job_place
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, count, while_pending
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_count
+from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.sched.frame.policy import selection
 
 
@@ -24,14 +30,14 @@ def _range(text: str) -> tuple[int, int] | None:
 
 def nodes(change: Change, value: str) -> int:
     """Set how many nodes a waiting job gets, or a running one keeps."""
-    found = _range(value)
-    if found is None or not found[0]:
+    bounds = _range(value)
+    if bounds is None or not bounds[0]:
         return Errno.ESLURM_INVALID_NODE_COUNT
     if change.is_running:
-        return change.keep(kept_of_count(change.job, found[0], change.context.conf))
+        return change.keep(kept_of_count(change.job, bounds[0], change.context.conf))
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
-    change.request["nodes_min"], change.request["nodes_max"] = found[0], found[1]
+    change.request["nodes_min"], change.request["nodes_max"] = bounds[0], bounds[1]
     change.request["node_sizes"] = ""
     change.flag(REQ_NODES_SET, 0)
     return 0
@@ -40,11 +46,11 @@ def nodes(change: Change, value: str) -> int:
 @while_pending
 def cpus(change: Change, value: str) -> int:
     """Set the CPUs of a waiting job: as many tasks as they are enough for."""
-    found = _range(value)
-    if found is None or not found[0]:
+    bounds = _range(value)
+    if bounds is None or not bounds[0]:
         return Errno.ESLURM_INVALID_CPU_COUNT
     per_task = change.job.request.cpus_per_task or 1
-    change.request["ntasks"] = (found[0] + per_task - 1) // per_task
+    change.request["ntasks"] = (bounds[0] + per_task - 1) // per_task
     change.flag(REQ_NTASKS_SET, 0)
     return 0
 
@@ -86,19 +92,19 @@ def gres(change: Change, value: str) -> int:
 
 
 def gpus(name: str) -> Setter:
-    """A request field that counts GPUs: `2`, or `type:2` for some of a type."""
+    """Return the setter of a field that counts GPUs: `2`, or `type:2` for those of a type."""
 
     @while_pending
     def set_gpus(change: Change, value: str) -> int:
         try:
-            found = parse_gres(_plain_gres(value)) if value else ()
+            resources = parse_gres(_plain_gres(value)) if value else ()
         except TresError:
             return Errno.ESLURM_INVALID_TRES
-        if any(item.name != "gpu" for item in found):
+        if any(gres.name != "gpu" for gres in resources):
             return Errno.ESLURM_INVALID_GRES
         change.request[name] = ",".join(
-            f"{item.type_name}:{item.amount}" if item.type_name else str(item.amount)
-            for item in found
+            f"{gres.type_name}:{gres.amount}" if gres.type_name else str(gres.amount)
+            for gres in resources
         )
         return 0
 
@@ -106,7 +112,7 @@ def gpus(name: str) -> Setter:
 
 
 def of_each_gpu(setter: Setter) -> Setter:
-    """What comes with each GPU: `gres/gpu:2`, of no other resource."""
+    """Return the setter of what comes with each GPU; its word names GPUs only: `gres/gpu:2`."""
 
     def set_for_gpu(change: Change, value: str) -> int:
         name, _, amount = _plain_gres(value).replace("=", ":").partition(":")
@@ -117,18 +123,29 @@ def of_each_gpu(setter: Setter) -> Setter:
     return set_for_gpu
 
 
+def _with_licenses(change: Change, of_each: Mapping[str, int]) -> str:
+    """Return the job's licences, of some names as many as all of its tasks are to have."""
+    request = replace(change.job.request, **change.request)
+    tasks = job_sizes(request, None).tasks
+    others = [part for part in request.licenses.split(",") if part.split(":")[0] not in of_each]
+    of_tasks = [f"{name}:{count * tasks}" for name, count in of_each.items()]
+    return ",".join(filter(None, others + of_tasks))
+
+
 @while_pending
 def tres_per_task(change: Change, value: str) -> int:
     """Set what each task gets."""
     try:
-        found = parse_tres_per_task(value) if value else TresPerTask(0, "", "")
+        parsed = parse_tres_per_task(value) if value else TresPerTask(0, "", "")
     except TresError:
         return Errno.ESLURM_INVALID_TRES
-    if found.licenses:
-        return Errno.ESLURM_INVALID_TRES  # Licenses= says what the whole job has
-    change.request["cpus_per_task"] = found.cpus
-    change.request["gpus_per_task"] = found.gpus
-    change.request["tres_per_task"] = found.gres
+    if parsed.licenses:
+        refusal = job_place.licenses(change, _with_licenses(change, dict(parsed.licenses)))
+        if refusal:
+            return refusal
+    change.request["cpus_per_task"] = parsed.cpus
+    change.request["gpus_per_task"] = parsed.gpus
+    change.request["tres_per_task"] = parsed.gres
     return 0
 
 
@@ -145,7 +162,7 @@ def tres_bind(change: Change, value: str) -> int:
 
 
 def special(name: str, other: str) -> Setter:
-    """Cores, or threads, that nodes keep for their system beside the job: of either kind."""
+    """Return the setter of cores, or threads, that the job's nodes keep for their system."""
 
     def set_special(change: Change, value: str) -> int:
         if not selection(change.context.conf).allows_special:

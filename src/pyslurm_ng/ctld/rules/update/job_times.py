@@ -100,10 +100,10 @@ def deadline(change: Change, value: str) -> int:
 @while_pending
 def dependency(change: Change, value: str) -> int:
     """Replace what the job waits for."""
-    found = dependency_text.for_update(change.cluster, change.job, value)
-    if isinstance(found, Reject):
-        return found.code
-    terms, is_any = found
+    parsed = dependency_text.for_update(change.cluster, change.job, value)
+    if isinstance(parsed, Reject):
+        return parsed.code
+    terms, is_any = parsed
     renewed = msgspec.structs.replace(
         change.job, dependencies=terms, dependency_any=is_any, reason=0
     )

@@ -19,7 +19,7 @@ Kept = tuple[NodeAlloc, ...]
 def kept_of_count(job: Job, count: int, conf: SlurmConf) -> Kept | int:
     """Return what is left of a job's nodes when it is to have `count`, or an error number.
 
-    The first of them stay, and the batch host, which the job cannot be without.
+    The first of them stay, and the batch host, which the job cannot do without.
     """
     if count > len(job.nodes):
         return Errno.ESLURM_NOT_SUPPORTED

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
+from msgspec.structs import replace
+
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
+from pyslurm_ng.base.tres import TresError, parse_node_gres
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.conf.node_loss import policy
+from pyslurm_ng.ctld.rules.configure import gres_text, node_gres
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import again
+from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
+from pyslurm_ng.ctld.rules.feature_nodes import after_features
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.node import Node
+from pyslurm_ng.model.node import Node, is_part
 from pyslurm_ng.model.states import NodeFlag, NodeState
+from pyslurm_ng.model.topology import are_places
 from pyslurm_ng.wire.query_messages import UpdateNodes
 
 KEYS = (
@@ -24,13 +32,16 @@ KEYS = (
     "activefeatures",
     "comment",
     "extra",
+    "gres",
     "instanceid",
     "instancetype",
     "resumeafter",
+    "topology",
 )
 NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
 _INSTANCE_LENGTH = 255  # as a slurmd may say, `bounds.LabelText`
+_PLACE_LENGTH = 4096  # of Topology=, `bounds.LineText`
 _ENDS_RESERVE = NodeFlag.DRAIN | NodeFlag.FAIL
 
 
@@ -48,19 +59,30 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     fields = _plain_fields(settings, nodes, context)
     if isinstance(fields, Reject):
         return fields
+    topology = settings.get("topology")
+    if topology is not None:
+        if len(topology) > _PLACE_LENGTH or not are_places(cluster.topologies, topology):
+            return Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
+        fields["topology"] = topology
     instances = _instance_events(settings, nodes, context)
     if isinstance(instances, Reject):
         return instances
-    events: list[ev.AnyEvent] = [*instances]
+    specs = _gres_events(settings, nodes, context)
+    if isinstance(specs, Reject):
+        return specs
+    events: list[ev.AnyEvent] = [*instances, *specs]
     ids = tuple(node.node_id for node in nodes)
     if fields:
         events.append(ev.NodeUpdated(time_us=context.now_us, node_ids=ids, fields=fields))
+    if "availablefeatures" in settings:
+        features = dict.fromkeys(ids, _words(settings["availablefeatures"]))
+        events += after_features(cluster, context.conf, features, context.now_us)
     state = settings.get("state", "").upper()
     if state:
-        found = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
-        if isinstance(found, Reject):
-            return found
-        events += found
+        changes = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
+        if isinstance(changes, Reject):
+            return changes
+        events += changes
     elif "reason" in settings:
         events.append(_with_reason(ids, settings["reason"], context, {}))
     return Decision(events=events)
@@ -147,6 +169,39 @@ def _instance_events(
     ]
 
 
+def _gres_events(
+    settings: dict[str, str], nodes: list[Node], context: Context
+) -> list[ev.NodeUpdated] | Reject:
+    """Gres: counts of resources until slurm.conf is read again; of devices all or none."""
+    text = settings.get("gres")
+    if text is None:
+        return []
+    try:
+        resources = parse_node_gres(text) if text else ()
+    except TresError as error:
+        return Reject(Errno.ESLURM_INVALID_GRES, str(error))
+    for gres in resources:
+        if gres.name not in context.conf.gres_types:
+            return Reject(Errno.ESLURM_INVALID_GRES, f"{gres.name} is not in GresTypes")
+    counts = Counter[str]()
+    for gres in resources:
+        counts[gres.name] += gres.amount
+    for node in nodes:
+        devices = Counter[str]()
+        for registered in node.facts.gres:
+            if registered.files and not is_part(registered.name):
+                devices[registered.name] += registered.count
+        for name, count in counts.items():
+            if devices[name] and count not in (0, devices[name]):
+                detail = f"{name}: node {node.spec.name} has {devices[name]}; allowed: that or 0"
+                return Reject(Errno.ESLURM_INVALID_GRES, detail)
+    fields = {"gres": node_gres(resources), "gres_text": gres_text(resources)}
+    return [
+        ev.NodeUpdated(context.now_us, (node.node_id,), {"spec": replace(node.spec, **fields)})
+        for node in nodes
+    ]
+
+
 def _words(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in text.split(",") if word))
 
@@ -198,7 +253,7 @@ def _down(cluster: Cluster, nodes: list[Node], reason: str, context: Context) ->
             reason,
             context.now_us,
             uid=context.caller.uid,
-            rules=again(context.conf),
+            rules=requeue_rules(context.conf),
             policy=policy(context.conf),
             proof=proof,
         )

@@ -9,10 +9,12 @@ import msgspec
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
+from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.tables.keys import PARTITION
 from pyslurm_ng.conf.values import BadValue, convert
 from pyslurm_ng.ctld.rules.configure import billing_rule
 from pyslurm_ng.ctld.rules.context import Context, Decision
+from pyslurm_ng.ctld.rules.feature_nodes import members_of
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.partition import Partition
@@ -65,14 +67,14 @@ def update_partition(
         current = Partition(name=request.name, billing_rule=billing_rule(context.conf))
     elif current is None:
         return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
-    changed = changed_partition(cluster, current, request.settings)
+    changed = changed_partition(cluster, context.conf, current, request.settings)
     if isinstance(changed, Reject):
         return changed
     return Decision(events=[ev.PartitionUpdated(time_us=context.now_us, partition=changed)])
 
 
 def changed_partition(
-    cluster: Cluster, current: Partition, settings: dict[str, str]
+    cluster: Cluster, conf: SlurmConf, current: Partition, settings: dict[str, str]
 ) -> Partition | Reject:
     """Return a partition with settings as slurm.conf writes them, or what is wrong with one."""
     fields: dict[str, Any] = {}
@@ -81,10 +83,10 @@ def changed_partition(
         if key is None or name.lower() == "partitionname":
             return Reject(Errno.ESLURM_NOT_SUPPORTED, name)
         if key.attribute == "nodes":
-            found = _nodes(cluster, current, value)
-            if isinstance(found, Reject):
-                return found
-            fields |= found
+            nodes = _nodes(cluster, conf, current, value)
+            if isinstance(nodes, Reject):
+                return nodes
+            fields |= nodes
             continue
         try:
             converted = convert(key, value)
@@ -130,8 +132,15 @@ def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
     fields[name] = value
 
 
-def _nodes(cluster: Cluster, current: Partition, value: str) -> dict[str, Any] | Reject:
-    """Read `Nodes=`: a list, ALL, or with a leading + or - an edit of what there is."""
+def _nodes(
+    cluster: Cluster, conf: SlurmConf, current: Partition, value: str
+) -> dict[str, Any] | Reject:
+    """Read `Nodes=`: nodes and node sets, ALL, or with a leading + or - an edit of what there is.
+
+    A partition that is told node sets keeps their names, and follows the features of nodes.
+    """
+    sets = {nodeset.name for nodeset in conf.nodesets}
+    shown = ""
     sign = value[:1] if value[:1] in "+-" else ""
     text = value[len(sign) :]
     if text.upper() == "ALL":
@@ -141,19 +150,21 @@ def _nodes(cluster: Cluster, current: Partition, value: str) -> dict[str, Any] |
             names = hostlist.expand_unique(text) if text else []
         except hostlist.HostlistError:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
-        ids = []
-        for name in names:
-            node_id = cluster.node_index.by_name.get(name)
-            if node_id is None:
-                return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
-            ids.append(node_id)
+        by_name = cluster.node_index.by_name
+        unknown = next((name for name in names if name not in by_name and name not in sets), "")
+        if unknown:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, unknown)
+        features = {node.node_id: node.features for node in cluster.living_nodes()}
+        ids = sorted(members_of(conf, names, features, by_name))
+        shown = "" if sign or sets.isdisjoint(names) else hostlist.fold(names)
     if sign == "+":
         ids = [*current.node_ids, *ids]
     elif sign == "-":
         gone = set(ids)
         ids = [node_id for node_id in current.node_ids if node_id not in gone]
     members = tuple(sorted(set(ids)))
-    return {"node_ids": members, "nodes_text": hostlist.fold(cluster.node_names(members))}
+    shown = shown or hostlist.fold(cluster.node_names(members))
+    return {"node_ids": members, "nodes_text": shown}
 
 
 def delete_partition(

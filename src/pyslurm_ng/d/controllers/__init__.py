@@ -1,0 +1,1 @@
+"""The node's side of its controllers: registration, heartbeats, reports, and being cut off."""

@@ -1,0 +1,1 @@
+"""What the core wants done for jobs: prologs, launches, signals, epilogs."""

@@ -1,0 +1,197 @@
+"""slurm.conf and its neighbours, and this host, as one node daemon needs them."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from dataclasses import dataclass, replace
+
+from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
+from pyslurm_ng.conf.check import check
+from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
+from pyslurm_ng.conf.on_host import missing_users
+from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
+from pyslurm_ng.d.host import binding, cgroup, gres, nvml
+from pyslurm_ng.d.spec.node_setup import NodeSetup
+from pyslurm_ng.model.node import NodeGres
+
+_USUAL_PORT = 6818
+
+
+class BadSetup(Exception):
+    """The node cannot be set up so; `lines` name every problem."""
+
+    def __init__(self, lines: list[str]) -> None:
+        super().__init__(lines[0] if lines else "bad configuration")
+        self.lines = lines
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The command line of slurmd."""
+
+    conf_path: str
+    node_name: str = ""
+    foreground: bool = False
+    clean: bool = False
+    log_path: str = ""
+    spool: str = ""
+    verbose: int = 0
+    quiet: int = 0
+    boot_id: str = ""  # -b: a node that says it was just booted
+    extra: str = ""  # for the node's Extra, InstanceId and InstanceType
+    instance_id: str = ""
+    instance_type: str = ""
+    topology: str = ""  # where the node is in the network: the Topology= of --conf
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """One consistent reading of everything."""
+
+    node: NodeSetup
+    line: NodeConf
+    service_uid: int
+    spool: str
+    pid_file: str
+    log_file: str
+    is_pretended: bool
+    warnings: tuple[str, ...]
+
+
+def load_setup(options: Options) -> Setup:
+    """Read the configuration and find this node in it.
+
+    Raises:
+        BadSetup: with every problem of every file, or none of the nodes is this one.
+    """
+    path = options.conf_path
+    problems = check(path) or [str(error) for error in missing_users(path)]
+    if problems:
+        raise BadSetup(problems)
+    conf = load_slurm_conf(options.conf_path)
+    host = os.uname().nodename.partition(".")[0]
+    line = find_node(conf, options.node_name, host)
+    pretended = any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
+    directory = os.path.dirname(conf.path)
+    gres_path, cgroup_path = f"{directory}/gres.conf", f"{directory}/cgroup.conf"
+    gres_conf = (
+        load_gres_conf(gres_path, conf.gres_types, conf.nodes)
+        if os.path.exists(gres_path)
+        else empty_gres_conf()
+    )
+    groups = load_cgroup_conf(cgroup_path) if os.path.exists(cgroup_path) else parse_cgroup_conf("")
+    warnings = [*conf.warnings, *groups.warnings, *gres_conf.warnings]
+
+    def path_of(text: str) -> str:
+        return text.replace("%n", line.name).replace("%h", host)
+
+    spool = options.spool or path_of(conf.slurmd_spool_dir)
+    node = NodeSetup(
+        node_name=line.name,
+        host_name=host,
+        spool=spool,
+        conf=conf,
+        cgroup_conf=groups,
+        devices=_devices(line, gres_conf, warnings),
+        tree=_tree(conf, groups, _group_name(line), warnings),
+        host=_host(line, is_pretended=pretended),
+    )
+    return Setup(
+        node=node,
+        line=line,
+        service_uid=_uid_of(conf.slurm_user),
+        spool=spool,
+        pid_file=path_of(conf.slurmd_pid_file),
+        log_file=path_of(conf.slurmd_log_file),
+        is_pretended=pretended,
+        warnings=tuple(warnings),
+    )
+
+
+def _host(line: NodeConf, *, is_pretended: bool) -> binding.HostCores:
+    """Return the host's CPUs by core, in the sockets that a pretended node is to have."""
+    cores = binding.host_cores()
+    if not is_pretended:
+        return cores
+    return replace(cores, per_socket=max(1, line.cores_per_socket))
+
+
+def find_node(conf: SlurmConf, name: str, host: str) -> NodeConf:
+    """Return the configured node of that name, or the only one on this host.
+
+    Raises:
+        BadSetup: there is none, or several on this host and no name.
+    """
+    if name:
+        for line in conf.nodes:
+            if line.name == name:
+                return line
+        raise BadSetup([f"{conf.path}: NodeName={name} is not configured"])
+    full = os.uname().nodename
+    own_lines = [line for line in conf.nodes if line.name in (host, full)]
+    own_lines = own_lines or [
+        line for line in conf.nodes if line.hostname in (host, full, "localhost")
+    ]
+    if len(own_lines) == 1:
+        return own_lines[0]
+    if not own_lines:
+        raise BadSetup([f"Unable to determine this slurmd's NodeName: no node is on host {host}"])
+    names = ",".join(line.name for line in own_lines[:8])
+    raise BadSetup([f"{len(own_lines)} nodes are on host {host} ({names}): choose one with -N"])
+
+
+def _devices(line: NodeConf, conf: GresConf, warnings: list[str]) -> tuple[NodeGres, ...]:
+    """Return the node's generic resources, devices detected where that is asked for."""
+    detected: list[nvml.DetectedGpu] = []
+    how = conf.auto_detect_on(line.name).lower()
+    if how in ("nvml", "full", "nvidia"):
+        try:
+            detected = nvml.detect()
+        except nvml.DetectionError as error:
+            if how == "nvml":
+                raise BadSetup([f"AutoDetect=nvml: {error}"]) from None
+            warnings.append(f"AutoDetect={how}: {error}")
+    elif how not in ("", "off"):
+        raise BadSetup([f"AutoDetect={how}: not supported yet"])
+    try:
+        return gres.node_gres(line, conf, detected)
+    except gres.GresError as error:
+        raise BadSetup([str(error)]) from None
+
+
+def _group_name(line: NodeConf) -> str:
+    """Return the part of a name that tells this node's control groups from all others of the host.
+    Clusters side by side may have nodes and jobs of the same names, but not the same port; and
+    ending a step ends everything in its group.
+    """
+    return line.name if line.port == _USUAL_PORT else f"{line.name}_{line.port}"
+
+
+def _tree(
+    conf: SlurmConf, groups: CgroupConf, node_name: str, warnings: list[str]
+) -> cgroup.Tree | None:
+    """Return where control groups go; None if they are not asked for or cannot be made.
+
+    Raises:
+        BadSetup: a limit is configured that cannot be kept without them.
+    """
+    confines = "task/cgroup" in conf.task_plugin
+    if not confines and conf.proctrack_type != "proctrack/cgroup":
+        return None
+    tree = cgroup.detect(groups.cgroup_mountpoint, groups.cgroup_plugin, node_name)
+    if tree is not None:
+        return tree
+    if confines:
+        raise BadSetup(
+            [f"TaskPlugin=task/cgroup: control groups in {groups.cgroup_mountpoint} cannot be made"]
+        )
+    warnings.append(
+        f"control groups in {groups.cgroup_mountpoint} cannot be made; processes are tracked "
+        "by their descent"
+    )
+    return None
+
+
+def _uid_of(user: str) -> int:
+    return int(user) if user.isdigit() else pwd.getpwnam(user).pw_uid

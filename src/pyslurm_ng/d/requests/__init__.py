@@ -1,0 +1,1 @@
+"""What others ask of this node: controllers, srun and the commands."""

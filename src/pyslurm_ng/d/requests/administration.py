@@ -1,0 +1,62 @@
+"""What may be done to a whole slurmd: a new configuration, and its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyslurm_ng.conf import node_loss
+from pyslurm_ng.d.controllers.connections import Controllers
+from pyslurm_ng.d.controllers.lease import Lease
+from pyslurm_ng.d.node.accounts import Accounts
+from pyslurm_ng.d.node.local_node import LocalNode
+from pyslurm_ng.d.node.setup import BadSetup, Options, load_setup
+
+
+class Administration:
+    """Does what administrators ask for by signals, commands and through the controller.
+
+    Args:
+        terminate: ends slurmd.
+    """
+
+    def __init__(
+        self,
+        options: Options,
+        node: LocalNode,
+        lease: Lease,
+        accounts: Accounts,
+        controllers: Controllers,
+        terminate: Callable[[], None],
+    ) -> None:
+        self._options = options
+        self._node = node
+        self._lease = lease
+        self._accounts = accounts
+        self._controllers = controllers
+        self._terminate = terminate
+
+    def register(self) -> None:
+        """Tell the controller again what this node is and what runs here."""
+        self._controllers.register()
+
+    def reconfigure(self) -> None:
+        """Read the files again; with bad ones everything stays as it is."""
+        log = self._node.log
+        try:
+            setup = load_setup(self._options)
+        except BadSetup as error:
+            for line in error.lines:
+                log.error(line)
+            log.error("the configuration in force stays")
+            return
+        conf = setup.node.conf
+        self._node.use(setup)
+        self._accounts.forget()
+        self._lease.is_kept = node_loss.policy(conf) == node_loss.LEASE
+        self._lease.lease_s = node_loss.lease_s(conf)
+        self._controllers.register()
+
+    def terminate(self, why: str = "Terminate signal (SIGINT or SIGTERM) received") -> None:
+        """End slurmd; its steps go on."""
+        self._node.log.info(why)
+        self._terminate()

@@ -1,0 +1,246 @@
+"""What srun and commands ask of a node over its stream: launch, signal, look."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from pyslurm_ng import __version__
+from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.numbers import INFINITE, SIGKILL
+from pyslurm_ng.d.core.actions import Command
+from pyslurm_ng.d.core.node_core import JobHere
+from pyslurm_ng.d.jobs.node_actions import NodeActions
+from pyslurm_ng.d.node.accounts import Accounts
+from pyslurm_ng.d.node.credential_checks import CredentialChecks
+from pyslurm_ng.d.node.local_node import INTERNAL, LocalNode
+from pyslurm_ng.d.requests.administration import Administration
+from pyslurm_ng.d.requests.file_transfers import FileTransfers
+from pyslurm_ng.d.steps.step_runner import StepRunner
+from pyslurm_ng.d.steps.usage import usage_of_tasks
+from pyslurm_ng.model.ids import STEP_INTERACTIVE
+from pyslurm_ng.wire import node_messages as nm
+from pyslurm_ng.wire.auth import AuthError
+from pyslurm_ng.wire.daemon_link import socket_file
+from pyslurm_ng.wire.identity import Identity
+from pyslurm_ng.wire.messages import Done, Pong
+from pyslurm_ng.wire.node_loss_messages import RelayWord, WordRelayed
+from pyslurm_ng.wire.stream import Call, StreamServer
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.spool.step_contract import Order
+
+_INVALID = 22  # EINVAL
+_FIRST_USER_PORT = 1024
+_HERE = "127.0.0.1"
+
+
+class NodeStreams:
+    """The stream server of one node daemon; issues credentials to local users, too.
+
+    Args:
+        status: returns what `scontrol show slurmd` prints.
+        relay: brings the word of a node that is cut off to the controller.
+    """
+
+    def __init__(
+        self,
+        node: LocalNode,
+        identity: Identity,
+        runner: StepRunner,
+        accounts: Accounts,
+        actions: NodeActions,
+        administration: Administration,
+        *,
+        status: Callable[[], nm.NodeDaemonStatus],
+        relay: Callable[[RelayWord, Callable[[WordRelayed], None]], None],
+    ) -> None:
+        self._node = node
+        self._runner = runner
+        self._accounts = accounts
+        self._actions = actions
+        self._administration = administration
+        self._daemon_status = status
+        self._relay = relay
+        self._credentials = CredentialChecks(node, identity)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._files = FileTransfers(runner.fork_receiver, node.core.is_over, actions.groups.hold)
+        self._server = StreamServer(
+            self._handle,
+            audience=f"slurmd:{node.name}",
+            host=node.configured.host_name,
+            service_uid=node.setup.service_uid,
+            authenticator=identity.authenticator,
+            faults=node.faults,
+        )
+
+    async def listen(self) -> None:
+        """Listen on the node's port and its Unix socket. Raises OSError."""
+        setup, conf = self._node.setup, self._node.conf
+        path = socket_file("slurmd", setup.pid_file, setup.line.port, conf.slurmctld_port[0])
+        await self._server.listen_unix(path)
+        try:
+            await self._server.listen_tcp(None, setup.line.port)
+        except OSError:
+            await self._server.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop serving."""
+        self._files.close()
+        await self._server.close()
+
+    def _handle(self, call: Call) -> None:
+        request = call.request
+        if isinstance(request, nm.LaunchStep):
+            self._launch(call, request)
+        elif isinstance(request, nm.SignalStep):
+            self._signal(call, request)
+        elif isinstance(request, nm.SendFile):
+            self._take_file(call, request)
+        elif isinstance(request, nm.ListPids):
+            self._spawn(self._list_pids(call, request))
+        elif isinstance(request, nm.StepStatus):
+            self._spawn(self._status(call, request))
+        elif isinstance(request, nm.ShowNodeDaemon):
+            status = self._daemon_status()
+            seen = [step for step in status.steps if self._sees(call, step[0])]
+            call.reply(msgspec.structs.replace(status, steps=seen))
+        elif isinstance(request, RelayWord):
+            self._relay(request, call.reply)
+        elif call.kind == "Ping":
+            now_us = time.time_ns() // 1000
+            call.reply(Pong(self._node.name, "node", f"slurm {__version__}", now_us))
+        elif call.kind == "Reconfigure":
+            self._administration.reconfigure()
+            call.reply(Done())
+        elif call.kind == "Shutdown":
+            call.reply(Done())
+            self._administration.terminate()
+        else:
+            call.error(
+                Errno.ESLURM_NOT_SUPPORTED, f"{call.kind}: a node daemon does not answer this"
+            )
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        # The loop keeps only a weak reference.
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _launch(self, call: Call, request: nm.LaunchStep) -> None:
+        name = self._node.name
+        credential = self._opened(call, request.credential)
+        if credential is None:
+            return
+        is_step = credential.step_id <= STEP_INTERACTIVE
+        if not is_step or name not in credential.step_nodes:
+            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {name}")
+            return
+        if request.route is not None:
+            if request.route.port < _FIRST_USER_PORT:
+                text = f"port: {request.route.port}; {_FIRST_USER_PORT} to 65535 are allowed"
+                call.error(_INVALID, text)
+                return
+            # srun's host, not one named in the message: root connects for a user to no other host.
+            route = msgspec.structs.replace(request.route, host=call.address or _HERE)
+            request = msgspec.structs.replace(request, route=route)
+        self._actions.launches.ask(credential, request, call)
+
+    def _opened(self, call: Call, blob: bytes) -> nm.JobCredential | None:
+        """Return a credential that the caller may use; refuse the call and return None if not."""
+        try:
+            credential = self._credentials.open(blob)
+            self._credentials.check_time(credential)
+        except AuthError as error:
+            call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, error.text)
+            return None
+        if call.peer.uid not in (0, credential.uid):
+            call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
+            return None
+        return credential
+
+    def _take_file(self, call: Call, request: nm.SendFile) -> None:
+        if not request.credential:
+            self._spawn(self._files.go_on(call, request))
+            return
+        credential = self._opened(call, request.credential)
+        if credential is None:
+            return
+        if not request.path.startswith("/") or "\0" in request.path:
+            call.error(_INVALID, "the path must be absolute")
+            return
+
+        def failed(error: BaseException) -> None:
+            self._node.faults.note("file", f"files of uid {credential.uid}", error)
+            call.error(_INVALID, INTERNAL)
+
+        self._accounts.call(
+            credential,
+            lambda account: self._spawn(self._files.begin(call, request, credential, account)),
+            failed,
+        )
+
+    def _may_act(self, call: Call, job_id: int) -> JobHere | None:
+        """Return a job here that the caller may act on; refuse the call and return None if not."""
+        job = self._node.core.jobs.get(job_id)
+        if job is None or job.credential is None:
+            call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
+            return None
+        if call.peer.uid not in (0, self._node.setup.service_uid, job.credential.uid):
+            call.error(Errno.ESLURM_ACCESS_DENIED, "Access/permission denied")
+            return None
+        return job
+
+    def _signal(self, call: Call, request: nm.SignalStep) -> None:
+        job = self._may_act(call, request.job_id)
+        if job is None:
+            return
+        if request.step_id not in job.steps:
+            call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
+            return
+        words: Order = {"do": "signal", "number": request.signal, "scope": "all"}
+        if request.signal == SIGKILL:
+            words = {"do": "terminate", "why": "DUE to SIGNAL Killed", "wait_s": 0.0}
+        self._actions.act([Command(job.job_id, job.attempt, request.step_id, words)])
+        call.reply(Done())
+
+    def _sees(self, call: Call, job_id: int) -> bool:
+        """Return whether PrivateData lets the caller know of a job's steps here."""
+        if "jobs" not in (word.lower() for word in self._node.conf.private_data):
+            return True
+        job = self._node.core.jobs.get(job_id)
+        owner = job.credential.uid if job is not None and job.credential is not None else 0
+        return call.peer.uid in (0, self._node.setup.service_uid, owner)
+
+    async def _list_pids(self, call: Call, request: nm.ListPids) -> None:
+        rows: list[tuple[int, int, int, int, int]] = []
+        for job_id, step_id, attempt in self._runner.running():
+            if request.job_id not in (0, job_id) or request.step_id not in (INFINITE, step_id):
+                continue
+            if not self._sees(call, job_id):
+                continue
+            answer = await self._runner.ask((job_id, step_id, attempt), "pids")
+            tasks = {pid: task for task, pid in answer.get("tasks", {}).items()}
+            order = sorted(tasks.values())
+            for pid in answer.get("all", []):
+                task = tasks.get(pid, -1)
+                local = order.index(task) if task in order else -1
+                rows.append((pid, job_id, step_id, local, task))
+        call.reply(nm.PidList(self._node.name, rows))
+
+    async def _status(self, call: Call, request: nm.StepStatus) -> None:
+        job = self._may_act(call, request.job_id)
+        if job is None:
+            return
+        key = (request.job_id, request.step_id, job.attempt)
+        answer = await self._runner.ask(key, "usage")
+        if not answer:
+            call.error(Errno.ESLURM_INVALID_JOB_ID, "Invalid job id specified")
+            return
+        usage = usage_of_tasks(list(answer["usage"]), self._node.name)
+        call.reply(nm.StepUsage(self._node.name, usage, answer.get("pids", [])))

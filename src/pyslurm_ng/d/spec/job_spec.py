@@ -1,0 +1,533 @@
+"""Credential and request -> the plain map that a supervisor carries out (see d.stepd.supervisor).
+
+Everything is decided here, so that the supervisor needs no configuration: environment, files,
+limits, control groups, CPUs and GPUs of each task.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, get_args
+
+from pyslurm_ng.base import bind_words
+from pyslurm_ng.base.bind_words import BindWordsError
+from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
+from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
+from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.d.host import binding, gres
+from pyslurm_ng.d.host.cgroup import Group
+from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
+from pyslurm_ng.d.spec import environment, job_counts, task_binding
+from pyslurm_ng.d.spec.node_setup import (
+    Account,
+    NodeSetup,
+    SpecError,
+    alloc_of,
+    gpu_view,
+    node_settings,
+    oom_kill_step,
+)
+from pyslurm_ng.model import output_names
+from pyslurm_ng.model.bounds import RlimitName
+from pyslurm_ng.model.ids import STEP_BATCH, STEP_INTERACTIVE, step_text
+from pyslurm_ng.wire import node_messages as nm
+
+if TYPE_CHECKING:
+    from pyslurm_ng.d.spool import step_contract as sc
+
+_NULL = "/dev/null"
+_UNLIMITED = 1 << 62
+_MOST_FOR_EXEC = 6 << 20
+"""Bytes of arguments, environment and the pointers to them; the kernel takes no more than that."""
+_SAME_NICE = 100  # tells `spawn` to leave it as it is
+_LIMITS = {name: getattr(resource, f"RLIMIT_{name}") for name in get_args(RlimitName)}
+"""The limits that Slurm propagates; others (RTPRIO, NICE) are the node's business."""
+
+
+# Common parts ---------------------------------------------------------------------------------
+
+
+def _base(
+    setup: NodeSetup, credential: nm.JobCredential, account: Account, raw_credential: bytes
+) -> sc.StepBase:
+    """Return the parts that scripts and steps have in common."""
+    conf = setup.conf
+    every, is_counted = _accounting(setup, credential.request.acctg_freq)
+    step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+    over_memory = any(word.lower() == "overmemorykill" for word in conf.job_acct_gather_params)
+    limit_kib = step_alloc.mem_mib * 1024 if over_memory and step_alloc is not None else 0
+    return {
+        "name": f"{credential.job_id}.{step_text(credential.step_id)}",
+        "job": credential.job_id,
+        "attempt": credential.attempt,
+        "step": credential.step_id,
+        "node": setup.node_name,
+        "node_index": max(0, _index(credential.step_nodes, setup.node_name)),
+        "uid": credential.uid,
+        "gid": credential.gid,
+        "groups": list(account.groups),
+        "credential": raw_credential,
+        "kill_wait": conf.kill_wait,
+        "unkillable_s": conf.unkillable_step_timeout,
+        "cgroup": cgroup_plan(setup, credential),
+        "acct": is_counted,
+        "acct_every": every,
+        "memory_limit_kib": limit_kib,
+        "oom_kill_step": False,
+        "is_batch": credential.step_id == STEP_BATCH,
+        "task_prologs": [("TaskProlog", conf.task_prolog)] if conf.task_prolog else [],
+        "task_epilogs": [("TaskEpilog", conf.task_epilog)] if conf.task_epilog else [],
+    }
+
+
+def _end_with_memory(spec: sc.StepSpec, *, ends: bool) -> None:
+    """Let a step end as a whole when one of its tasks is out of memory."""
+    spec["oom_kill_step"] = ends
+    if ends and spec["cgroup"] is not None:
+        spec["cgroup"]["step_limits"]["dies_whole"] = True
+
+
+def _index(names: Sequence[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+def _accounting(setup: NodeSetup, asked: str) -> tuple[int, bool]:
+    """Return how often usage is sampled in seconds (0: never) and whether it is counted."""
+    conf = setup.conf
+    if not conf.job_acct_gather_type or conf.job_acct_gather_type.endswith("/none"):
+        return 0, False
+    every = 30
+    for words in (conf.job_acct_gather_frequency, asked.split(",")):
+        for word in words:
+            kind, equals, value = word.partition("=")
+            if not equals:
+                kind, value = "task", word
+            if kind == "task" and value.isdigit():
+                every = int(value)
+    return every, True
+
+
+def _nice(conf: SlurmConf, sent: Mapping[str, str], uid: int) -> int:
+    """Return the nice value of tasks, or what tells `spawn` to leave ours."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    nice = environment.task_nice(conf.propagate_prio_process, sent, uid, own)
+    return _SAME_NICE if nice is None else nice
+
+
+def _rlimits(limits: Sequence[tuple[str, int, int]]) -> list[tuple[int, int, int]]:
+    """Return (resource, soft, hard) of those that are propagated; `spawn` keeps to the node's."""
+    rlimits = []
+    for name, soft, hard in limits:
+        number = _LIMITS.get(name.upper().removeprefix("RLIMIT_"))
+        if number is not None:
+            rlimits.append((number, _bounded(soft), _bounded(hard)))
+    return rlimits
+
+
+def _umask(value: int) -> int:
+    """Return a valid umask, for any value in a message."""
+    return value & 0o777 if value >= 0 else 0o22
+
+
+def _bounded(value: int) -> int:
+    return -1 if value < 0 or value >= _UNLIMITED else value
+
+
+def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan | None:
+    """Return the control groups of a step, None where they are not used."""
+    tree = setup.tree
+    if tree is None:
+        return None
+    job = tree.job(credential.job_id, credential.uid)
+    step = tree.step(credential.job_id, credential.uid, step_text(credential.step_id))
+    wanted = {"freezer", "unified"}
+    conf = setup.cgroup_conf
+    job_limits: sc.GroupLimits = {}
+    step_limits: sc.GroupLimits = {}
+    if setup.uses("task/cgroup"):
+        job_alloc = alloc_of(credential.nodes, credential.allocs, setup.node_name)
+        step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+        for limits, alloc in ((job_limits, job_alloc), (step_limits, step_alloc)):
+            if alloc is None:
+                continue
+            if conf.constrain_ram_space and alloc.mem_mib:
+                wanted.add("memory")
+                allowed = alloc.mem_mib * conf.allowed_ram_space // 100
+                limits["mem_mib"] = max(int(allowed), conf.min_ram_space)
+                if conf.constrain_swap_space:
+                    limits["swap_mib"] = int(alloc.mem_mib * conf.allowed_swap_space // 100)
+            cpus = setup.host.of_mask(int.from_bytes(alloc.cores, "little"))
+            if conf.constrain_cores and cpus:
+                wanted.add("cpuset")
+                limits["cpus"] = list(cpus)
+            if conf.constrain_devices:
+                wanted.add("devices")
+                denied = gres.denied_devices(setup.devices, alloc.gres)
+                limits["denied"] = [list(node) for node in denied]
+    return {
+        "version": tree.version,
+        "job": _chosen(job, wanted),
+        "step": _chosen(step, wanted),
+        "job_limits": job_limits,
+        "step_limits": step_limits,
+    }
+
+
+def _chosen(group: Group, wanted: set[str]) -> dict[str, str]:
+    """Return the directories of controllers that are needed; others only cost time."""
+    return {name: path for name, path in group.directories.items() if name in wanted}
+
+
+# Scripts --------------------------------------------------------------------------------------
+
+
+def batch_spec(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    order: nm.LaunchBatch,
+    account: Account,
+    since_us: int = 0,
+) -> sc.StepSpec:
+    """Return what the supervisor of a batch script is to do."""
+    request = credential.request
+    sent = environment.parse_environment(order.environment)
+    login: dict[str, str] = {}
+    if environment.wants_login(request.flags, sent):
+        login = environment.login_variables(credential.user_name, account.home, account.shell)
+    settings = node_settings(setup, credential)
+    variables = environment.batch_environment(
+        credential, settings, sent, gpu_view(setup, credential), login
+    )
+    fields = _name_fields(setup, credential)
+    directory = request.work_dir or "/"
+    std_in, std_out, std_err = output_names.batch_names(
+        request.std_in, request.std_out, request.std_err, directory, fields
+    )
+    cpus = setup.host.of_mask(_cores(setup, credential))
+    shell: sc.LoginShell | None = None
+    if request.flags & REQ_GET_USER_ENV and account.shell:
+        home = account.home
+        shell = {"shell": account.shell, "home": home, "env": environment.entries(login)}
+    spec: sc.StepSpec = {
+        **_base(setup, credential, account, order.credential),
+        "login": shell,
+        "duty": order.duty_id,
+        "since_us": since_us,
+        "env": environment.entries(variables),
+        "cwd": directory,
+        "umask": _umask(request.umask),
+        "rlimits": _rlimits(request.rlimits),
+        "nice": _nice(setup.conf, sent, credential.uid),
+        "script": order.script,
+        "spool": f"{setup.spool}/job{credential.job_id:05d}",
+        "append": _appends(setup, request.flags),
+        "route": None,
+        "label": False,
+        "label_width": 1,
+        "pty": False,
+        "rows": 0,
+        "columns": 0,
+        "no_kill": False,
+        "waits_for_children": False,
+        "programs": [["slurm_script", *request.argv]],
+        "tasks": [
+            {
+                "task": 0,
+                "local": 0,
+                "program": 0,
+                **task_binding.unbound(cpus if cpus and setup.uses("task/affinity") else ()),
+                "env": [],
+                "in": std_in,
+                "out": std_out,
+                "err": std_err,
+            }
+        ],
+    }
+    return spec
+
+
+def _appends(setup: NodeSetup, flags: int) -> bool:
+    if flags & (REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
+        return bool(flags & REQ_OPEN_APPEND)
+    return bool(setup.conf.job_file_append)
+
+
+def _cores(setup: NodeSetup, credential: nm.JobCredential) -> int:
+    alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
+    return int.from_bytes(alloc.cores, "little") if alloc is not None else 0
+
+
+def _name_fields(
+    setup: NodeSetup, credential: nm.JobCredential, task_id: int = 0
+) -> output_names.NameFields:
+    return output_names.NameFields(
+        job_id=credential.job_id,
+        array_job_id=credential.array_job_id,
+        array_task_id=credential.array_task_id,
+        step_id=credential.step_id,
+        user=credential.user_name,
+        job_name=credential.job_name,
+        node_name=setup.node_name,
+        node_index=max(0, _index(credential.step_nodes, setup.node_name)),
+        task_id=task_id,
+    )
+
+
+# Steps ----------------------------------------------------------------------------------------
+
+
+def step_spec(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    request: nm.LaunchStep,
+    account: Account,
+    since_us: int = 0,
+) -> sc.StepSpec:
+    """Return what the supervisor of a step's tasks on this node is to do.
+
+    Raises:
+        SpecError: a binding or a list of programs that does not fit.
+    """
+    route, sent = request.route, _sent(request)
+    tasks, bound = _step_tasks(setup, credential, request)
+    ends = oom_kill_step(setup, request.oom_kill_step, credential.request.oom_kill_step)
+    variables = _step_variables(setup, credential, request, sent) | bound
+    if credential.step_id == STEP_INTERACTIVE:
+        variables = job_counts.interactive_variables(variables, sent)
+    elif request.keeps_counts:
+        variables = job_counts.kept_counts(variables, sent)
+    variables["SLURM_OOM_KILL_STEP"] = str(int(ends))
+    _leave_to_tasks(variables, setup, credential)
+    spec: sc.StepSpec = {
+        **_base(setup, credential, account, request.credential),
+        "login": None,
+        "duty": 0,
+        "since_us": since_us,
+        "env": environment.entries(variables),
+        "cwd": request.cwd,
+        "umask": _umask(request.umask),
+        "rlimits": _rlimits(request.rlimits),
+        "script": b"",
+        "spool": "",
+        "append": request.append,
+        "route": {"host": route.host, "port": route.port, "key": route.key} if route else None,
+        "label": request.label,
+        "label_width": len(str(max(0, sum(map(len, credential.step_tasks)) - 1))),
+        "pty": request.pty,
+        "rows": request.pty_rows,
+        "columns": request.pty_columns,
+        "nice": _nice(setup.conf, sent, credential.uid),
+        "no_kill": request.no_kill,
+        "waits_for_children": request.waits_for_children,
+        "programs": [_argv(request, program, setup.node_name) for program in request.programs],
+        "tasks": tasks,
+    }
+    if request.task_prolog:
+        spec["task_prologs"].append(("--task-prolog", request.task_prolog))
+    if request.task_epilog:
+        spec["task_epilogs"].insert(0, ("--task-epilog", request.task_epilog))
+    _end_with_memory(spec, ends=ends)
+    if request.kill_wait_s >= 0:
+        spec["kill_wait"] = request.kill_wait_s
+    return spec
+
+
+def _step_tasks(
+    setup: NodeSetup, credential: nm.JobCredential, request: nm.LaunchStep
+) -> tuple[list[sc.TaskSpec], dict[str, str]]:
+    """Return the step's tasks on this node, and the variables that tell where they are bound.
+
+    Raises:
+        SpecError: a binding or a list of programs that does not fit.
+    """
+    task_ids = _task_ids(setup, credential)
+    try:
+        words = _step_binding(setup, credential, request)
+        bound = task_binding.bind_step(setup.host, setup.node_name, task_ids, words)
+        bind = _gpu_bind(credential, request)
+        gpus = _share_gpus(setup, bind, gpu_view(setup, credential).step, bound.tasks)
+        programs = _programs(request, task_ids)
+        tasks: list[sc.TaskSpec] = [
+            {
+                **_task(setup, credential, request, local, task_id, gpus[local]),
+                "program": programs[task_id],
+                **bound.tasks[local],
+            }
+            for local, task_id in enumerate(task_ids)
+        ]
+    except (binding.BindError, BindWordsError, GpuBindError) as error:
+        raise SpecError(str(error)) from None
+    return tasks, bound.variables
+
+
+def _step_variables(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    request: nm.LaunchStep,
+    sent: dict[str, str],
+) -> dict[str, str]:
+    """Return the variables of all tasks, but for what depends on the node's cores and devices."""
+    route = request.route
+    srun = environment.SrunAddress(
+        host=request.host_ip or (route.host if route else ""),
+        port=route.port if route else 0,
+        umask=request.umask,
+    )
+    variables = environment.step_environment(
+        credential, node_settings(setup, credential), sent, srun
+    )
+    if request.all_ranks:
+        node_index = credential.step_nodes.index(setup.node_name)
+        task_ids = _task_ids(setup, credential)
+        variables |= environment.het_step_variables(task_ids, node_index, request)
+    return variables
+
+
+def _task_ids(setup: NodeSetup, credential: nm.JobCredential) -> tuple[int, ...]:
+    """Return the step's tasks on this node."""
+    return credential.step_tasks[credential.step_nodes.index(setup.node_name)]
+
+
+def _leave_to_tasks(
+    variables: dict[str, str], setup: NodeSetup, credential: nm.JobCredential
+) -> None:
+    """Leave out the variables about GPUs that each task has for itself."""
+    view = gpu_view(setup, credential)
+    for name in (*environment.task_variables(0, 0, view), *environment.variables_of_parts(view)):
+        variables.pop(name, None)
+
+
+def _step_binding(
+    setup: NodeSetup, credential: nm.JobCredential, request: nm.LaunchStep
+) -> task_binding.StepBinding:
+    """Return how a step's tasks are to be bound: as srun says, else as the configuration does."""
+    is_shell = credential.step_id == STEP_INTERACTIVE  # all of the job's CPUs here are its own
+    kind, fallback, is_verbose = task_binding.configured_kind(
+        setup.conf, setup.node_name, credential.partition
+    )
+    return task_binding.StepBinding(
+        cores=_cores(setup, credential),
+        cpu_words=bind_words.cpu_bind("none" if is_shell else request.cpu_bind),
+        mem_words=bind_words.mem_bind(request.mem_bind),
+        needs=binding.TaskNeeds(
+            tasks=0,
+            cpus_per_task=credential.step_cpus_per_task or 1,
+            kind=kind,
+            fallback=fallback,
+            distribution=credential.step_distribution,
+            tasks_per_socket=request.tasks_per_socket,
+            threads_per_core=request.threads_per_core,
+        ),
+        is_verbose=is_verbose,
+        is_used=setup.uses("task/affinity"),
+    )
+
+
+def _task(
+    setup: NodeSetup,
+    credential: nm.JobCredential,
+    request: nm.LaunchStep,
+    local: int,
+    task_id: int,
+    gpus: TaskGpus,
+) -> sc.TaskPlace:
+    view = gpu_view(setup, credential, gpus.seen)
+    fields = _name_fields(setup, credential, task_id)
+    std_in, std_out, std_err = _streams(request, fields, task_id)
+    rank = request.first_rank + task_id
+    return {
+        "task": task_id,
+        "local": local,
+        "env": environment.entries(environment.task_variables(rank, local, view)),
+        "in": std_in,
+        "out": std_out,
+        "err": std_err,
+    }
+
+
+def _gpu_bind(credential: nm.JobCredential, request: nm.LaunchStep) -> GpuBind:
+    """Return how tasks share GPUs: as srun was told, or what follows from --gpus-per-task."""
+    text = request.gpu_bind or gpu_part(credential.step_tres_bind)
+    if not text and credential.step_gpus_per_task:
+        text = f"per_task:{credential.step_gpus_per_task}"
+    return parse_gpu_bind(text) if text else GpuBind()
+
+
+def _share_gpus(
+    setup: NodeSetup, bind: GpuBind, step_gpus: Sequence[int], tasks: list[sc.Binding]
+) -> list[TaskGpus]:
+    """Return the GPUs of the tasks bound, and have each told what there is to tell."""
+    shared = []
+    for local, task in enumerate(tasks):
+        # A task that may run anywhere is near all of them.
+        cpus = _numbers(task["cpus"])
+        near = near_gpus(setup.host, setup.devices, cpus) if cpus else step_gpus
+        gpus = task_gpus(bind, step_gpus, local, near=near, is_confined=setup.confines_devices)
+        if gpus.problem:
+            task["report"] += f"slurmstepd-{setup.node_name}: error: {gpus.problem}\n"
+        if bind.is_verbose:
+            seen = gres.visible(step_gpus, gpus.seen, setup.confines_devices)
+            task["report"] += gpu_line(gpus, step_gpus, seen)
+        shared.append(gpus)
+    return shared
+
+
+def _numbers(mask_bytes: bytes) -> list[int]:
+    mask = int.from_bytes(mask_bytes, "little")
+    return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
+
+
+def _sent(request: nm.LaunchStep) -> dict[str, str]:
+    """Return srun's environment. Raises SpecError if no exec takes it with the arguments."""
+    shared = len(request.environment) + 8 * request.environment.count(b"\0")
+    longest = max(sum(len(word) + 9 for word in program.argv) for program in request.programs)
+    if shared + longest > _MOST_FOR_EXEC:
+        raise SpecError(
+            f"Argument list too long: arguments and environment take {shared + longest} bytes, "
+            f"{_MOST_FOR_EXEC} are allowed"
+        )
+    return environment.parse_environment(request.environment)
+
+
+def _programs(request: nm.LaunchStep, task_ids: Sequence[int]) -> dict[int, int]:
+    """Return the number of each task's program. Raises SpecError."""
+    own_tasks = set(task_ids)
+    numbers: dict[int, int] = {}
+    rest = -1
+    for number, program in enumerate(request.programs):
+        for task_id in own_tasks.intersection(program.tasks):
+            numbers.setdefault(task_id, number)
+        if not program.tasks:
+            rest = number
+    for task_id in task_ids:
+        if numbers.setdefault(task_id, rest) < 0 or not request.programs[numbers[task_id]].argv:
+            raise SpecError(f"no program for task {task_id}")
+    return numbers
+
+
+def _argv(request: nm.LaunchStep, program: nm.Program, node_name: str) -> list[str]:
+    argv = list(program.argv)
+    if request.program and argv and not program.tasks:
+        argv[0] = request.program.replace("%N", node_name)
+    return argv
+
+
+def _streams(
+    request: nm.LaunchStep, fields: output_names.NameFields, task_id: int
+) -> tuple[str | None, str | None, str | None]:
+    """Return the files of one task; None routes a stream to srun."""
+
+    def chosen(pattern: str, only: int) -> str | None:
+        if only >= 0 and task_id != only:
+            return _NULL
+        if not pattern:
+            return None if request.route is not None else _NULL
+        return output_names.absolute(output_names.expand(pattern, fields), request.cwd)
+
+    std_out = chosen(request.std_out, request.stdout_task)
+    std_err = chosen(request.std_err, request.stderr_task)
+    if not request.std_err and request.std_out:
+        std_err = std_out
+    return chosen(request.std_in, request.stdin_task), std_out, std_err

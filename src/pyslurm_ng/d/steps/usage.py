@@ -1,0 +1,60 @@
+"""What a supervisor counted per task -> the record that accounting keeps of a step's node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyslurm_ng.model.job import Usage
+
+
+def usage_of(end: Mapping[str, Any], node_name: str) -> Usage | None:
+    """Return the usage in an `end` record, None where nothing was counted."""
+    items = end.get("usage")
+    if items is None:
+        return None
+    return usage_of_tasks(items, node_name, end.get("ntasks", 0))
+
+
+def usage_of_tasks(
+    counted_tasks: list[tuple[int, Mapping[str, int]]], node_name: str, ntasks: int = 0
+) -> Usage:
+    """Return usage of tasks as sums, averages and extremes.
+
+    Args:
+        counted_tasks: pairs of global task id and counts; see d.stepd.step_usage for their names.
+    """
+    by_task = [(task, dict(counts)) for task, counts in counted_tasks]
+    count = max(1, ntasks, len(by_task))
+
+    def total(name: str) -> int:
+        return sum(counts.get(name, 0) for _, counts in by_task)
+
+    def largest(name: str, field: str, unit: str = "") -> dict[str, Any]:
+        """Return the most that a task has, on which node and which task, and the average."""
+        most = ((counts.get(name, 0), -task) for task, counts in by_task)
+        amount, task = max(most, default=(0, 0))
+        return {
+            f"max_{field}{unit}": amount,
+            f"max_{field}_node": node_name,
+            f"max_{field}_task": -task,
+            f"ave_{field}{unit}": total(name) // count,
+        }
+
+    cpu, cpu_task = min(
+        ((counts.get("cpu_us", 0), task) for task, counts in by_task), default=(0, 0)
+    )
+    return Usage(
+        user_us=total("user_us"),
+        system_us=total("system_us"),
+        min_cpu_us=cpu,
+        min_cpu_node=node_name,
+        min_cpu_task=cpu_task,
+        ave_cpu_us=total("cpu_us") // count,
+        ntasks=count,
+        **largest("rss_kib", "rss", "_kib"),
+        **largest("virtual_kib", "vmsize", "_kib"),
+        **largest("pages", "pages"),
+        **largest("read_bytes", "disk_read"),
+        **largest("written_bytes", "disk_write"),
+    )

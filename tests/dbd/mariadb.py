@@ -1,0 +1,149 @@
+"""A private MariaDB server, and a store in it that one test after the other finds empty."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import socket as socket_module
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database, mysql_url
+from tests.world.waiting import wait_until
+
+# Where a machine stands still for a while, the driver's own ten seconds are too few.
+_CONNECT_S = "120"
+
+
+class Server:
+    """A server of this test's own; skips the test if none is installed or can be started.
+
+    Attributes:
+        socket: where it listens, while it runs.
+    """
+
+    def __init__(self, *options: str) -> None:
+        server, install = shutil.which("mariadbd"), shutil.which("mariadb-install-db")
+        if not server or not install:
+            pytest.skip("mariadbd is not installed")
+        # Not below pytest's directory, which every session closes to other users.
+        self._place = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
+        self._place.chmod(0o755)
+        self.socket = f"{self._place}/socket"
+        temporary = self._place / "tmp"  # one that starts removes what others have in a common one
+        temporary.mkdir(mode=0o700)
+        words = ["--no-defaults", f"--datadir={self._place}/data", f"--tmpdir={temporary}"]
+        if os.geteuid() == 0:
+            # The server refuses to run as root; any unprivileged account will do.
+            account = pwd.getpwnam("nobody")
+            for folder in (self._place, temporary):
+                os.chown(folder, account.pw_uid, account.pw_gid)
+            words.append("--user=nobody")
+        subprocess.run(
+            [install, *words, "--auth-root-authentication-method=normal", "--skip-test-db"],
+            check=True,
+            capture_output=True,
+        )
+        self._words = [server, *words, f"--socket={self.socket}", "--skip-networking", *options]
+        self.start()
+
+    def start(self) -> None:
+        """Start the server; return when it takes connections."""
+        self._process = subprocess.Popen(
+            self._words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        wait_until(lambda: self._answers() or self._process.poll() is not None, "MariaDB's start")
+        if self._process.poll() is not None:
+            pytest.skip("mariadbd does not start here")
+
+    def _answers(self) -> bool:
+        with socket_module.socket(socket_module.AF_UNIX) as probe:
+            return probe.connect_ex(self.socket) == 0
+
+    def kill(self) -> None:
+        """End the server as a crash would."""
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    def remove(self) -> None:
+        """End the server and remove what it has stored."""
+        self._process.terminate()
+        self._process.wait(30)
+        shutil.rmtree(self._place)
+
+
+class SharedStore:
+    """A store that many tests use in turn: to make its tables takes most of a second.
+
+    A second database on the server has a copy of the rows of the beginning and a procedure that
+    brings them back, so that few messages pass between a test and a server on a busy machine.
+    """
+
+    def __init__(self, socket: str) -> None:
+        url = mysql_url("localhost", 0, "root", None, "acct", socket)
+        self._url = url.update_query_dict({"connect_timeout": _CONNECT_S})
+        self._tables: tuple[str, str] | None = None
+
+    def open(self) -> Database:
+        """Return the store as `Database.open` makes it, whatever the test before has done to it."""
+        database = Database(self._url)
+        if self._tables is not None:
+            with database.engine.connect() as connection:
+                if _definitions(connection) == self._tables:
+                    connection.exec_driver_sql("CALL beginning.again()")
+                else:
+                    connection.exec_driver_sql("DROP DATABASE acct")
+                    connection.exec_driver_sql("DROP DATABASE beginning")
+                    self._tables = None
+                connection.commit()
+            database.engine.dispose()  # a connection forgets a database that is dropped
+        database.open()
+        if self._tables is None:
+            with database.engine.connect() as connection:
+                _remember(connection)
+                self._tables = _definitions(connection)
+        return database
+
+
+def _remember(connection: sa.Connection) -> None:
+    """Keep the rows that a new store has, and a procedure that leaves only these."""
+    steps = []
+    connection.exec_driver_sql("CREATE DATABASE beginning")
+    for table in schema.metadata.sorted_tables:
+        name = table.name
+        steps.append(f"DELETE FROM acct.{name};")
+        if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
+            connection.exec_driver_sql(
+                f"CREATE TABLE beginning.{name} AS SELECT * FROM acct.{name}"
+            )
+            steps.append(f"INSERT INTO acct.{name} SELECT * FROM beginning.{name};")
+    steps.append("COMMIT;")
+    for table in schema.metadata.sorted_tables:
+        if table.autoincrement_column is not None:
+            steps.append(f"ALTER TABLE acct.{table.name} AUTO_INCREMENT = 1;")
+    connection.exec_driver_sql(f"CREATE PROCEDURE beginning.again() BEGIN {' '.join(steps)} END")
+    connection.commit()
+
+
+def _definitions(connection: sa.Connection) -> tuple[str, str]:
+    """Return the columns and the indexes of all tables, as one text each."""
+    connection.exec_driver_sql("SET SESSION group_concat_max_len = 1048576")
+    columns = "table_name, column_name, column_type, IFNULL(column_default, '-'), is_nullable"
+    indexes = "table_name, index_name, column_name, seq_in_index, non_unique"
+    return tuple(  # type: ignore[return-value]
+        connection.exec_driver_sql(
+            f"SELECT GROUP_CONCAT(CONCAT_WS(' ', {names}) ORDER BY {order}) "
+            f"FROM information_schema.{source} WHERE table_schema = 'acct'"
+        ).scalar_one()
+        for names, order, source in (
+            (columns, "table_name, ordinal_position", "columns"),
+            (indexes, "table_name, index_name, seq_in_index", "statistics"),
+        )
+    )
