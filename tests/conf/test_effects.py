@@ -131,7 +131,7 @@ def test_a_key_of_many_lines_is_named_once() -> None:
     ("line", "said"),
     [
         ("MCSPlugin=mcs/user", "mcs/user is refused: jobs of different labels would share nodes"),
-        ("MpiDefault=pmix", "pmix is refused: tasks would each start as an MPI world of one"),
+        ("MpiDefault=pmix", "pmix is refused: each task would start as an MPI world of its own"),
         ("JobContainerType=job_container/tmpfs", "job_container/tmpfs is refused: jobs would"),
         ("TLSType=tls/s2n", "tls/s2n is refused: connections are signed, not encrypted"),
         ("UsePAM=yes", "yes is refused: no PAM session would limit the tasks"),

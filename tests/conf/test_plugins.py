@@ -59,10 +59,10 @@ def test_spank_plugins_that_are_required(tmp_path: Path) -> None:
     stack = "# required old.so\noptional x11.so\nrequired  lua.so /lua.d\ninclude more.d/*\n"
     found = problems(tmp_path, "", stack)
     assert found == [
-        "plugstack.conf:3: required: lua.so cannot be loaded by this version; it could be optional "
-        "or left out",
-        "more.d/a.conf:1: required: tmp.so cannot be loaded by this version; it could be optional "
-        "or left out",
+        "plugstack.conf:3: required: lua.so cannot be loaded by this version; make it optional "
+        "or leave it out",
+        "more.d/a.conf:1: required: tmp.so cannot be loaded by this version; make it optional "
+        "or leave it out",
     ]
     assert problems(tmp_path, "", "optional x11.so\n") == []
 

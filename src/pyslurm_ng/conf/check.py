@@ -40,10 +40,11 @@ def check(path: str) -> list[str]:
 
 
 def check_here(path: str) -> tuple[list[str], list[str]]:
-    """Return the problems of a file as `check` does, with users that are missing on this host.
+    """Return the problems of a file, and warnings if there are no problems.
 
-    If there are none, return warnings: keys and words without effect, and what this host lacks:
-    programs that can be run, munge or slurm.key.
+    The problems are those of `check`, and users that this host does not have. The warnings name
+    keys and words without effect, and what else this host lacks: a program that a key names, munge
+    or slurm.key.
     """
     name = os.path.basename(path)
     is_slurm = not name.startswith(("cgroup", "gres", "slurmdbd", "topology"))
@@ -94,7 +95,7 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
         lines += topology_conf.gaps(
             topology, tuple(name for name in names if name not in placed_names)
         )
-    lines += _nowhere(conf, topologies)
+    lines += _unknown_units(conf, topologies)
     for name, why in NOT_READ.items():
         full = os.path.join(directory, name)
         if os.path.exists(full):
@@ -102,8 +103,10 @@ def neighbour_warnings(conf: SlurmConf) -> list[str]:
     return lines
 
 
-def _nowhere(conf: SlurmConf, topologies: tuple[topology_conf.TopologyConf, ...]) -> list[str]:
-    """Return the nodes whose Topology= names no place in a network; it is as if it were absent."""
+def _unknown_units(
+    conf: SlurmConf, topologies: tuple[topology_conf.TopologyConf, ...]
+) -> list[str]:
+    """Return a line for each Topology= of a node without effect: it names no switch or block."""
     units = {
         topology.name: {switch.name for switch in topology.switches}
         | {block.name for block in topology.blocks}
@@ -114,7 +117,8 @@ def _nowhere(conf: SlurmConf, topologies: tuple[topology_conf.TopologyConf, ...]
         for pair in node.topology.split(",") if node.topology else ():
             name, _, path = pair.partition(":")
             if path.partition(":")[0] not in units.get(name, ()):
-                lines.append(f"{conf.path}: node {node.name}: Topology={pair}: no such place")
+                problem = f"Topology={pair}: no topology has such a switch or block"
+                lines.append(f"{conf.path}: node {node.name}: {problem}")
     return lines
 
 
@@ -165,9 +169,9 @@ def _errors(path: str) -> list[ConfError]:
 def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
     """Return one error for each SPANK plugin that a plugstack.conf requires.
 
-    None can be loaded here. Jobs would run without what a required one decides, so the daemons
-    refuse to start, as Slurm's do. Optional ones may be missing; a warning says that the file is
-    not read.
+    This version cannot load plugins. Jobs would run without what a required plugin decides, so the
+    daemons refuse to start, as Slurm's do. Optional plugins may be missing; a warning says that the
+    file is not read.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -180,7 +184,7 @@ def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
         if len(words) < 2:
             continue
         if words[0] == "required":
-            text = f"{words[1]} cannot be loaded by this version; it could be optional or left out"
+            text = f"{words[1]} cannot be loaded by this version; make it optional or leave it out"
             errors.append(ConfError(path, number, "required", text))
         elif words[0] == "include" and depth < _MOST_INCLUDES:
             pattern = os.path.join(os.path.dirname(path), words[1])
@@ -192,7 +196,7 @@ def _spank_errors(path: str, depth: int = 0) -> list[ConfError]:
 def _refused(path: str) -> list[ConfError]:
     """Return an error for each key whose promise is not kept here.
 
-    Reading does not do this: the simulator takes a site's file as it is.
+    `read_slurm_conf` does not refuse such keys, because the simulator takes a site's file as it is.
     """
     return [
         error
@@ -202,7 +206,7 @@ def _refused(path: str) -> list[ConfError]:
 
 
 def _named_gres(path: str) -> tuple[str, ...]:
-    """Return the resources a gres.conf names: without a slurm.conf, all of them are allowed."""
+    """Return the resources that a gres.conf names. Without a slurm.conf all of them are allowed."""
     names = {
         entry.value
         for line in read_conf(path).lines
@@ -213,7 +217,7 @@ def _named_gres(path: str) -> tuple[str, ...]:
 
 
 def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
-    """Check the files beside a slurm.conf, against it if it could be read."""
+    """Return the errors of the files beside a slurm.conf, compared with it if it could be read."""
     directory = os.path.dirname(path) or "."
     gres = os.path.join(directory, "gres.conf")
     topology = os.path.join(directory, "topology.conf")
@@ -234,7 +238,7 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
         problems = [ConfError(topology, 0, "", problem)]
-    errors += problems or _chosen(path, yaml, conf)
+    errors += problems or _topology_errors(path, yaml, conf)
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
     if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner
@@ -242,8 +246,11 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     return errors
 
 
-def _chosen(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
-    """Partitions may name only topologies that exist: without topology.yaml there is just one."""
+def _topology_errors(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
+    """Return an error for each partition whose Topology= does not exist.
+
+    Without topology.yaml there is only one topology.
+    """
     known = [topology_conf.ONLY_NAME]
     if os.path.exists(yaml):
         known = [topology.name for topology in topology_yaml.load_topology_yaml(yaml)]
@@ -257,14 +264,14 @@ def _chosen(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
 
 
 def _topology_kind(path: str, conf: SlurmConf | None) -> list[ConfError]:
-    """A file of switches serves topology/tree only, one of blocks topology/block."""
+    """Return an error if TopologyPlugin wants switches and the file has blocks, or the reverse."""
     if conf is None or conf.topology_plugin == "topology/flat":
         return []
-    wanted = conf.topology_plugin.partition("/")[2]
+    plugin_kind = conf.topology_plugin.partition("/")[2]
     if topology_conf.file_errors(path, None):
         return []
     kind = topology_conf.load_topology_conf(path).kind
-    if kind == wanted:
+    if kind == plugin_kind:
         return []
     return [
         ConfError(path, 0, "", f"describes a {kind}, but TopologyPlugin={conf.topology_plugin}")

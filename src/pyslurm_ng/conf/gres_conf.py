@@ -15,15 +15,15 @@ from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import GRES
 
 _TABLE = Table(GRES, "gres.conf", {"CPUs": "Cores"})
-# Parts of a device that share it: their count need not equal the number of files.
+# Resources that are parts of a device. Their count need not equal the number of files.
 _SHARING = ("mps", "shard")
 
 
 class GresLine(NamedTuple):
     """One line: `amount` devices of a name and type on some nodes.
 
-    Empty `node_names` means every node. An amount of NO_VAL is that of slurm.conf. `links` has one
-    count for each device of the node, with -1 for the device itself.
+    Empty `node_names` means every node. NO_VAL as the amount means the amount of slurm.conf.
+    `links` has one count for each device of the node, with -1 for the device itself.
     """
 
     node_names: tuple[str, ...]
@@ -41,7 +41,7 @@ class GresLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GresConf:
-    """A whole gres.conf; `auto_detect` and `node_auto_detect` name how devices are found."""
+    """A whole gres.conf; `auto_detect` and `node_auto_detect` say how devices are found."""
 
     path: str
     lines: tuple[GresLine, ...]
@@ -57,7 +57,7 @@ class GresConf:
         )
 
     def lines_of(self, node: NodeConf) -> tuple[GresLine, ...]:
-        """Return the lines for one node; those that give flags alone take its counts and types."""
+        """Return the lines for one node; lines with flags alone get the counts of slurm.conf."""
         lines: list[GresLine] = []
         for line in self.for_node(node.name):
             if line.amount != NO_VAL:
@@ -72,9 +72,9 @@ class GresConf:
 
     def auto_detect_on(self, node_name: str) -> str:
         """Return how devices of a node are found; "" or "off" means from the lines alone."""
-        for name, how in self.node_auto_detect:
+        for name, method in self.node_auto_detect:
             if name == node_name:
-                return how
+                return method
         return self.auto_detect
 
 
@@ -104,7 +104,7 @@ def parse_gres_conf(
 
 
 def empty_gres_conf() -> GresConf:
-    """Return what a missing file means: only resources that slurm.conf counts, without devices."""
+    """Return the meaning of a missing file: only what slurm.conf counts, without devices."""
     return GresConf("", (), "", (), "")
 
 
@@ -191,8 +191,8 @@ def _line(
     assert isinstance(flags, tuple)
     if "one_sharing" in flags and "all_sharing" in flags:
         text.fail(entry, "allowed: only one of one_sharing and all_sharing")
-    makers = [flag for flag in flags if flag.endswith("_env")]
-    if "no_gpu_env" in makers and len(makers) > 1:
+    env_flags = [flag for flag in flags if flag.endswith("_env")]
+    if "no_gpu_env" in env_flags and len(env_flags) > 1:
         text.fail(entry, "Flags=no_gpu_env excludes other flags of variables")
     if "CountOnly" in flags and files:
         text.fail(entry, "Flags=CountOnly has no files")
@@ -230,12 +230,12 @@ def _links(text: ConfText, entry: Entry, words: object) -> tuple[int, ...]:
             return ()
         numbers.append(int(word))
     if numbers and numbers.count(-1) != 1:
-        text.fail(entry, "Links: expected exactly one -1, at the place of the device itself")
+        text.fail(entry, "Links: expected exactly one -1, in the position of the device itself")
     return tuple(numbers)
 
 
 def _check_devices(text: ConfText, conf: GresConf) -> None:
-    """One device file of a node belongs to one resource, except that parts share it."""
+    """Add an error if two lines have the same device file of a node; parts may share it."""
     owners: dict[tuple[str, str], GresLine] = {}
     for line in conf.lines:
         if line.name in _SHARING:
@@ -250,7 +250,7 @@ def _check_devices(text: ConfText, conf: GresConf) -> None:
 
 
 def _check_nodes(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) -> None:
-    """Compare the devices with what slurm.conf counts and with the cores of each node."""
+    """Add an error if devices do not match the counts of slurm.conf or the cores of a node."""
     if not conf.lines:
         return
     for node in nodes:
@@ -274,11 +274,14 @@ def _check_amounts(
     node: NodeConf, lines: tuple[GresLine, ...], fail: Callable[[Entry, str], None]
 ) -> bool:
     for gres in node.gres:
-        same = [line for line in lines if line.name == gres.name]
-        fits = [line for line in same if not gres.type_name or line.type_name == gres.type_name]
-        total = sum(line.amount for line in fits)
-        if same and total < gres.amount and gres.name not in _SHARING:
-            entry = Entry("Name", gres.name, same[0].file, same[0].line)
+        name_lines = [line for line in lines if line.name == gres.name]
+        total = sum(
+            line.amount
+            for line in name_lines
+            if not gres.type_name or line.type_name == gres.type_name
+        )
+        if name_lines and total < gres.amount and gres.name not in _SHARING:
+            entry = Entry("Name", gres.name, name_lines[0].file, name_lines[0].line)
             fail(
                 entry,
                 f"node {node.name} has {total} of the {gres.amount} that Gres={gres} of "

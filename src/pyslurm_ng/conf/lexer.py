@@ -17,7 +17,7 @@ from typing import NamedTuple
 from pyslurm_ng.base.errors import ConfigurationError
 from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
 
-# Slurm's own bound is 1,024 characters a line in old releases; this one only stops nonsense.
+# Old releases of Slurm allow 1,024 characters a line. This bound only keeps memory finite.
 _MAX_LINE = 1 << 20
 _MAX_INCLUDE_DEPTH = 16
 
@@ -107,18 +107,18 @@ def _read_file(
     parents: tuple[str, ...],
     digest: hashlib._Hash,
     cluster: list[str],
-    wanted_by: ConfError | None = None,
+    include: ConfError | None = None,
 ) -> None:
-    """`wanted_by` is the Include line, which gets the blame for a file that cannot be read."""
+    """Read one file; if that fails, the error names `include`, the line that asked for it."""
     try:
         with open(path, "rb") as stream:
             raw = read_whole(stream, MOST_OF_CONF)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}"
-        if wanted_by is None:
+        if include is None:
             conf.errors.append(ConfError(path, 0, "", problem))
         else:
-            conf.errors.append(wanted_by._replace(text=f"{wanted_by.text} {problem}"))
+            conf.errors.append(include._replace(text=f"{include.text} {problem}"))
         return
     conf.files.append(path)
     digest.update(raw)
@@ -139,7 +139,10 @@ def _read_lines(
     digest: hashlib._Hash,
     cluster: list[str],
 ) -> None:
-    """`cluster` holds the cluster's name once it has been read, for ``%c`` in Include."""
+    """Read the lines of one file.
+
+    `cluster` is a list of one text: the cluster's name once it is known, for ``%c`` in Include.
+    """
     pending = ""
     first_line = 0
     for number, raw in enumerate(text.split("\n"), 1):
@@ -193,8 +196,8 @@ def _include(
             )
             return
         target = target.replace("%c", cluster[0])
-    # Plain text instead of os.path: the core's types come from here, and the core has no files. A
-    # loop through links is stopped by the depth.
+    # os.path is not used, because the core imports types from here and must not import os. A loop
+    # through links ends at _MAX_INCLUDE_DEPTH.
     full = target if target.startswith("/") else path.rpartition("/")[0] + "/" + target
     if "/" not in path and not target.startswith("/"):
         full = target
@@ -210,28 +213,28 @@ def _include(
 
 
 def _without_comment(line: str) -> str:
-    """Cut a comment; ``\\#`` stays as ``#``, and so does a # inside quotes."""
+    """Return a line without its comment; ``\\#`` and a # in quotes stay as ``#``."""
     if '"' not in line and "\\#" not in line:
         return line.partition("#")[0].rstrip()
-    out: list[str] = []
-    inside = False
+    characters: list[str] = []
+    in_quotes = False
     position = 0
     while position < len(line):
         character = line[position]
         if character == '"':
-            inside = not inside
+            in_quotes = not in_quotes
         elif character == "\\" and line[position + 1 : position + 2] == "#":
             character = "#"
             position += 1
-        elif character == "#" and not inside:
-            return "".join(out).rstrip()
-        out.append(character)
+        elif character == "#" and not in_quotes:
+            return "".join(characters).rstrip()
+        characters.append(character)
         position += 1
-    return "".join(out)
+    return "".join(characters)
 
 
 def _entries(conf: ConfText, text: str, path: str, line: int) -> list[Entry]:
-    """Split a line into entries; stops at the first thing that is not one."""
+    """Return the entries of a line; [] and an error if some part of it is not an entry."""
     entries: list[Entry] = []
     position = 0
     size = len(text)

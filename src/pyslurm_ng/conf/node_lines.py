@@ -23,7 +23,8 @@ _PORTS = "expected ports within 1 to 65535, one or as many as nodes: Port=7001-7
 class NodeConf(NamedTuple):
     """One node as configured; counts are whole numbers, memory and disk MiB.
 
-    `suspend_time_s` is NO_VALUE where the line does not say. `line` is where it is configured.
+    `suspend_time_s` is NO_VAL if the line does not give it. `file` and `line` say where the node is
+    configured.
     """
 
     name: str
@@ -65,7 +66,7 @@ class NodeSetConf(NamedTuple):
 
 
 class DownNodesConf(NamedTuple):
-    """A DownNodes line: nodes that begin in a state other than the usual."""
+    """A DownNodes line: nodes that start in another state than usual."""
 
     node_names: tuple[str, ...]
     state: str
@@ -78,16 +79,18 @@ def build_nodes(
     """Return every node of the NodeName lines, in their order; errors go to ``text``."""
     nodes: list[NodeConf] = []
     seen: dict[str, NodeConf] = {}
-    usual = NODE_TABLE.defaults()
+    defaults = NODE_TABLE.defaults()
     for entries in lines:
         settings = read_line(text, entries, NODE_TABLE, "a NodeName line")
-        given = {attribute: value for attribute, (value, _) in settings.items()}
+        line_values = {attribute: value for attribute, (value, _) in settings.items()}
         if "node_name" not in settings:
             continue
-        if given["node_name"].upper() == "DEFAULT":
-            usual.update({name: value for name, value in given.items() if name != "node_name"})
+        if line_values["node_name"].upper() == "DEFAULT":
+            defaults.update(
+                {name: value for name, value in line_values.items() if name != "node_name"}
+            )
             continue
-        values = {**usual, **given}
+        values = {**defaults, **line_values}
         _check_gres(text, settings, gres_types)
         for node in _expand(text, entries[0], settings, values, slurmd_port):
             first = seen.get(node.name)
@@ -184,22 +187,21 @@ def _spread(
     attribute: str,
     fallback: list[str],
 ) -> list[str] | None:
-    """Return one text for each node: a list as long as the nodes, or one for all of them."""
+    """Return one text for each node: the list if it has as many, or its only text for all."""
     value = values[attribute]
     if not value:
         return fallback
     try:
-        items = expand(value)
+        words = expand(value)
     except HostlistError:
         return None  # reported when the value was read
-    if len(items) == len(fallback):
-        return items
-    if len(items) == 1:
-        return items * len(fallback)
+    if len(words) == len(fallback):
+        return words
+    if len(words) == 1:
+        return words * len(fallback)
     entry = settings[attribute][1] if attribute in settings else settings["node_name"][1]
-    text.fail(
-        entry, f"{len(items)} values for {plural(len(fallback), 'node')}; allowed: one, or as many"
-    )
+    nodes = plural(len(fallback), "node")
+    text.fail(entry, f"{len(words)} values for {nodes}; allowed: one, or as many as nodes")
     return None
 
 
@@ -211,10 +213,10 @@ def _ports(
     slurmd_port: int,
 ) -> list[int] | None:
     """Return the port of each node; as in Slurm a list needs no brackets: ``6821-6822``."""
-    given = values["port"]
+    ports_text = values["port"]
     entry = settings["port"][1] if "port" in settings else settings["node_name"][1]
-    if given and "[" not in given:
-        values = {**values, "port": f"[{given}]"}
+    if ports_text and "[" not in ports_text:
+        values = {**values, "port": f"[{ports_text}]"}
         if not _is_hostlist(values["port"]):
             text.fail(entry, _PORTS)
             return None
@@ -242,9 +244,10 @@ def _shape(
     settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
 ) -> tuple[int, int, int, int, int] | None:
-    """Return CPUs, boards, sockets, cores per socket, threads per core, each derived where missing.
+    """Return CPUs, boards, sockets, cores per socket and threads per core; None after an error.
 
-    CPUs may count sockets, cores or threads; any other number does not fit the hardware.
+    What the line does not give follows from the rest. CPUs may count sockets, cores or threads; any
+    other number does not fit the hardware.
     """
     boards = values["boards"]
     cpus, sockets = values["cpus"], values["sockets"]
@@ -277,12 +280,12 @@ def _shape(
 
 
 def _check_ports(text: ConfText, nodes: list[NodeConf]) -> None:
-    """Two daemons cannot listen on one port of one address."""
-    users: dict[tuple[str, int], NodeConf] = {}
+    """Add an error if two nodes have the same address and port."""
+    by_address: dict[tuple[str, int], NodeConf] = {}
     for node in nodes:
         if node.state in ("FUTURE", "CLOUD"):
             continue
-        first = users.setdefault((node.address, node.port), node)
+        first = by_address.setdefault((node.address, node.port), node)
         if first is not node:
             entry = Entry("NodeName", "", node.file, node.line)
             text.fail(
@@ -290,7 +293,7 @@ def _check_ports(text: ConfText, nodes: list[NodeConf]) -> None:
                 f"node {node.name} has the address and port of node {first.name} "
                 f"({node.address}:{node.port})",
             )
-            return  # one is enough: a wrong range would repeat it for every node
+            return  # one error is enough: a wrong range would repeat it for every node
 
 
 def build_nodesets(
@@ -303,18 +306,18 @@ def build_nodesets(
         settings = read_line(text, entries, _NODESET_TABLE, "a NodeSet line")
         values = {attribute: value for attribute, (value, _) in settings.items()}
         name = values.get("node_set", "")
-        feature, listed = values.get("feature", ""), values.get("nodes", "")
+        feature, node_list = values.get("feature", ""), values.get("nodes", "")
         if not name or name.upper() in ("ALL", "DEFAULT") or name in sets or name in known:
             text.fail(entries[0], f"'{name}' is empty, reserved, or the name of a node or node set")
             continue
-        if not feature and not listed:
+        if not feature and not node_list:
             text.fail(entries[0], "expected Feature= or Nodes=")
             continue
         members = {i for i, node in enumerate(nodes) if feature and feature in node.features}
-        if listed:
-            members.update(_indexes(text, settings["nodes"][1], listed, known, {}))
-        chosen = tuple(nodes[index].name for index in sorted(members))
-        sets[name] = NodeSetConf(name, feature, listed, chosen)
+        if node_list:
+            members.update(_indexes(text, settings["nodes"][1], node_list, known, {}))
+        node_names = tuple(nodes[index].name for index in sorted(members))
+        sets[name] = NodeSetConf(name, feature, node_list, node_names)
     return tuple(sets.values())
 
 
@@ -322,18 +325,18 @@ def build_down_nodes(
     text: ConfText, lines: list[list[Entry]], nodes: tuple[NodeConf, ...]
 ) -> tuple[DownNodesConf, ...]:
     """Return the DownNodes lines with their nodes."""
-    out = []
+    down_nodes = []
     known = {node.name: index for index, node in enumerate(nodes)}
-    usual = _DOWNNODES_TABLE.defaults()
+    defaults = _DOWNNODES_TABLE.defaults()
     for entries in lines:
         settings = read_line(text, entries, _DOWNNODES_TABLE, "a DownNodes line")
-        values = {**usual, **{attribute: value for attribute, (value, _) in settings.items()}}
+        values = {**defaults, **{attribute: value for attribute, (value, _) in settings.items()}}
         if "down_nodes" not in settings:
             continue
         members = _indexes(text, settings["down_nodes"][1], values["down_nodes"], known, {})
-        chosen = tuple(nodes[index].name for index in members)
-        out.append(DownNodesConf(chosen, values["state"], values["reason"]))
-    return tuple(out)
+        node_names = tuple(nodes[index].name for index in members)
+        down_nodes.append(DownNodesConf(node_names, values["state"], values["reason"]))
+    return tuple(down_nodes)
 
 
 def resolve_nodes(
@@ -344,7 +347,7 @@ def resolve_nodes(
     known: dict[str, int],
     sets: dict[str, NodeSetConf],
 ) -> tuple[str, ...]:
-    """Return the nodes that a partition's list names, in configuration order."""
+    """Return the nodes that a partition's list names, in the order of the configuration."""
     members = _indexes(text, entry, value, known, sets)
     return tuple(nodes[index].name for index in members)
 

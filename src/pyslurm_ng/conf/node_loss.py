@@ -16,7 +16,7 @@ def policy(conf: SlurmConf) -> str:
 def lease_s(conf: SlurmConf) -> int:
     """Return `node_lease`: how many seconds a node may be cut off before it ends its jobs.
 
-    It is at least as long as the controller waits before it gives a node up.
+    It is never shorter than the time after which the controller gives a node up.
     """
-    given = option_int(conf.slurmctld_parameters, "node_lease", conf.slurmd_timeout)
-    return max(given, conf.slurmd_timeout)
+    asked_s = option_int(conf.slurmctld_parameters, "node_lease", conf.slurmd_timeout)
+    return max(asked_s, conf.slurmd_timeout)

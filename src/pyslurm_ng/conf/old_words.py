@@ -1,14 +1,14 @@
-"""Words of values that Slurm took once, so that a site's file of ten years does not stop working.
+"""Words that Slurm took as values in the past. A site's file of ten years ago must still work.
 
-Which releases took them: the manuals of slurm.conf, 20.02 to 25.05.
+The manuals of slurm.conf, 20.02 to 25.05, say which release took which word.
 """
 
 from __future__ import annotations
 
 from pyslurm_ng.conf.lexer import ConfText, Entry
 
-# (kind of line, key, word) -> the word that stands for it today; "" where nothing does.
-_SINCE = {
+# (kind of line, key, old word) -> the word of today, or "" if there is none.
+_NEW_WORDS = {
     ("slurm.conf", "debugflags", "jobcontainer"): "Namespace",
     ("slurm.conf", "jobcomptype", "jobcomp/filesacctout"): "none",
     ("slurm.conf", "jobcomptype", "jobcomp/slurmdbd"): "none",
@@ -16,27 +16,27 @@ _SINCE = {
     ("slurm.conf", "taskpluginparam", "sched"): "",
     ("slurm.conf", "taskpluginparam", "cpusets"): "",
     ("NodeName", "state", "idle"): "UNKNOWN",
-    # Sites give it a level as for other logs; any but 0 turns the log on.
+    # Sites give a level, as for other logs. Any level except 0 turns the log on.
     **{("slurm.conf", "slurmschedloglevel", str(level)): "1" for level in range(2, 10)},
 }
-_KEYS = {key for _, key, _ in _SINCE}
+_KEYS = {key for _, key, _ in _NEW_WORDS}
 
 
 def with_todays_words(text: ConfText, section: str, entry: Entry) -> Entry:
-    """Return an entry with words of today; each old one is named in a warning, once a file."""
+    """Return an entry with the words of today. A warning names each old word, once in a file."""
     key = entry.key.lower()
     if key not in _KEYS:
         return entry
     words = []
     for word in entry.value.split(","):
-        instead = _SINCE.get((section, key, word.strip().lower()))
-        if instead is None:
+        new_word = _NEW_WORDS.get((section, key, word.strip().lower()))
+        if new_word is None:
             words.append(word)
             continue
-        words += [instead] if instead else []
+        words += [new_word] if new_word else []
         if (section, f"{key}={word.lower()}") not in text.named:
             text.named.add((section, f"{key}={word.lower()}"))
-            means = f"means {entry.key}={instead}" if instead else "is ignored"
+            means = f"means {entry.key}={new_word}" if new_word else "is ignored"
             text.warnings.append(
                 f"{entry.file}:{entry.line}: {entry.key}={word} no longer exists and {means}"
             )

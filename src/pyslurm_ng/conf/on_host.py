@@ -52,16 +52,18 @@ def _is_known(user: str) -> bool:
 
 
 def missing_authentication(auth_type: str, directory: str) -> list[str]:
-    """Return a line if daemons could not start here for want of munge, or of slurm.key in the
-    directory of slurm.conf."""
+    """Return a line if daemons could not start because munge or slurm.key is missing.
+
+    slurm.key is in the directory of slurm.conf.
+    """
     if auth_type == "auth/slurm":
         key = os.path.join(directory, "slurm.key")
         return [] if os.path.exists(key) else [f"AuthType=auth/slurm: {key}: not on this host"]
     try:
         ctypes.CDLL(_MUNGE)
     except OSError:
-        lacks = f"this host has no {_MUNGE}; install munge or set AuthType=auth/slurm"
-        return [f"AuthType={auth_type}: {lacks}"]
+        problem = f"this host has no {_MUNGE}; install munge or set AuthType=auth/slurm"
+        return [f"AuthType={auth_type}: {problem}"]
     return []
 
 

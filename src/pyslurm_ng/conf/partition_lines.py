@@ -1,4 +1,4 @@
-"""PartitionName lines to partitions with their nodes and every limit filled in."""
+"""PartitionName lines to partitions, with their nodes and all limits."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _MAX_MEM = ("max_mem_per_cpu", "max_mem_per_node")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionConf(PartitionParameters):
-    """One partition; `node_names` are its nodes in configuration order, `nodes` the list as given.
+    """One partition; `node_names` are its nodes in the order of slurm.conf, `nodes` the text.
 
-    Limits in minutes: `max_time`, `default_time` (NO_VALUE: none given). Memory in MiB; 0 means no
-    limit. `over_time_limit`, `resume_timeout`, `suspend_time`, `suspend_timeout` are NO_VALUE where
-    the cluster's value applies. Empty allow lists allow all.
+    `max_time` and `default_time` are minutes; NO_VAL means that there is no default. Memory is MiB;
+    0 means no limit. `over_time_limit`, `resume_timeout`, `suspend_time` and `suspend_timeout` are
+    NO_VAL where the cluster's value applies. An empty list of Allow keys allows all.
     """
 
     node_names: tuple[str, ...]
@@ -56,18 +56,20 @@ def build_partitions(
     """Return the partitions in order; `parameters` are the cluster-wide values by attribute."""
     known = {node.name: index for index, node in enumerate(nodes)}
     sets = {nodeset.name: nodeset for nodeset in nodesets}
-    usual: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
     partitions: dict[str, PartitionConf] = {}
     alternates: list[tuple[str, Entry]] = []
     for entries in lines:
         expanded = _priority_aliases(entries)
         settings = read_line(text, expanded, PARTITION_TABLE, "a PartitionName line")
-        given = {attribute: value for attribute, (value, _) in settings.items()}
+        line_values = {attribute: value for attribute, (value, _) in settings.items()}
         if "partition_name" not in settings:
             continue
-        name = given["partition_name"]
+        name = line_values["partition_name"]
         if name.upper() == "DEFAULT":
-            usual.update({key: value for key, value in given.items() if key != "partition_name"})
+            defaults.update(
+                {key: value for key, value in line_values.items() if key != "partition_name"}
+            )
             continue
         first = entries[0]
         if name in partitions:
@@ -76,7 +78,7 @@ def build_partitions(
         if not name or "," in name or "[" in name:
             text.fail(first, f"'{name}' is not the name of a partition")
             continue
-        values = _fill({**usual, **given}, parameters)
+        values = _fill({**defaults, **line_values}, parameters)
         entry = settings["nodes"][1] if "nodes" in settings else first
         members = resolve_nodes(text, entry, values["nodes"], nodes, known, sets)
         _check(text, first, settings, values)
@@ -102,21 +104,23 @@ def build_partitions(
 
 
 def _priority_aliases(entries: list[Entry]) -> list[Entry]:
-    """Replace the old ``Priority=``, which set both of today's priorities."""
-    out = []
-    given = {entry.key.lower() for entry in entries}
+    """Return entries in which the two priorities of today replace the old ``Priority=``."""
+    new_entries = []
+    keys = {entry.key.lower() for entry in entries}
     for entry in entries:
         if entry.key.lower() == "priority":
             priority_keys = ("PriorityJobFactor", "PriorityTier")
-            out += [entry._replace(key=name) for name in priority_keys if name.lower() not in given]
+            new_entries += [
+                entry._replace(key=name) for name in priority_keys if name.lower() not in keys
+            ]
         else:
-            out.append(entry)
-    return out
+            new_entries.append(entry)
+    return new_entries
 
 
-def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+def _fill(line_values: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
     """Return every attribute of a partition, from its line, its defaults, or the cluster."""
-    values = {**PARTITION_TABLE.defaults(), **given}
+    values = {**PARTITION_TABLE.defaults(), **line_values}
     # A partition that sets one kind of memory default or limit replaces the cluster's other kinds.
     for group in (_DEF_MEM, _MAX_MEM):
         is_own = any(values[name] != NO_VAL for name in group)
@@ -125,7 +129,7 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
                 values[name] = 0 if is_own else parameters[name]
     if values["def_cpu_per_gpu"] == NO_VAL:
         values["def_cpu_per_gpu"] = parameters["def_cpu_per_gpu"]
-    if "disable_root_jobs" not in given:
+    if "disable_root_jobs" not in line_values:
         values["disable_root_jobs"] = parameters["disable_root_jobs"]
     if values["alloc_nodes"].upper() == "ALL":
         values["alloc_nodes"] = ""
@@ -135,7 +139,7 @@ def _fill(given: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
         values["over_subscribe"] = "NO"
         values["exclusive"] = "NODE"
     elif parameters["select_type"] == "select/linear" and values["over_subscribe"] == "NO":
-        values["exclusive"] = "NODE"  # the nodes of a job are its own as a whole
+        values["exclusive"] = "NODE"  # each job has its nodes to itself
     elif values["exclusive"] == "NO" and values["exclusive_user"]:
         values["exclusive"] = "USER"
     elif values["exclusive"] == "NO" and values["exclusive_topo"]:
@@ -149,7 +153,7 @@ def _check_preempt_mode(
     values: dict[str, Any],
     parameters: dict[str, Any],
 ) -> None:
-    """A partition has one PreemptMode; SUSPEND needs gang scheduling."""
+    """Add an error if a partition has two modes, or SUSPEND without gang scheduling."""
     if "preempt_mode" not in settings:
         return
     words = set(values["preempt_mode"])
@@ -181,12 +185,12 @@ def _check(
         text.fail(entry, f"MinNodes={values['min_nodes']} exceeds MaxNodes={values['max_nodes']}")
     limit, default = values["max_time"], values["default_time"]
     if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
-        ends = plural(default, "minute"), plural(limit, "minute")
-        text.fail(entry, "DefaultTime of {} exceeds MaxTime of {}".format(*ends))
+        times = plural(default, "minute"), plural(limit, "minute")
+        text.fail(entry, "DefaultTime of {} exceeds MaxTime of {}".format(*times))
     for group, allowed in (
         (_DEF_MEM, "DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),
         (_MAX_MEM, "MaxMemPerCPU or MaxMemPerNode"),
     ):
-        given = [name for name in group if name in settings and values[name]]
-        if len(given) > 1:
-            text.fail(settings[given[-1]][1], f"allowed: only one of {allowed}")
+        names = [name for name in group if name in settings and values[name]]
+        if len(names) > 1:
+            text.fail(settings[names[-1]][1], f"allowed: only one of {allowed}")

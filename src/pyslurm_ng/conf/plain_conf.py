@@ -1,4 +1,4 @@
-"""What the files without repeated lines share: cgroup.conf and slurmdbd.conf."""
+"""Reading of files in which a key stands once: cgroup.conf and slurmdbd.conf."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def read_keys(
 
 
 def raise_errors(text: ConfText) -> None:
-    """Raise everything that was found wrong, if anything was.
+    """Raise all errors of a text, if it has any.
 
     Raises:
         ConfErrors: with every problem found.

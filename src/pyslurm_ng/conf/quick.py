@@ -1,12 +1,12 @@
 """The few keys of slurm.conf that a command needs, read fast: no checks, no types, few imports.
 
-A command that starts in twelve milliseconds cannot afford the real parser; the daemons have checked
-the same file already.
+The real parser would take longer than the twelve milliseconds in which a command starts, and the
+daemons have checked the same file already.
 """
 
 import sys
 
-# Built in; the os module takes a millisecond more, which nothing here needs.
+# posix is built in; to import os would take a millisecond more.
 from posix import environ
 
 from pyslurm_ng.base.input_files import MOST_OF_CONF, read_whole
@@ -27,7 +27,7 @@ def find_conf() -> str:
 
 
 def _slurm_conf_variable() -> str:
-    """Return SLURM_CONF; posix has the environment of the start, os also what changed since."""
+    """Return SLURM_CONF from os if it is imported, because posix does not see later changes."""
     os_module = sys.modules.get("os")
     if os_module is not None:
         return str(os_module.environ.get("SLURM_CONF", ""))
@@ -35,7 +35,7 @@ def _slurm_conf_variable() -> str:
 
 
 def quick(path: str, keys: tuple[str, ...]) -> dict[str, str]:
-    """Return the values of the wanted keys, by the names given; missing keys are left out.
+    """Return the values of some keys by the names in `keys`; missing keys are left out.
 
     If a key is given in several lines, the last one counts, as in the real parser. The values of
     SlurmctldHost are joined by commas. Node and partition lines are passed over.
@@ -43,18 +43,18 @@ def quick(path: str, keys: tuple[str, ...]) -> dict[str, str]:
     Raises:
         OSError: the file, or one that it includes, cannot be read.
     """
-    wanted = {key.lower(): key for key in keys}
+    names = {key.lower(): key for key in keys}
     values: dict[str, str] = {}
     if path.endswith(".toml"):
-        _scan_toml(path, wanted, values)
+        _scan_toml(path, names, values)
     else:
         cluster = [""]
-        _scan(path, wanted, values, cluster, 0)
+        _scan(path, names, values, cluster, 0)
     return values
 
 
 def _scan(
-    path: str, wanted: dict[str, str], values: dict[str, str], cluster: list[str], depth: int
+    path: str, names: dict[str, str], values: dict[str, str], cluster: list[str], depth: int
 ) -> None:
     with open(path, encoding="utf-8", errors="surrogateescape") as stream:
         text = read_whole(stream, MOST_OF_CONF)
@@ -74,18 +74,18 @@ def _scan(
             target = line[7:].partition("#")[0].strip().strip('"').replace("%c", cluster[0])
             if not target.startswith("/") and "/" in path:
                 target = path[: path.rindex("/") + 1] + target
-            _scan(target, wanted, values, cluster, depth + 1)
+            _scan(target, names, values, cluster, depth + 1)
             continue
         if key == "clustername":
             cluster[0] = _value(value).lower()
-        if equals and (key in wanted or " " in line):
+        if equals and (key in names or " " in line):
             if key in ("nodename", "partitionname", "nodeset", "downnodes"):
                 continue
-            _take(line, wanted, values)
+            _take(line, names, values)
 
 
-def _take(line: str, wanted: dict[str, str], values: dict[str, str]) -> None:
-    """Take every wanted ``Key=Value`` of a line; a line may hold several."""
+def _take(line: str, names: dict[str, str], values: dict[str, str]) -> None:
+    """Add each ``Key=Value`` of a line whose key is in `names`; a line may hold several."""
     while line and line[0] != "#":
         head, equals, rest = line.partition("=")
         if not equals:
@@ -93,7 +93,7 @@ def _take(line: str, wanted: dict[str, str], values: dict[str, str]) -> None:
         rest = rest.lstrip()
         value = _value(rest)
         key = head.strip().lower()
-        name = wanted.get(key)
+        name = names.get(key)
         if name is not None:
             if key == "slurmctldhost" and name in values:
                 values[name] += "," + value
@@ -104,7 +104,7 @@ def _take(line: str, wanted: dict[str, str], values: dict[str, str]) -> None:
 
 
 def _value(text: str) -> str:
-    """Return the value at the beginning of a text: quoted, or up to a blank or comment."""
+    """Return the value at the beginning of a text: in quotes, or up to a blank or comment."""
     text = text.strip()
     if text[:1] == '"':
         return text[1:].partition('"')[0]
@@ -112,10 +112,10 @@ def _value(text: str) -> str:
     return words[0].partition("#")[0] if words else ""
 
 
-def _scan_toml(path: str, wanted: dict[str, str], values: dict[str, str]) -> None:
+def _scan_toml(path: str, names: dict[str, str], values: dict[str, str]) -> None:
     from pyslurm_ng.conf.toml_text import read_toml
 
     for line in read_toml(path).lines:
-        name = wanted.get(line[0].key.lower())
+        name = names.get(line[0].key.lower())
         if name is not None and len(line) == 1:
             values[name] = line[0].value

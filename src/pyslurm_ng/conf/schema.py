@@ -1,4 +1,4 @@
-"""Lines of entries to typed values, by the tables of keys; errors and warnings with their lines."""
+"""Lines of entries to typed values, by the tables of keys. Errors and warnings name the line."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _NUMBER_KINDS = frozenset(
 
 
 class Table:
-    """The keys of one kind of line, found without regard to case, with their default values."""
+    """The keys of one kind of line with their default values; case does not matter."""
 
     def __init__(
         self, keys: tuple[Key, ...], section: str, aliases: dict[str, str] | None = None
     ) -> None:
-        """`section` is the file, or the kind of line in slurm.conf, in the tables of effects."""
+        """Keep the keys by name; `section` is the file or kind of line in the tables of effects."""
         self.keys = keys
         self.section = section
         self._by_name = {key.name.lower(): key for key in keys}

@@ -115,13 +115,13 @@ _REMOVED = {
     }.items()
 }
 
-# Without what these asked for, a cluster would be another one.
+# Keys that Slurm once had and that cannot be ignored: the cluster would have other nodes.
 _REFUSED = {
     "frontendname": "front ends no longer exist: each node runs a slurmd of its own, or several "
     "nodes share a NodeHostname",
 }
 
-# These are honoured where the key that replaced them is not given, as Slurm does.
+# As in Slurm, these still count in a file without the key that replaced them.
 _AS_BEFORE = dict.fromkeys(("controlmachine", "controladdr"), "counts without SlurmctldHost")
 
 
@@ -138,7 +138,7 @@ class SlurmConf(SlurmParameters):
     """A whole slurm.conf; every key is an attribute in snake case, with its default filled in.
 
     Numbers keep the unit of the key: seconds, also for durations such as `priority_max_age`, unless
-    its name or Slurm's manual says otherwise; memory is MiB. NO_VALUE means unset, INFINITE
+    its name or Slurm's manual says otherwise; memory is MiB. NO_VAL means unset, INFINITE
     unlimited. `given` holds the names that the file sets.
     """
 
@@ -193,7 +193,7 @@ def changed_slurm_conf(path: str, settings: Sequence[str], source: str) -> Slurm
     A line of nodes or partitions replaces the one of the same name, in whichever file.
 
     Args:
-        place: what errors in `settings` name instead of a file.
+        source: what errors in `settings` name instead of a file.
 
     Raises:
         ConfErrors: with every problem found.
@@ -214,7 +214,7 @@ def changed_slurm_conf(path: str, settings: Sequence[str], source: str) -> Slurm
 
 
 def _subjects(entries: Sequence[Entry]) -> list[tuple[str, str]]:
-    """Return what each entry of a line is about: its key, and in a line of nodes the nodes, too."""
+    """Return the subject of each entry: its key, or for a line of nodes or the like their names."""
     first = entries[0].key.lower()
     if first in LINE_KINDS:
         return [(first, entries[0].value.lower())] * len(entries)
@@ -283,21 +283,21 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
 def _only_backfill(
     path: str, values: dict[str, Any], partitions: tuple[PartitionConf, ...]
 ) -> list[str]:
-    """Refuse keys about sharing and preemption that sched/builtin does not know."""
+    """Return a warning for each key about sharing or preemption that sched/builtin ignores."""
     if values["scheduler_type"] != "sched/builtin":
         return []
     why = "has no effect with SchedulerType=sched/builtin"
-    forced = (
+    warnings = (
         [f"{path}: PreemptType={values['preempt_type']} {why}"] if values["preempt_type"] else []
     )
-    rows = [
+    names = [
         partition.partition_name
         for partition in partitions
         if partition.over_subscribe.startswith(_SHARING)
     ]
-    if rows:
-        forced.append(f"{path}: OverSubscribe of partition {', '.join(rows)} {why}")
-    return forced
+    if names:
+        warnings.append(f"{path}: OverSubscribe of partition {', '.join(names)} {why}")
+    return warnings
 
 
 _SHARING = ("YES", "FORCE")
@@ -349,7 +349,7 @@ def _parameters(
                 "pyslurm-ng yet: there is no backup controller"
             )
     if "SlurmctldHost" not in given_entries and "controlmachine" in removed_entries:
-        # The one removed key without which an old file names no controller.
+        # Without this removed key an old file names no controller.
         old_entry = removed_entries["controlmachine"]
         address = removed_entries["controladdr"].value if "controladdr" in removed_entries else ""
         values["slurmctld_host"] = (ControllerHost(old_entry.value, address),)
@@ -359,10 +359,10 @@ def _parameters(
 
 def _power_actions(text: ConfText, lines: list[list[Entry]]) -> tuple[PowerActionConf, ...]:
     actions = []
-    usual = _POWERACTION_TABLE.defaults()
+    defaults = _POWERACTION_TABLE.defaults()
     for entries in lines:
         settings = read_line(text, entries, _POWERACTION_TABLE, "a PowerAction line")
-        values = {**usual, **{attribute: value for attribute, (value, _) in settings.items()}}
+        values = {**defaults, **{attribute: value for attribute, (value, _) in settings.items()}}
         if not values["power_action"] or not values["program"]:
             text.fail(entries[0], "expected PowerAction=name and Program=path")
             continue
@@ -394,7 +394,7 @@ def _check(
     given_entries: dict[str, Entry],
     nodes: tuple[NodeConf, ...],
 ) -> None:
-    """Check what is wrong only when several keys are seen together."""
+    """Add an error for keys that exclude each other, and for keys that must be given."""
 
     def fail(name: str, problem: str) -> None:
         entry = given_entries.get(name)
@@ -431,14 +431,14 @@ def _check(
 
 def _check_preemption(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:
     modes = set(values["preempt_mode"])
-    acting = modes & {"CANCEL", "REQUEUE", "SUSPEND"}
-    if len(acting) > 1:
+    acting_modes = modes & {"CANCEL", "REQUEUE", "SUSPEND"}
+    if len(acting_modes) > 1:
         fail("PreemptMode", "allowed: one of CANCEL, REQUEUE and SUSPEND")
-    if values["preempt_type"] and not acting:
+    if values["preempt_type"] and not acting_modes:
         fail(
             "PreemptMode", f"PreemptType={values['preempt_type']} needs CANCEL, REQUEUE or SUSPEND"
         )
-    if acting and not values["preempt_type"]:
+    if acting_modes and not values["preempt_type"]:
         fail("PreemptMode", "needs PreemptType=preempt/qos or preempt/partition_prio")
     if "SUSPEND" in modes and "GANG" not in modes:
         fail("PreemptMode", "SUSPEND needs GANG too")
@@ -474,7 +474,7 @@ def _check_tres(values: dict[str, Any], fail: Callable[[str, str], None]) -> Non
 def _check_controller_port(
     values: dict[str, Any], nodes: tuple[NodeConf, ...], fail: Callable[[str, str], None]
 ) -> None:
-    """A node or accounting daemon on the controller's host needs its own port."""
+    """Add an error if a daemon on the controller's host has the port of the controller."""
     low, high = values["slurmctld_port"]
     hosts = {host.name for host in values["slurmctld_host"]}
     hosts |= {host.address for host in values["slurmctld_host"] if host.address}

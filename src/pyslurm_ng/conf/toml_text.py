@@ -31,8 +31,8 @@ _TABLES = {
 def read_toml(path: str) -> ConfText:
     """Read a slurm.toml. The content of the file never raises.
 
-    TOML readers give no line numbers for values, so errors name the table and key instead; only
-    faulty TOML itself has a line.
+    A TOML reader gives no line numbers for values. So errors name the table and the key, and only
+    an error of TOML's syntax has a line.
     """
     conf = ConfText(path, files=[path])
     try:

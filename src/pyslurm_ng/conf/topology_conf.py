@@ -12,12 +12,12 @@ from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.keys import TOPOLOGY
 
 _TABLE = Table(TOPOLOGY, "topology.conf")
-ONLY_NAME = "default"  # of the network of a topology.conf
+ONLY_NAME = "default"  # the name of the one network of a topology.conf
 _KINDS = {"switch_name": "tree", "block_name": "block", "ring_name": "ring"}
 
 
 class SwitchConf(NamedTuple):
-    """One switch: at `level` 0 it names its nodes, at higher levels it has its children's nodes.
+    """One switch: at `level` 0 with nodes of its own, at higher levels with those of its children.
 
     `node_names` are all nodes below, in the order of the file; `children` are switch names.
     """
@@ -43,7 +43,7 @@ class BlockConf(NamedTuple):
 class TopologyConf:
     """A whole topology.conf; `kind` is tree, block, ring or flat (nothing in the file).
 
-    `block_sizes` are node counts, ascending; each is the first times a power of two.
+    `block_sizes` are node counts in ascending order; each is the first one times a power of two.
     """
 
     path: str
@@ -91,25 +91,25 @@ def _build(
     known = None if node_names is None else set(node_names)
     lines: dict[str, tuple[dict[str, Any], Entry]] = {}
     block_sizes: tuple[int, ...] = ()
-    sizes_place: Entry | None = None
+    sizes_entry: Entry | None = None
     for entries in text.lines:
         settings = read_line(text, entries, _TABLE, "topology.conf")
         values = {attribute: value for attribute, (value, _) in settings.items()}
         if "block_sizes" in values:
-            if sizes_place is not None:
-                text.fail(entries[0], f"BlockSizes was already given in line {sizes_place.line}")
-            block_sizes, sizes_place = values["block_sizes"], settings["block_sizes"][1]
-        naming = [attribute for attribute in _KINDS if attribute in values]
-        if not naming:
+            if sizes_entry is not None:
+                text.fail(entries[0], f"BlockSizes was already given in line {sizes_entry.line}")
+            block_sizes, sizes_entry = values["block_sizes"], settings["block_sizes"][1]
+        name_attributes = [attribute for attribute in _KINDS if attribute in values]
+        if not name_attributes:
             if set(values) - {"block_sizes"}:
                 text.fail(entries[0], "expected SwitchName=, BlockName=, RingName= or BlockSizes=")
             continue
-        entry = settings[naming[0]][1]
-        if len(naming) > 1 or kind not in ("", _KINDS[naming[0]]):
+        entry = settings[name_attributes[0]][1]
+        if len(name_attributes) > 1 or kind not in ("", _KINDS[name_attributes[0]]):
             text.fail(entry, "switches, blocks and rings cannot be mixed in one file")
             continue
-        kind = _KINDS[naming[0]]
-        name = values[naming[0]]
+        kind = _KINDS[name_attributes[0]]
+        name = values[name_attributes[0]]
         if not name or "[" in name or "," in name:
             text.fail(entry, f"'{name}' is not one name; ranges are not allowed here")
         elif name in lines:
@@ -122,14 +122,14 @@ def _build(
         switches = _tree(text, lines, known, may_be_empty=may_be_empty)
     elif kind:
         blocks = _blocks(text, lines, known, may_be_empty=may_be_empty)
-    if sizes_place is not None:
+    if sizes_entry is not None:
         if kind != "block":
-            text.fail(sizes_place, "needs BlockName lines")
+            text.fail(sizes_entry, "needs BlockName lines")
         else:
-            block_sizes = _check_sizes(text, sizes_place, block_sizes, blocks)
+            block_sizes = _check_sizes(text, sizes_entry, block_sizes, blocks)
     elif kind == "block" and blocks:
-        filled = [len(block.node_names) for block in blocks if block.node_names]
-        block_sizes = (min(filled, default=1),)
+        counts = [len(block.node_names) for block in blocks if block.node_names]
+        block_sizes = (min(counts, default=1),)
     if text.errors:
         raise ConfErrors(sorted(text.errors, key=lambda error: error.line))
     return TopologyConf(
@@ -146,7 +146,7 @@ def _build(
 def _members(
     text: ConfText, entry: Entry, value: str, known: set[str] | None, owners: dict[str, Entry]
 ) -> tuple[str, ...]:
-    """Return the nodes of one line; each node belongs to one line and to the cluster."""
+    """Return the nodes of one line; () and an error if another line has one of them already."""
     try:
         names = expand(value)
     except HostlistError:
@@ -237,7 +237,10 @@ def _has_loop(
     children: dict[str, tuple[str, ...]],
     lines: dict[str, tuple[dict[str, Any], Entry]],
 ) -> bool:
-    """Every switch has one parent, so in a loop the way downwards comes back to its start."""
+    """Return whether a switch is below itself, and add an error.
+
+    Each switch has one parent, so in a loop the way down from a switch comes back to it.
+    """
     for start in children:
         todo = list(children[start])
         seen: set[str] = set()
@@ -258,15 +261,15 @@ def _climb(
     nodes: dict[str, tuple[str, ...]],
     levels: dict[str, int],
 ) -> int:
-    """Return the level of a switch, filling in it and its nodes; leaves are level 0."""
+    """Return the level of a switch, and add it and the switch's nodes; leaves are level 0."""
     if name in levels:
         return levels[name]
-    below = children.get(name)
-    if below is None:
+    below_names = children.get(name)
+    if below_names is None:
         levels[name] = 0
         return 0
-    level = 1 + max((_climb(child, children, nodes, levels) for child in below), default=-1)
-    nodes[name] = tuple(node for child in below for node in nodes[child])
+    level = 1 + max((_climb(child, children, nodes, levels) for child in below_names), default=-1)
+    nodes[name] = tuple(node for child in below_names for node in nodes[child])
     levels[name] = level
     return level
 
@@ -312,9 +315,9 @@ def _check_sizes(
 
 
 def gaps(conf: TopologyConf, node_names: tuple[str, ...]) -> list[str]:
-    """Return keys without effect, and the nodes that the network does not connect.
+    """Return a line for each key without effect, and for nodes that the network does not connect.
 
-    No job can get such nodes together.
+    No job can get nodes together that are not connected.
     """
     lead = f"{conf.path}: "
     if conf.name != "default":
@@ -322,9 +325,9 @@ def gaps(conf: TopologyConf, node_names: tuple[str, ...]) -> list[str]:
     warnings = list(conf.warnings)
     if conf.kind == "tree":
         known = {name for switch in conf.switches for name in switch.node_names}
-        outside = [name for name in node_names if name not in known]
-        if outside:
-            warnings.append(f"{lead}no switch has {fold(outside)}")
+        names_outside = [name for name in node_names if name not in known]
+        if names_outside:
+            warnings.append(f"{lead}no switch has {fold(names_outside)}")
         roots = [switch.name for switch in conf.switches if not switch.parent]
         if len(roots) > 1:
             warnings.append(f"{lead}no switch joins {', '.join(roots)}")

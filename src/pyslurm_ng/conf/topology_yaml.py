@@ -27,7 +27,7 @@ def load_topology_yaml(
     Raises:
         ConfErrors: the file cannot be read, or some topology is wrong.
     """
-    yaml: Any = importlib.import_module("yaml")  # only sites with such a file pay for it
+    yaml: Any = importlib.import_module("yaml")  # only sites with such a file need PyYAML
     lines: dict[int, int] = {}
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
@@ -57,23 +57,23 @@ def load_topology_yaml(
     return topologies_of(content, path, node_names, lines)
 
 
-class _Place(NamedTuple):
-    """The origin of a topology: its file, its name for messages, and the lines of its maps."""
+class _Origin(NamedTuple):
+    """Where a topology is written: its file, its name for messages, and the lines of its maps."""
 
     path: str
     lead: str
     lines: Mapping[int, int]
 
     def failure(self, unit: Any, text: str) -> ConfErrors:
-        """Return the problem with a map as one line."""
+        """Return an exception with one error about a map."""
         return ConfErrors([self.error(self.line(unit), text)])
 
     def error(self, line: int, text: str) -> ConfError:
-        """Return the problem in a line as one line."""
+        """Return an error about one line of the file."""
         return ConfError(self.path, line, "", f"{self.lead}{text}")
 
     def line(self, unit: Any) -> int:
-        """Return where a map begins; 0 if that is not known."""
+        """Return the line in which a map begins; 0 if it is not known."""
         return self.lines.get(id(unit), 0)
 
 
@@ -91,7 +91,7 @@ def topologies_of(
     Raises:
         ConfErrors: with the problems of every topology.
     """
-    whole = _Place(path, "", lines or {})
+    whole = _Origin(path, "", lines or {})
     if not isinstance(content, list) or not content:
         raise whole.failure(content, "expected a list of topologies")
     topologies: list[TopologyConf] = []
@@ -124,7 +124,7 @@ def file_errors(path: str, node_names: tuple[str, ...] | None) -> list[ConfError
 
 
 def _topology(
-    name: str, unit: dict[str, Any], where: _Place, node_names: tuple[str, ...] | None
+    name: str, unit: dict[str, Any], where: _Origin, node_names: tuple[str, ...] | None
 ) -> TopologyConf:
     unknown = [
         key
@@ -132,8 +132,8 @@ def _topology(
         if key not in ("topology", "cluster_default", *_KINDS) and (value or key not in _NOT_YET)
     ]
     if unknown:
-        later = " is not supported yet" if unknown[0] in _NOT_YET else " is not known here"
-        raise where.failure(unit, f"{unknown[0]}{later}")
+        problem = "is not supported yet" if unknown[0] in _NOT_YET else "is not known here"
+        raise where.failure(unit, f"{unknown[0]} {problem}")
     # The output of `scontrol show topoconf` has an empty map for each kind that is not used.
     kinds = [kind for kind in _KINDS if unit.get(kind)] or [key for key in _KINDS if key in unit]
     if not kinds or (len(kinds) > 1 and any(unit[kind] for kind in kinds)):
@@ -152,8 +152,8 @@ def _topology(
     return replace(conf, kind=kind, name=name, is_default=is_default)
 
 
-def _lines(kind: str, content: dict[str, Any], location: _Place) -> list[tuple[str, int]]:
-    """Return the lines of a topology.conf that say the same, each with its origin."""
+def _lines(kind: str, content: dict[str, Any], location: _Origin) -> list[tuple[str, int]]:
+    """Return the same as lines of a topology.conf, each with its line of the YAML file."""
     body = content[kind]
     plural = "switches" if kind == "tree" else "blocks"
     names = (
@@ -186,8 +186,8 @@ def _lines(kind: str, content: dict[str, Any], location: _Place) -> list[tuple[s
     return lines
 
 
-def _word(key: str, value: Any, unit: Any, where: _Place) -> str:
-    """Return a name or host list, which may come as a number."""
+def _word(key: str, value: Any, unit: Any, where: _Origin) -> str:
+    """Return a name or host list; YAML may have read it as a number."""
     text = str(value) if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not text or any(letter in text for letter in " \t\n\r#=\"'\\"):
         raise where.failure(unit, f"{key}: expected a name or a list of hosts")

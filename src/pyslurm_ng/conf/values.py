@@ -1,4 +1,4 @@
-"""Configuration values: text to a value of its key, or one sentence about what is allowed."""
+"""The value of a key from its text, or a sentence that says what is allowed."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def convert(key: Key, text: str) -> Any:
 
 
 def unknown_options(key: Key, text: str) -> list[str]:
-    """Return the unknown words of an options list; they are ignored."""
+    """Return the unknown words of a list parameter that ignores them."""
     if key.kind != "options" or key.name in _STRICT_OPTIONS or key.name not in OPTIONS:
         return []
     if _is_none(text):
@@ -74,10 +74,10 @@ def option_text(words: tuple[str, ...], name: str) -> str | None:
 
     A flag without value gives the empty text. Words compare without regard to case.
     """
-    wanted = name.lower()
+    lower_name = name.lower()
     for word in words:
-        given, _, value = word.partition("=")
-        if given.lower() == wanted:
+        word_name, _, value = word.partition("=")
+        if word_name.lower() == lower_name:
             return value
     return None
 
@@ -188,7 +188,7 @@ _PLUGIN_ALIASES = {
     ("JobContainerType", "job_container/tmpfs"): "namespace/tmpfs",
     ("NamespaceType", "job_container/tmpfs"): "namespace/tmpfs",
 }
-# Of plugins that are named without their type; sites write it before them all the same.
+# Plugins are named without their type here, but sites write the type before them.
 _PLUGIN_TYPES = {"JobSubmitPlugins": "job_submit/"}
 
 
@@ -212,7 +212,7 @@ def _integer(key: Key, text: str, unit: str) -> int:
             return INFINITE
         if key.default in ("-1", str(NO_VAL)) and text == "-1":
             return NO_VAL
-    # Old habits: "10 sec" is what scontrol shows.
+    # Sites copy what scontrol shows: "10 sec".
     word = text.partition(" ")[0]
     if not (word.isascii() and word.isdigit()) or len(word) > 19:
         raise BadValue(f"'{text}' is not a number{unit}; {_bounds(key)}")
@@ -255,7 +255,7 @@ def _duration(key: Key, text: str) -> int:
 
 
 def _duration_s(key: Key, text: str) -> int:
-    """A time; a plain number means seconds, not minutes."""
+    """Return a time; a plain number means seconds, not minutes."""
     return int(text) if text.isascii() and text.isdigit() else _duration(key, text)
 
 
@@ -293,13 +293,13 @@ def _list(key: Key, text: str) -> tuple[str, ...]:
     if _is_none(text) and "none" not in (choice.lower() for choice in key.choices):
         return ()
     known = {choice.lower(): choice for choice in key.choices}
-    out = []
+    chosen = []
     for word in words:
         choice = known.get(word.lower())
         if choice is None:
             raise BadValue(f"'{word}' is unknown; {_allowed(key.choices)}")
-        out.append(choice)
-    return tuple(out)
+        chosen.append(choice)
+    return tuple(chosen)
 
 
 def _options(key: Key, text: str) -> tuple[str, ...]:
@@ -346,7 +346,7 @@ def _check_option(name: str, kind: str, low: int, high: int, value: str, is_give
 
 
 def _lower_words(key: Key, text: str) -> tuple[str, ...]:
-    """Names that are kept in lower case; ALL means no restriction."""
+    """Return names in lower case; ALL means no restriction."""
     return () if text.upper() == "ALL" else tuple(word.lower() for word in _words(text))
 
 
@@ -393,7 +393,7 @@ def _ports(key: Key, text: str) -> tuple[int, int]:
 
 
 def _codes(key: Key, text: str) -> tuple[int, ...]:
-    """Numbers and ranges: exit codes, core numbers, sizes."""
+    """Return numbers, each range as its numbers: exit codes, core numbers, sizes."""
     numbers: list[int] = []
     highest = 255 if key.name.startswith("RequeueExit") else 1_000_000
     for word in _words("" if _is_none(text) else text.strip("[]")):

@@ -35,7 +35,7 @@ SECTIONS: dict[str, Keys] = {
     "PowerAction": POWER_ACTION,
     **FILES,
 }
-"""By file, or kind of line in slurm.conf."""
+"""The table of each file, and of each kind of line in slurm.conf."""
 _WORDS: dict[str, dict[str, Words]] = {
     "slurm.conf": SLURM_WORDS,
     "PartitionName": PARTITION_WORDS,
@@ -68,8 +68,8 @@ def word_effect(section: str, key: Key, word: str) -> Effect:
     """Return what a word of a key does; if the key has no table of words, what the key does."""
     words = _WORDS.get(section, {}).get(key.name)
     if words is None:
-        whole = effect_of(section, key.name)
-        return whole if whole.kind != DIFFERS else Effect(SAME)
+        key_effect = effect_of(section, key.name)
+        return key_effect if key_effect.kind != DIFFERS else Effect(SAME)
     name = plain_word(key, word)
     if name in words.same:
         return Effect(SAME)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Keys(NamedTuple):
-    """The keys of a file or kind of line; those in none of the four have no effect yet.
+    """The keys of a file or kind of line. A key that is in none of the four has no effect yet.
 
     Attributes:
         same: work as Slurm's manual says.
@@ -22,7 +22,7 @@ class Keys(NamedTuple):
 
 
 class Words(NamedTuple):
-    """The words of one key, in lower case, as `Keys` has keys."""
+    """The words of one key, in lower case, with the same attributes as `Keys`."""
 
     same: frozenset[str]
     differs: dict[str, str] = {}

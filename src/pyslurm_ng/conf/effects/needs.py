@@ -22,10 +22,10 @@ NEEDS: dict[str, tuple[str, ...]] = {
 def lonely_words(words: tuple[str, ...], slurmd_timeout_s: int) -> list[str]:
     """Return a line for each word of SlurmctldParameters that does nothing without another."""
     lines = [
-        f"{word} has no effect without {' or '.join(needed)}"
-        for word, needed in NEEDS.items()
+        f"{word} has no effect without {' or '.join(others)}"
+        for word, others in NEEDS.items()
         if option_text(words, word) is not None
-        and not any(_is_said(words, need) for need in needed)
+        and not any(_holds(words, other) for other in others)
     ]
     lease_s = option_int(words, "node_lease", slurmd_timeout_s)
     if not lines and lease_s < slurmd_timeout_s:
@@ -36,7 +36,8 @@ def lonely_words(words: tuple[str, ...], slurmd_timeout_s: int) -> list[str]:
     return lines
 
 
-def _is_said(words: tuple[str, ...], needed: str) -> bool:
-    name, _, value = needed.partition("=")
-    given = option_text(words, name)
-    return given is not None and (not value or given.lower() == value)
+def _holds(words: tuple[str, ...], other: str) -> bool:
+    """Return whether a list has a word such as `rl_enable` or `node_loss=lease`."""
+    name, _, value = other.partition("=")
+    actual = option_text(words, name)
+    return actual is not None and (not value or actual.lower() == value)

@@ -82,12 +82,15 @@ SLURMDBD = Keys(
 
 GRES = Keys(
     same=named("Count Cores File Flags Links MultipleFiles Name NodeName Type"),
-    differs={"AutoDetect": "nvml finds devices, full and nvidia ask it; others stop slurmd"},
+    differs={
+        "AutoDetect": "nvml finds devices, and full and nvidia use nvml; with other words slurmd "
+        "does not start"
+    },
 )
 
 TOPOLOGY = Keys(
     same=named("SwitchName Switches Nodes BlockName BlockSizes RingName"),
-    accepted={"LinkSpeed": "it is shown, as in Slurm, which does no more with it"},
+    accepted={"LinkSpeed": "it is only shown, as in Slurm"},
 )
 
 FILES: dict[str, Keys] = {
@@ -107,4 +110,4 @@ NOT_READ = {
     "plugstack.conf": "optional SPANK plugins are left out",
     "resources.yaml": "--resources is refused",
 }
-"""Files that Slurm reads and we do not, and what follows for jobs."""
+"""Files that Slurm reads and pyslurm-ng does not, each with what follows for jobs."""

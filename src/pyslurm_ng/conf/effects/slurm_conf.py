@@ -49,7 +49,8 @@ CLUSTER = Keys(
     """),
     differs={
         "CredType": "the credentials of jobs are signed as AuthType says",
-        "MaxJobCount": "one user has at most nine tenths of what others leave, operators all of it",
+        "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
+        "operators may have all",
         "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },
@@ -57,7 +58,7 @@ CLUSTER = Keys(
         "AccountingStorageBackupHost": "there is no backup of slurmdbd yet",
         "AccountingStorageExternalHost": "commands reach this cluster only",
         "AccountingStoragePass": "slurmctld and slurmdbd share the key or munge of the cluster",
-        "AccountingStorageUser": "it has none with slurmdbd in Slurm, either",
+        "AccountingStorageUser": "Slurm does not use it with slurmdbd, either",
         "AcctGatherEnergyType": _NO_GATHER,
         "AcctGatherFilesystemType": _NO_GATHER,
         "AcctGatherInterconnectType": _NO_GATHER,
@@ -78,7 +79,7 @@ CLUSTER = Keys(
         "MetricsType": _NO_METRICS,
         "PluginDir": "everything is built in",
         "PrEpParameters": "no plugin takes any",
-        "PrEpPlugins": "prologs and epilogs are always run as prep/script does",
+        "PrEpPlugins": "prologs and epilogs always run as with prep/script",
         "PriorityParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorPlugin": _NO_SITE_FACTOR,
@@ -110,7 +111,7 @@ CLUSTER = Keys(
     },
     refused={
         "MCSPlugin": "jobs of different labels would share nodes and see each other",
-        "MpiDefault": "tasks would each start as an MPI world of one; only none is allowed",
+        "MpiDefault": "each task would start as an MPI world of its own; only none is allowed",
         "NamespaceType": "jobs would share /tmp and /dev/shm; only none is allowed",
         "TLSType": _NO_TLS,
         "UsePAM": "no PAM session would limit the tasks; NO is allowed",
@@ -125,7 +126,7 @@ NODE = Keys(
         Sockets SocketsPerBoard ThreadsPerCore TmpDisk Topology Weight
     """),
     differs={
-        "State": "CLOUD nodes are never powered up, and FUTURE nodes stay so",
+        "State": "CLOUD nodes are never powered up, and FUTURE nodes stay FUTURE",
     },
     accepted={
         "BcastAddr": "files are sent to the usual address",

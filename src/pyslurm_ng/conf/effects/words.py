@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyslurm_ng.conf.effects.key_tables import Words, named
 
 _ALWAYS = "every pass plans the whole queue"
-_BEST_PLACE = "a job gets the best place there is at its soonest start, and waits for no better"
-_DECIDES = "plugins cannot be loaded, and jobs must not go without what it decides; allowed: {}"
-_DIRECT = "messages to nodes take no way over other nodes"
-_EVENTS = "a pass runs as soon as something has changed, beside the event loop"
-_EXACT = "the timeline keeps its own steps"
+_BEST_PLACE = "a job starts as soon as it can, in the best place that is free then"
+_DECIDES = "plugins cannot be loaded, and jobs must not run without its decisions; allowed: {}"
+_DIRECT = "slurmctld sends messages to each node directly"
+_EVENTS = "a pass runs as soon as something has changed, and does not delay requests"
+_EXACT = "the timeline has steps of its own"
 _KEEPS_ALL = "it is always kept"
-_LEAST = "no job is preempted that the new one could do without"
+_LEAST = "only jobs whose resources are needed are preempted"
 _NEAR_RANKS = "nodes of one switch or block always have ranks next to each other"
 _NO_BOOT = "nodes are up before a job gets them"
 _NO_POWER = "nodes are not powered up and down"
@@ -42,7 +42,7 @@ _SCHEDULER = Words(
         "bf_max_time": _ALWAYS,
         "bf_node_space_size": _EXACT,
         "bf_resolution": _EXACT,
-        "bf_running_job_reserve": "running jobs are always planned with",
+        "bf_running_job_reserve": "plans always count running jobs",
         "bf_topopt_enable": _BEST_PLACE,
         "bf_topopt_iterations": _BEST_PLACE,
         "bf_window_linear": _EXACT,
@@ -50,7 +50,7 @@ _SCHEDULER = Words(
         "bf_yield_rpc_cnt": _EVENTS,
         "bf_yield_sleep": _EVENTS,
         "build_queue_timeout": _ALWAYS,
-        "correspond_after_task_cnt": "no task is split off to be depended on",
+        "correspond_after_task_cnt": "a job may depend on an array task without splitting it off",
         "default_queue_depth": _ALWAYS,
         "defer": _EVENTS,
         "defer_batch": _EVENTS,
@@ -81,8 +81,8 @@ _CONTROLLER = Words(
     differs={
         "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
         "fence_timeout": f"{_NOT_SLURMS}seconds for one run of fence_program, 60 by default",
-        "node_lease": f"{_NOT_SLURMS}seconds after which a node that is cut off ends what was "
-        "given up with it",
+        "node_lease": f"{_NOT_SLURMS}seconds after which a node that is cut off ends the "
+        "jobs that slurmctld has given up",
         "node_loss": f"{_NOT_SLURMS}slurm, confirmed or lease: when a job that was lost with its "
         "node begins again",
     },
@@ -249,8 +249,8 @@ SLURM_WORDS: dict[str, Words] = {
             "routetree": _DIRECT,
             "blockasnoderank": _NEAR_RANKS,
             "switchasnoderank": _NEAR_RANKS,
-            "topomaxsizeunroll": "of a range of nodes the most that there is room for are taken",
-            "topooptional": "looking at the network costs nothing that could be saved",
+            "topomaxsizeunroll": "a job with a range of nodes gets as many as there is room for",
+            "topooptional": "every job is placed by the network, which takes almost no time",
         },
     ),
 }

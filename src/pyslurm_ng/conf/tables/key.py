@@ -1,4 +1,4 @@
-"""What the generated tables are made of."""
+"""The types of the generated tables."""
 
 from __future__ import annotations
 
