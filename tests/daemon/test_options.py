@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.daemon.options import Given, given_options
+from pyslurm_ng.daemon.options import CommandLine, read_command_line
 
 
-def options(*argv: str) -> Given | int:
-    return given_options("slurmd", list(argv), "hn:vV", ["help", "version"], "Usage: slurmd\n")
+def options(*argv: str) -> CommandLine | int:
+    return read_command_line("slurmd", list(argv), "hn:vV", ["help", "version"], "Usage: slurmd\n")
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,12 @@ def test_a_niceness_is_one_that_the_kernel_knows(
     words: tuple[str, ...], number: int | None
 ) -> None:
     given = options(*words)
-    assert isinstance(given, Given)
+    assert isinstance(given, CommandLine)
     assert given.niceness() == number
 
 
 def test_options_keep_their_order_and_operands_are_told_apart() -> None:
-    assert options("-v", "-n", "1", "-v", "-n2", "word") == Given(
+    assert options("-v", "-n", "1", "-v", "-n2", "word") == CommandLine(
         ["-v", "-n", "-v", "-n"], {"-v": "", "-n": "2"}, ["word"]
     )
 

@@ -12,7 +12,7 @@ from pyslurm_ng.ctld.daemon import Daemon
 from pyslurm_ng.ctld.start import CannotStart, Options, open_log
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog
-from pyslurm_ng.daemon.options import given_options
+from pyslurm_ng.daemon.options import read_command_line
 from pyslurm_ng.daemon.process_settings import with_stack_room
 
 USAGE = """\
@@ -38,10 +38,10 @@ _LONG = ["check", "help", "systemd", "version"]
 
 def main(argv: list[str]) -> int:
     """Run slurmctld, or do what its options ask instead; return the exit code."""
-    given = given_options("slurmctld", argv, _SHORT, _LONG, USAGE)
-    if isinstance(given, int):
-        return given
-    names, values, operands = given
+    command_line = read_command_line("slurmctld", argv, _SHORT, _LONG, USAGE)
+    if isinstance(command_line, int):
+        return command_line
+    names, values, operands = command_line
     is_check = "--check" in names
     if operands and not (is_check and len(operands) == 1):
         sys.stderr.write(f"slurmctld: unexpected argument '{operands[0]}'\n{USAGE}")
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     path = os.path.abspath(operands[0] if operands else values.get("-f") or find_conf())
     if is_check:
         return _check(path)
-    nice = given.niceness()
+    nice = command_line.niceness()
     if nice is None:
         sys.stderr.write(f"slurmctld: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1

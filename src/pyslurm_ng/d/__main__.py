@@ -11,7 +11,7 @@ from pyslurm_ng.d.host import sensors
 from pyslurm_ng.d.node.setup import BadSetup, Options, Setup, load_setup
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog, level_number
-from pyslurm_ng.daemon.options import given_options
+from pyslurm_ng.daemon.options import read_command_line
 from pyslurm_ng.daemon.process_settings import with_stack_room
 
 USAGE = """\
@@ -53,16 +53,16 @@ def main(argv: list[str]) -> int:
                 f"slurmd: error: {word.partition('=')[0]}: {feature}: not supported yet\n"
             )
             return 1
-    given = given_options("slurmd", argv, _SHORT, _LONG, USAGE)
-    if isinstance(given, int):
-        return given
-    names, values, operands = given
+    command_line = read_command_line("slurmd", argv, _SHORT, _LONG, USAGE)
+    if isinstance(command_line, int):
+        return command_line
+    names, values, operands = command_line
     if operands:
         sys.stderr.write(f"slurmd: unexpected argument '{operands[0]}'\n{USAGE}")
         return 1
     if "-C" in names:
         return print_hardware()
-    nice = given.niceness()
+    nice = command_line.niceness()
     if nice is None:
         sys.stderr.write(f"slurmd: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1
@@ -91,13 +91,13 @@ def main(argv: list[str]) -> int:
 
 def topology_of(conf_text: str) -> str | None:
     """Return the Topology= of --conf, "" without one; None if it says anything else."""
-    given = ""
+    topology = ""
     for word in conf_text.split():
         key, _, value = word.partition("=")
         if key.lower() != "topology" or not value:
             return None
-        given = value
-    return given
+        topology = value
+    return topology
 
 
 def print_hardware() -> int:

@@ -1,1 +1,1 @@
-"""What the three daemons share as processes: background, log, options, hooks, process tree."""
+"""What daemons share as processes: background, log, options, hooks, process tree."""

@@ -1,7 +1,7 @@
-"""Becoming a daemon: to the background, as another user, with a pid file, known to systemd.
+"""Becoming a daemon: the background, another user, the pid file, the message to systemd.
 
-The parent stays until the child can answer, so a script may go on with the next command. If the
-child fails instead, the error is on the terminal and in the exit code.
+The parent waits until the child can answer, so a script may go on with the next command. If the
+child fails before that, the error is on the terminal and in the exit code.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import stat
 
 
 class CannotBecome(Exception):
-    """The daemon cannot run as it should; the text is one line."""
+    """The daemon cannot run as the user that it should; the text is one line."""
 
 
 class Background:
-    """The way to the background; made before any thread or socket exists."""
+    """The daemon's change to the background; make it before any thread or socket."""
 
     def __init__(self, *, foreground: bool) -> None:
-        """Fork, unless in the foreground; only the daemon returns from this.
+        """Fork, unless in the foreground; only the daemon returns from here.
 
-        The parent exits with 0 once `ready` was called, else with the child's exit code.
+        The parent exits with 0 once the child has called `ready`, or with 1 if the child ended.
         """
         self._write_fd = -1
         if foreground:
@@ -36,13 +36,13 @@ class Background:
         os.close(read_fd)
         _close_inherited(self._write_fd)
         os.setsid()
-        # A session leader could get a terminal by opening one; its child cannot.
+        # A session leader gets a terminal if it opens one; its child does not.
         child = os.fork()
         if child:
             os._exit(0)
 
     def ready(self) -> None:
-        """Let go of the terminal and of the process that started us."""
+        """Close the terminal, and let the process that started the daemon exit."""
         if self._write_fd < 0:
             return
         null = os.open(os.devnull, os.O_RDWR)
@@ -55,7 +55,7 @@ class Background:
 
 
 def _close_inherited(kept: int) -> None:
-    """Close what our starter left open: a pipe's reader would wait for our end, too."""
+    """Close inherited files: the reader of an inherited pipe would wait for the daemon's end."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) != kept:
             try:
@@ -65,20 +65,20 @@ def _close_inherited(kept: int) -> None:
 
 
 def _wait_until_ready(read_fd: int, child: int) -> int:
-    """Return the exit code for the starter: 0 when the daemon is ready, 1 when it ended."""
+    """Return the exit code of the parent: 0 if the daemon is ready, 1 if it ended."""
     byte = os.read(read_fd, 1)
     os.waitpid(child, 0)
     return 0 if byte == b"0" else 1
 
 
 class PidFile:
-    """A file with this process's id, removed at the end."""
+    """A file with this process's id; `remove` removes it."""
 
     def __init__(self, path: str, uid: int = -1, gid: int = -1) -> None:
-        """Write the file; `uid` and `gid` own it when given.
+        """Write the file; it belongs to `uid` and `gid` unless they are -1.
 
         Raises:
-            OSError: it cannot be written.
+            OSError: the file cannot be written.
         """
         self.path = path
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -91,7 +91,7 @@ class PidFile:
             os.close(fd)
 
     def remove(self) -> None:
-        """Remove the file if it is still ours; one in a directory of root's is emptied."""
+        """Remove the file if it still has our process id; if only root may do that, empty it."""
         try:
             with open(self.path, "rb") as file:
                 if file.read().strip() != b"%d" % os.getpid():
@@ -108,14 +108,15 @@ class PidFile:
 
 
 def make_directory(path: str, uid: int, *, take: bool = False) -> None:
-    """Make a directory of SlurmUser's while we may still be root, for sockets or state.
+    """Make a directory for sockets or state that belongs to SlurmUser, while we may be root.
 
     Args:
         uid: SlurmUser; -1 keeps the owner.
-        take: also give SlurmUser a directory that exists and is root's, as slurmd may have made it
-            first. Only for directories that nothing else uses.
+        take: also give SlurmUser a directory that exists and belongs to root, because slurmd may
+            have made it. Only for directories that nothing else uses.
 
-    Errors: OSError when it cannot be made.
+    Raises:
+        OSError: the directory cannot be made.
     """
     try:
         os.mkdir(path, 0o755)
@@ -128,10 +129,10 @@ def make_directory(path: str, uid: int, *, take: bool = False) -> None:
 
 
 def become_user(name: str) -> None:
-    """Give up root's rights finally and run as `name`; nothing to do when we are that user.
+    """Give up root's rights for ever and run as user `name`; do nothing if we are that user.
 
     Raises:
-        CannotBecome: no such user, or we are neither root nor that user.
+        CannotBecome: there is no such user, or we are neither root nor that user.
     """
     try:
         user = pwd.getpwnam(name) if not name.isdigit() else pwd.getpwuid(int(name))
@@ -150,7 +151,7 @@ def become_user(name: str) -> None:
 
 
 def tell_systemd(state: str) -> None:
-    """Send a state such as READY=1 to systemd when it waits for one."""
+    """Send a state such as READY=1 to systemd, if it waits for one."""
     address = os.environ.get("NOTIFY_SOCKET", "")
     if not address:
         return
@@ -161,4 +162,4 @@ def tell_systemd(state: str) -> None:
             notifier.connect(address)
             notifier.sendall(state.encode())
         except OSError:
-            return  # no systemd behind the name; the daemon works all the same
+            return  # no systemd listens there; the daemon works without it

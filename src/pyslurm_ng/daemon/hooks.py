@@ -1,4 +1,4 @@
-"""Running Prolog and Epilog: as root, with a small fixed environment, within their time."""
+"""Running Prolog and Epilog: as root, with a small fixed environment and a time limit."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from dataclasses import dataclass
 from pyslurm_ng.base.numbers import NO_VAL16
 from pyslurm_ng.daemon.process_tree import descendants, signal_below
 
-_KEPT_BYTES = 4_096
-_READS_AT_END = 32  # more than a pipe holds; a process may still be writing
+_TAIL_BYTES = 4_096
+_READS_AT_END = 32  # more than a pipe has room for; a process may still be writing
 
 
 @dataclass(frozen=True, slots=True)
 class HookResult:
-    """How the programs of one hook ended: the first bad wait status, and a line about it."""
+    """How the programs of one hook ended: the first wait status except 0, and a line about it."""
 
     status: int
     text: str
 
 
 def programs(patterns: Sequence[str]) -> list[str]:
-    """Return the programs that a key names; a pattern's matches in reverse alphabetical order."""
+    """Return the programs that a key names; those of a pattern in reverse alphabetical order."""
     paths: list[str] = []
     for pattern in patterns:
         if not pattern:
@@ -41,7 +41,7 @@ def programs(patterns: Sequence[str]) -> list[str]:
 async def run_hook(
     patterns: Sequence[str], environment: Mapping[str, str], limit_s: int
 ) -> HookResult:
-    """Run one after the other and stop at the first that fails or takes too long."""
+    """Run programs one after the other; stop at the first that fails or takes too long."""
     for program in programs(patterns):
         result = await _run(program, environment, limit_s)
         if result.status:
@@ -56,7 +56,7 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
             [program],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=messages.theirs,
+            stderr=messages.write_fd,
             env=dict(environment),
             cwd="/",
             start_new_session=True,
@@ -76,34 +76,34 @@ async def _run(program: str, environment: Mapping[str, str], limit_s: int) -> Ho
         await _kill(process)
         messages.end()
         raise
-    # What it left in its session must not outlive it; a daemon that it started may. It is reaped
-    # only then: until it is, no other process can have its number.
+    # What the program started in its session ends with it; a daemon has a session of its own. The
+    # program is reaped after that, because until then no other process can get its number.
     _kill_group(process.pid)
     code = process.wait()
     text = messages.end().decode("utf-8", "replace").strip().splitlines()
     if not code:
         return HookResult(0, "")
     status = code << 8 if code > 0 else -code
-    last = f": {text[-1]}" if text else ""
-    how = f"exit code {code}" if code > 0 else f"signal {-code}"
-    return HookResult(status, f"{program}: {how}{last}")
+    last_line = f": {text[-1]}" if text else ""
+    reason = f"exit code {code}" if code > 0 else f"signal {-code}"
+    return HookResult(status, f"{program}: {reason}{last_line}")
 
 
 async def _dead(pid: int) -> None:
-    """Wait until a child has ended, and leave it to be reaped."""
+    """Wait until a child has ended, and do not reap it."""
     loop = asyncio.get_running_loop()
-    held = os.pidfd_open(pid)
-    ended = loop.create_future()
-    loop.add_reader(held, ended.cancel)
+    pidfd = os.pidfd_open(pid)
+    end = loop.create_future()
+    loop.add_reader(pidfd, end.cancel)
     try:
-        await asyncio.wait({ended})
+        await asyncio.wait({end})
     finally:
-        loop.remove_reader(held)
-        os.close(held)
+        loop.remove_reader(pidfd)
+        os.close(pidfd)
 
 
 async def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a program and its whole tree: a child that it waits for may have a new session."""
+    """End a program and all its descendants: a child may have a session of its own."""
     # Children before their parents: without its parent a process no longer belongs to the tree.
     tree = descendants(process.pid)[::-1]
     signal_below(process.pid, tree, signal.SIGKILL)
@@ -113,45 +113,45 @@ async def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 class _Messages:
-    """The end of what a program writes to stderr.
+    """The last part of what a program writes to stderr.
 
-    The pipe is ours and not the event loop's: the loop would wait for every process that holds it,
-    and a daemon that a prolog starts holds it for ever. A program that writes much does not wait
-    and does not fill our memory.
+    asyncio's own pipes are not used: they stay open as long as any process has them, and a daemon
+    that a prolog starts has them for ever. A program that writes much does not wait here and does
+    not fill our memory.
     """
 
     def __init__(self) -> None:
-        self._ours, self.theirs = os.pipe2(os.O_CLOEXEC)
-        os.set_blocking(self._ours, False)
-        self._kept = b""
+        self._read_fd, self.write_fd = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._read_fd, False)
+        self._tail = b""
 
     def begin(self) -> None:
-        """Read as it comes, once the program has its end."""
-        os.close(self.theirs)
-        self.theirs = -1
-        asyncio.get_running_loop().add_reader(self._ours, self._read)
+        """Read from now on; the program has its end of the pipe."""
+        os.close(self.write_fd)
+        self.write_fd = -1
+        asyncio.get_running_loop().add_reader(self._read_fd, self._read)
 
     def _read(self) -> bool:
         try:
-            data = os.read(self._ours, 65536)
+            data = os.read(self._read_fd, 65536)
         except BlockingIOError:
             return False
-        self._kept = (self._kept + data)[-_KEPT_BYTES:]
+        self._tail = (self._tail + data)[-_TAIL_BYTES:]
         if not data:
-            asyncio.get_running_loop().remove_reader(self._ours)
+            asyncio.get_running_loop().remove_reader(self._read_fd)
         return bool(data)
 
     def end(self) -> bytes:
-        """Close, and return the last part of the output so far."""
-        if self.theirs >= 0:
-            os.close(self.theirs)
+        """Close the pipe, and return the last part of the output."""
+        if self.write_fd >= 0:
+            os.close(self.write_fd)
         else:
-            asyncio.get_running_loop().remove_reader(self._ours)
+            asyncio.get_running_loop().remove_reader(self._read_fd)
             for _ in range(_READS_AT_END):
                 if not self._read():
                     break
-        os.close(self._ours)
-        return self._kept
+        os.close(self._read_fd)
+        return self._tail
 
 
 def _kill_group(pid: int) -> None:

@@ -1,7 +1,7 @@
 """A daemon's log, line by line as Slurm writes it: `[2026-11-21T14:00:00.123] error: text`.
 
-To a file, to syslog and, in the foreground, to stderr as `slurmctld: error: text`. One text is one
-line: control characters in texts that come from users are escaped, so no user can forge a record.
+A line goes to a file, to syslog and, in the foreground, to stderr as `slurmctld: error: text`. One
+text is one line: control characters are escaped, so no user can forge a line.
 """
 
 from __future__ import annotations
@@ -37,17 +37,18 @@ def level_number(name: str) -> int:
     return LEVELS.index(name.lower()) if name.lower() in LEVELS else INFO
 
 
-def syslog_level(given: str, level: int, *, has_file: bool, foreground: bool) -> int:
-    """Return how much goes to syslog, from SlurmctldSyslogDebug or what stands in its place.
+def syslog_level(value: str, level: int, *, has_file: bool, foreground: bool) -> int:
+    """Return the level for syslog: SlurmctldSyslogDebug or its default.
 
-    Unless given: fatal lines; in the background without a log file, all lines; in the foreground
-    none.
+    By default syslog gets fatal lines. In the background without a log file it gets all lines, in
+    the foreground none.
 
     Args:
-        level: of the log file.
+        value: SlurmctldSyslogDebug, or SlurmdSyslogDebug; "" if slurm.conf does not give it.
+        level: the level of the log file.
     """
-    if given:
-        return level_number(given)
+    if value:
+        return level_number(value)
     if foreground:
         return QUIET
     return FATAL if has_file else max(FATAL, level)
@@ -58,14 +59,15 @@ def _send(priority: int, text: str) -> None:
 
 
 class DaemonLog:
-    """Where one daemon writes its lines; cheap when a line is below the level.
+    """Where one daemon writes its lines. A line of a level that is not written costs little.
 
     Attributes:
-        file_level, stderr_level, syslog_level: what is written there; QUIET for nothing.
+        file_level, stderr_level, syslog_level: the finest level that is written there; QUIET means
+            that nothing is.
     """
 
     def __init__(self, name: str, send: Callable[[int, str], None] = _send) -> None:
-        """`send(priority, text)` is how a line reaches syslog."""
+        """Write to stderr only, at first; `send(priority, text)` is what writes to syslog."""
         self._name = name
         self._send = send
         self.syslog_level = QUIET
@@ -81,7 +83,7 @@ class DaemonLog:
         """Append to a file from now on.
 
         Raises:
-            OSError: the file cannot be opened; the log goes on as it was.
+            OSError: the file cannot be opened; the log stays as it was.
         """
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         if self._fd >= 0:
@@ -93,43 +95,44 @@ class DaemonLog:
     def begin(
         self, level: int, path: str, time_format: str, syslog_debug: str, *, foreground: bool
     ) -> None:
-        """Set what is written from now on to stderr, to syslog and to a file, if one is named.
+        """Set what is written to stderr, to syslog and, if `path` is not empty, to a file.
 
         Args:
-            level: 1 (fatal) and up; a level above the last counts as the last.
+            level: FATAL or more; a level above DEBUG5 counts as DEBUG5.
             syslog_debug: see `syslog_level`.
 
         Raises:
             OSError: the file cannot be opened.
         """
         self.stderr_level = level
-        given = syslog_level(syslog_debug, level, has_file=bool(path), foreground=foreground)
-        self.open_syslog(given)
+        self.open_syslog(
+            syslog_level(syslog_debug, level, has_file=bool(path), foreground=foreground)
+        )
         if not path:
             return
         if not foreground:
-            # On the way to the background a terminal is told only what went wrong.
+            # Until the daemon is in the background, a terminal shows only errors.
             self.stderr_level = min(level, ERROR)
         self.open(path, min(level, DEBUG5), time_format)
 
     def open_syslog(self, level: int) -> None:
-        """Write to syslog, too, from now on."""
+        """Write lines up to a level to syslog, too."""
         self.syslog_level = level
         if level:
             syslog.openlog(self._name, syslog.LOG_PID, syslog.LOG_DAEMON)
 
     def reopen(self) -> None:
-        """Open the file's name again after the file was moved away."""
+        """Open the log file again, after it was moved away."""
         if self._fd >= 0:
             self.open(self._path, self.file_level, self._time_format)
 
     @property
     def level(self) -> int:
-        """The most verbose level that goes anywhere."""
+        """The finest level that is written at all."""
         return max(self.file_level, self.stderr_level, self.syslog_level)
 
     def write(self, level: int, *texts: str) -> None:
-        """Write lines to where their level is wanted, all in one piece."""
+        """Write lines wherever their level is written, all of them with one call."""
         if level > self.level:
             return
         lines = [_PREFIXES[level] + escape(text) for text in texts]
@@ -143,23 +146,23 @@ class DaemonLog:
                 self._send(_PRIORITIES.get(level, syslog.LOG_DEBUG), line)
 
     def fatal(self, text: str) -> None:
-        """Say why the daemon ends; ending is the caller's."""
+        """Write why the daemon ends; the caller ends it."""
         self.write(FATAL, text)
 
     def error(self, text: str) -> None:
-        """Something is wrong, and an administrator should look."""
+        """Write that something is wrong, so that an administrator should look."""
         self.write(ERROR, text)
 
     def info(self, *texts: str) -> None:
-        """What an administrator wants to see every day."""
+        """Write what an administrator wants to see every day."""
         self.write(INFO, *texts)
 
     def verbose(self, text: str) -> None:
-        """One more `-v`."""
+        """Write what one more `-v` shows."""
         self.write(VERBOSE, text)
 
     def debug(self, text: str) -> None:
-        """Two more `-v`."""
+        """Write what two more `-v` show."""
         self.write(DEBUG, text)
 
     def _stamp(self) -> str:
@@ -190,7 +193,7 @@ class DaemonLog:
 
 
 def escape(text: str) -> str:
-    """Return the text with control characters (line ends too) written as \\xNN."""
+    """Return the text with control characters, also line ends, written as \\xNN."""
     if text.isprintable():
         return text
     return "".join(
@@ -202,7 +205,7 @@ def _put(fd: int, line: str) -> None:
     try:
         os.write(fd, line.encode("utf-8", "backslashreplace"))
     except OSError:
-        # A full log disk or a closed terminal must not stop the daemon; fd 2 is the last resort.
+        # A full disk or a closed terminal must not stop the daemon. stderr is tried last.
         if fd != 2:
             try:
                 sys.stderr.write(line)

@@ -1,4 +1,4 @@
-"""What the command lines of daemons have in common."""
+"""The command lines of daemons."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import NamedTuple
 from pyslurm_ng import __version__
 
 
-class Given(NamedTuple):
-    """The options of a command line, in their order, and the words that are none."""
+class CommandLine(NamedTuple):
+    """The options of a command line in their order, and the words that are not options."""
 
-    names: list[str]  # as typed, -v as often as it was
-    values: dict[str, str]  # of several of one name the last
+    names: list[str]  # as typed; -v -v is there twice
+    values: dict[str, str]  # if an option is there twice, the last value
     operands: list[str]
 
     def niceness(self) -> int | None:
-        """Return the number of -n, 0 without one; None if it is no niceness."""
+        """Return the number of -n, 0 without -n; None if it is no niceness."""
         text = self.values.get("-n", "0")
         if not re.fullmatch(r"-?\d{1,2}", text) or not -20 <= int(text) <= 19:
             return None
         return int(text)
 
 
-def given_options(
+def read_command_line(
     program: str, argv: list[str], short: str, long: Sequence[str], usage: str
-) -> Given | int:
-    """Return what a command line says, or the exit code if it asks for help or is wrong."""
+) -> CommandLine | int:
+    """Return a command line, or the exit code if it asks for help or is wrong."""
     try:
         pairs, operands = getopt.gnu_getopt(argv, short, list(long))
     except getopt.GetoptError as error:
         sys.stderr.write(f"{program}: {complaint(error)}\n{usage}")
         return 1
-    given = Given([name for name, _ in pairs], dict(pairs), operands)
-    if "-h" in given.names or "--help" in given.names:
+    line = CommandLine([name for name, _ in pairs], dict(pairs), operands)
+    if "-h" in line.names or "--help" in line.names:
         sys.stdout.write(usage)
         return 0
-    if "-V" in given.names or "--version" in given.names:
+    if "-V" in line.names or "--version" in line.names:
         sys.stdout.write(f"slurm {__version__}\n")
         return 0
-    return given
+    return line
 
 
 def complaint(error: getopt.GetoptError) -> str:

@@ -1,4 +1,4 @@
-"""A supervisor's processes: which they are, what they use, how to end them all.
+"""The processes below one process: which they are, what they use, how to signal them all.
 
 The supervisor is a subreaper: a task's descendants stay below it in the process tree, even after a
 double fork, setsid or nohup. So its descendants are the step's processes, with or without a control
@@ -23,7 +23,7 @@ _PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 def read_proc(path: str) -> bytes:
-    """Return what a file of /proc says, at most 64 KiB: `open` makes six more system calls.
+    """Return a file of /proc, at most 64 KiB, without the six more system calls of `open`.
 
     Raises:
         OSError: there is no such process.
@@ -36,7 +36,7 @@ def read_proc(path: str) -> bytes:
 
 
 def children(pid: int) -> "list[int]":
-    """Return the direct children of a process, of all its threads."""
+    """Return the children of a process, those of all its threads."""
     pids: list[int] = []
     try:
         threads = os.listdir(f"/proc/{pid}/task")
@@ -52,7 +52,7 @@ def children(pid: int) -> "list[int]":
 
 
 def own_children() -> "list[int]":
-    """Return our direct children; to find that there are none costs one system call."""
+    """Return our own children; if there are none, this takes one system call."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -61,7 +61,7 @@ def own_children() -> "list[int]":
 
 
 def own_descendants() -> "list[int]":
-    """Return every process below us, parents before children."""
+    """Return every process below this one, parents before children."""
     pids: list[int] = []
     for pid in own_children():
         pids += [pid, *descendants(pid)]
@@ -69,30 +69,30 @@ def own_descendants() -> "list[int]":
 
 
 def descendants(pid: int) -> "list[int]":
-    """Return every process below one, parents before children."""
+    """Return every process below another, parents before children."""
     pids: list[int] = []
     seen = {pid}
-    todo = [pid]
-    while todo:
-        for child in children(todo.pop()):
+    unread_pids = [pid]
+    while unread_pids:
+        for child in children(unread_pids.pop()):
             if child not in seen:
                 seen.add(child)
                 pids.append(child)
-                todo.append(child)
+                unread_pids.append(child)
     return pids
 
 
 def is_below(pid: int, root: int) -> bool:
     """Return whether a process descends from another at this moment."""
     for _ in range(_TRIES):
-        at = pid
+        ancestor = pid
         for _ in range(_DEEPEST):
-            at = parent(at)
-            if at == root:
+            ancestor = parent(ancestor)
+            if ancestor == root:
                 return True
-            if at <= 1:
+            if ancestor <= 1:
                 break
-        if at:  # 0: one on the way was gone, and its children have another parent by now
+        if ancestor:  # 0: a process on the way has ended, and its children have another parent now
             return False
     return False
 
@@ -109,37 +109,37 @@ def parent(pid: int) -> int:
 def signal_below(
     root: int, pids: "list[int]", number: int, belongs: "Callable[[int], bool] | None" = None
 ) -> int:
-    """Signal processes that descend from `root`, or that `belongs` is true of; return how many.
+    """Signal processes that descend from `root` or for which `belongs` is true; return how many.
 
-    A process id is worth nothing a moment after it was listed: another process may have it. So it
-    is held first (pidfd), and looked at then.
+    A moment after it was listed, a process id may belong to another process. So the process is
+    opened first (pidfd), and looked at then.
     """
-    reached = 0
+    signalled_count = 0
     for pid in pids:
         try:
-            held = os.pidfd_open(pid)
+            pidfd = os.pidfd_open(pid)
         except OSError as error:
             if error.errno != _ENOSYS:
                 continue
-            held = -1  # an old kernel: what is left of the time between look and signal is short
+            pidfd = -1  # an old kernel; the time between the look and the signal is short
         try:
             if is_below(pid, root) or (belongs is not None and belongs(pid)):
-                if held >= 0:
-                    pidfd_send_signal(held, number)
+                if pidfd >= 0:
+                    pidfd_send_signal(pidfd, number)
                 else:
                     os.kill(pid, number)
-                reached += 1
+                signalled_count += 1
         except (ProcessLookupError, PermissionError):
-            # Gone; or a set-user-id program of another user below an unprivileged supervisor.
+            # It has ended, or it runs as another user and this process may not signal it.
             continue
         finally:
-            if held >= 0:
-                os.close(held)
-    return reached
+            if pidfd >= 0:
+                os.close(pidfd)
+    return signalled_count
 
 
 def is_zombie(pid: int) -> bool:
-    """Return whether a process is dead and only waits to be reaped, or gone."""
+    """Return whether a process has ended, even if its parent has not reaped it yet."""
     try:
         stat = read_proc(f"/proc/{pid}/stat")
     except OSError:
@@ -157,7 +157,7 @@ class Sample:
         self.read_bytes = self.written_bytes = 0
 
     def add(self, pid: int) -> None:
-        """Count one process, if it is there."""
+        """Count one process, if it exists."""
         try:
             stat = read_proc(f"/proc/{pid}/stat")
         except OSError:
@@ -180,7 +180,7 @@ class Sample:
 
 
 def sample(pids: "list[int]") -> Sample:
-    """Return what processes use together, shared pages counted for each, as Slurm does."""
+    """Return what processes use together; a shared page counts for each, as in Slurm."""
     total = Sample()
     for pid in pids:
         total.add(pid)
@@ -188,14 +188,14 @@ def sample(pids: "list[int]") -> Sample:
 
 
 def own_peak_kib() -> int:
-    """Return the largest memory this process has had, with room for what it still may take."""
+    """Return the largest memory that this process has had, and 1 MiB more, in KiB."""
     import resource
 
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss + 1024
 
 
 def stamp(now: "float | None" = None) -> str:
-    """Return `2026-11-20T12:09:30.022` in local time, as lines in a job's output begin."""
+    """Return a local time as `2026-11-20T12:09:30.022`, as in lines in a job's output."""
     now = time.time() if now is None else now
     second = int(now)
     text = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(second))

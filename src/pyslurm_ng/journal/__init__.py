@@ -1,4 +1,4 @@
 """The ordered, checksummed file of event batches, its checkpoints and its readers.
 
-Generic over bytes: this package knows frames, sequences and files, not events.
+This package knows frames, sequences and files. What the bytes of a batch mean it does not know.
 """

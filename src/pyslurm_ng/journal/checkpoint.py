@@ -1,4 +1,4 @@
-"""Checkpoints: the whole state at one sequence, written so that a crash leaves the old one.
+"""Checkpoints: the whole state at one sequence. A crash while one is written leaves the old one.
 
 File:  magic | version u16 | journal id | epoch u64 | sequence u64 | checksum of that record u64
        | length u64 | payload | BLAKE2b-256 of everything before it
@@ -80,11 +80,11 @@ def write_checkpoint(
 
 
 def read_checkpoint(path: Path) -> Checkpoint | str:
-    """Return a checkpoint, or why the file is none.
+    """Return a checkpoint, or the reason why the file is not one.
 
     Raises:
-        JournalError: written by a newer version.
-        OSError: it cannot be read.
+        JournalError: a newer version wrote the file.
+        OSError: the file cannot be read.
     """
     raw = path.read_bytes()
     if len(raw) < _HEADER.size + _DIGEST_BYTES:
@@ -138,7 +138,7 @@ def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[P
     A segment is removed when all its records are in the older kept checkpoint and at or below
     `keep_after`, the lowest position of the followers (slurmdbd). The newest segment stays.
 
-    If there is a directory `archive` beside the journal, files are moved there, see `_archive`.
+    If there is a directory `archive` beside the journal, files are moved there; see `_archive`.
 
     Returns:
         The files removed or moved.
@@ -154,9 +154,9 @@ def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[P
                 break
             removed.append(segment.path)
     archive = journal.parent / ARCHIVE
-    kept_for_replay = _archive(removed, archive) if archive.is_dir() else set()
+    archived = _archive(removed, archive) if archive.is_dir() else set()
     for path in removed:
-        if path not in kept_for_replay:
+        if path not in archived:
             os.unlink(path)
     if removed:
         disk.sync_directory(checkpoints)
@@ -165,10 +165,10 @@ def remove_outdated(journal: Path, checkpoints: Path, keep_after: int) -> list[P
 
 
 def _archive(outdated: list[Path], archive: Path) -> set[Path]:
-    """Move segments, and a checkpoint a day, into the archive; return what was moved.
+    """Move segments and one checkpoint a day into the archive; return the paths that were moved.
 
-    Files that are ARCHIVE_DAYS older than the newest in the archive are removed. It must lie on the
-    journal's file system: files are renamed, so that a crash never leaves half of one.
+    Files that are ARCHIVE_DAYS older than the newest in the archive are removed. The archive must
+    be on the journal's file system: files are renamed, so that a crash never leaves half a file.
     """
     moved: set[Path] = set()
     newest_s = max((path.stat().st_mtime for _, path in list_checkpoints(archive)), default=0.0)
@@ -180,9 +180,9 @@ def _archive(outdated: list[Path], archive: Path) -> set[Path]:
             newest_s = made_s
         os.rename(path, archive / path.name)
         moved.add(path)
-    held = [(path.stat().st_mtime, path) for path in _replayable(archive)]
-    limit_s = max((made_s for made_s, _ in held), default=0.0) - ARCHIVE_DAYS * _DAY_S
-    for made_s, path in held:
+    replayable = [(path.stat().st_mtime, path) for path in _replayable(archive)]
+    limit_s = max((made_s for made_s, _ in replayable), default=0.0) - ARCHIVE_DAYS * _DAY_S
+    for made_s, path in replayable:
         if made_s < limit_s:
             os.unlink(path)
     disk.sync_directory(archive)

@@ -1,4 +1,4 @@
-"""File system steps whose order matters if the power is cut."""
+"""Steps on a file system that must be durable in their order, even if the power fails."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import errno
 import os
 from pathlib import Path
 
-# Errors of a file system that end when there is room again. A size limit of the process (EFBIG) is
-# treated the same way.
+# Errors that end when there is room again. EFBIG, a size limit of the process, is treated alike.
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
@@ -21,7 +20,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def make_directory(directory: Path, mode: int = 0o700) -> None:
-    """Create a directory durably when it is missing; its parent must exist."""
+    """Create a directory durably if it is missing; its parent must exist."""
     try:
         os.mkdir(directory, mode)
     except FileExistsError:
@@ -30,7 +29,7 @@ def make_directory(directory: Path, mode: int = 0o700) -> None:
 
 
 def write_fully(fd: int, content: bytes | memoryview, offset: int) -> None:
-    """Write all bytes at an offset, in as many calls as that takes.
+    """Write all bytes at an offset, in as many calls as it takes.
 
     Raises:
         OSError: as pwrite; the bytes written before stay.
@@ -43,7 +42,7 @@ def write_fully(fd: int, content: bytes | memoryview, offset: int) -> None:
 
 
 def free_bytes(fd: int) -> int:
-    """Return how much this process may still write to the file system of `fd`."""
+    """Return how many bytes this process may still write to the file system of `fd`."""
     status = os.fstatvfs(fd)
     blocks = status.f_bfree if os.geteuid() == 0 else status.f_bavail
     return blocks * status.f_frsize

@@ -1,4 +1,4 @@
-"""Reading the journal by cursor, from files, as it grows.
+"""Reading the journal's files from a cursor on, while the journal grows.
 
 The writer tells a follower in the controller's process which records are durable. The follower
 never reads beyond them, because later records could still be lost.
@@ -21,14 +21,14 @@ READ_BYTES = 1 << 20
 
 
 class CursorLost(JournalError):
-    """The records behind a cursor are no longer in the journal."""
+    """The records after a cursor are no longer in the journal."""
 
 
 class Follow:
-    """Yields the batches after a cursor, in order, each once.
+    """Reads the batches after a cursor, in order, each once.
 
     Attributes:
-        sequence: the last record returned; the next call continues behind it.
+        sequence: the last record returned; the next call continues after it.
     """
 
     def __init__(self, directory: Path, after_sequence: int) -> None:
@@ -42,7 +42,7 @@ class Follow:
         """Return the next records up to `durable`, about `max_bytes` of them; [] if there are none.
 
         Raises:
-            CursorLost: the cursor lies before the oldest record kept.
+            CursorLost: the next record is older than the oldest that is kept.
             JournalDamage: a durable record cannot be read.
         """
         while self.sequence < durable:
@@ -76,16 +76,19 @@ class Follow:
     def _open_first(self) -> None:
         """Open the segment that holds the record after the cursor."""
         segments = list_segments(self._directory)
-        wanted = self.sequence + 1
-        before = [
-            index for index, segment in enumerate(segments) if segment.first_sequence <= wanted
+        next_sequence = self.sequence + 1
+        indexes = [
+            index
+            for index, segment in enumerate(segments)
+            if segment.first_sequence <= next_sequence
         ]
-        if not before:
+        if not indexes:
             oldest = segments[0].first_sequence if segments else 0
             raise CursorLost(
-                f"{self._directory}: record {wanted} is no longer kept; the oldest is {oldest}"
+                f"{self._directory}: record {next_sequence} is no longer kept; "
+                f"the oldest is {oldest}"
             )
-        self._open(segments, before[-1])
+        self._open(segments, indexes[-1])
 
     def _open(self, segments: list[SegmentName], index: int) -> SegmentReader:
         self.close()
@@ -102,10 +105,10 @@ class Follow:
         index = next(i for i, segment in enumerate(segments) if segment.path == reader.path)
         if index + 1 == len(segments):
             raise JournalDamage(reader.path, reader.offset, "a durable record cannot be read")
-        opened = self._open(segments, index + 1)
-        header = opened.header
+        next_reader = self._open(segments, index + 1)
+        header = next_reader.header
         if header.first_sequence > self.sequence + 1:
             if not header.follows_gap:
                 why = f"records from {self.sequence + 1} on are missing"
-                raise JournalDamage(opened.path, 0, why)
+                raise JournalDamage(next_reader.path, 0, why)
             self.sequence = header.first_sequence - 1

@@ -1,4 +1,4 @@
-"""One controller for each state directory: a lock that the kernel releases if its holder dies."""
+"""One controller for each state directory: a lock that the kernel releases if its owner dies."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _FLOCK = struct.Struct("hhqqi4x")
 
 
 class StateLock:
-    """An open-file-description lock on a directory's lock file, held until `release`.
+    """An open-file-description lock on a directory's lock file; it lasts until `release`.
 
-    It belongs to the open file, not to the process: a daemon that forks to the background
-    keeps it, and closing another descriptor of the same file does not drop it.
+    It belongs to the open file, not to the process. So a daemon keeps it when it forks to the
+    background, and to close another descriptor of the same file does not end it.
     """
 
     def __init__(self, directory: Path) -> None:

@@ -1,8 +1,8 @@
 """Reading the state at a start: the newest valid checkpoint, then every record after it.
 
-An incomplete record at the very end is removed with a line in the log: no client was promised what
-it held. Anything else that is unreadable stops the start; only an operator (`slurmctld -i`) sets
-the damaged part aside.
+An incomplete record at the very end is removed with a line in the log, because no client has had a
+reply that depends on it. Anything else that is unreadable stops the start. An operator may set the
+damaged part aside with `slurmctld -i`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyslurm_ng.journal.segment import (
     SegmentName,
     SegmentReader,
     list_segments,
-    list_unborn,
+    list_unfinished,
 )
 
 
@@ -49,11 +49,11 @@ class Recovery:
     """One pass over a state directory; read `frames()` to its end before the attributes.
 
     Attributes:
-        checkpoint: where to begin, or None for an empty cluster.
+        checkpoint: the checkpoint to begin from, or None for an empty cluster.
         position: the last valid record, once `frames()` has ended.
         journal_id: the journal's id; fresh random bytes for a new journal.
         next_epoch: higher than every epoch that has written here.
-        next_sequence: for the next record; it jumps if damage was set aside.
+        next_sequence: the sequence of the next record; it jumps if damage was set aside.
         notes: lines for the log about what was skipped or cut.
     """
 
@@ -80,7 +80,7 @@ class Recovery:
 
     @property
     def follows_gap(self) -> bool:
-        """Whether records were given up, so that the next segment must say so."""
+        """Whether records were lost, so that the next segment must say so."""
         return self.next_sequence != self.position.sequence + 1
 
     def frames(self) -> Iterator[list[Frame]]:
@@ -90,7 +90,7 @@ class Recovery:
             JournalDamage: acknowledged records are unreadable or missing.
             JournalError, OSError: see `SegmentReader`.
         """
-        for path in list_unborn(self._layout.journal):
+        for path in list_unfinished(self._layout.journal):
             self.notes.append(f"{path}: removed, its creation was not completed")
             os.unlink(path)
         try:
@@ -104,9 +104,9 @@ class Recovery:
         self.next_sequence = max(self.position.sequence, self._highest) + 1
 
     def _read_segments(self) -> Iterator[list[Frame]]:
-        wanted = self._relevant()
-        for index, segment in enumerate(wanted):
-            after = wanted[index + 1] if index + 1 < len(wanted) else None
+        segments = self._relevant()
+        for index, segment in enumerate(segments):
+            after = segments[index + 1] if index + 1 < len(segments) else None
             with SegmentReader(segment.path) as reader:
                 self._enter(reader)
                 yield from self._read_one(reader, after)
@@ -126,18 +126,20 @@ class Recovery:
         if self.journal_id and header.journal_id != self.journal_id:
             raise JournalError(f"{reader.path}: belongs to another journal; nothing was changed")
         self.journal_id = header.journal_id
-        ends = self.position.sequence
-        if header.follows_gap and header.first_sequence > ends:
+        last = self.position.sequence
+        if header.follows_gap and header.first_sequence > last:
             self.position = header.position
-        elif header.first_sequence > ends + 1:
-            why = f"records {ends + 1} to {header.first_sequence - 1} are missing"
+        elif header.first_sequence > last + 1:
+            why = f"records {last + 1} to {header.first_sequence - 1} are missing"
             raise JournalDamage(*self._end, why)
-        elif header.first_sequence == ends + 1 and header.previous != self.position.checksum:
-            raise JournalDamage(reader.path, 0, f"it does not continue record {ends} as it is")
+        elif header.first_sequence == last + 1 and header.previous != self.position.checksum:
+            raise JournalDamage(
+                reader.path, 0, f"its checksum does not continue that of record {last}"
+            )
         self._read_to = header.position
 
     def _read_one(self, reader: SegmentReader, after: SegmentName | None) -> Iterator[list[Frame]]:
-        """Yield a segment's records that are new and not overruled by the next segment."""
+        """Yield a segment's new records, except those that the next segment replaces."""
         limit = after.first_sequence - 1 if after is not None else None
         while frames := reader.read():
             if limit is not None and frames[-1].sequence > limit:
@@ -159,21 +161,21 @@ class Recovery:
             self._cut(reader, ending.why)
 
     def _new(self, reader: SegmentReader, frames: list[Frame]) -> list[Frame]:
-        """Return the frames behind the position and move it; check them against a checkpoint."""
-        known = self.position
+        """Return the frames after the position and move it; check them against a checkpoint."""
+        old = self.position
         self._read_to = frames[-1].position
-        if frames[0].sequence <= known.sequence:
+        if frames[0].sequence <= old.sequence:
             for frame in frames:
-                if frame.sequence == known.sequence and frame.checksum != known.checksum:
-                    why = f"record {known.sequence} is not the one that the checkpoint contains"
+                if frame.sequence == old.sequence and frame.checksum != old.checksum:
+                    why = f"record {old.sequence} is not the one that the checkpoint contains"
                     raise JournalDamage(reader.path, HEADER_BYTES, why)
-            frames = [frame for frame in frames if frame.sequence > known.sequence]
+            frames = [frame for frame in frames if frame.sequence > old.sequence]
         if frames:
             self.position = frames[-1].position
         return frames
 
     def _check_reaches_checkpoint(self, why: str) -> None:
-        """Raise if a checkpoint is newer than the journal's end, because then records are lost."""
+        """Raise if the checkpoint is newer than the journal's end: then records are lost."""
         reached = self._read_to.sequence
         if self.checkpoint is not None and reached < self.checkpoint.position.sequence:
             raise JournalDamage(

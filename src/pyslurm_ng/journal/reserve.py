@@ -9,16 +9,16 @@ from pathlib import Path
 from pyslurm_ng.journal import disk
 
 RESERVE_BYTES = 8 << 20
-# On a tiny file system (a test's, an appliance's) the reserve is a part of it, not all.
-_SHARE = 16
+# On a small file system the reserve is at most this part of it.
+_PART = 16
 
 
 class Reserve:
     """A file of allocated blocks that becomes a segment when the file system has no others.
 
-    If the blocks were only freed, the program that filled the disk would take them. Submissions are
-    refused while less than one more reserve is free, so the reserve itself is only ever used for
-    the ends of jobs that run already.
+    If its blocks were only freed, the program that filled the disk would take them. Submissions are
+    refused while less than one more reserve is free, so only the ends of running jobs use the
+    reserve itself.
     """
 
     def __init__(self, path: Path, size: int = RESERVE_BYTES) -> None:
@@ -30,8 +30,8 @@ class Reserve:
         self._path = path
         self._fd = self._open()
         status = os.fstatvfs(self._fd)
-        self.size = min(size, status.f_blocks * status.f_frsize // _SHARE)
-        self._is_held = False
+        self.size = min(size, status.f_blocks * status.f_frsize // _PART)
+        self._is_allocated = False
         self._take()
 
     def _open(self) -> int:
@@ -43,14 +43,14 @@ class Reserve:
                 self._fd = self._open()
             os.posix_fallocate(self._fd, 0, max(self.size, 1))
         except OSError:
-            # This includes file systems without fallocate: there only the limit below helps.
+            # File systems without fallocate come here, too. There only `is_low` helps.
             if self._fd >= 0:
                 os.ftruncate(self._fd, 0)
         else:
-            self._is_held = True
+            self._is_allocated = True
 
     def become(self, path: Path, head: bytes) -> int:
-        """Give the file another name; return its descriptor, -1 if there is no reserve.
+        """Rename the file to `path`; return its descriptor, or -1 if there is no reserve.
 
         The file has `size` bytes: `head`, which is durable, then zeros.
 
@@ -58,7 +58,7 @@ class Reserve:
             FileExistsError: the name is taken.
             OSError: the file cannot be synced; that is final.
         """
-        if not self._is_held:
+        if not self._is_allocated:
             return -1
         if path.exists():
             # Only this process writes this epoch, so no other creates the name before the renaming.
@@ -71,26 +71,26 @@ class Reserve:
             return -1  # no room for the name
         disk.sync_directory(path.parent)
         disk.sync_directory(self._path.parent)
-        given, self._fd, self._is_held = self._fd, -1, False
-        return given
+        segment_fd, self._fd, self._is_allocated = self._fd, -1, False
+        return segment_fd
 
     def give_up(self) -> bool:
-        """Free the blocks; return whether they were held."""
-        if not self._is_held:
+        """Free the blocks; return whether there were any."""
+        if not self._is_allocated:
             return False
         os.ftruncate(self._fd, 0)
-        self._is_held = False
+        self._is_allocated = False
         return True
 
     def is_low(self, free: int) -> bool:
-        """Whether so little is free that submissions must wait; if not, allocates the reserve."""
-        if not self._is_held and free > 3 * self.size:
+        """Return whether so little is free that submissions must wait; if not, fill the reserve."""
+        if not self._is_allocated and free > 3 * self.size:
             self._take()
             free -= self.size
-        return free <= (self.size if self._is_held else 3 * self.size)
+        return free <= (self.size if self._is_allocated else 3 * self.size)
 
     def spare(self, free: int) -> int:
-        """How far ahead the journal may allocate blocks that it does not need yet."""
+        """Return how many bytes the journal may allocate before it needs them."""
         return max(free - 2 * self.size, 0) // 4
 
     def close(self) -> None:
@@ -100,5 +100,5 @@ class Reserve:
 
 
 def is_full(error: OSError) -> bool:
-    """Whether an error means that the file system has no room."""
+    """Return whether an error means that the file system has no room."""
     return error.errno in disk.DISK_FULL

@@ -5,13 +5,14 @@ epoch, its sequence and the checksum of the frame before it, so a lost write or 
 noticed. Checksums are BLAKE2b keyed with the journal's random id: bytes that a user puts into a
 payload never look like a frame.
 
-Segments grow by zeroed pieces ahead of the writing position, because a sync that changes no file
-size costs two thirds of one that does. So zeros up to the end of a file mean "nothing written yet".
+A segment grows by pieces of zeros ahead of the writing position, because a sync takes a third less
+time if the file's size stays the same. So zeros up to the end of a file mean "nothing written yet".
 
 Frame:   magic u32 | length u32 | epoch u64 | sequence u64 | synced u64 | previous u64
          | payload | checksum u64 of everything before it       (all little-endian)
-`synced` is the newest sequence known durable when the frame was written: a damaged frame at or
-below the `synced` of a later one was acknowledged and must never be removed silently.
+`synced` is the newest sequence that was durable when the frame was written. A damaged frame whose
+sequence is not above the `synced` of a later frame was acknowledged: it must never be removed
+silently.
 """
 
 from __future__ import annotations
@@ -57,13 +58,13 @@ class JournalDamage(JournalError):
     Attributes:
         path: the damaged file.
         offset: where in it the first unreadable record begins.
-        place: what is wrong and where, without advice for the operator.
+        problem: what is wrong and where, without advice for the operator.
     """
 
     def __init__(self, path: Path, offset: int, why: str) -> None:
-        self.place = f"{path}: damaged at offset {offset}: {why}"
+        self.problem = f"{path}: damaged at offset {offset}: {why}"
         super().__init__(
-            f"{self.place}; recover the file from a standby or a backup, or run "
+            f"{self.problem}; recover the file from a standby or a backup, or run "
             f"'{REPAIR_COMMAND}' to go on without this record and all after it"
         )
         self.path = path
@@ -71,7 +72,7 @@ class JournalDamage(JournalError):
 
 
 class Position(NamedTuple):
-    """The last record seen, from which the chain of checksums continues."""
+    """The last record that was read or written; the chain of checksums continues from it."""
 
     epoch: int
     sequence: int
@@ -82,7 +83,7 @@ ORIGIN = Position(0, 0, 0)
 
 
 class Frame(NamedTuple):
-    """One event batch as it was read; `checksum` is its own."""
+    """One event batch as it was read; `checksum` is that of this frame."""
 
     epoch: int
     sequence: int
@@ -112,7 +113,7 @@ def encode_frames(
         key: the journal's id.
         position: the last frame written; the new ones take its epoch.
         synced: the newest sequence known to be durable.
-        payloads: one per frame, each at most MAX_PAYLOAD bytes.
+        payloads: one for each frame, each at most MAX_PAYLOAD bytes.
     """
     epoch, sequence, previous = position
     base = hashlib.blake2b(digest_size=_CHECKSUM_BYTES, key=key)
@@ -170,8 +171,8 @@ def decode_header(path: Path, raw: bytes) -> SegmentHeader:
     """Check a segment's first bytes.
 
     Raises:
-        JournalDamage: they are not what was written.
-        JournalError: they were written by a newer version.
+        JournalDamage: the bytes have changed since they were written.
+        JournalError: a newer version wrote them.
     """
     if len(raw) < HEADER_BYTES:
         raise JournalDamage(path, 0, "the header is incomplete")
@@ -190,7 +191,7 @@ def decode_header(path: Path, raw: bytes) -> SegmentHeader:
 
 
 class SegmentName(NamedTuple):
-    """A segment found in a directory, sorted in the order of writing."""
+    """A segment in a directory; names sort in the order in which segments were written."""
 
     epoch: int
     first_sequence: int
@@ -198,16 +199,16 @@ class SegmentName(NamedTuple):
 
 
 def segment_path(directory: Path, epoch: int, first_sequence: int) -> Path:
-    """Return where the segment of this epoch beginning with this sequence lies."""
+    """Return the path of the segment of this epoch that begins with this sequence."""
     return directory / f"{epoch:08d}-{first_sequence:016d}.journal"
 
 
-def unborn_path(path: Path) -> Path:
+def unfinished_path(path: Path) -> Path:
     """Return the temporary path of a segment that is being made."""
     return path.with_name(path.name + ".new")
 
 
-def list_unborn(directory: Path) -> list[Path]:
+def list_unfinished(directory: Path) -> list[Path]:
     """Return incomplete segments; nothing was ever recorded in them."""
     return sorted(directory.glob("*.journal.new"))
 
@@ -223,12 +224,12 @@ def list_segments(directory: Path) -> list[SegmentName]:
 
 
 class Scan(NamedTuple):
-    """Frames found at the beginning of a buffer.
+    """The frames at the beginning of a buffer.
 
     Attributes:
-        used: bytes they take.
-        needed: bytes from `used` on that the next frame needs, as far as known; 0 when the
-            bytes there are not a frame at all.
+        used: how many bytes the frames take.
+        needed: how many bytes the next frame takes, as far as known; 0 if the bytes after `used`
+            are not a frame.
     """
 
     frames: list[Frame]
@@ -240,7 +241,7 @@ class Scan(NamedTuple):
 def scan_frames(key: bytes, buffer: bytes, position: Position) -> Scan:
     """Return the complete, valid frames that continue `position` in `buffer`.
 
-    It ends before the first frame that is too long, breaks the chain or has a wrong checksum.
+    The first frame that is too long, breaks the chain or has a wrong checksum ends the scan.
     """
     epoch, sequence, previous = position
     base = hashlib.blake2b(digest_size=_CHECKSUM_BYTES, key=key)
@@ -311,28 +312,28 @@ class SegmentReader:
 
     def read(self, max_bytes: int = _READ_BYTES) -> list[Frame]:
         """Return the next frames, about `max_bytes` of them but at least one; [] at the end."""
-        wanted = max_bytes
+        size = max_bytes
         while True:
-            buffer = os.pread(self._fd, wanted, self.offset)
+            buffer = os.pread(self._fd, size, self.offset)
             scan = scan_frames(self.header.journal_id, buffer, self.position)
             if scan.frames:
                 self.offset += scan.used
                 self.position = scan.position
                 return scan.frames
-            if scan.needed <= wanted or len(buffer) < wanted:
+            if scan.needed <= size or len(buffer) < size:
                 return []
-            wanted = scan.needed
+            size = scan.needed
 
     def __iter__(self) -> Iterator[Frame]:
         while frames := self.read():
             yield from frames
 
     def size(self) -> int:
-        """Return the file's size in bytes now."""
+        """Return the present size of the file in bytes."""
         return os.fstat(self._fd).st_size
 
     def examine_end(self) -> Ending:
-        """Say what follows the last valid frame; see `Ending`."""
+        """Return what follows the last valid frame."""
         rest = os.pread(self._fd, max(self.size() - self.offset, 0), self.offset)
         if not rest or rest.count(0) == len(rest):
             return Ending("", 0)
@@ -361,7 +362,7 @@ class Ending(NamedTuple):
     Attributes:
         kind: "" for a clean end, "torn" for an incomplete write that was never acknowledged,
             "damaged" for an acknowledged record that cannot be read.
-        last_sequence: the highest sequence found after it, readable or not.
+        last_sequence: the highest sequence of the segment, that of unreadable records included.
     """
 
     kind: str
@@ -393,10 +394,10 @@ def _valid_frames(header: SegmentHeader, rest: bytes, sequence: int) -> Iterator
 
 
 def _has_empty_sector(region: bytes, offset: int) -> bool:
-    """Return whether a disk sector, or its part inside the region at `offset`, is empty.
+    """Return whether a disk sector has only zeros; of a sector at an edge, the part in the region.
 
-    Frames never begin with zeros and hardly ever end with eight. So a part of a sector at an edge
-    of the region shows as well as a whole one that a write never happened.
+    A frame never begins with zeros and hardly ever ends with eight of them. So a part of a sector
+    with only zeros shows, like a whole one, that it was never written.
     """
     start, end = 0, _SECTOR - offset % _SECTOR
     while start < len(region):

@@ -1,9 +1,9 @@
 """Group commit: one thread writes all waiting batches, syncs once, and tells the loop once.
 
-The next group gathers while the disk works, so groups grow with the load; a single batch does not
-wait. An error while syncing is final: the kernel may have dropped the pages and marked them clean,
-so a second try could report success though data are lost. The process stops, and the next start
-reads only records with valid checksums.
+Batches that come while the disk works form the next group, so groups grow with the load, and a
+single batch does not wait. An error of a sync is final: the kernel may have dropped the pages and
+marked them clean, so a second try could report success although data are lost. The process stops,
+and the next start reads only records with valid checksums.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pyslurm_ng.journal.segment import (
     SegmentHeader,
     encode_frames,
     segment_path,
-    unborn_path,
+    unfinished_path,
 )
 
 BUSY_BYTES = 64 << 20
@@ -59,10 +59,10 @@ class JournalWriter:
         """Create the epoch's first segment and start the thread.
 
         Args:
-            directory: of the segments.
+            directory: where the segments are.
             journal_id: key of the checksums, 16 bytes.
             position: the last record so far, but with the new epoch.
-            first_sequence: of the next record; more than position + 1 after a gap.
+            first_sequence: the sequence of the next record; after a gap more than position + 1.
             on_fatal: called once with one line when the journal can no longer be written. It must
                 stop the process and not return.
 
@@ -133,7 +133,7 @@ class JournalWriter:
             self._reserve.close()
 
     def _run(self) -> None:
-        # A bug in this thread must stop the process just as a failing disk does.
+        # A bug in this thread must stop the process, as an error of the disk does.
         why = "internal error in the journal's thread"
         try:
             while (group := self._next_group()) is not None:
@@ -149,7 +149,7 @@ class JournalWriter:
                 self._fail(why)
 
     def _fail(self, why: str) -> None:
-        """Stop for good. The descriptor stays open: closing it could sync a second time."""
+        """Stop for ever. The descriptor stays open, because `close` could sync a second time."""
         with self._wake:
             self._has_failed = True
         self._on_fatal(
@@ -158,27 +158,27 @@ class JournalWriter:
         )
 
     def _next_group(self) -> list[bytes] | None:
-        """Wait for batches; [] after a second without any while space is low, None to end."""
+        """Wait for batches; return [] after a second without any if space is low, None to end."""
         with self._wake:
             while not self._pending:
                 if self._is_closing:
                     return None
                 if not self._wake.wait(1.0 if self.space_low else None):
                     return []
-            group, taken = self._pending, 0
+            group, size = self._pending, 0
             for count, payload in enumerate(group, 1):
-                taken += len(payload)
-                if taken >= _GROUP_BYTES:
+                size += len(payload)
+                if size >= _GROUP_BYTES:
                     self._pending = group[count:]
                     group = group[:count]
                     break
             else:
                 self._pending = []
-            self._pending_bytes -= taken
+            self._pending_bytes -= size
             return group
 
     def _write_group(self, group: list[bytes]) -> None:
-        """Write frames after the last one, with one sync for all."""
+        """Write a group's frames after the last one, with one sync for all."""
         pieces, position = encode_frames(self._key, self._position, self.durable, group)
         block = b"".join(pieces)
         if self._offset > HEADER_BYTES and self._offset + len(block) > self._segment_bytes:
@@ -210,18 +210,18 @@ class JournalWriter:
         os.fsync(self._fd)
         self._zeroed = self._offset
         path, head = self._next_segment(follows_gap=False)
-        opened = self._reserve.become(path, head)
-        if opened < 0:
+        reserve_fd = self._reserve.become(path, head)
+        if reserve_fd < 0:
             return self._reserve.give_up()
         os.close(self._fd)
-        self._fd, self._offset, self._zeroed = opened, len(head), self._reserve.size
+        self._fd, self._offset, self._zeroed = reserve_fd, len(head), self._reserve.size
         return True
 
     def _patiently(self, step: Callable[[], None], use_reserve: Callable[[], bool]) -> None:
-        """Do a step that takes room; on a full file system use the reserve, then wait.
+        """Do a step that needs room; on a full file system use the reserve, then wait.
 
-        Nothing has been promised yet, so waiting is safe, and stopping would not help. A write may
-        be tried again because, unlike a sync, it reports what it has not done.
+        No reply depends on the step yet, so it is safe to wait, and it would not help to stop. A
+        write may be tried again because, unlike a sync, it reports what it has not done.
         """
         while True:
             try:
@@ -251,16 +251,16 @@ class JournalWriter:
     def _open_segment(self, *, follows_gap: bool = False) -> None:
         """Create the next segment: name, header, file and directory are durable at the end.
 
-        It gets its name when its header is durable. So an empty file of this name has lost its
-        records; a crash while it was made cannot leave one.
+        The file gets its name when its header is durable, so a crash before that leaves no file of
+        this name. An empty file of this name has therefore lost its records.
         """
         path, head = self._next_segment(follows_gap=follows_gap)
-        unborn = unborn_path(path)
+        unfinished = unfinished_path(path)
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         self._extend_bytes = 0
 
         def create() -> None:
-            self._fd = os.open(unborn, flags, 0o600)
+            self._fd = os.open(unfinished, flags, 0o600)
 
         self._patiently(create, self._reserve.give_up)
         self._patiently(lambda: disk.write_fully(self._fd, head, 0), self._reserve.give_up)
@@ -268,12 +268,12 @@ class JournalWriter:
         if path.exists():
             # Only this process writes this epoch, so the name cannot appear before the renaming.
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        self._patiently(lambda: os.rename(unborn, path), self._reserve.give_up)
+        self._patiently(lambda: os.rename(unfinished, path), self._reserve.give_up)
         disk.sync_directory(self._directory)
         self._offset = self._zeroed = len(head)
 
     def _next_segment(self, *, follows_gap: bool) -> tuple[Path, bytes]:
-        """Return path and header of the segment that follows what has been written."""
+        """Return path and header of the next segment."""
         epoch, sequence, previous = self._position
         header = SegmentHeader(self._key, epoch, sequence + 1, previous, follows_gap)
         return segment_path(self._directory, epoch, sequence + 1), header.encode()

@@ -154,8 +154,8 @@ def _journal(
     conf, topologies = _configuration(conf_path, settings)
     try:
         recording = read_recording(path)
-    except JournalDamage as problem:
-        raise click.ClickException(problem.place) from None
+    except JournalDamage as damage:
+        raise click.ClickException(damage.problem) from None
     except (JournalError, OSError) as problem:
         raise click.ClickException(str(problem)) from None
     run = JournalRun(recording, conf, Planner(), topologies)
