@@ -1,4 +1,4 @@
-"""The job of salloc or srun: request, wait, follow, release."""
+"""The job of salloc or srun: to request it, to wait for it, to hear of its end, to end it."""
 
 import os
 import select
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
     from pyslurm_ng.wire.client import Client
 
-_OF_THE_WHOLE = frozenset(
+_OF_WHOLE_JOB = frozenset(
     "SLURM_CLUSTER_NAME SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_SUBMIT_DIR "
     "SLURM_SUBMIT_HOST".split()
 )
-"""Variables without a copy for each component."""
+"""Variables of which components have no copies."""
 _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
 
@@ -45,7 +45,7 @@ _LIMITED = ("PartitionConfig", "PartitionNodeLimit", "PartitionTimeLimit")
 
 
 def _why_number(reason: str) -> int:
-    """Return the error with which --immediate fails, by the reason why the job waits."""
+    """Return the error number of --immediate for the reason why the job waits."""
     from pyslurm_ng.base.error_numbers import Errno
 
     if reason == "Priority":
@@ -58,20 +58,20 @@ def _why_number(reason: str) -> int:
 
 
 class NotAtOnce(SlurmError):
-    """The job has not started in the time of --immediate."""
+    """The job has not started within the time of --immediate."""
 
 
 class Revoked(Exception):
-    """The job ended before it began; lines were printed."""
+    """The job ended before it began; its messages are printed."""
 
 
 class Allocation:
-    """One interactive job and the open request that tells about it.
+    """One interactive job, and the open call on which the controller reports about it.
 
     Attributes:
-        job_id: 0 until the controller has given one.
+        job_id: the job's id, 0 until the controller has given one.
         granted: the controller's answer about the allocation.
-        over: how it ended, None while it lasts.
+        over: the controller's report of the job's end; None while the job lasts.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Allocation:
         self.over: dict[str, Any] | None = None
         self._client = client
         self._options = options
-        self._further = further  # of the components of a heterogeneous job but the first
+        self._further = further  # of all components of a heterogeneous job except the first
         self._signals = signals
         self._command = options.command
         self._fields: dict[str, Any] = {}
         self._sequence = 0
         self._was_queued = False
         self._is_quiet = "quiet" in options.settings
-        # How long the job may wait for its start: 1 for not at all, 0 for ever.
+        # How long the job may wait for its start: 1 means not at all, 0 for ever.
         self._immediate_s = 0
         if "immediate" in options.settings:
             self._immediate_s = ov.number("immediate", options.settings["immediate"] or "1", 0)
@@ -108,7 +108,7 @@ class Allocation:
         """Send the request and wait until the job has its resources.
 
         Raises:
-            SlurmError: refused.
+            SlurmError: the controller refused the job.
             Revoked: a signal came, or the job ended while it waited.
         """
         request = self._options.request
@@ -144,7 +144,7 @@ class Allocation:
                 self._was_queued = True
                 self._tell_queued()
         if self._further and not self._was_queued:
-            # All components are looked for together, after the answer; Slurm says so each time.
+            # Slurm prints this each time: it starts components together, after its answer.
             self._was_queued = True
             self._tell_queued()
         if self._was_queued:
@@ -155,26 +155,26 @@ class Allocation:
             self._info(f"Pending job allocation {self.job_id}")
         self._info(f"job {self.job_id} queued and waiting for resources")
 
-    def _why_not(self, waited_s: int) -> "tuple[int, str]":
+    def _why_not(self, wait_s: int) -> "tuple[int, str]":
         """Return why the job has not started in time, in Slurm's words."""
         from pyslurm_ng.base.error_texts import error_text
         from pyslurm_ng.cli.command import Table
 
         code = _why_number("")
-        if waited_s > 1 and self._command == "salloc":
+        if wait_s > 1 and self._command == "salloc":
             return code, os.strerror(ETIMEDOUT)
-        if waited_s == 1:
+        if wait_s == 1:
             try:
-                asked = {"filter": {"jobs": [str(self.job_id)]}, "flags": SHOW_ALL | SHOW_DETAIL}
-                reply = self._client.call("ShowJobs", asked)
+                query = {"filter": {"jobs": [str(self.job_id)]}, "flags": SHOW_ALL | SHOW_DETAIL}
+                reply = self._client.call("ShowJobs", query)
                 rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
                 code = _why_number(rows[0]["reason"]) if rows else code
             except SlurmError:
-                pass  # then no better reason is known
+                pass  # the code above has to do
         return code, error_text(code)
 
     def _wait(self, timeout_s: float) -> None:
-        """Take an answer or a signal; lost connections are made again."""
+        """Wait for an answer or a signal, and take it; connect again if the connection was lost."""
         poll = select.poll()
         poll.register(self._signals.descriptor, select.POLLIN)
         descriptor = self._client.fileno()
@@ -192,14 +192,14 @@ class Allocation:
                 self._signalled()
 
     def _ask_again(self) -> None:
-        """The connection was lost: the same request gets the same job."""
+        """Send the request again after the connection was lost: it gets the same job."""
         try:
             self._sequence = self._client.begin("AllocateJob", self._fields)
         except SlurmError:
             return
 
     def receive(self) -> None:
-        """Take one answer."""
+        """Read one answer and take it."""
         try:
             _, reply, is_last = self._client.receive(60.0)
         except SlurmError as problem:
@@ -209,7 +209,7 @@ class Allocation:
         self.take(reply, is_last)
 
     def take(self, reply: "dict[str, Any]", is_last: bool) -> None:
-        """Record an answer to our request."""
+        """Record one answer to the request."""
         if "notes" in reply:
             for note in reply["notes"] if self._immediate_s != 1 and not self._is_quiet else ():
                 say(f"{self._command}: {note}")
@@ -245,7 +245,7 @@ class Allocation:
         say(f"{self._command}: error: {lead}: {error_text(Errno.ESLURM_ALREADY_DONE)}")
 
     def _tell_revoked(self) -> None:
-        """Say that the allocation is given back, which salloc ends with a full stop."""
+        """Print that the allocation is given back; salloc prints a full stop after it."""
         end = "" if self._command == "srun" else "."
         say(f"{self._command}: Job allocation {self.job_id} has been revoked{end}")
 
@@ -265,7 +265,7 @@ class Allocation:
             raise Revoked
 
     def _wait_for_id(self) -> None:
-        """Cancel the job even if the signal came between request and answer."""
+        """Wait for the job's id, so that a signal before the answer cancels the job, too."""
         try:
             _, reply, is_last = self._client.receive(5.0)
         except SlurmError:
@@ -275,7 +275,7 @@ class Allocation:
     # Using --------------------------------------------------------------------------------------
 
     def fileno(self) -> int:
-        """Return the descriptor on which news of the job comes; -1 when the connection is lost."""
+        """Return the descriptor of the connection to the controller; -1 if it is lost."""
         return self._client.fileno()
 
     def variables(self) -> "dict[str, str]":
@@ -287,7 +287,7 @@ class Allocation:
         job_variables["SLURM_HET_SIZE"] = job_variables["SLURM_PACK_SIZE"] = str(len(components))
         for offset, options in enumerate((self._options, *self._further)):
             for name, value in _variables(components[offset], options).items():
-                if name not in _OF_THE_WHOLE:
+                if name not in _OF_WHOLE_JOB:
                     job_variables[f"{name}_HET_GROUP_{offset}"] = value
                     job_variables[f"{name}_PACK_GROUP_{offset}"] = value
         return job_variables
@@ -307,7 +307,7 @@ class Allocation:
 
 
 def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]":
-    """Return the variables of one job, or of one component as if it were a job."""
+    """Return the variables of one job, or those of one component as if it were a job."""
     request = options.request
     variables = {
         "SLURM_CLUSTER_NAME": granted["cluster"],
@@ -361,7 +361,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
     if options.has_flag(REQ_OVERCOMMIT):
         variables["SLURM_OVERCOMMIT"] = 1
     if request.get("hint"):
-        # The user has set them, and srun takes only one of them from the variables.
+        # --hint has set the threads, and srun refuses both in its variables.
         variables.pop("SLURM_THREADS_PER_CORE", None)
     if "mem-bind" in options.settings:
         from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
@@ -371,6 +371,6 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
 
 
 def options_ntasks(options: "Options") -> bool:
-    """Return whether the number of tasks was asked for, in one way or another."""
+    """Return whether some option says how many tasks there are."""
     names = ("ntasks", "ntasks_per_node", "ntasks_per_gpu", "gpus_per_task")
     return any(options.request.get(name) for name in names)

@@ -11,13 +11,13 @@ if TYPE_CHECKING:
 _CPU_HELP = """\
 CPU bind options:
     --cpu-bind=         Bind tasks to CPUs
-        q[uiet]         bind without a word (default)
-        v[erbose]       tell each task's CPUs before it begins
+        q[uiet]         bind and print nothing (default)
+        v[erbose]       print each task's CPUs before it begins
         no[ne]          do not bind
-        rank            a task's number on its node is its CPU's
+        rank            task N of a node gets CPU N
         map_cpu:<list>  a CPU for each task: <cpu1>,<cpu2>,...
         mask_cpu:<list> a mask of CPUs for each task: <mask1>,<mask2>,...
-        rank_ldom       a task's number on its node is its NUMA node's
+        rank_ldom       task N of a node gets NUMA node N
         map_ldom:<list> a NUMA node for each task: <node1>,<node2>,...
         mask_ldom:<list>a mask of NUMA nodes for each task: <mask1>,<mask2>,...
         sockets         to the sockets of the task's CPUs
@@ -30,15 +30,15 @@ CPU bind options:
 _MEM_HELP = """\
 Memory bind options:
     --mem-bind=         Bind memory to NUMA nodes
-        q[uiet]         bind without a word (default)
-        v[erbose]       tell each task's NUMA nodes before it begins
+        q[uiet]         bind and print nothing (default)
+        v[erbose]       print each task's NUMA nodes before it begins
         no[ne]          do not bind (default)
         local           memory of the NUMA node that the task runs on
-        rank            a task's number on its node is its NUMA node's
+        rank            task N of a node gets NUMA node N
         map_mem:<list>  a NUMA node for each task: <node1>,<node2>,...
         mask_mem:<list> a mask of NUMA nodes for each task: <mask1>,<mask2>,...
-        p[refer]        prefer the first of these nodes, others serve too
-        sort, nosort    whether free pages are sorted; without effect
+        p[refer]        prefer the first of these nodes, but allow others
+        sort, nosort    sort free pages, or not; without effect
         help            show this
 """
 _OF_HINTS = {
@@ -48,11 +48,11 @@ _OF_HINTS = {
 
 
 def read(options: "OptionState", name: str, value: str) -> None:
-    """Read one of the options as it is given.
+    """Read one of the two options.
 
     Raises:
-        OptionError: an unknown word.
-        HelpRequested: help was asked for.
+        OptionError: a word is unknown.
+        HelpRequested: the value asks for help.
     """
     is_cpu = name.startswith("cpu")
     try:
@@ -67,10 +67,10 @@ def read(options: "OptionState", name: str, value: str) -> None:
 
 
 def without_step_masks(environment: "dict[str, str]") -> "dict[str, str]":
-    """Return the variables without a SLURM_CPU_BIND that a step's node has set.
+    """Return the variables without a SLURM_CPU_BIND that the node of a step has set.
 
-    Those masks are for the tasks of that step; an srun that one of them starts binds again. A value
-    that the user has set stays.
+    Such masks are for the tasks of that step. If a task starts an srun, that srun binds its own
+    tasks. A value that the user has set stays.
     """
     name = "SLURM_CPU_BIND"
     known = "".join(environment.get(f"{name}_{part}", "") for part in ("TYPE", "LIST"))
@@ -83,7 +83,7 @@ def without_step_masks(environment: "dict[str, str]") -> "dict[str, str]":
 
 
 def step_cpu_bind(options: "OptionState") -> BindWords:
-    """Return how the tasks of a step shall be bound, from all options about it."""
+    """Return how the tasks of a step are bound, from all options about binding."""
     request = options.request
     words = bind_words.cpu_bind(options.settings.get("cpu-bind", ""))
     hint = request.get("hint", "")
@@ -103,12 +103,12 @@ def step_cpu_bind(options: "OptionState") -> BindWords:
 
 
 def cpu_bind_variables(options: "OptionState") -> "dict[str, str]":
-    """Return SLURM_CPU_BIND and its parts as srun sets them; nodes that bind add more."""
+    """Return SLURM_CPU_BIND and its parts as srun sets them; a node that binds changes them."""
     return _variables("SLURM_CPU_BIND", bind_words.cpu_bind(options.settings.get("cpu-bind", "")))
 
 
 def mem_bind_variables(options: "OptionState") -> "dict[str, str]":
-    """Return SLURM_MEM_BIND and its parts, {} without --mem-bind."""
+    """Return SLURM_MEM_BIND and its parts; {} without --mem-bind."""
     text = options.settings.get("mem-bind", "")
     if not text:
         return {}

@@ -1,4 +1,4 @@
-"""Options inside a batch script: `#SBATCH`, and the usual ones of `#PBS` and `#BSUB`."""
+"""Options in a batch script: `#SBATCH`, and the most used ones of `#PBS` and `#BSUB`."""
 
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.option_words import OptionError
@@ -15,14 +15,14 @@ _BLANKS = " \t\r\v\f"
 
 
 def apply_directives(
-    options: Options, script: bytes, shown: str, ignore_pbs: bool
+    options: Options, script: bytes, script_name: str, ignore_pbs: bool
 ) -> "list[Pairs]":
-    """Read the options that a script's leading comments give.
+    """Apply the options in the comments before a script's first command.
 
-    Returns the options of each further component: those after `#SBATCH hetjob`.
+    Return the options of each further component: those after a `#SBATCH hetjob`.
 
     Args:
-        shown: the script's name in errors, `stdin` without one.
+        script_name: the script's name in errors, `stdin` if it has none.
         ignore_pbs: skip the lines of other systems.
 
     Raises:
@@ -31,7 +31,7 @@ def apply_directives(
     further: list[Pairs] = []
     for number, line in _comment_lines(script):
         if line.startswith("#SBATCH"):
-            words = split_directive(line[7:], f"{shown}: line {number}")
+            words = split_directive(line[7:], f"{script_name}: line {number}")
             if words in (["hetjob"], ["packjob"]):
                 further.append([])
                 continue
@@ -46,7 +46,7 @@ def apply_directives(
             continue  # other systems have no components
         elif not ignore_pbs and line.startswith(("#PBS", "#BSUB")):
             prefix = "#PBS" if line.startswith("#PBS") else "#BSUB"
-            words = split_directive(line[len(prefix) :], f"{shown}: line {number}")
+            words = split_directive(line[len(prefix) :], f"{script_name}: line {number}")
             translate = _pbs if prefix == "#PBS" else _bsub
             options.apply_all(translate(words), SCRIPT)
     return further
@@ -73,10 +73,10 @@ def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
 
 
 def split_directive(text: str, where: str) -> "list[str]":
-    """Return the words of a line: blanks separate them, quotes and backslashes protect, # ends.
+    """Return the words of a line; quotes and backslashes work as in a shell, and # ends the line.
 
     Raises:
-        OptionError: a quotation mark has no partner.
+        OptionError: a quotation mark is not closed.
     """
     words: list[str] = []
     word: str | None = None
@@ -123,7 +123,7 @@ _PBS_DEPENDENCIES = ("after", "afterok", "afternotok", "afterany")
 
 
 def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple[str, str]]":
-    """Return (letter or word after the dash, value) of a line in another system's options."""
+    """Return (letter or word after the dash, value) for the options of another system's line."""
     pairs = []
     position = 0
     while position < len(words):
@@ -147,7 +147,7 @@ def _pbs(words: "list[str]") -> "Pairs":
     """Translate one line of #PBS.
 
     Raises:
-        OptionError: an option that has no counterpart here.
+        OptionError: an option has no counterpart here.
     """
     pairs: Pairs = []
     for letter, value in _letter_pairs(words, "#PBS", "hIVXz"):
@@ -174,7 +174,7 @@ def _pbs(words: "list[str]") -> "Pairs":
                 raise OptionError(f"#PBS -W {value} is not implemented yet", 1)
             pairs.append(("dependency", value[7:]))
         elif letter in ("j", "S", "k"):
-            continue  # output is joined and the interpreter taken from the first line anyway
+            continue  # output is joined, and the first line names the interpreter, without them
         else:
             raise OptionError(f"#PBS -{letter} is not implemented yet", 1)
     return pairs
@@ -207,7 +207,7 @@ def _pbs_resources(text: str) -> "Pairs":
         elif name == "proc":
             pairs.append(("constraint", value))
         elif name not in ("place", "naccesspolicy"):
-            say(f"sbatch: #PBS -l {name} has no effect")  # as in Slurm, which does not say so
+            say(f"sbatch: #PBS -l {name} has no effect")  # also in Slurm, without a message
     return pairs
 
 
@@ -258,7 +258,7 @@ def _bsub(words: "list[str]") -> "Pairs":
     """Translate one line of #BSUB.
 
     Raises:
-        OptionError: an option that has no counterpart here.
+        OptionError: an option has no counterpart here.
     """
     pairs: Pairs = []
     for name, value in _letter_pairs(words, "#BSUB", "xrHBNK"):

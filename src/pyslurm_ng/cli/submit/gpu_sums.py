@@ -1,4 +1,4 @@
-"""GPU options that contradict each other: which ones, in Slurm's words."""
+"""GPU options that contradict each other, and Slurm's words about them."""
 
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit.option_values import MIXED_TYPES
@@ -17,7 +17,7 @@ def check(request: "dict[str, Any]") -> None:
     """Refuse sums of GPUs that contradict each other or the counts of nodes, tasks and sockets.
 
     Raises:
-        OptionError: they do.
+        OptionError: they contradict.
     """
     _check_types(request)
     gpus, per_socket = _total(request, "gpus"), _total(request, "gpus_per_socket")
@@ -34,8 +34,8 @@ def check(request: "dict[str, Any]") -> None:
     if per_node and per_socket:
         _check_sockets(request, per_node, per_socket)
     _check_tasks(request, gpus, per_node, per_task)
-    wants_any = gpus or per_node or per_socket or per_task or request.get("ntasks_per_gpu")
-    if request.get("mem_per_gpu_mib") and not wants_any and not _of_tasks(request):
+    has_gpus = gpus or per_node or per_socket or per_task or request.get("ntasks_per_gpu")
+    if request.get("mem_per_gpu_mib") and not has_gpus and not _of_tasks(request):
         amount = request["mem_per_gpu_mib"]
         raise _refusal(f"Requested mem_per_tres=gres/gpu:{amount} but did not request any GPU.")
 
@@ -50,7 +50,7 @@ def _check_types(request: "dict[str, Any]") -> None:
 
 
 def _check_nodes(request: "dict[str, Any]", gpus: int, per_node: int) -> None:
-    """Compare the nodes that GPUs of the job and of a node make with the nodes asked for."""
+    """Refuse if the GPUs of the job and of a node give another number of nodes than --nodes."""
     low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
     if gpus % per_node:
         raise _refusal(f"{_FAILED}, --gpus is not multiple of {_PER_NODE}")
@@ -62,7 +62,7 @@ def _check_nodes(request: "dict[str, Any]", gpus: int, per_node: int) -> None:
 
 
 def _check_sockets(request: "dict[str, Any]", per_node: int, per_socket: int) -> None:
-    """Compare the sockets that GPUs of a node and of a socket make with the sockets asked for."""
+    """Refuse if the GPUs of a node and of a socket give other sockets than --sockets-per-node."""
     if per_node % per_socket:
         raise _refusal(f"{_FAILED}, {_PER_NODE} not multiple of --gpus-per-socket.")
     sockets = request.get("sockets_per_node", 0)
@@ -74,7 +74,7 @@ def _check_sockets(request: "dict[str, Any]", per_node: int, per_socket: int) ->
 
 
 def _check_tasks(request: "dict[str, Any]", gpus: int, per_node: int, per_task: int) -> None:
-    """Compare the tasks that GPUs of a task and of the job or a node make with those asked for."""
+    """Refuse if the GPUs of a task and of the job or a node give other tasks than --ntasks."""
     tasks_per_node = request.get("ntasks_per_node", 0)
     low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
     tasks = request.get("ntasks") or tasks_per_node * max(1, low)
@@ -101,10 +101,10 @@ def _check_tasks(request: "dict[str, Any]", gpus: int, per_node: int, per_task: 
 
 
 def gpus_of_tasks(request: "dict[str, Any]") -> str:
-    """Return the GPUs that --ntasks-per-gpu makes of the tasks, or of the nodes, of a job.
+    """Return the number of GPUs that follows from --ntasks-per-gpu and the tasks or nodes of a job.
 
     Raises:
-        OptionError: nothing is counted, or the tasks do not go up.
+        OptionError: the tasks are no multiple, or neither tasks nor nodes are counted.
     """
     per_gpu, tasks = request["ntasks_per_gpu"], request.get("ntasks", 0)
     low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
@@ -123,7 +123,7 @@ def _refusal(text: str) -> OptionError:
 
 
 def _total(request: "dict[str, Any]", name: str) -> int:
-    """Return the sum of a `[type:]n` list."""
+    """Return the sum of a list of `[type:]count`."""
     parts = request.get(name, "").split(",")
     return sum(int(part.rpartition(":")[2]) for part in parts if part)
 

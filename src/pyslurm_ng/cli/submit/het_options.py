@@ -1,7 +1,7 @@
 """Options of heterogeneous jobs: `:` between the components on a command line.
 
-Every component has its own options. Some options are about the job rather than its resources. They
-hold for all later components, until another value is given.
+Every component has its own options. Some options are about the job, not about its resources. They
+count for all later components, too, until a component has another value.
 """
 
 from pyslurm_ng.cli.option_words import OptionError
@@ -30,7 +30,7 @@ def split_groups(options: Options, operands: "list[str]") -> "tuple[list[Pairs],
     """Return the options of each further component and the operands after the last one.
 
     Raises:
-        OptionError: as `Options.split_words`.
+        OptionError: see `Options.split_words`.
     """
     groups: list[Pairs] = []
     while operands[:1] == [":"]:
@@ -45,7 +45,7 @@ def next_component(
     pairs: "Pairs",
     environment: "dict[str, str]",
 ) -> Options:
-    """Return the options of the component after `before`, weakest source first.
+    """Return the options of the component after `before`.
 
     Args:
         directives: the script's options for this component.
@@ -73,7 +73,7 @@ def further_components(
     """Return the options of all components but the first.
 
     Raises:
-        OptionError: a value is wrong, or there are too many of them.
+        OptionError: a value is wrong, or there are too many components.
     """
     count = max(len(directives), len(groups))
     if count >= MOST_COMPONENTS:

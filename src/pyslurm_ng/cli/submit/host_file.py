@@ -14,9 +14,9 @@ _NO_NAMES = "Failure getting NodeNames from hostfile"
 
 
 def settle_host_file(options: "OptionState") -> None:
-    """Take nodes and tasks from the file that SLURM_HOSTFILE names; --nodelist goes before it.
+    """Take nodes and tasks from the file that SLURM_HOSTFILE names, unless --nodelist is given.
 
-    The file counts whatever --distribution says, in jobs and in steps.
+    The file counts with every --distribution, for jobs and for steps.
 
     Raises:
         OptionError: the file cannot be read, or names too few nodes for the tasks.
@@ -36,10 +36,10 @@ def settle_host_file(options: "OptionState") -> None:
 
 
 def read_names(path: str) -> "list[str]":
-    """Return the names in a file: a list on each line, `n1*3` for n1 three times, `#` a comment.
+    """Return the names in a file: a list on each line, `n1*3` for n1 three times, `#` comments.
 
     Raises:
-        OptionError: it cannot be read, names nothing, or a line is no list of nodes.
+        OptionError: the file cannot be read or names no node, or a line is no list of nodes.
     """
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as stream:
@@ -50,10 +50,10 @@ def read_names(path: str) -> "list[str]":
     names: list[str] = []
     for number, line in enumerate(lines, 1):
         words = line.partition("#")[0].strip()
-        wanted = _names(words)
-        if wanted is None or len(names) + len(wanted) > _most_names():
+        line_names = _names(words)
+        if line_names is None or len(names) + len(line_names) > _most_names():
             raise OptionError(f"Invalid hostfile {path} contents on line {number}\n{_NO_NAMES}", 1)
-        names += wanted
+        names += line_names
     if not names:
         raise OptionError(f"Hostlist is empty!\n{_NO_NAMES}", 1)
     return names
@@ -66,7 +66,7 @@ def _most_names() -> int:
 
 
 def _names(line: str) -> "list[str] | None":
-    """Return the names of a line, None for what is no list of nodes."""
+    """Return the names of a line, None if it is no list of nodes."""
     from pyslurm_ng.base.hostlist import HostlistError, count, expand
     from pyslurm_ng.base.units import whole_number
 
@@ -85,7 +85,7 @@ def _names(line: str) -> "list[str] | None":
 
 
 def _within(names: "list[str]", most_nodes: int) -> "list[str]":
-    """Return the names up to the first of a node beyond so many; 0 is no limit."""
+    """Return names as long as they are of `most_nodes` nodes or fewer; 0 means no limit."""
     seen: set[str] = set()
     for index, name in enumerate(names):
         seen.add(name)

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
 
 
 def account(options: "OptionState", name: str, value: str) -> None:
-    """Accounts are lower case everywhere."""
+    """Read `--account`; accounts are lower case everywhere."""
     options.request["account"] = value.lower()
 
 
 def node_list(options: "OptionState", name: str, value: str) -> None:
-    """Names, or with a slash the file that holds them."""
+    """Read `--nodelist` or `--exclude`: names, or with a slash the file that has them."""
     if "/" in value:
         value = _names_in(name, value)
     if name == "exclude":
@@ -24,7 +24,7 @@ def node_list(options: "OptionState", name: str, value: str) -> None:
 
 
 def folded(names: str) -> str:
-    """Return a list of nodes as Slurm shows it; one that cannot be read is refused later."""
+    """Return a list of nodes as Slurm shows it; a wrong list, refused later, stays as it is."""
     from pyslurm_ng.base.hostlist import HostlistError, expand_unique, fold_sorted
 
     try:
@@ -34,7 +34,7 @@ def folded(names: str) -> str:
 
 
 def node_file(options: "OptionState", name: str, value: str) -> None:
-    """`--nodefile`."""
+    """Read `--nodefile`."""
     options.request["node_list"] = _names_in(name, value)
 
 
@@ -57,7 +57,7 @@ def _names_in(name: str, path: str) -> str:
 
 
 def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
-    """`--bbf`: the file's content counts as `--bb`."""
+    """Read `--bbf`: the file's content counts as `--bb`."""
     from pyslurm_ng.base.input_files import TooLong, read_whole
 
     try:
@@ -69,7 +69,7 @@ def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
 
 
 def directory(options: "OptionState", name: str, value: str) -> None:
-    """`--chdir`."""
+    """Read `--chdir`."""
     from pyslurm_ng.cli.file_names import current_directory
 
     options.request["work_dir"] = (
@@ -78,12 +78,12 @@ def directory(options: "OptionState", name: str, value: str) -> None:
 
 
 def cluster(options: "OptionState", name: str, value: str) -> None:
-    """Names of clusters; they are compared with ours when slurm.conf has been read."""
+    """Read `--clusters`; the names are compared with ClusterName when slurm.conf has been read."""
     options.settings["clusters"] = value
 
 
 def user(options: "OptionState", name: str, value: str) -> None:
-    """`--uid`: root submits for another user."""
+    """Read `--uid`: root submits for another user."""
     from posix import getuid
     from pwd import getpwnam, getpwuid
 
@@ -97,7 +97,7 @@ def user(options: "OptionState", name: str, value: str) -> None:
 
 
 def group(options: "OptionState", name: str, value: str) -> None:
-    """`--gid`."""
+    """Read `--gid`."""
     from grp import getgrgid, getgrnam
     from posix import getuid
 

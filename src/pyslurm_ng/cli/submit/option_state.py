@@ -1,11 +1,11 @@
-"""What options of sbatch, salloc and srun ask for, from every source."""
+"""The options of sbatch, salloc and srun from all sources."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
 SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
-"""Where an option comes from, weakest first."""
+"""Where an option comes from; a later source replaces an earlier one."""
 COMMANDS = ("sbatch", "salloc", "srun")
 
 
@@ -20,13 +20,14 @@ class HelpRequested(Exception):
 class OptionState:
     """The options of all sources together; a stronger source replaces a weaker one.
 
-    request: fields of JobRequest.
-    settings: long name -> text, for the command itself; "" for a switch that is set.
-    given: long name -> (source, value), for `-v` and for options that override others.
-    memory: long name -> MiB, of --mem, --mem-per-cpu and --mem-per-gpu; one of them counts.
-    resources: names of generic resources asked for.
-    task_licenses: name and count of licences of each task.
-    lines: for stderr, before an error.
+    Attributes:
+        request: fields of JobRequest.
+        settings: long name -> text, for the command itself; "" for a switch that is set.
+        given: long name -> (source, value), for `-v` and for options that override others.
+        memory: long name -> MiB, of --mem, --mem-per-cpu and --mem-per-gpu; one of them counts.
+        resources: names of the generic resources that options ask for.
+        task_licenses: name and count of the licences of each task.
+        lines: printed on stderr before an error.
     """
 
     def __init__(self, command: str) -> None:
@@ -53,23 +54,23 @@ class OptionState:
         self.lines.append(text)
 
     def tell(self, text: str) -> None:
-        """End the command with a text for stdout."""
+        """Print a text on stdout and end the command, by HelpRequested."""
         raise HelpRequested(text)
 
     def task_tres(self) -> str:
-        """Return the text of SLURM_TRES_PER_TASK, "" if nothing is said of each task.
+        """Return the text of SLURM_TRES_PER_TASK, "" if no option is about each task.
 
-        It is that of --tres-per-task as typed. --cpus-per-task and --gpus-per-task stand before it
-        as if they were written in it, where it names neither.
+        It is the text of --tres-per-task as typed. Before it come --cpus-per-task and
+        --gpus-per-task in the same form, unless the text has CPUs or GPUs itself.
         """
-        typed = self.given.get("tres-per-task", (0, ""))[1] or ""
-        names = [word.replace(":", "=").partition("=")[0].lower() for word in typed.split(",")]
+        typed_text = self.given.get("tres-per-task", (0, ""))[1] or ""
+        names = [word.replace(":", "=").partition("=")[0].lower() for word in typed_text.split(",")]
         words = []
         cpus, gpus = self.request.get("cpus_per_task", 0), self.request.get("gpus_per_task", "")
         if cpus and "cpu" not in names:
             words.append(f"cpu={cpus}")
-        if gpus and "gpu" not in typed.lower():
+        if gpus and "gpu" not in typed_text.lower():
             for word in gpus.split(","):
                 kind, _, count = word.rpartition(":")
                 words.append(f"gres/gpu:{kind}={count}" if kind else f"gres/gpu={count}")
-        return ",".join([*words, typed] if typed else words)
+        return ",".join([*words, typed_text] if typed_text else words)

@@ -25,28 +25,32 @@ _SYNTAX = {
 _WIDTH = 78
 
 
-def _shown(options: "Options") -> "list[tuple[Any, ...]]":
+def _listed(options: "Options") -> "list[tuple[Any, ...]]":
     rows = options.by_name.values()
     return [row for row in rows if is_implemented(row[0]) and row[0] != "autocomplete"]
 
 
 def help_text(options: "Options") -> str:
-    """Return the text of --help: each option that works, with its purpose, section by section."""
+    """Return the text of --help: each option that works, by section, and what it is for."""
     sections: list[list[str]] = [[f"{title}:"] for title in SECTIONS]
-    about, version = ["Help options:"], ["Other options:"]
-    for row in _shown(options):
+    help_lines, version_lines = ["Help options:"], ["Other options:"]
+    for row in _listed(options):
         argument, section, purpose = HELP[row[0]]
-        lines = version if row[0] == "version" else about if is_about(row[0]) else sections[section]
+        lines = sections[section]
+        if row[0] == "version":
+            lines = version_lines
+        elif is_about(row[0]):
+            lines = help_lines
         lines.extend(entry(row, argument, purpose))
     head = f"Usage: {options.command} {_SYNTAX[options.command]}"
-    blocks = [[head], *sections, about, version]
+    blocks = [[head], *sections, help_lines, version_lines]
     return "\n\n".join("\n".join(block) for block in blocks) + "\n"
 
 
 def usage_text(options: "Options") -> str:
     """Return the text of --usage: every option in brackets, then the operand."""
     words = [f"Usage: {options.command}"]
-    for row in _shown(options):
+    for row in _listed(options):
         short = f"-{row[1]}|" if row[1] else ""
         value = "" if row[2] == NONE else "[=value]" if row[2] == OPTIONAL else "=value"
         words.append(f"[{short}--{row[0]}{value}]")

@@ -1,7 +1,7 @@
-"""Values of submission options: each function reads one text and says what is wrong as Slurm does.
+"""Values of submission options: each function reads one text, and its errors are Slurm's.
 
-They write into an `OptionState`: fields of the job request, bits of its flags, or
-settings that only the command itself needs.
+They write into an `OptionState`: fields of the job request, bits of its flags, or settings that
+only the command itself needs.
 """
 
 from pyslurm_ng.base import units
@@ -65,7 +65,7 @@ def invalid(name: str) -> OptionError:
 
 
 def number(name: str, value: str, least: int = 1) -> int:
-    """Return a count; numbers of nodes alone may have a suffix k or m."""
+    """Return a count; only numbers of nodes may have a suffix k or m."""
     try:
         count = units.parse_count(value) if value.isdigit() else -1
     except units.UnitError:
@@ -79,7 +79,7 @@ def number(name: str, value: str, least: int = 1) -> int:
 
 
 def nodes(options: "OptionState", name: str, value: str) -> None:
-    """`4`, `2-4`, `1k`, and lists of sizes: `1,2,4`, `2-10:2`."""
+    """Read numbers of nodes: `4`, `2-4`, `1k`, and lists of sizes: `1,2,4`, `2-10:2`."""
     options.request.pop("node_sizes", None)
     if "," in value or ":" in value:
         low, high = _node_sizes(value)
@@ -92,9 +92,9 @@ def nodes(options: "OptionState", name: str, value: str) -> None:
         low = units.parse_count(low_text)
         high = units.parse_count(high_text) if dash else low
     except units.UnitError:
-        # Slurm names what follows the first dash if there is more behind it.
-        said = high_text if "-" in high_text else value
-        raise OptionError(f'"{said}" is not a valid node count') from None
+        # If there is a second dash, Slurm shows the text after the first one.
+        wrong_text = high_text if "-" in high_text else value
+        raise OptionError(f'"{wrong_text}" is not a valid node count') from None
     if high > _COUNT_LIMIT:
         raise OptionError(f'"{value}" is not a valid node count')
     if high < low:
@@ -105,7 +105,7 @@ def nodes(options: "OptionState", name: str, value: str) -> None:
 
 def _node_sizes(value: str) -> tuple[int, int]:
     """Return the least and the largest of a list of node counts."""
-    ends: list[int] = []
+    bounds: list[int] = []
     for part in value.split(","):
         span, colon, step = part.partition(":")
         low, dash, high = span.partition("-")
@@ -115,18 +115,18 @@ def _node_sizes(value: str) -> tuple[int, int]:
         first, last = int(low), int(high) if dash else int(low)
         if (colon and (not dash or not int(step))) or not 0 < first <= last <= _COUNT_LIMIT:
             raise OptionError(f'"{value}" is not a valid node count')
-        ends += (first, last - (last - first) % int(step) if colon else last)
-    return min(ends), max(ends)
+        bounds += (first, last - (last - first) % int(step) if colon else last)
+    return min(bounds), max(bounds)
 
 
 def ntasks(options: "OptionState", name: str, value: str) -> None:
-    """`-n 8`."""
+    """Read `-n 8`."""
     options.request["ntasks"] = number(name, value)
     options.flag(REQ_NTASKS_SET)
 
 
 def memory(options: "OptionState", name: str, value: str) -> None:
-    """The three memory options exclude one another; `settle` decides which of them counts."""
+    """Read one of the three memory options; `settle` decides which of them counts."""
     try:
         options.memory[name] = units.parse_mem_mib(value)
     except units.UnitError:
@@ -134,7 +134,7 @@ def memory(options: "OptionState", name: str, value: str) -> None:
 
 
 def mebibytes(options: "OptionState", name: str, value: str) -> None:
-    """`--tmp`."""
+    """Read `--tmp`."""
     try:
         options.request["tmp_mib"] = units.parse_mem_mib(value)
     except units.UnitError:
@@ -142,7 +142,7 @@ def mebibytes(options: "OptionState", name: str, value: str) -> None:
 
 
 def gpus(options: "OptionState", name: str, value: str) -> None:
-    """`2`, `a100:2`, `a100:1,v100:3`; a type without a count means one."""
+    """Read numbers of GPUs: `2`, `a100:2`, `a100:1,v100:3`; a type without a count means one."""
     words = []
     for word in value.split(","):
         kind, _, count = word.rpartition(":")
@@ -156,7 +156,7 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
 
 
 def gres_flags(options: "OptionState", name: str, value: str) -> None:
-    """How devices and cores belong together."""
+    """Read `--gres-flags`: which cores go with which devices, and how tasks share them."""
     words = value.lower().split(",")
     if {"enforce-binding", "disable-binding"} <= set(words):
         raise invalid(name)
@@ -176,7 +176,7 @@ def gres_flags(options: "OptionState", name: str, value: str) -> None:
 
 
 def extra_node_info(options: "OptionState", name: str, value: str) -> None:
-    """`-B sockets[:cores[:threads]]`, least counts; `*` for any."""
+    """Read `-B sockets[:cores[:threads]]`: least counts, `*` for any."""
     words = value.split(":")
     fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
     if len(words) > len(fields):
@@ -191,7 +191,7 @@ def extra_node_info(options: "OptionState", name: str, value: str) -> None:
 
 
 def gres(options: "OptionState", name: str, value: str) -> None:
-    """Generic resources per node; `none` and `help` are special words."""
+    """Read `--gres`, generic resources per node; `none` and `help` are special words."""
     from pyslurm_ng.base.tres import MixedTypesError, TresError, parse_gres
 
     if value == "help":
@@ -209,32 +209,32 @@ def gres(options: "OptionState", name: str, value: str) -> None:
 
 
 def tres_per_task(options: "OptionState", name: str, value: str) -> None:
-    """`cpu=2,gres/gpu:a100=1`; its CPUs and GPUs count as those of the plain options."""
+    """Read `cpu=2,gres/gpu:a100=1`; its CPUs and GPUs count as those of the plain options."""
     from pyslurm_ng.base.tres import TresError, parse_gres, parse_tres_per_task
 
     try:
-        parsed = parse_tres_per_task(value)
-        others = parse_gres(parsed.gres)
+        tres = parse_tres_per_task(value)
+        others = parse_gres(tres.gres)
     except TresError as error:
         if "implemented" in str(error):
             raise OptionError(f"--tres-per-task={error}", 1) from None
         raise OptionError(_NO_TRES, 1) from None
-    if parsed.cpus:
-        options.request["cpus_per_task"] = number(name, str(parsed.cpus))
-    if parsed.gpus:
-        options.request["gpus_per_task"] = parsed.gpus
+    if tres.cpus:
+        options.request["cpus_per_task"] = number(name, str(tres.cpus))
+    if tres.gpus:
+        options.request["gpus_per_task"] = tres.gpus
         options.resources.append("gpu")
-    if parsed.gres:
-        options.request["tres_per_task"] = parsed.gres
+    if tres.gres:
+        options.request["tres_per_task"] = tres.gres
     options.resources += [resource.name for resource in others]
-    options.task_licenses = parsed.licenses
+    options.task_licenses = tres.licenses
 
 
 # Time -----------------------------------------------------------------------------------------
 
 
 def time_limit(options: "OptionState", name: str, value: str) -> None:
-    """`--time` and `--time-min`; 0 is no limit."""
+    """Read `--time` and `--time-min`; 0 means no limit."""
     try:
         minutes = units.parse_time_limit_min(value)
     except units.UnitError:
@@ -244,7 +244,7 @@ def time_limit(options: "OptionState", name: str, value: str) -> None:
 
 
 def moment(options: "OptionState", name: str, value: str) -> None:
-    """`--begin` and `--deadline`."""
+    """Read `--begin` and `--deadline`."""
     from time import time
 
     from pyslurm_ng.base.dates import DateError, parse_date
@@ -257,7 +257,7 @@ def moment(options: "OptionState", name: str, value: str) -> None:
 
 
 def nice(options: "OptionState", name: str, value: "str | None") -> None:
-    """`--nice` is 100; text that is no number counts as 0, as in Slurm."""
+    """Read `--nice`: 100 without a value; as in Slurm, a text that is no number counts as 0."""
     adjustment = 100
     if value is not None:
         sign = value[:1] if value[:1] in ("+", "-") else ""
@@ -271,19 +271,19 @@ def nice(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def priority(options: "OptionState", name: str, value: str) -> None:
-    """A fixed priority, for operators."""
+    """Read `--priority`, a fixed priority for operators."""
     if value.lower() == "top":
         raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
     if value[:1] == "-" and value[1:].isdigit():
         raise OptionError("Priority must be >= 0")
-    wanted = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
-    if wanted >= NO_VAL:
+    fixed = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
+    if fixed >= NO_VAL:
         raise OptionError(f"Priority must be < {NO_VAL}")
-    options.request["priority"] = wanted
+    options.request["priority"] = fixed
 
 
 def signal(options: "OptionState", name: str, value: str) -> None:
-    """`[R][B]:signal[@seconds]`."""
+    """Read `--signal=[R][B]:signal[@seconds]`."""
     head, colon, rest = value.partition(":")
     bits = 0
     if colon:
@@ -314,11 +314,11 @@ def signal_number(word: str) -> int:
 
 
 def switches(options: "OptionState", name: str, value: str) -> None:
-    """`count[@time]`: the most leaf switches, and how long to wait for so few."""
+    """Read `--switches=count[@time]`: the most leaf switches, and how long to wait for so few."""
     count, at, wait = value.partition("@")
     if count or not at:
         options.request["switches"] = number(name, count, 1)
-        options.request.setdefault("switches_wait_s", INFINITE)  # SchedulerParameters bound it
+        options.request.setdefault("switches_wait_s", INFINITE)  # max_switch_wait bounds it
     if at:
         try:
             wait_s = units.parse_time_limit_s(wait)
@@ -328,14 +328,14 @@ def switches(options: "OptionState", name: str, value: str) -> None:
 
 
 def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
-    """Whole nodes, or nodes that only some jobs share."""
+    """Read `--exclusive`: whole nodes, or nodes that only jobs of one user or segment share."""
     kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
     if value is None or value.lower() in ("exclusive", "node"):
         options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
     elif value.lower() == "oversubscribe":
         oversubscribe(options, name, None)
     elif value.lower() == "mcs":
-        # Without labels it would promise a separation that does not exist.
+        # Without labels it would promise a separation of jobs that does not exist.
         raise OptionError("--exclusive=mcs is not supported yet", 1)
     elif value.lower() in kinds:
         options.flag(kinds[value.lower()], REQ_OVERSUBSCRIBE)
@@ -344,12 +344,12 @@ def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def oversubscribe(options: "OptionState", name: str, value: "str | None") -> None:
-    """Shared nodes, if the partition lets the job choose."""
+    """Read `--oversubscribe`: shared nodes, if the partition lets the job choose."""
     options.flag(REQ_OVERSUBSCRIBE, REQ_EXCLUSIVE)
 
 
 def requeue(options: "OptionState", name: str, value: "str | None") -> None:
-    """`--requeue`."""
+    """Read `--requeue`."""
     if value is not None:
         if value.lower() == "expedite":
             raise OptionError("--requeue=expedite is not implemented yet", 1)
@@ -358,12 +358,12 @@ def requeue(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def no_requeue(options: "OptionState", name: str, value: "str | None") -> None:
-    """`--no-requeue`."""
+    """Read `--no-requeue`."""
     options.flag(REQ_NO_REQUEUE, REQ_REQUEUE)
 
 
 def no_kill(options: "OptionState", name: str, value: "str | None") -> None:
-    """`--no-kill[=off]`."""
+    """Read `--no-kill[=off]`."""
     if value is None or value == "set":
         options.flag(REQ_NO_KILL)
     elif value.lower() in ("off", "no"):
@@ -373,29 +373,29 @@ def no_kill(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def open_mode(options: "OptionState", name: str, value: str) -> None:
-    """`append` or `truncate`, by their first letter."""
+    """Read `--open-mode`: `append` or `truncate`, of which the first letter counts."""
     if value[:1].lower() not in ("a", "t"):
         raise invalid(name)
-    append = value[0].lower() == "a"
+    appends = value[0].lower() == "a"
     options.flag(
-        REQ_OPEN_APPEND if append else REQ_OPEN_TRUNCATE,
-        REQ_OPEN_TRUNCATE if append else REQ_OPEN_APPEND,
+        REQ_OPEN_APPEND if appends else REQ_OPEN_TRUNCATE,
+        REQ_OPEN_TRUNCATE if appends else REQ_OPEN_APPEND,
     )
 
 
 def kill_on_invalid_dep(options: "OptionState", name: str, value: str) -> None:
-    """`yes` or `no`."""
+    """Read `--kill-on-invalid-dep`: `yes` or `no`."""
     if value.lower() not in ("yes", "no"):
         raise invalid(name)
-    yes = value.lower() == "yes"
+    kills = value.lower() == "yes"
     options.flag(
-        REQ_KILL_INVALID_DEP if yes else REQ_KEEP_INVALID_DEP,
-        REQ_KEEP_INVALID_DEP if yes else REQ_KILL_INVALID_DEP,
+        REQ_KILL_INVALID_DEP if kills else REQ_KEEP_INVALID_DEP,
+        REQ_KEEP_INVALID_DEP if kills else REQ_KILL_INVALID_DEP,
     )
 
 
 def get_user_env(options: "OptionState", name: str, value: "str | None") -> None:
-    """`[timeout][mode]` of Slurm 22.05, seconds and S or L; later ones know neither."""
+    """Read `--get-user-env`; the `[timeout][mode]` of Slurm 22.05 has no effect."""
     seconds = (value or "").removeprefix("-")
     if seconds[-1:] in ("s", "S", "l", "L"):
         seconds = seconds[:-1]
@@ -405,14 +405,14 @@ def get_user_env(options: "OptionState", name: str, value: "str | None") -> None
 
 
 def wait_all_nodes(options: "OptionState", name: str, value: str) -> None:
-    """0 or 1; our jobs always start when all their nodes are ready."""
+    """Read `--wait-all-nodes`, 0 or 1; either way jobs start when all their nodes are ready."""
     if value not in ("0", "1"):
         raise invalid(name)
     options.request["wait_all_nodes"] = int(value)
 
 
 def mail_type(options: "OptionState", name: str, value: str) -> None:
-    """A list of events."""
+    """Read `--mail-type`, a list of events."""
     from pyslurm_ng.base.request_words import MAIL_WORDS
 
     bits = 0
@@ -424,9 +424,9 @@ def mail_type(options: "OptionState", name: str, value: str) -> None:
 
 
 def distribution(options: "OptionState", name: str, value: str) -> None:
-    """`block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`.
+    """Read `block|cyclic|plane=n|arbitrary|*[:block|cyclic|fcyclic|*[:...]][,Pack|NoPack]`.
 
-    Pack or NoPack may stand alone, and nothing behind the last colon or comma.
+    Pack or NoPack may be the whole text. A colon or comma at its end is allowed.
     """
     if value.lower() in ("pack", "nopack"):
         value = f"*,{value}"
@@ -439,9 +439,9 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
     if first.startswith("plane"):
         size = first.removeprefix("plane").lstrip("=")
         if not size.isdigit() or not int(size) or len(levels) > 1:
-            refused = invalid(name)
-            text = f"Invalid plane size or size not specified\n{refused.text}"
-            raise OptionError(text, refused.code)
+            error = invalid(name)
+            text = f"Invalid plane size or size not specified\n{error.text}"
+            raise OptionError(text, error.code)
         options.request["plane_size"] = int(size)
     elif first not in ("block", "cyclic", "arbitrary", "*"):
         raise invalid(name)
@@ -453,7 +453,7 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
 
 
 def hint(options: "OptionState", name: str, value: str) -> None:
-    """A preset for threads and memory."""
+    """Read `--hint`, a preset for threads and cores."""
     if value == "help":
         options.tell("Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n")
     if value.lower() not in HINTS:
@@ -466,14 +466,14 @@ def hint(options: "OptionState", name: str, value: str) -> None:
 
 
 def binding(options: "OptionState", name: str, value: str) -> None:
-    """The resources that tasks are bound to."""
+    """Read `--cpu-bind` and `--mem-bind`: the resources that tasks are bound to."""
     from pyslurm_ng.cli.submit.binding_options import read
 
     read(options, name, value)
 
 
 def gpu_bind(options: "OptionState", name: str, value: str) -> None:
-    """How tasks share GPUs, in the words of --gpu-bind or of --tres-bind."""
+    """Read `--gpu-bind` and `--tres-bind`: how tasks share GPUs."""
     from pyslurm_ng.base.gpu_bind import GpuBindError, gpu_part, parse_gpu_bind
 
     try:
@@ -487,19 +487,19 @@ def gpu_bind(options: "OptionState", name: str, value: str) -> None:
 
 
 def oom_kill_step(options: "OptionState", name: str, value: "str | None") -> None:
-    """Whether a task that runs out of memory ends its step."""
+    """Read `--oom-kill-step`: whether a task that runs out of memory ends its step."""
     if value not in (None, "", "0", "1"):
         raise OptionError(f"Invalid --{name} specification: {value}; 0 or 1 is allowed", 1)
     options.request["oom_kill_step"] = int(value or 1)
 
 
 def resv_ports(options: "OptionState", name: str, value: "str | None") -> None:
-    """How many ports a step shall have; by default as many as its tasks need."""
+    """Read `--resv-ports`: how many ports a step gets; by default as many as its tasks need."""
     options.request["resv_ports"] = number(name, value, 1) if value else 0
 
 
 def signals(options: "OptionState", name: str, value: str) -> None:
-    """A list of signals, by name or number."""
+    """Read a list of signals, by name or number."""
     from pyslurm_ng.base.signal_names import parse_signal
 
     numbers = [parse_signal(word) for word in value.split(",")]
@@ -510,7 +510,7 @@ def signals(options: "OptionState", name: str, value: str) -> None:
 
 
 def sampling(options: "OptionState", name: str, value: str) -> None:
-    """`--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
+    """Read `--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
     for word in value.split(","):
         kind, equals, seconds = word.rpartition("=")
         is_known = kind in ("task", "energy", "network", "filesystem") if equals else not kind
@@ -520,14 +520,14 @@ def sampling(options: "OptionState", name: str, value: str) -> None:
 
 
 def kill_command(options: "OptionState", name: str, value: "str | None") -> None:
-    """`-K[SIGNAL]` of salloc."""
+    """Read `-K[SIGNAL]` of salloc."""
     if value and not signal_number(value):
         raise invalid(name)
     options.settings[name] = value or ""
 
 
 def propagate(options: "OptionState", name: str, value: "str | None") -> None:
-    """Which limits are sent with the job: ALL, NONE or a list."""
+    """Read `--propagate`, the limits that are sent with the job: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
     for word, value_text in zip(words, (value or "ALL").split(","), strict=True):
         if word not in (*RLIMITS, "ALL", "NONE"):

@@ -1,8 +1,8 @@
 """Options of sbatch, salloc and srun: one table for command line, `#SBATCH` and environment.
 
-The first word that is no option ends them. Values are checked as they are read, with Slurm's texts.
-The result is the map of a `model.job.JobRequest`, and separately the settings that only the command
-needs.
+The first word that is not an option ends the options. Values are checked while they are read, with
+Slurm's texts. The result is the map of a `model.job.JobRequest`, and the settings that only the
+command needs.
 """
 
 from pyslurm_ng.base.numbers import (
@@ -50,7 +50,7 @@ NUMBERS = {
     "ntasks-per-socket": ("ntasks_per_socket", 1), "core-spec": ("core_spec", 0),
     "thread-spec": ("thread_spec", 0),
 }  # fmt: skip
-"""Options that are a count: field and least value."""
+"""Options that are a count: the field and the least value."""
 
 FLAGS = {
     "hold": REQ_HOLD, "overcommit": REQ_OVERCOMMIT,
@@ -85,7 +85,7 @@ READERS: "dict[str, Reader]" = {
     "tres-per-task": ov.tres_per_task,
     "uid": on.user, "wait-all-nodes": ov.wait_all_nodes,
 }  # fmt: skip
-"""Options with a special grammar."""
+"""Options whose value has a grammar of its own."""
 
 SETTINGS = frozenset(
     "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
@@ -101,22 +101,21 @@ SETTINGS = frozenset(
 """Options for the command itself: kept as text in `Options.settings`."""
 
 RECORDED = frozenset(("bb", "bbf", "wckey"))
-"""Options that are kept with the job and shown, before all of their effect exists.
+"""Options that are kept with the job and shown, but have no effect yet, or not all of it.
 
-Burst buffers are so in Slurm, too, where BurstBufferType is not set; here a line says so.
+In Slurm burst buffers have no effect, either, if BurstBufferType is not set; here a line warns.
 """
 
 NAMED = frozenset(("bb", "bbf"))
-"""Those of them that a line on stderr names as having no effect."""
+"""The options of RECORDED for which a line on stderr says that they have no effect."""
 
 CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
-"""Not implemented, but a value that is no number is refused first, as in Slurm."""
+"""Options that are not implemented; as in Slurm, a value that is no number is refused first."""
 
 
 def is_implemented(name: str) -> bool:
     """Return whether an option has an effect; all others are refused by name."""
-    known = (TEXTS, NUMBERS, FLAGS, READERS, SETTINGS)
-    return any(name in names for names in known)
+    return any(name in names for names in (TEXTS, NUMBERS, FLAGS, READERS, SETTINGS))
 
 
 class Options(OptionState):
@@ -132,10 +131,10 @@ class Options(OptionState):
     # One option ---------------------------------------------------------------------------------
 
     def apply(self, name: str, value: "str | None", source: int) -> None:
-        """Read one option; the value is None if none was given.
+        """Read one option; the value is None if the option has none.
 
         Raises:
-            OptionError: its value is wrong, or it is not implemented.
+            OptionError: the value is wrong, or the option is not implemented.
         """
         self.given[name] = (source, value)
         if name in TEXTS:
@@ -159,10 +158,10 @@ class Options(OptionState):
     # Words --------------------------------------------------------------------------------------
 
     def split_words(self, words: "list[str]") -> "tuple[list[tuple[str, str | None]], list[str]]":
-        """Return (name, value) pairs in order and the operands that follow them.
+        """Return (name, value) pairs in order, and the operands after them.
 
         Raises:
-            OptionError: getopt's texts, for unknown and ambiguous names and missing arguments.
+            OptionError: an unknown or ambiguous name, or a missing argument, in getopt's words.
         """
         try:
             return split_words(words, self.by_name, self.by_letter)
@@ -189,8 +188,8 @@ class Options(OptionState):
                 if value is None:
                     continue
                 # The time of --switches has a separate variable.
-                own = "@" + value if variable.endswith("_WAIT4SWITCH") else value
-                self._apply_variable(name, row[2], own)
+                text = "@" + value if variable.endswith("_WAIT4SWITCH") else value
+                self._apply_variable(name, row[2], text)
 
     def _apply_variable(self, name: str, argument: int, value: str) -> None:
         if argument == REQUIRED or name == "verbose":
@@ -208,7 +207,7 @@ class Options(OptionState):
         """Settle what the options mean together; return warnings with their level.
 
         Raises:
-            OptionError: options that exclude one another.
+            OptionError: options exclude one another.
         """
         return settle(self)
 
@@ -219,17 +218,17 @@ class Options(OptionState):
             raise OptionError("Invalid generic resource (gres) specification", 1)
 
     def verbose_lines(self) -> "list[str]":
-        """Return what -v prints: the options in force."""
+        """Return what -v prints: the options that count."""
         ruler = f"{'-' * 20} {'-' * 20}"
         lines = ["defined options", ruler]
         for name in sorted(self.given):
             value = self.given[name][1]
-            shown = str(self.verbose) if name == "verbose" else _shown(name, value)
-            lines.append(f"{name:<20}: {shown}")
+            text = str(self.verbose) if name == "verbose" else _printed(name, value)
+            lines.append(f"{name:<20}: {text}")
         return [*lines, ruler, "end of defined options"]
 
 
-def _shown(name: str, value: "str | None") -> str:
+def _printed(name: str, value: "str | None") -> str:
     """Return an option's value as -v prints it: times and sizes in one form."""
     if value is None:
         return "set"

@@ -1,4 +1,4 @@
-"""What options mean together: which of them counts, what they imply, which exclude each other."""
+"""Options together: which of them count, what they imply, which exclude each other."""
 
 import os
 
@@ -16,7 +16,7 @@ def settle(options: OptionState) -> "list[str]":
     """Settle what the options mean together; return warnings with their level.
 
     Raises:
-        OptionError: options that exclude one another.
+        OptionError: options exclude one another.
     """
     _settle_memory(options)
     if options.command == "srun" and "parsable" in options.given:
@@ -26,7 +26,7 @@ def settle(options: OptionState) -> "list[str]":
         from pyslurm_ng.cli.submit.host_file import settle_host_file
 
         settle_host_file(options)
-    odd = _settle_nodes(options)
+    warnings = _settle_nodes(options)
     _settle_gpus(options)
     _settle_tasks(options)
     _settle_licenses(options)
@@ -36,71 +36,71 @@ def settle(options: OptionState) -> "list[str]":
     if options.command != "srun":
         _check_plane(options)
     elif _is_step(options):
-        odd += _without_effect(options)
-    return odd
+        warnings += _without_effect(options)
+    return warnings
 
 
 def _settle_nodes(options: OptionState) -> "list[str]":
-    """Reduce the nodes to the number of tasks, and the names to the number of nodes."""
-    odd: list[str] = []
+    """Reduce the nodes to the number of tasks, and the node names to the number of nodes."""
+    warnings: list[str] = []
     request = options.request
     _sort_names(options)
     tasks = request.get("ntasks", 0)
-    low, named = request.get("nodes_min", 0), _named_nodes(options)
-    if not low or low < named <= request.get("nodes_max", 0):
-        low = named
+    low, name_count = request.get("nodes_min", 0), _named_nodes(options)
+    if not low or low < name_count <= request.get("nodes_max", 0):
+        low = name_count
     if tasks and low > tasks:
-        odd.append(
+        warnings.append(
             f"warning: can't run {tasks} processes on {low} nodes, setting nnodes to {tasks}"
         )
         request["nodes_min"] = tasks
         request["nodes_max"] = tasks
-        if named > tasks:
+        if name_count > tasks:
             _keep_names(request, tasks)
-        return odd
-    if named and not request.get("segment") and not _is_step(options):
-        request["nodes_min"] = low  # as many nodes as are named
+        return warnings
+    if name_count and not request.get("segment") and not _is_step(options):
+        request["nodes_min"] = low  # as many nodes as --nodelist names
     if "nodes" in options.given:
-        odd += _settle_names(options)
-    return odd
+        warnings += _settle_names(options)
+    return warnings
 
 
 def _without_effect(options: OptionState) -> "list[str]":
-    """Leave out what a step cannot have; return warnings about it."""
-    odd = []
+    """Remove options that a step cannot have; return warnings about them."""
+    warnings = []
     if "begin" in options.given:
-        odd.append("error: --begin is ignored because nodes are already allocated.")
+        warnings.append("error: --begin is ignored because nodes are already allocated.")
     request = options.request
     tasks, nodes = request.get("ntasks", 0), request.get("nodes_min", 0)
     per_node = request.get("ntasks_per_node", 0)
-    # With a count of nodes alone the job's tasks per node say how many tasks there are.
+    # With only a count of nodes, the job's tasks per node say how many tasks there are.
     is_by_tasks = _source(options, "ntasks") >= _source(options, "nodes")
     if is_by_tasks and nodes and 0 < per_node < tasks and tasks != nodes * per_node:
-        odd.append(
+        warnings.append(
             f"warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the "
             f"requested tasks {tasks} with the number of requested nodes {nodes}. Ignoring "
             "--ntasks-per-node."
         )
         del request["ntasks_per_node"]
-    return odd
+    return warnings
 
 
 def _settle_names(options: OptionState) -> "list[str]":
-    """Refuse more names than nodes; srun leaves out the last names, and says so."""
-    most, named = options.request.get("nodes_max", 0), _named_nodes(options)
-    if not 0 < most < named or options.request.get("segment"):
-        return []  # segments may lie on any of the nodes named
+    """Refuse more names than nodes; srun removes the last names and warns of it."""
+    most, name_count = options.request.get("nodes_max", 0), _named_nodes(options)
+    if not 0 < most < name_count or options.request.get("segment"):
+        return []  # segments may be on any of the nodes of the list
     if options.command != "srun":
-        raise OptionError(f"invalid number of nodes (-N {named}-{most})", 1)
+        raise OptionError(f"invalid number of nodes (-N {name_count}-{most})", 1)
     _keep_names(options.request, most)
     return [
         "error: Required nodelist includes more nodes than permitted by max-node count "
-        f"({named} > {most}). Eliminating nodes from the nodelist."
+        f"({name_count} > {most}). Eliminating nodes from the nodelist."
     ]
 
 
 def _check_plane(options: OptionState) -> None:
-    """Planes fill one node after another: there must be tasks for the last one."""
+    """Refuse planes that fill the nodes one after the other and leave none for the last node."""
     request = options.request
     nodes = request.get("nodes_min", 0) or _named_nodes(options)
     tasks = request.get("ntasks") or request.get("ntasks_per_node", 1) * max(1, nodes)
@@ -110,7 +110,7 @@ def _check_plane(options: OptionState) -> None:
 
 
 def _check_hosts(options: OptionState) -> None:
-    """Require a list of hosts for an arbitrary distribution; a step may use its job's."""
+    """Require a list of hosts for an arbitrary distribution; a step may use that of its job."""
     layout = options.request.get("distribution", "").lower()
     if not layout.startswith("arbitrary") or _is_step(options):
         return
@@ -119,7 +119,7 @@ def _check_hosts(options: OptionState) -> None:
 
 
 def _sort_names(options: OptionState) -> None:
-    """Write the nodes of --nodelist as Slurm shows them: each once, in order."""
+    """Write the nodes of --nodelist as Slurm shows them: each once and sorted."""
     names = options.request.get("node_list", "")
     if "," in names and not _is_arbitrary(options):
         from pyslurm_ng.cli.submit.option_names import folded
@@ -128,7 +128,7 @@ def _sort_names(options: OptionState) -> None:
 
 
 def _keep_names(request: "dict[str, Any]", most: int) -> None:
-    """Leave the last of the nodes of --nodelist out."""
+    """Keep the first nodes of --nodelist, `most` of them."""
     from pyslurm_ng.base.hostlist import expand_unique, fold
 
     request["node_list"] = fold(expand_unique(request["node_list"])[:most])
@@ -139,7 +139,7 @@ def _is_arbitrary(options: OptionState) -> bool:
 
 
 def _named_nodes(options: OptionState) -> int:
-    """Return how many nodes --nodelist names; 0 where their order is the tasks' order."""
+    """Return how many nodes --nodelist names; 0 if their order is that of the tasks."""
     names = options.request.get("node_list", "")
     if not names or _is_arbitrary(options):
         return 0
@@ -152,7 +152,7 @@ def _named_nodes(options: OptionState) -> int:
 
 
 def _settle_memory(options: OptionState) -> None:
-    """Keep one of --mem, --mem-per-cpu and --mem-per-gpu: that of the strongest source."""
+    """Keep one of --mem, --mem-per-cpu and --mem-per-gpu: the one of the strongest source."""
     if not options.memory:
         return
     strongest = max(options.given[name][0] for name in options.memory)
@@ -186,7 +186,7 @@ def _settle_gpus(options: OptionState) -> None:
     request = options.request
     totals = ("gpus", "gpus_per_node", "gpus_per_task")
     _check_tasks_of_gpus(options)
-    # A job's variables do not name its sockets, so that of its GPUs says nothing to a step.
+    # A job's variables do not have its sockets, so a step ignores the one for GPUs per socket.
     is_of_job = _is_step(options) and _source(options, "gpus-per-socket") == ENVIRONMENT
     if request.get("gpus_per_socket") and not request.get("sockets_per_node") and not is_of_job:
         raise OptionError(ov.NO_SOCKETS, 1)
@@ -213,7 +213,7 @@ def _settle_gpus(options: OptionState) -> None:
 
 
 def _add_gpus(options: OptionState) -> None:
-    """Ask for the GPUs that --ntasks-per-gpu makes of a count of tasks."""
+    """Ask for the GPUs that follow from --ntasks-per-gpu and the number of tasks."""
     request = options.request
     if not _is_step(options):
         from pyslurm_ng.cli.submit import gpu_sums
@@ -225,7 +225,7 @@ def _add_gpus(options: OptionState) -> None:
 
 
 def _check_tasks_of_gpus(options: OptionState) -> None:
-    """Refuse --ntasks-per-gpu beside options that count its tasks or GPUs in another way."""
+    """Refuse --ntasks-per-gpu beside options that count tasks or GPUs in another way."""
     if not options.request.get("ntasks_per_gpu"):
         return
     for option in ("gpus-per-socket", "ntasks-per-node", "gpus-per-task"):
@@ -242,10 +242,10 @@ _SHAPE = ("sockets_per_node", "cores_per_socket", "threads_per_core")
 
 
 def _settle_tasks(options: OptionState) -> None:
-    """Give every socket, core or thread that the options name a task, as Slurm 22.05 does.
+    """Ask for one task on each socket, core or thread that options count, as Slurm 22.05 does.
 
-    sbatch and salloc do so with -B, and with a count of nodes whichever option names them; srun
-    only with all three numbers of -B.
+    sbatch and salloc do so with -B, and with a count of nodes also for other options that count
+    sockets, cores or threads. srun does so only with all three numbers of -B.
     """
     request = options.request
     low, high = request.get("nodes_min", 0), request.get("nodes_max", 0)
@@ -259,36 +259,36 @@ def _settle_tasks(options: OptionState) -> None:
 
 
 def _names_tasks(options: OptionState, nodes: int) -> bool:
-    """Return whether numbers of the hardware count the tasks, too."""
+    """Return whether numbers of sockets, cores or threads count the tasks, too."""
     request = options.request
-    named = [name for name in _SHAPE if request.get(name)]
+    counted_units = [name for name in _SHAPE if request.get(name)]
     if options.command == "srun":
-        return "extra-node-info" in options.given and len(named) == len(_SHAPE)
+        return "extra-node-info" in options.given and len(counted_units) == len(_SHAPE)
     if request.get("ntasks_per_node") or "hint" in options.given:
         return False
-    return "extra-node-info" in options.given or bool(nodes and named)
+    return "extra-node-info" in options.given or bool(nodes and counted_units)
 
 
 def _settle_licenses(options: OptionState) -> None:
-    """Add the licences of each task to those of the job; a step has none."""
+    """Add the licences of all tasks to those of the job; a step has no licences."""
     request = options.request
     if not options.task_licenses or _is_step(options):
         return
     on_nodes = max(1, request.get("nodes_min", 0))
     per_node = request.get("ntasks_per_node", 0)
     tasks = request.get("ntasks") or (per_node * on_nodes if per_node else on_nodes)
-    wanted = {name: count * tasks for name, count in options.task_licenses}
-    words = [_with_more(word, wanted) for word in request.get("licenses", "").split(",")]
-    words += [f"{name}:{count}" for name, count in wanted.items()]
+    task_counts = {name: count * tasks for name, count in options.task_licenses}
+    words = [_with_more(word, task_counts) for word in request.get("licenses", "").split(",")]
+    words += [f"{name}:{count}" for name, count in task_counts.items()]
     request["licenses"] = ",".join(filter(None, words))
 
 
-def _with_more(word: str, wanted: "dict[str, int]") -> str:
-    """Return a part of --licenses with those of its name that tasks want, and take them out."""
+def _with_more(word: str, task_counts: "dict[str, int]") -> str:
+    """Return a word of --licenses with the tasks' licences of this name, and remove them there."""
     name, _, count = word.replace("=", ":").partition(":")
-    if name not in wanted or (count and not count.isdigit()):
+    if name not in task_counts or (count and not count.isdigit()):
         return word
-    return f"{name}:{int(count or 1) + wanted.pop(name)}"
+    return f"{name}:{int(count or 1) + task_counts.pop(name)}"
 
 
 def _is_step(options: OptionState) -> bool:

@@ -47,12 +47,12 @@ _OUTER_JOB_STARTS = (
 
 
 def is_of_outer_job(name: str) -> bool:
-    """Return whether a variable describes the job around a command, not the requested job."""
+    """Return whether a variable describes the job in which a command runs, not the new job."""
     return name in _OUTER_JOB or name.startswith(_OUTER_JOB_STARTS)
 
 
 def describe_origin(options: "Options", argv: "list[str]") -> None:
-    """Fill in directory, host, session, umask and command line."""
+    """Add directory, host, session, umask and command line to the request."""
     request = options.request
     request.setdefault("work_dir", current_directory())
     request["alloc_node"] = os.uname().nodename.partition(".")[0]
@@ -68,7 +68,7 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
 
 
 def plain_text(text: str) -> str:
-    """Return text that can be sent: bytes that are no UTF-8 become question marks."""
+    """Return a text that can be sent: bytes that are not UTF-8 become question marks."""
     return text.encode("utf-8", "replace").decode()
 
 
@@ -78,13 +78,17 @@ _LIMIT_ROWS = {
     "NOFILE": "Max open files", "NPROC": "Max processes", "RSS": "Max resident set",
     "STACK": "Max stack size",
 }  # fmt: skip
-"""The kernel's names for them in /proc."""
-_SAID_ORDER = "CPU FSIZE DATA STACK CORE RSS NPROC NOFILE MEMLOCK AS".split()
+"""The kernel's names of the limits in /proc."""
+_PRINT_ORDER = "CPU FSIZE DATA STACK CORE RSS NPROC NOFILE MEMLOCK AS".split()
 
 
-def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
-    """Return (name, soft, hard) of the limits to send; -1 is no limit."""
-    names = _limit_names(wanted, conf)
+def limits(option: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
+    """Return (name, soft, hard) of the limits to send; -1 means no limit.
+
+    Args:
+        option: the value of --propagate, "" without it.
+    """
+    names = _limit_names(option, conf)
     if not names:
         return []
     # Python's module for limits takes 0.35 ms to find and load.
@@ -93,20 +97,20 @@ def limits(wanted: str, conf: "dict[str, str]") -> "list[tuple[str, int, int]]":
         lines = os.read(fd, 65536).decode().splitlines()
     finally:
         os.close(fd)
-    shown = {line[:26].strip(): line[26:].split() for line in lines}
-    limits_set = []
+    columns = {line[:26].strip(): line[26:].split() for line in lines}
+    rows = []
     for name in names:
-        soft, hard = shown[_LIMIT_ROWS[name]][:2]
-        limits_set.append((name, _limit(soft), _limit(hard)))
-    return limits_set
+        soft, hard = columns[_LIMIT_ROWS[name]][:2]
+        rows.append((name, _limit(soft), _limit(hard)))
+    return rows
 
 
-def say_propagated(options: "Options", sent: "list[tuple[str, int, int]]") -> None:
-    """With -vv name what the job inherits of this process, in Slurm's order and words."""
+def say_propagated(options: "Options", limit_rows: "list[tuple[str, int, int]]") -> None:
+    """Print, with -vv, what the job inherits from this process, in Slurm's order and words."""
     if options.verbose < 2 or "quiet" in options.settings:
         return
-    soft = {name: value for name, value, _ in sent}
-    lines = [f"RLIMIT_{name}={soft[name] % (1 << 64)}" for name in _SAID_ORDER if name in soft]
+    soft = {name: value for name, value, _ in limit_rows}
+    lines = [f"RLIMIT_{name}={soft[name] % (1 << 64)}" for name in _PRINT_ORDER if name in soft]
     lines.append(f"SLURM_PRIO_PROCESS={os.getpriority(os.PRIO_PROCESS, 0)}")
     lines.append(f"UMASK={current_umask():04o}")
     for line in lines:
@@ -114,7 +118,7 @@ def say_propagated(options: "Options", sent: "list[tuple[str, int, int]]") -> No
 
 
 def current_umask() -> int:
-    """Return the mask of new files, which can only be read by setting it."""
+    """Return the umask; it can only be read by setting it."""
     mask = os.umask(0o22)
     os.umask(mask)
     return mask
@@ -124,19 +128,19 @@ def _limit(word: str) -> int:
     return -1 if word == "unlimited" else int(word)
 
 
-def _limit_names(wanted: str, conf: "dict[str, str]") -> "list[str]":
-    """Return which limits: --propagate, else PropagateResourceLimits, else all."""
-    excepted: list[str] = []
-    if not wanted:
-        wanted = conf.get("PropagateResourceLimits", "")
-        if not wanted:
-            excepted = _limit_words(conf.get("PropagateResourceLimitsExcept", ""))
-            wanted = "ALL"
-    words = _limit_words(wanted)
-    if "NONE" in words or "ALL" in excepted:
+def _limit_names(option: str, conf: "dict[str, str]") -> "list[str]":
+    """Return the limits of --propagate, else those of PropagateResourceLimits, else all."""
+    exceptions: list[str] = []
+    if not option:
+        option = conf.get("PropagateResourceLimits", "")
+        if not option:
+            exceptions = _limit_words(conf.get("PropagateResourceLimitsExcept", ""))
+            option = "ALL"
+    words = _limit_words(option)
+    if "NONE" in words or "ALL" in exceptions:
         return []
     return [
-        name for name in ov.RLIMITS if ("ALL" in words or name in words) and name not in excepted
+        name for name in ov.RLIMITS if ("ALL" in words or name in words) and name not in exceptions
     ]
 
 
@@ -145,77 +149,77 @@ def _limit_words(text: str) -> "list[str]":
 
 
 def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> bytes:
-    """Return the variables that --export lets through, each ended by NUL.
+    """Return the variables that --export passes on, each with a NUL at its end.
 
     Raises:
         OptionError: --export-file cannot be read.
     """
     export = options.settings.get("export")
-    mode, named, assigned = export_words(export)
-    of_job = (
+    mode, names, new_values = export_words(export)
+    job_variables = (
         _export_file(options.settings["export-file"]) if "export-file" in options.settings else {}
     )
     for name, value in variables.items():
         is_ours = name.startswith((b"SLURM_", b"SPANK_", b"SLUID"))
-        if mode != "ALL" and not is_ours and name not in named:
+        if mode != "ALL" and not is_ours and name not in names:
             continue
         if name.startswith(b"SLURM") and is_of_outer_job(name.decode("utf-8", "replace")):
             continue
-        of_job[name] = value
-    of_job.update(assigned)
+        job_variables[name] = value
+    job_variables.update(new_values)
     if export is not None:
-        of_job[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
+        job_variables[b"SLURM_EXPORT_ENV"] = export.encode("utf-8", "surrogateescape")
         if export.upper() not in ("ALL", "NIL"):
             options.flag(REQ_GET_USER_ENV)
         if mode in ("NONE", "NIL"):
             options.flag(REQ_EXPORT_NONE)
     if options.has_flag(REQ_GET_USER_ENV):
-        of_job[b"SLURM_GET_USER_ENV"] = b"1"
+        job_variables[b"SLURM_GET_USER_ENV"] = b"1"
     if options.has_flag(REQ_OPEN_APPEND | REQ_OPEN_TRUNCATE):
-        of_job[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(REQ_OPEN_APPEND) else b"t"
+        job_variables[b"SLURM_OPEN_MODE"] = b"a" if options.has_flag(REQ_OPEN_APPEND) else b"t"
     if "mem-bind" in options.settings:
         from pyslurm_ng.cli.submit.binding_options import mem_bind_variables
 
         words = mem_bind_variables(options).items()
-        of_job.update({name.encode(): value.encode() for name, value in words})
+        job_variables.update({name.encode(): value.encode() for name, value in words})
     if "tres-per-task" in options.given:
-        of_job[b"SLURM_TRES_PER_TASK"] = options.task_tres().encode()
-    of_job[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
-    of_job[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
-    of_job[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
-    return b"".join(b"%b=%b\0" % pair for pair in of_job.items())
+        job_variables[b"SLURM_TRES_PER_TASK"] = options.task_tres().encode()
+    job_variables[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
+    job_variables[b"SLURM_SUBMIT_HOST"] = os.fsencode(os.uname().nodename.partition(".")[0])
+    job_variables[b"SLURM_PRIO_PROCESS"] = b"%d" % os.getpriority(os.PRIO_PROCESS, 0)
+    return b"".join(b"%b=%b\0" % pair for pair in job_variables.items())
 
 
 def export_words(
     export: "str | None",
 ) -> "tuple[str, frozenset[bytes], dict[bytes, bytes]]":
-    """Return the mode (ALL NONE NIL or SOME), names let through, and variables set."""
+    """Return the mode (ALL, NONE, NIL or SOME), the names to pass on, and variables with values."""
     if export is None:
         return "ALL", frozenset(), {}
     if export.upper() in ("ALL", "NONE", "NIL"):
         return export.upper(), frozenset(), {}
     mode = "SOME"
-    named: list[bytes] = []
-    assigned: dict[bytes, bytes] = {}
+    names: list[bytes] = []
+    new_values: dict[bytes, bytes] = {}
     for word in _split_outside_quotes(export):
         name, equals, value = os.fsencode(word).partition(b"=")
         if word.upper() == "ALL":
             mode = "ALL"
         elif equals:
-            assigned[name] = value
+            new_values[name] = value
         else:
-            named.append(name)
-    return mode, frozenset(named), assigned
+            names.append(name)
+    return mode, frozenset(names), new_values
 
 
 def _split_outside_quotes(text: str) -> "list[str]":
-    """Return the words of a comma list in which single quotes protect commas."""
+    """Return the words of a comma list; a comma in single quotes belongs to its word."""
     words = [""]
-    quoted = False
+    in_quotes = False
     for letter in text:
         if letter == "'":
-            quoted = not quoted
-        elif letter == "," and not quoted:
+            in_quotes = not in_quotes
+        elif letter == "," and not in_quotes:
             words.append("")
         else:
             words[-1] += letter
@@ -242,7 +246,7 @@ def _export_file(name: str) -> "dict[bytes, bytes]":
 
 
 def become(options: "Options") -> None:
-    """Become the user and group of --uid and --gid, so that the kernel vouches for them."""
+    """Become the user and group of --uid and --gid, so that the request is signed as theirs."""
     uid, gid = options.settings.get("uid"), options.settings.get("gid")
     if gid is not None:
         os.setgroups([int(gid)])
@@ -261,7 +265,7 @@ def finish(options: "Options", conf: "dict[str, str]") -> None:
     """Settle one component's options; print warnings, and with -v all options.
 
     Raises:
-        OptionError: they exclude one another, or are not for this cluster.
+        OptionError: options exclude one another, or do not suit this cluster.
     """
     if "quiet" in options.settings:
         options.finish()
@@ -282,7 +286,7 @@ def check_cluster(options: "Options", cluster_name: str) -> None:
 
 
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
-    """Check the options against slurm.conf: unknown GRES, cores that are not for jobs."""
+    """Refuse unknown GRES, and ignore -S and --thread-spec if slurm.conf does not allow them."""
     options.check_resources(conf.get("GresTypes", ""))
     if options.request.get("burst_buffer") and "quiet" not in options.settings:
         # With BurstBufferType, which is not implemented, the controller refuses the job.
@@ -332,13 +336,13 @@ def option_failure(options: "Options", problem: OptionError) -> int:
 
 
 def show_help(problem: HelpRequested) -> int:
-    """Print a text that an option asked for."""
+    """Print the text of an option such as --gres=help."""
     sys.stdout.write(problem.text)
     return 0
 
 
 def outcome(options: "Options", work: "Callable[[], int]") -> int:
-    """Return the exit code of a command's work; print what is wrong with its options."""
+    """Do a command's work and return its exit code; print errors of its options."""
     try:
         return work()
     except OptionError as problem:
@@ -354,7 +358,7 @@ _OPTIONS = {
     "rlimits": "propagate", "signal_before_s": "signal", "switches_wait_s": "switches",
     "time_limit_min": "time", "time_min_min": "time-min", "tmp_mib": "tmp", "work_dir": "chdir",
 }  # fmt: skip
-"""Options by the field of the request that they set, if TEXTS and the names do not say it."""
+"""The option of a field of the request, where neither TEXTS nor the field's name says it."""
 
 
 def by_option(line: str) -> str:
