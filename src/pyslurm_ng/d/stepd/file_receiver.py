@@ -1,10 +1,10 @@
-"""A process that writes one file of a user's, sent by sbcast or srun --bcast.
+"""A process that writes one file for a user, sent by sbcast or srun --bcast.
 
-A fork of slurmstepd's template. It becomes the user for good before it touches any path, so the
-user's rights decide what may be written, and joins the job's control group first: in a file system
-of memory the file is the job's memory. slurmd sends it a specification and then pieces over their
-channel, one message each. Every message has one answer, an errno or 0. Before all that it says its
-process id. A file that does not come whole is removed.
+It is a fork of slurmstepd's template. First it joins the job's control group: in a file system in
+memory the file is part of the job's memory. Then it becomes the user for ever, before it touches
+any path, so the user's rights decide what may be written. It sends slurmd its process id. slurmd
+sends a specification and then pieces of the file, one message each. Every message has one answer,
+an errno or 0. A file that does not come whole is removed.
 """
 
 import os
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import FileSpec
 
 PIECE_BYTES = 1 << 17
-"""Most data in one message; a socket pair takes less than twice as much at once."""
+"""The most data in one message; a socket pair has room for less than two such messages."""
 DATA, END = b"D", b"E"
-"""First byte of a message behind the first."""
+"""The first byte of each message after the first message."""
 _MESSAGE_BYTES = PIECE_BYTES + 65536
 _AT_ONCE_BYTES = 1 << 22
 
 
 def receive(channel: socket) -> None:
-    """Serve one file; returns when it is done or slurmd has gone."""
+    """Receive one file; return when it is written or slurmd has ended."""
     channel.send(pack(os.getpid()))
     spec: FileSpec = unpack(channel.recv(_MESSAGE_BYTES))
     file = -1
@@ -63,7 +63,7 @@ def _join(spec: "FileSpec") -> None:
         try:
             group = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
         except FileNotFoundError:
-            continue  # nothing of the job runs here, so nothing is limited
+            continue  # the job runs nothing here, so there is no group that limits it
         try:
             os.write(group, b"0")
         finally:
@@ -87,7 +87,7 @@ def _open(spec: "FileSpec") -> int:
         except FileExistsError:
             pass
     if spec["force"]:
-        # Never written into: a program that runs keeps its file, a link its target.
+        # The old file is not written into: a running program keeps it, and so does a link.
         try:
             os.unlink(path)
         except FileNotFoundError:
@@ -97,7 +97,7 @@ def _open(spec: "FileSpec") -> int:
 
 
 def _unpack(file: int, unpacker: "zlib._Decompress", data: bytes) -> None:
-    """Write what comes of packed data, a part at a time: it may be a thousand times as much."""
+    """Write packed data part by part, because unpacked it may be a thousand times as large."""
     while data:
         _write(file, unpacker.decompress(data, _AT_ONCE_BYTES))
         data = unpacker.unconsumed_tail

@@ -1,9 +1,9 @@
-"""The process that starts the tasks of a step for which programs have to run before them.
+"""The process that starts the tasks of a step if programs have to run before them.
 
-Task prologs and login shells are waited for, and may take for ever; the supervisor still hears
-cancellation and the time limit. It is forked for such a step, works through the tasks
-(`step_tasks`, whose messages it passes on) and ends. The tasks it starts are children of the
-supervisor from the beginning (CLONE_PARENT).
+Task prologs and login shells may never end, and the supervisor must still obey scancel and the time
+limit. So it forks this process for such a step. The process starts the tasks one after the other,
+passes the messages of `step_tasks` on, and ends. The tasks are children of the supervisor from the
+beginning (CLONE_PARENT).
 """
 
 import os
@@ -34,61 +34,63 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.spool.step_contract import StepSpec
 
 _MESSAGE_BYTES = 1 << 18
-_MOST_PASSED = 64
+_MOST_DESCRIPTORS = 64
 
 
 class Launcher:
     """The supervisor's side, used as a `TaskStarter`.
 
     Args:
-        spec: of the step.
+        spec: the step's specification.
         joins: descriptors of the step's control groups.
         is_routed: whether streams without a file go to srun.
     """
 
     def __init__(self, spec: "StepSpec", joins: "list[int]", *, is_routed: bool) -> None:
-        """Begin. Raises OSError."""
-        self._channel, theirs = socketpair(AF_UNIX, SOCK_SEQPACKET)
+        """Fork the process. Raises OSError."""
+        self._channel, process_end = socketpair(AF_UNIX, SOCK_SEQPACKET)
         self._channel.setblocking(False)
 
         def work() -> None:
-            _work(spec, joins, theirs, is_routed=is_routed)
+            _work(spec, joins, process_end, is_routed=is_routed)
 
         try:
-            self.pid = fork_own(work, [theirs.fileno(), *joins])
+            self.pid = fork_own(work, [process_end.fileno(), *joins])
         except OSError:
             self._channel.close()
             raise
         finally:
-            theirs.close()
+            process_end.close()
 
-    next_task_pid = 0  # as `TaskStarter` knows it
+    next_task_pid = 0  # `TaskStarter` has it; here it is not known
 
     def fileno(self) -> int:
-        """Return what is ready to read when there is a message."""
+        """Return the descriptor that is ready to read when there is a message."""
         return self._channel.fileno()
 
     def take(self) -> "tuple[dict[str, Any] | None, list[int]]":
         """Return the next message and its descriptors: {} at the end, None if there is none yet."""
-        room = _MOST_PASSED * 4 + 64
+        room = _MOST_DESCRIPTORS * 4 + 64
         try:
             body, ancillary, _, _ = self._channel.recvmsg(_MESSAGE_BYTES, room, MSG_CMSG_CLOEXEC)
         except (BlockingIOError, InterruptedError):
             return None, []
         except OSError:
             return {}, []
-        passed: list[int] = []
+        descriptors: list[int] = []
         for level, kind, content in ancillary:
             if level == SOL_SOCKET and kind == SCM_RIGHTS:
-                passed += struct.unpack(f"{len(content) // 4}i", content[: len(content) // 4 * 4])
-        return (unpack(body) if body else {}), passed
+                descriptors += struct.unpack(
+                    f"{len(content) // 4}i", content[: len(content) // 4 * 4]
+                )
+        return (unpack(body) if body else {}), descriptors
 
     def kill(self) -> None:
-        """Start nothing more. Only before the supervisor reaps: it may be another process then."""
+        """Kill the process, which must not be reaped yet: after that another may have its id."""
         os.kill(self.pid, SIGKILL)
 
     def close(self) -> None:
-        """Close the channel; the process ends by itself, or was killed."""
+        """Close the channel; the process has ended, or ends by itself."""
         self._channel.close()
 
 
@@ -99,13 +101,15 @@ def launch(
     *,
     is_routed: bool,
 ) -> "Launcher | TaskStarter":
-    """Return a launch that has begun; another job may have all processes there are for a while.
+    """Begin to start the tasks, and return what starts them.
+
+    A fork may fail for a while, because another job has taken all processes that the host allows.
 
     Args:
-        goes_on: serves for so many seconds and returns whether the step is still to start.
+        goes_on: serves for so many seconds, then returns whether the step is still to start.
 
     Raises:
-        CannotStart: no process was to be had in a minute.
+        CannotStart: no process could be forked in a minute.
     """
     begin = Launcher if spec["task_prologs"] or spec["login"] else TaskStarter
     give_up = time.monotonic() + FORK_LIMIT_S
@@ -118,13 +122,13 @@ def launch(
 
 
 def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed: bool) -> None:
-    """In the process: start the tasks and pass on reports about them."""
+    """Start the tasks and report about them; this runs in the forked process."""
 
-    def tell(fields: "dict[str, Any]", passed: "Sequence[int]" = ()) -> None:
-        rights = struct.pack(f"{len(passed)}i", *passed)
-        beside = [(SOL_SOCKET, SCM_RIGHTS, rights)] if passed else []
-        channel.sendmsg([pack(fields)], beside)
-        for descriptor in passed:
+    def tell(fields: "dict[str, Any]", descriptors: "Sequence[int]" = ()) -> None:
+        rights = struct.pack(f"{len(descriptors)}i", *descriptors)
+        ancillary = [(SOL_SOCKET, SCM_RIGHTS, rights)] if descriptors else []
+        channel.sendmsg([pack(fields)], ancillary)
+        for descriptor in descriptors:
             os.close(descriptor)
 
     channel.setblocking(True)
@@ -134,11 +138,11 @@ def _work(spec: "StepSpec", joins: "list[int]", channel: "socket", *, is_routed:
         ready.register(starter, select.POLLIN)
         fields: dict[str, Any] | None = None
         while fields is None or not ("done" in fields or "failed" in fields):
-            fields, passed = starter.take()
+            fields, descriptors = starter.take()
             if fields is None:
                 ready.poll(int(FORK_PAUSE_S * 1000))
             else:
-                tell(fields, passed)
-    except Exception as error:  # noqa: BLE001 - the supervisor tells of it
+                tell(fields, descriptors)
+    except Exception as error:  # noqa: BLE001 - the supervisor reports it
         text = f"start: {type(error).__name__}: {error}"[:1000]
         tell({"failed": FILES_STATUS, "text": text, "notes": [], "trace": trace_of(error)})

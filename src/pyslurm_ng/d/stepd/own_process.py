@@ -1,8 +1,7 @@
-"""Processes of the supervisor's own: for what may take for ever, since the supervisor must not.
+"""Processes that the supervisor forks for work that may never end.
 
-A file system of the user's (a FIFO, FUSE, a lost NFS server) may keep a process that touches it
-waiting, even beyond the reach of SIGKILL. So the supervisor touches none: it forks, and goes on
-serving.
+A user's file (a FIFO, one on FUSE or on a lost NFS server) may make a process wait for ever, even
+after SIGKILL. So the supervisor does not touch such files: it forks a process for them.
 """
 
 import os
@@ -27,7 +26,8 @@ _MOST_DESCRIPTORS = 1 << 20
 def fork_own(work: "Callable[[], None]", keep: "list[int]") -> int:
     """Fork a process that does `work` with no other descriptors than `keep`; return its id.
 
-    It must hold nothing else: a peer that waits for the end of a connection would wait for it, too.
+    All others are closed: the peer of a connection that this process had open would never see the
+    connection's end.
     """
     pid = os.fork()
     if pid:
@@ -53,15 +53,14 @@ def _close_all_but(keep: "list[int]") -> None:
 
 
 def identity_of(spec: "StepSpec") -> "dict[str, Any]":
-    """Return the user that a step's programs run as, as `spawn` takes it; {} where it cannot be
-    changed."""
+    """Return the user of a step's programs in the form of `spawn`; {} if we are not root."""
     if os.geteuid() != 0:
         return {}
     return {"uid": spec["uid"], "gid": spec["gid"], "groups": spec["groups"]}
 
 
 def become(identity: "dict[str, Any]") -> None:
-    """Take a user's identity finally; do nothing where it cannot be changed."""
+    """Become a user for ever; do nothing if `identity` is empty."""
     if identity:
         os.setgroups(identity["groups"])
         os.setresgid(identity["gid"], identity["gid"], identity["gid"])

@@ -1,4 +1,4 @@
-"""The supervisor's channel to slurmd: commands in, answers out, a socket for the next slurmd."""
+"""The supervisor's channel to slurmd: commands, answers, and a socket for the next slurmd."""
 
 import os
 import select
@@ -18,12 +18,12 @@ _COMMAND_BYTES = 65536
 
 
 class SlurmdChannel:
-    """Messages of slurmd; while there is none, a socket beside the step's file waits for the next.
+    """Commands of slurmd. While no slurmd is there, a socket beside the step's file waits for one.
 
     Args:
-        path: of the step's file.
+        path: the path of the step's file.
         obey: called with each command.
-        greeting: returns what a slurmd that attaches is told first.
+        greeting: returns the first messages for a slurmd that connects to the socket.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class SlurmdChannel:
         self._listener: socket | None = None
 
     def attach(self, channel: socket) -> None:
-        """Serve a slurmd."""
+        """Serve a slurmd over a channel."""
         channel.setblocking(False)
         self._channel = channel
         self._loop.watch(channel.fileno(), select.POLLIN, self._on_command)
@@ -53,7 +53,7 @@ class SlurmdChannel:
         try:
             self._channel.send(pack(fields))
         except OSError:
-            return False  # it is gone or swamped; the file says all that matters
+            return False  # slurmd has ended or reads too slowly; the step's file has the rest
         return True
 
     def _on_command(self, events: int) -> None:
@@ -74,7 +74,7 @@ class SlurmdChannel:
             self.tell({"did": "nothing", "error": f"{type(error).__name__}: {error}"})
 
     def _detach(self) -> None:
-        """slurmd has gone: wait for the next one."""
+        """Close the channel after slurmd has ended, and wait for the next slurmd."""
         if self._channel is not None:
             self._loop.drop(self._channel.fileno())
             self._channel.close()
@@ -83,14 +83,14 @@ class SlurmdChannel:
             return
         listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC)
         folder = os.open(os.path.dirname(self._path), os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        # A socket's address is short; by the directory's number only the name counts.
-        short = f"/proc/self/fd/{folder}/{os.path.basename(self._path)}"
+        # A socket's address may have 107 bytes; with the directory's number only the name counts.
+        address = f"/proc/self/fd/{folder}/{os.path.basename(self._path)}"
         try:
             os.unlink(self._path)
         except FileNotFoundError:
             pass
         try:
-            listener.bind(short)
+            listener.bind(address)
             os.chmod(self._path, 0o600)
         except OSError:
             listener.close()
@@ -117,9 +117,10 @@ class SlurmdChannel:
             self.tell(fields)
 
     def close(self) -> None:
-        """Take the socket away and end the channel.
+        """Remove the socket and close the channel.
 
-        The process's own end may take for ever: it closes a user's file then, for notices.
+        The end of the process does this too late: it may have to close a user's file, and that may
+        take for ever.
         """
         if self._listener is not None:
             os.unlink(self._path)

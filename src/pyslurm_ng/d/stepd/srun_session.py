@@ -1,4 +1,4 @@
-"""A supervisor's dealings with its srun: input of the tasks, signals, window size, ends."""
+"""What a supervisor and its srun say to each other: input, signals, window size, ends of tasks."""
 
 import os
 import time
@@ -47,11 +47,11 @@ class SrunSession:
         self._ending = ending
         self._orders = orders
         self._notices = notices
-        self._early_stdin: list[tuple[int, bytes]] | None = []  # None: all tasks are there
+        self._early_stdin: list[tuple[int, bytes]] | None = []  # None once all tasks have begun
         self._stdin_taken = 0
 
     def connect(self, route: "Route") -> None:
-        """Connect, serving what else there is. Raises CannotStart."""
+        """Connect, and serve everything else meanwhile. Raises CannotStart."""
         spec = self._spec
         try:
             self.link = link = SrunLink(
@@ -69,10 +69,10 @@ class SrunSession:
             problem = link.problem or "no answer"
             raise CannotStart(SIGKILL, f"cannot connect to srun: {problem}")
 
-    # What srun is told --------------------------------------------------------------------------
+    # Messages to srun ----------------------------------------------------------------------------
 
     def started(self) -> None:
-        """All tasks have begun: pass on input that came before, and tell srun."""
+        """Pass on input that came before all tasks had begun, and tell srun that they have."""
         early, self._early_stdin = self._early_stdin, None
         for task_id, body in early or ():
             self._stdin(task_id, body)
@@ -80,12 +80,12 @@ class SrunSession:
             self.link.tell(step_io.STARTED, {"pids": self._tasks.pids()})
 
     def failed(self, status: int, text: str) -> None:
-        """The step could not start."""
+        """Tell srun that the step could not start."""
         if self.link is not None:
             self.link.tell(step_io.FAILED, {"code": status, "text": text})
 
     def task_ended(self, task: "Task") -> None:
-        """A task has ended, and its epilogs too."""
+        """Tell srun that a task and its epilogs have ended."""
         if self.link is None:
             return
         flags = 0
@@ -94,7 +94,7 @@ class SrunSession:
             flags = step_io.EXIT_OUT_OF_MEMORY | ends_step
         self.link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
 
-    # What srun says -----------------------------------------------------------------------------
+    # Messages of srun ---------------------------------------------------------------------------
 
     def _on_frame(self, kind: int, task_id: int, body: bytes) -> None:
         """Do what srun asks. Raises BadStepFrame."""
@@ -104,9 +104,9 @@ class SrunSession:
             self._signal(task_id, step_io.numbers(body)[0])
         elif kind == step_io.TERMINATE:
             text = body.decode("utf-8", "replace")
-            why = "".join(char if char.isprintable() else "?" for char in text)
+            reason = "".join(char if char.isprintable() else "?" for char in text)
             wait_s = float(self._spec["kill_wait"])
-            self._ending.terminate(f"DUE TO {why}" if why else "", wait_s)
+            self._ending.terminate(f"DUE TO {reason}" if reason else "", wait_s)
         elif kind == step_io.WINDOW:
             self._resize(*step_io.window(body))
         elif kind == step_io.PING and self.link is not None:
@@ -139,10 +139,13 @@ class SrunSession:
     # Input --------------------------------------------------------------------------------------
 
     def _stdin(self, task_id: int, body: bytes) -> None:
-        """Pass on input; it must find all tasks started. Raises BadStepFrame."""
+        """Pass on input, or keep it until all tasks have begun. Raises BadStepFrame."""
         if self._early_stdin is not None:
             self._early_stdin.append((task_id, body))
-            if sum(len(kept) + 64 for _, kept in self._early_stdin) > 4 * step_io.STDIN_WINDOW:
+            if (
+                sum(len(early_body) + 64 for _, early_body in self._early_stdin)
+                > 4 * step_io.STDIN_WINDOW
+            ):
                 raise step_io.BadStepFrame("more standard input than there was credit for")
             return
         for task in self._tasks.all:
@@ -151,17 +154,17 @@ class SrunSession:
         self.give_credit()
 
     def give_credit(self) -> None:
-        """Give srun credit for what the slowest task has taken of its input."""
+        """Give srun credit for the input that the slowest task has read."""
         inlets = [task.inlet for task in self._tasks.all if task.inlet is not None]
         open_inlets = [inlet for inlet in inlets if not inlet.is_over]
         if self.link is None:
             return
         if not open_inlets:
-            # The reader is gone: let srun send all that it still has.
-            taken = self._stdin_taken + step_io.STDIN_WINDOW // 2
+            # No task reads: let srun send all that it still has.
+            taken_bytes = self._stdin_taken + step_io.STDIN_WINDOW // 2
         else:
-            taken = min(inlet.taken for inlet in open_inlets)
-        if taken - self._stdin_taken >= step_io.STDIN_WINDOW // 4:
-            credit = taken - self._stdin_taken
-            self._stdin_taken = taken
+            taken_bytes = min(inlet.taken for inlet in open_inlets)
+        if taken_bytes - self._stdin_taken >= step_io.STDIN_WINDOW // 4:
+            credit = taken_bytes - self._stdin_taken
+            self._stdin_taken = taken_bytes
             self.link.send(step_io.pack_number(step_io.CREDIT, step_io.ALL, credit))

@@ -1,6 +1,6 @@
 """The supervisor's side of control groups: make, join, watch and leave those of one step.
 
-slurmd decides where they are and what they limit (`job_spec.cgroup_plan`), as a plain map:
+slurmd decides where they are and what they limit (`job_spec.cgroup_plan`). The plan is a map:
 
     version          1 or 2
     job, step        directories by controller (v2: one, `unified`)
@@ -8,7 +8,7 @@ slurmd decides where they are and what they limit (`job_spec.cgroup_plan`), as a
                      `dies_whole`: out of memory ends every process
     step_limits
 
-Several steps share the job's group: the last to leave removes it.
+The steps of a job share its group, and the last step on the node removes it.
 """
 
 import os
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 class CgroupError(Exception):
-    """A group could not be made as configured; the text names file and cause."""
+    """A group cannot be made as configured; the text names the file and the cause."""
 
 
 def limits_of(fields: "GroupLimits") -> Limits:
-    """Return the limits of a plan."""
+    """Return the limits of a job or step from the map of its plan."""
     cpus = fields.get("cpus")
     return Limits(
         mem_mib=fields.get("mem_mib", 0),
@@ -48,23 +48,23 @@ class StepCgroup:
         self._oom_before = 0
 
     def make(self) -> "list[int]":
-        """Make the groups with their limits; return descriptors by which tasks join.
+        """Make the groups with their limits; return the descriptors by which tasks join.
 
         Raises:
-            CgroupError: a limit that the configuration asks for cannot be set.
+            CgroupError: a configured limit cannot be set.
         """
         try:
             self._job.create(self._job_limits)
             self._step.create(self._step_limits)
             joins = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in self._step.join_files()]
         except OSError as error:
-            where = error.filename or next(iter(self._step.directories.values()))
-            raise CgroupError(f"control group {where}: {error.strerror}") from None
+            path = error.filename or next(iter(self._step.directories.values()))
+            raise CgroupError(f"control group {path}: {error.strerror}") from None
         self._oom_before = self._step.usage().oom_kills if self._step_limits.mem_mib else 0
         return joins
 
     def pids(self) -> "list[int]":
-        """Return the step's processes as the kernel keeps them."""
+        """Return the processes that the kernel has in the step's group."""
         return self._step.pids()
 
     def oom_kills(self) -> int:
@@ -74,15 +74,15 @@ class StepCgroup:
         return self._step.usage().oom_kills - self._oom_before
 
     def freeze(self, *, frozen: bool) -> None:
-        """Stop or continue everything inside at once. Raises OSError."""
+        """Stop or continue all processes of the group at once. Raises OSError."""
         self._step.set_frozen(frozen)
 
     def kill(self) -> None:
-        """Kill the processes that are inside now. Call again until none is left."""
+        """Kill the processes that are in the group now. Call again until there are none."""
         self._step.kill_once()
 
     def leave(self) -> None:
-        """Remove the step's groups, and the job's if no other step is in them."""
+        """Remove the step's groups, and those of the job if no other step uses them."""
         self._step.remove()
         leave_job(self._job)
 
@@ -93,10 +93,10 @@ def job_group(plan: "CgroupPlan") -> Group:
 
 
 def leave_job(group: Group) -> None:
-    """Remove a job's group if nothing is in it."""
+    """Remove a job's group if it is empty."""
     for directory in group.directories.values():
-        for below in (f"{directory}/user", directory):
+        for path in (f"{directory}/user", directory):
             try:
-                os.rmdir(below)
+                os.rmdir(path)
             except OSError:
-                continue  # missing, or another step lives there
+                continue  # it does not exist, or another step uses it

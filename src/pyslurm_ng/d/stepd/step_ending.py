@@ -1,4 +1,4 @@
-"""The end of a step's processes: by order, or because the tasks are over and left something."""
+"""The end of a step's processes: because of an order, or after the tasks have ended."""
 
 import time
 from _signal import SIGCONT, SIGKILL, SIGTERM  # type: ignore[import-not-found]
@@ -23,11 +23,11 @@ _KILL_AGAIN_S = 0.5
 
 
 class StepEnding:
-    """Ends processes, with SIGTERM first where they have time, and sees to it that they are gone.
+    """Ends processes, with SIGTERM first if they have time, and waits until they have ended.
 
     Attributes:
         is_dying: whether the step was told to end, or cannot go on.
-        is_unkillable: whether something has outlived SIGKILL for UnkillableStepTimeout.
+        is_unkillable: whether a process still runs UnkillableStepTimeout after SIGKILL.
     """
 
     def __init__(
@@ -51,13 +51,13 @@ class StepEnding:
         self._kill_began = 0.0
 
     def terminate(self, why: str, wait_s: float) -> None:
-        """End every process: TERM (after CONT) now, KILL after the wait.
+        """End every process: SIGCONT and SIGTERM now, SIGKILL after the wait.
 
-        Signals come first: a line for the user may never arrive.
+        The signals are sent before the line for the user, which may never be written.
 
         Args:
-            why: why in the job's stderr; a second line has more of it.
-            wait_s: KillWait, or less; 0: KILL at once.
+            why: the reason for the job's stderr; a second line may explain it.
+            wait_s: KillWait or less; 0 means SIGKILL at once.
         """
         self._result.flags |= END_KILLED
         if not self.is_dying:
@@ -85,19 +85,19 @@ class StepEnding:
             self._notices.say(f"*** {more} ***")
 
     def give_up(self) -> None:
-        """End the step for a fault of the supervisor's."""
+        """End the step because of a fault of the supervisor."""
         self.is_dying = True
         self._loop.later(0.0, self.kill)
 
     def reach_new_tasks(self) -> None:
-        """End tasks too that were started just when the step was told to end."""
+        """End tasks that were started at the moment when the step was told to end."""
         if self.is_dying:
             self._processes.signal_all(SIGTERM)
             if self._kill_at <= time.monotonic():
                 self.kill()
 
     def kill(self) -> None:
-        """Send SIGKILL now, and again while something of the tasks lives."""
+        """Send SIGKILL now, and again while tasks run."""
         self._kill_began = self._kill_began or time.monotonic()
         self._processes.kill()
         if self._is_hopeless():
@@ -109,15 +109,16 @@ class StepEnding:
             self._loop.later(_KILL_AGAIN_S, self.kill)
 
     def end_rest(self, reap: "Callable[[], None]", on_unkillable: "Callable[[], None]") -> None:
-        """End what the tasks left behind, with SIGKILL, until nothing is left.
+        """End the processes that the tasks have left, with SIGKILL, until there are none.
 
-        After SIGTERM all have the same time to end by themselves: even if its script ends
-        immediately, srun must still hear how its tasks ended. While something outlives SIGKILL the
-        step is not over, and what it holds is not free; srun does not have to wait for that.
+        After SIGTERM every process has until the same time to end by itself. So even if the batch
+        script ends at once, an srun in it can hear how its tasks ended. While a process runs in
+        spite of SIGKILL, the step is not over and its resources are not free, but srun does not
+        wait for that.
 
         Args:
-            reap: collects dead children.
-            on_unkillable: is called once when something has outlived SIGKILL for too long.
+            reap: collects children that have ended.
+            on_unkillable: called once, when a process has run too long in spite of SIGKILL.
         """
         while time.monotonic() < self._kill_at and self._processes.living():
             self._loop.turn(_KILL_PAUSE_S)

@@ -1,7 +1,7 @@
 """Unexpected errors of one supervisor: sent to slurmd's log, or written beside the step's file.
 
-A fault costs the frame, command or file it came with, and the supervisor goes on: it alone can end
-the step's processes.
+A fault costs the frame, command or file that led to it. The supervisor goes on, because nothing
+else can end the step's processes.
 """
 
 import os
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_FAULTS = 100
-"""After so many a supervisor is of no use; it leaves its step to slurmd."""
+"""After so many faults a supervisor stops and leaves its step to slurmd."""
 _MOST_WRITTEN = 8
 _TRACE_LINES = 12
 
 
 class TooManyFaults(Exception):
-    """The supervisor gives up; the last fault is its cause."""
+    """The supervisor stops; the last fault is the cause."""
 
 
 class StepFaults:
     """Counts a supervisor's faults.
 
     Args:
-        path: of the step's file.
+        path: the path of the step's file.
         tell: sends a map to slurmd; returns whether it could.
     """
 
@@ -35,10 +35,10 @@ class StepFaults:
         self.count = 0
 
     def note(self, what: str, error: BaseException) -> None:
-        """Take a fault of one thing, `what` in a word of the code's.
+        """Count and report one fault; `what` names the part of the code that had it.
 
         Raises:
-            TooManyFaults: there is no end of them.
+            TooManyFaults: this is number MOST_FAULTS.
         """
         self.count += 1
         if self.count <= _MOST_WRITTEN:
@@ -58,7 +58,7 @@ def trace_of(error: BaseException) -> str:
 
 
 def leave_trace(path: str, text: str) -> None:
-    """Write about a bug where slurmd looks when a supervisor is lost, beside the step's file."""
+    """Write a text beside the step's file, where slurmd looks when a supervisor is lost."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         descriptor = os.open(path + ".bug", flags, 0o600)

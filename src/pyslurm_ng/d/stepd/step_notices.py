@@ -1,4 +1,4 @@
-"""Lines of the supervisor's own: to srun, or into the step's stderr."""
+"""Lines that the supervisor itself writes: to srun, or into the step's stderr."""
 
 from pyslurm_ng.d.stepd.step_tasks import notice
 from pyslurm_ng.wire import step_io
@@ -22,24 +22,24 @@ class StepNotices:
         self.link: SrunLink | None = None
         self._writer = writer
         self._file = -1  # the writer's number of the step's stderr
-        self._early: list[bytes] | None = None  # for that, until it is there
+        self._early: list[bytes] | None = None  # lines that wait for that file
 
     def hold(self) -> None:
-        """Keep lines from now on until there is a file for them."""
+        """Keep lines from now on, until there is a file for them."""
         self._early = []
 
     def use_file(self, number: int) -> None:
-        """Write lines into a file of the writer's."""
+        """Write lines into the file that has this number in the writer."""
         self._file = number
 
     def release(self) -> None:
-        """Write the kept lines; no further file comes."""
+        """Write the lines that were kept; no further file comes."""
         early, self._early = self._early, None
         for line in early or ():
             self._writer.say(self._file, line)
 
     def say(self, text: str) -> None:
-        """Write a line as Slurm's supervisor does, where the step's stderr goes."""
+        """Write a line in the form of slurmstepd's, to srun or into the step's stderr."""
         line = notice(text)
         if self.link is not None and self.link.is_open:
             self.link.send(step_io.pack(step_io.NOTICE, step_io.ALL, line))
@@ -54,5 +54,5 @@ class StepNotices:
             self.say(text)
 
     def write(self, text: str) -> None:
-        """Write a line that another process made as it is, into the file only."""
+        """Write a line of another process without a change, into the file only."""
         self._writer.say(self._file, f"{text}\n".encode("utf-8", "surrogateescape"))

@@ -1,4 +1,4 @@
-"""What supervisors are told: slurmd's orders (`d.spool.step_contract`), and signals from srun."""
+"""What a supervisor obeys: slurmd's orders (`d.spool.step_contract`), and signals from srun."""
 
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
@@ -21,7 +21,7 @@ class StepOrders:
     """Carries out orders and signals.
 
     Args:
-        tell: sends an answer to slurmd: a map, by "did".
+        tell: sends an answer to slurmd, a map with the key "did".
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class StepOrders:
         self._tell = tell
 
     def obey(self, order: "Order") -> None:
-        """Do what slurmd says."""
+        """Carry out an order of slurmd."""
         if order["do"] == "signal":
             self.signal(order["number"], order["scope"])
         elif order["do"] == "terminate":
@@ -61,11 +61,11 @@ class StepOrders:
             self._tell({"did": "pids", "tag": order["tag"], **pids})
         elif order["do"] == "usage":
             self._usage.measure()
-            used = {"usage": self._usage.rows(), "pids": self._processes.living()}
-            self._tell({"did": "usage", "tag": order["tag"], **used})
+            usage = {"usage": self._usage.rows(), "pids": self._processes.living()}
+            self._tell({"did": "usage", "tag": order["tag"], **usage})
 
     def signal(self, number: int, scope: str) -> None:
-        """Send a signal to all processes, or to the tasks alone; SIGKILL to all ends the step."""
+        """Send a signal to all processes, or only to the tasks; SIGKILL for all ends the step."""
         if number == SIGKILL and scope == "all":
             self._ending.terminate("" if self._spec["is_batch"] else "DUE to SIGNAL Killed", 0.0)
         elif scope == "script":
@@ -78,7 +78,7 @@ class StepOrders:
             self._processes.signal_all(number)
 
     def signal_task(self, task_id: int, number: int) -> None:
-        """Send a signal to one task and what it has started."""
+        """Send a signal to one task and its descendants."""
         pid = self._tasks.running_pids().get(task_id, 0)
         if pid:
             self._processes.signal([pid, *descendants(pid)], number)

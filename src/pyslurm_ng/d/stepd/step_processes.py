@@ -1,4 +1,4 @@
-"""The processes of a step: which there are, and signals to them."""
+"""The processes of a step: which they are, and signals to them."""
 
 import os
 from _signal import (  # type: ignore[import-not-found]
@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
 
 class StepProcesses:
-    """All that descends from the supervisor or is in the step's control groups, but for its own.
+    """The descendants of the supervisor and the processes in the step's control groups.
+
+    The processes that the supervisor forks for itself are not among them.
 
     Attributes:
-        launch: what starts the tasks, while it does.
+        launch: what starts the tasks; None before and after that.
     """
 
     def __init__(self, cgroup: "StepCgroup | None", writer: "StepWriter") -> None:
@@ -31,7 +33,7 @@ class StepProcesses:
         self._writer = writer
 
     def living(self) -> "list[int]":
-        """Return those that live."""
+        """Return the ids of the processes that have not ended."""
         pids = own_descendants()
         if self._cgroup is not None:
             known = set(pids)
@@ -42,33 +44,33 @@ class StepProcesses:
         return [pid for pid in pids if pid not in own and not is_zombie(pid)]
 
     def _belongs(self, pid: int) -> bool:
-        """Return whether a process is of the step at this moment."""
+        """Return whether a process is in the step's control group now."""
         return self._cgroup is not None and pid in self._cgroup.pids()
 
     def signal(self, pids: "list[int]", number: int) -> None:
-        """Send a signal to some of them."""
+        """Send a signal to some of the processes."""
         signal_below(os.getpid(), pids, number, self._belongs)
 
     def signal_all(self, number: int) -> None:
-        """Send a signal to all that live."""
+        """Send a signal to all of the processes."""
         self.signal(self.living(), number)
 
     def kill(self, pids: "list[int] | None" = None) -> None:
-        """Send SIGKILL to all that live: `pids`, if that has just been asked."""
+        """Send SIGKILL to all of the processes; `pids` are they, if the caller has them."""
         if self._cgroup is not None:
             self._cgroup.kill()
         self.signal(self.living() if pids is None else pids, SIGKILL)
 
     def suspend(self) -> None:
-        """Stop all."""
+        """Stop all of the processes."""
         pids = self.living()
         self.signal(pids, SIGTSTP)
         self.signal(pids, SIGSTOP)
 
     def resume(self) -> None:
-        """Let all continue."""
+        """Let all of the processes continue."""
         self.signal_all(SIGCONT)
 
     def oom_kills(self) -> int:
-        """Return how many the kernel has killed for the step's memory limit."""
+        """Return how many processes the kernel has killed for the step's memory limit."""
         return self._cgroup.oom_kills() if self._cgroup is not None else 0

@@ -1,4 +1,4 @@
-"""What becomes of a step on this node, as its `end` record says."""
+"""How a step ends on this node, for its `end` record."""
 
 import time
 
@@ -14,11 +14,11 @@ OOM_STATUS = 125
 
 
 class StepResult:
-    """Gathered while the step runs.
+    """The result of a step, gathered while the step runs.
 
     Attributes:
-        status: the wait status of a step that could not start; 0 for others.
-        error: why it could not.
+        status: the wait status of a step that could not start; 0 for other steps.
+        error: why the step could not start.
         flags: END_* of the result.
     """
 
@@ -31,15 +31,15 @@ class StepResult:
         self._end_us = 0
 
     def tasks_ended(self) -> None:
-        """Take the time of the step's end."""
-        # Not the wall clock once more: it may have been set meanwhile.
+        """Note the time of the step's end."""
+        # The wall clock is not read again, because an administrator may have set it meanwhile.
         self._end_us = self._start_us + int((time.monotonic() - self._started_s) * 1e6)
 
     def status_of(self, tasks: "list[Task]") -> int:
         """Return the wait status of the whole step."""
         status = self.status
         for task in tasks:
-            # As in Slurm the highest counts, and any signal more than any exit code.
+            # As in Slurm the highest status counts, and a signal counts more than any exit code.
             status = max(status, task.status, key=lambda number: (number & 0x7F, number))
         if self.flags & END_OUT_OF_MEMORY:
             status = OOM_STATUS

@@ -40,7 +40,7 @@ class StepStart:
     """Starts one step.
 
     Args:
-        path: of the step's file.
+        path: the path of the step's file.
         tell: sends a map to slurmd; returns whether it could.
     """
 
@@ -71,10 +71,12 @@ class StepStart:
         self._ends = ends
         self._writer = writer
         self._tell = tell
-        self._files: dict[int, int] = {}  # by the starter's number: the writer's
+        self._files: dict[
+            int, int
+        ] = {}  # a file's number in the starter -> its number in the writer
 
     def run(self) -> None:
-        """Confine, connect, have files opened and tasks started. Raises CannotStart."""
+        """Make control groups, connect to srun, start the tasks. Raises CannotStart."""
         spec = self._spec
         joins = self._make_groups()
         if spec["script"]:
@@ -89,14 +91,14 @@ class StepStart:
             return not self._ending.is_dying
 
         is_routed = self._srun.link is not None
-        self._processes.launch = begun = launch(spec, joins, goes_on, is_routed=is_routed)
+        self._processes.launch = starter = launch(spec, joins, goes_on, is_routed=is_routed)
         self._notices.hold()
         try:
-            self._wait_for(begun)
+            self._wait_for(starter)
         finally:
             for descriptor in joins:
                 os.close(descriptor)
-            begun.close()
+            starter.close()
             self._processes.launch = None
             self._notices.release()
             self._ends.watch()
@@ -117,39 +119,39 @@ class StepStart:
             raise CannotStart(FILES_STATUS, f"{spec['spool']}: {error.strerror}") from None
         spec["programs"][0][0] = path
 
-    def _wait_for(self, begun: "Launcher | TaskStarter") -> None:
+    def _wait_for(self, starter: "Launcher | TaskStarter") -> None:
         """Serve until all tasks have begun. Raises CannotStart."""
         self._ends.wait()
-        self._loop.watch(begun.fileno(), select.POLLIN, lambda events: None)
+        self._loop.watch(starter.fileno(), select.POLLIN, lambda events: None)
         slow_at = time.monotonic() + _SLOW_LAUNCH_S
         give_up = 0.0
         try:
             while True:
-                message, passed = begun.take()
+                message, descriptors = starter.take()
                 if message is None:
                     if self._ending.is_dying and not give_up:
-                        # What it did before it was killed is still to be heard.
-                        begun.kill()
+                        # Its messages from before the kill are still to be read.
+                        starter.kill()
                         give_up = time.monotonic() + _LAST_WORDS_S
                     elif give_up and time.monotonic() > give_up:
                         raise CannotStart(SIGTERM, "")
                     self._loop.turn(_LAST_WORDS_S)
                     if time.monotonic() > slow_at:
                         slow_at += 3600.0
-                        text = "its files, its directory or a program of it keep its start waiting"
+                        text = "its files, its directory or a program before its tasks delay it"
                         self._tell({"did": "slow", "text": text})
                 elif "done" in message:
                     self._notices.say_all(message["notes"])
                     return
                 elif message and "failed" not in message:
-                    self._take(message, passed)
+                    self._take(message, descriptors)
                 else:
                     self._fail(message)
         finally:
-            self._loop.drop(begun.fileno())
+            self._loop.drop(starter.fileno())
 
     def _fail(self, message: "dict[str, Any]") -> None:
-        """Take it that the starter cannot go on, or is gone. Raises CannotStart."""
+        """Raise CannotStart because the starter cannot go on or has ended."""
         if not message:
             if self._ending.is_dying:
                 raise CannotStart(SIGTERM, "")
@@ -161,13 +163,13 @@ class StepStart:
             leave_trace(self._path, message["trace"])
         raise CannotStart(message["failed"], message["text"])
 
-    def _take(self, message: "dict[str, Any]", passed: "list[int]") -> None:
+    def _take(self, message: "dict[str, Any]", descriptors: "list[int]") -> None:
         """Take a task that was started, or a file that it needs."""
         if "file" in message:
-            self._files[message["file"]] = self._writer.add(passed[0])
+            self._files[message["file"]] = self._writer.add(descriptors[0])
             return
         if "stderr" in message:
-            self._notices.use_file(self._writer.add(passed[0]))
+            self._notices.use_file(self._writer.add(descriptors[0]))
             return
         task = self._tasks.all[message["task"]]
         task.pid, task.status = message["pid"], message["status"]
@@ -177,12 +179,12 @@ class StepStart:
         if message["inlet"]:
             is_terminal = message["inlet"] == TERMINAL
             task.inlet = Inlet(
-                self._loop, passed.pop(0), self._srun.give_credit, is_terminal=is_terminal
+                self._loop, descriptors.pop(0), self._srun.give_credit, is_terminal=is_terminal
             )
         for stream, file in message["outlets"]:
-            task.outlets.append(self._outlet(task, passed.pop(0), stream, file))
+            task.outlets.append(self._outlet(task, descriptors.pop(0), stream, file))
         if message["has_stderr"]:
-            task.stderr = passed.pop(0)
+            task.stderr = descriptors.pop(0)
         self._notices.say_all(message["notes"])
 
     def _outlet(self, task: "Task", descriptor: int, stream: int, file: int) -> Outlet:

@@ -1,9 +1,9 @@
 """A step's standard streams: pipes of tasks on one side, srun's connection or files on the other.
 
-srun is the user's program: its messages are checked, and data kept for it is bounded. Nothing here
-waits: the supervisor's poll loop calls `on_ready`. A task's output is read only while little is
-unsent, so a slow reader makes the task wait and no byte is lost. A task's input is written as the
-task takes it, and srun gets credit for the bytes taken.
+srun is the user's program: its messages are checked, and the data kept for it is bounded. Nothing
+here waits: the supervisor's poll loop calls `on_ready`. A task's output is read only while little
+is unsent, so a slow reader makes the task wait and no byte is lost. A task's input is written as
+fast as the task reads it, and srun gets credit for the bytes that were written.
 """
 
 import os
@@ -43,14 +43,14 @@ _MOST_DRAINED = 4 << 20
 
 
 class SrunLink:
-    """The connection to srun: frames out with a bounded buffer, frames in.
+    """The connection to srun, which sends frames from a bounded buffer and reads frames.
 
-    It begins without waiting: `is_connecting` is true until it is known whether a process listens.
-    The other side may not be srun: until it has shown its half of the key, it is told only which
-    node we are, and it is not obeyed.
+    `is_connecting` is true until it is known whether a process listens at the address. That process
+    may not be srun: until it has shown its half of the key, it hears only which node this is, and
+    nothing that it sends is obeyed.
 
     Args:
-        route: `host`, an address in numbers, `port`, and the step's `key`.
+        route: `host`, an IP address, `port`, and the step's `key`.
         on_frame: called with each frame; BadStepFrame ends the connection.
         on_bad: called with the error of a frame, before the connection ends.
     """
@@ -72,15 +72,15 @@ class SrunLink:
         self._own_key, self._srun_key = step_io.halves(route["key"])
         self._is_srun = False
         self._hello = bytearray()
-        self._unsent = bytearray()  # behind it, once srun is known to be there
+        self._unsent = bytearray()  # sent after that, once the peer is known to be srun
         self._waiting: list[Callable[[], None]] = []
         self.problem = ""
-        """Why there is no connection, for the user."""
+        """Why there is no connection; the user sees this text."""
         self.is_connecting = True
         # As bytes: for a string Python loads its codec of host names, which takes milliseconds.
         host = route["host"].encode("ascii", "replace")
-        where = getaddrinfo(host, route["port"], AF_UNSPEC, SOCK_STREAM, 0, AI_NUMERICHOST)
-        family, kind, protocol, _, address = where[0]
+        addresses = getaddrinfo(host, route["port"], AF_UNSPEC, SOCK_STREAM, 0, AI_NUMERICHOST)
+        family, kind, protocol, _, address = addresses[0]
         connection = socket(family, kind | SOCK_CLOEXEC, protocol)
         self._socket: socket | None = connection
         connection.setblocking(False)
@@ -104,7 +104,7 @@ class SrunLink:
 
     @property
     def is_open(self) -> bool:
-        """Whether srun is still there."""
+        """Whether the connection exists."""
         return self._socket is not None
 
     @property
@@ -114,11 +114,11 @@ class SrunLink:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether everything was sent, or can never be."""
+        """Whether everything was sent, or the connection is closed."""
         return not self._unsent or self._socket is None
 
     def hello(self, fields: "dict[str, Any]") -> None:
-        """Say who we are; the first frame."""
+        """Send the first frame, which says which node and process this is."""
         body = pack_map({"key": self._own_key, **fields})
         self._hello += step_io.pack(step_io.HELLO, 0, body)
         if not self.is_connecting:
@@ -129,7 +129,7 @@ class SrunLink:
         self.send(step_io.pack(kind, task, pack_map(fields)))
 
     def send(self, frame: bytes) -> None:
-        """Queue a frame; it goes out as fast as srun takes it."""
+        """Queue a frame; frames are sent as fast as srun reads them."""
         if self._socket is None:
             return
         self._unsent += frame
@@ -152,7 +152,7 @@ class SrunLink:
                 callback()
 
     def finish(self) -> None:
-        """Say that nothing more comes; srun closes."""
+        """Tell srun that nothing more comes, so that it closes the connection."""
         if self._socket is not None:
             try:
                 self._socket.shutdown(SHUT_WR)
@@ -198,7 +198,7 @@ class SrunLink:
                 self._lose()
 
     def _welcomed(self, kind: int, body: bytes) -> None:
-        """Take the first frame. Raises BadStepFrame."""
+        """Check the key in srun's first frame. Raises BadStepFrame."""
         if kind != step_io.WELCOME or not step_io.same_key(body, self._srun_key):
             raise step_io.BadStepFrame("it does not know the key of its step")
         self._is_srun = True
@@ -225,7 +225,7 @@ class SrunLink:
             self._lose()
             return
         if len(self._unsent) > _MOST_UNSENT:
-            self._lose()  # it asks and asks, and reads no answer
+            self._lose()  # the peer sends requests and reads no answers
             return
         self._watch()
         if self._waiting and self.has_room:
@@ -249,7 +249,7 @@ class Outlet:
         file: int = -1,
         label: bytes = b"",
     ) -> None:
-        """Pump from `descriptor` (ours from now on) to `link`, or to `writer` for a file."""
+        """Copy from `descriptor`, which is closed here, to `link`, or to `writer` for a file."""
         os.set_blocking(descriptor, False)
         self._loop = loop
         self._descriptor = descriptor
@@ -291,29 +291,29 @@ class Outlet:
             self._writer.put(self._file, self._labelled(data) if self._label else data)
 
     def _labelled(self, data: bytes) -> bytes:
-        out = bytearray()
+        text = bytearray()
         for line in data.splitlines(keepends=True):
             if self._at_line_start:
-                out += self._label
-            out += line
+                text += self._label
+            text += line
             self._at_line_start = line.endswith(b"\n")
-        return bytes(out)
+        return bytes(text)
 
     def drain(self) -> None:
-        """Take the data in the pipe now; other processes may still hold it open."""
-        taken = 0
-        while not self.is_over and taken < _MOST_DRAINED:
+        """Read the data that is in the pipe now; other processes may still have it open."""
+        drained_bytes = 0
+        while not self.is_over and drained_bytes < _MOST_DRAINED:
             try:
                 data = os.read(self._descriptor, step_io.CHUNK_BYTES)
             except OSError:
                 return
             if not data:
                 return
-            taken += len(data)
+            drained_bytes += len(data)
             self._put(data)
 
     def close(self) -> None:
-        """End the stream; srun is told."""
+        """End the stream, and tell srun."""
         if self.is_over:
             return
         self.is_over = True
@@ -324,7 +324,7 @@ class Outlet:
 
 
 class Inlet:
-    """One task's standard input: bytes of srun, written as the task takes them."""
+    """One task's standard input: bytes of srun, written as fast as the task reads them."""
 
     def __init__(
         self,
@@ -334,7 +334,7 @@ class Inlet:
         *,
         is_terminal: bool,
     ) -> None:
-        """Write to `descriptor`, ours from now on unless it is the terminal's."""
+        """Write to `descriptor`, which is closed here unless it is a terminal."""
         os.set_blocking(descriptor, False)
         self._loop = loop
         self.descriptor = descriptor
@@ -346,13 +346,13 @@ class Inlet:
         self.is_over = False
 
     def put(self, data: bytes) -> None:
-        """Queue bytes; none means the end of input.
+        """Queue bytes; no bytes mean the end of input.
 
-        A terminal takes its end-of-file character for the end at the start of a line only. So a
-        last line without an end is given one, as shells read the last line of a file.
+        A terminal's end-of-file character works only at the start of a line. So a last line without
+        a newline gets one, as shells read the last line of a file.
 
         Raises:
-            BadStepFrame: far more than there was credit for.
+            BadStepFrame: srun sends far more than it has credit for.
         """
         if self.is_over:
             return

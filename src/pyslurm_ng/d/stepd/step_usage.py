@@ -1,7 +1,7 @@
 """What a step's tasks use, sampled while they run and counted by the kernel at their end.
 
-By task: rss_kib, virtual_kib, pages, cpu_us, read_bytes, written_bytes; user_us and system_us once
-it has ended.
+Each task has rss_kib, virtual_kib, pages, cpu_us, read_bytes and written_bytes, and after its end
+user_us and system_us.
 """
 
 from pyslurm_ng.base.numbers import END_OVER_MEMORY
@@ -22,7 +22,7 @@ _USUAL_PAUSE_S = 30.0
 
 
 class StepUsage:
-    """Measures the tasks, and ends the step when they are over the memory limit together."""
+    """Measures the tasks, and ends the step if together they use more memory than allowed."""
 
     def __init__(
         self,
@@ -39,18 +39,18 @@ class StepUsage:
         self._ending = ending
         self._notices = notices
         self._result = result
-        self._used: dict[int, dict[str, int]] = {}
+        self._peaks: dict[int, dict[str, int]] = {}
         self._own_rss_kib = own_peak_kib()
 
     def begin(self) -> None:
-        """Measure from time to time, if that is wanted."""
+        """Measure from time to time, if accounting or a memory limit needs it."""
         pause_s = self._spec["acct_every"]
         if pause_s or self._spec["memory_limit_kib"]:
             self._loop.later(min(1.0, pause_s or 1.0), self._sample)
 
     def rows(self) -> "list[tuple[int, dict[str, int]]]":
-        """Return what is known of each task."""
-        return list(self._used.items())
+        """Return (task, usage) for each task."""
+        return list(self._peaks.items())
 
     def _sample(self) -> None:
         self.measure()
@@ -59,15 +59,15 @@ class StepUsage:
             self._loop.later(pause_s, self._sample)
 
     def measure(self) -> None:
-        """Look at all tasks now."""
+        """Measure all tasks now."""
         total_kib = 0
         for pid, task in self._tasks.by_pid.items():
-            seen = sample([pid, *descendants(pid)])
-            total_kib += seen.rss_kib
-            used = self._used.setdefault(task.task, {})
+            use = sample([pid, *descendants(pid)])
+            total_kib += use.rss_kib
+            peaks = self._peaks.setdefault(task.task, {})
             for name in ("rss_kib", "virtual_kib", "pages", "cpu_us", "read_bytes",
                          "written_bytes"):  # fmt: skip
-                used[name] = max(used.get(name, 0), getattr(seen, name))
+                peaks[name] = max(peaks.get(name, 0), getattr(use, name))
         limit_kib = self._spec["memory_limit_kib"]
         if limit_kib and total_kib > limit_kib and not self._ending.is_dying:
             self._end_over_limit(total_kib, limit_kib)
@@ -81,13 +81,13 @@ class StepUsage:
         self._result.flags |= END_OVER_MEMORY
         self._ending.terminate("DUE to SIGNAL Killed", 0.0)
 
-    def count(self, task: "Task", used: "Any") -> None:
-        """Keep what the kernel counted for a task and the descendants it waited for."""
-        kept = self._used.setdefault(task.task, {})
-        kept["user_us"] = int(used.ru_utime * 1e6)
-        kept["system_us"] = int(used.ru_stime * 1e6)
+    def count(self, task: "Task", rusage: "Any") -> None:
+        """Add what the kernel counted for a task and the descendants that it waited for."""
+        peaks = self._peaks.setdefault(task.task, {})
+        peaks["user_us"] = int(rusage.ru_utime * 1e6)
+        peaks["system_us"] = int(rusage.ru_stime * 1e6)
         # Between vfork and exec a task shares our memory, and the kernel counts that as its peak.
-        if used.ru_maxrss > self._own_rss_kib:
-            kept["rss_kib"] = max(kept.get("rss_kib", 0), int(used.ru_maxrss))
-        kept["pages"] = max(kept.get("pages", 0), int(used.ru_majflt))
-        kept["cpu_us"] = max(kept.get("cpu_us", 0), kept["user_us"] + kept["system_us"])
+        if rusage.ru_maxrss > self._own_rss_kib:
+            peaks["rss_kib"] = max(peaks.get("rss_kib", 0), int(rusage.ru_maxrss))
+        peaks["pages"] = max(peaks.get("pages", 0), int(rusage.ru_majflt))
+        peaks["cpu_us"] = max(peaks.get("cpu_us", 0), peaks["user_us"] + peaks["system_us"])

@@ -1,8 +1,8 @@
-"""What the supervisor itself has to write into a user's files: notices, and output with labels.
+"""What the supervisor itself writes into a user's files: notices, and output with labels.
 
-One process of the supervisor's own does it, as the user, once there is something to write. A file
-that takes nothing (a full FIFO, a hanging file system) stops that process only. Then notices are
-dropped, and tasks with labelled output wait, as they would for the file itself.
+The supervisor forks a process for that, which runs as the user, once there is something to write.
+A file that cannot be written to (a full FIFO, a file system that does not answer) stops only that
+process. Then notices are dropped, and tasks with labelled output wait, as they would for the file.
 """
 
 import os
@@ -28,7 +28,7 @@ class StepWriter:
     """Passes bytes to the process that writes them; nothing here waits.
 
     Args:
-        identity: the files' user, as `own_process.identity_of` returns it.
+        identity: the user that owns the files, from `own_process.identity_of`.
     """
 
     def __init__(self, loop: "PollLoop", identity: "dict[str, Any]") -> None:
@@ -40,10 +40,10 @@ class StepWriter:
         self._pipe = -1
         self._is_ending = False
         self.pid = 0
-        """The process, 0 before there is one and after its end."""
+        """The id of the process, 0 before its start and after its end."""
 
     def add(self, descriptor: int) -> int:
-        """Take over a file and return its number; all have to be added before the first write."""
+        """Keep a descriptor and return the file's number; add all files before the first write."""
         self._files.append(descriptor)
         return len(self._files) - 1
 
@@ -57,12 +57,12 @@ class StepWriter:
         self._waiting.append(callback)
 
     def say(self, file: int, line: bytes) -> None:
-        """Write a notice, unless others are stuck already."""
+        """Write a notice, unless many others wait already."""
         if len(self._unsent) < _NOTICE_LIMIT:
             self.put(file, line)
 
     def put(self, file: int, data: bytes) -> None:
-        """Write into a file, as soon as it takes it."""
+        """Write into a file, as soon as that is possible."""
         if self._is_ending or not 0 <= file < len(self._files):
             return
         self._unsent += _HEAD.pack(file, len(data)) + data
@@ -71,16 +71,16 @@ class StepWriter:
         self._send(0)
 
     def _begin(self) -> None:
-        theirs, self._pipe = os.pipe2(os.O_CLOEXEC)
+        read_fd, self._pipe = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._pipe, False)
         files = self._files
 
         def work() -> None:
             become(self._identity)
-            _write_all(theirs, files)
+            _write_all(read_fd, files)
 
-        self.pid = fork_own(work, [theirs, *files])
-        os.close(theirs)
+        self.pid = fork_own(work, [read_fd, *files])
+        os.close(read_fd)
 
     def _send(self, events: int) -> None:
         try:
@@ -105,7 +105,7 @@ class StepWriter:
             callback()
 
     def _drop(self) -> None:
-        """Close the pipe: lines that were passed on are still written."""
+        """Close the pipe; the process still writes what is in it."""
         self._is_ending = True
         self._unsent.clear()
         if self._pipe >= 0:
@@ -114,26 +114,26 @@ class StepWriter:
             self._pipe = -1
 
     def finish(self) -> None:
-        """Nothing more comes; `pid` becomes 0 when all is written and `ended` was called."""
+        """Take no more; `pid` becomes 0 when all is written and `ended` was called."""
         self._is_ending = True
         if not self._unsent:
             self._drop()
 
     def ended(self) -> None:
-        """The process has ended, and was reaped."""
+        """Note that the process has ended and was reaped."""
         self.pid = 0
         self._drop()
         self._call_back()
 
     def kill(self) -> None:
-        """Give up lines that are not written by now."""
+        """Kill the process; lines that are not written yet are lost."""
         if self.pid:
             os.kill(self.pid, SIGKILL)  # not reaped yet, so it is this process
         self._drop()
 
 
 def _write_all(pipe: int, files: "list[int]") -> None:
-    """In the process: write what comes, one message after another, until the sender is gone."""
+    """Write one message after the other until the pipe ends; this runs in the forked process."""
     while True:
         head = _exactly(pipe, _HEAD.size)
         if not head:
@@ -144,11 +144,11 @@ def _write_all(pipe: int, files: "list[int]") -> None:
             while rest:
                 rest = rest[os.write(files[file], rest) :]
         except OSError:
-            continue  # the file system is full: what a program would see too; it goes on
+            continue  # the file system is full; other files may have room
 
 
 def _exactly(pipe: int, length: int) -> bytes:
-    """Return so many bytes; nothing at the end."""
+    """Return so many bytes of a pipe; b"" at its end."""
     parts = bytearray()
     while len(parts) < length:
         data = os.read(pipe, min(65536, length - len(parts)))

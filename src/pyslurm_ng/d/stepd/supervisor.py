@@ -1,17 +1,17 @@
-"""The supervisor of one step on one node: has its tasks started, serves their streams, ends all.
+"""The supervisor of one step on one node: it starts the tasks, serves their streams, and ends them.
 
-One poll loop, no library: it may run for weeks and must stay small. It obeys slurmd
-over its channel and, for a step of srun, srun over its own connection. Its last
-act is the `end` record in the step's file, so it never waits for slurmd. The user cannot make it
-wait, either: each task's process opens its files (`step_tasks`), a `launcher` runs programs before
-a task, a `step_writer` writes the supervisor's lines, and an error in one frame or command costs
-only that one.
+It has one poll loop and no library, because it may run for weeks and must stay small. It obeys
+slurmd over a channel and, if the step has an srun, srun over a connection. At its end it writes the
+`end` record into the step's file, so it never waits for slurmd. The user cannot make it wait,
+either: each task's process opens the task's files (`step_tasks`), a `launcher` runs programs before
+a task, and a `step_writer` writes the supervisor's lines. An error costs only the frame or command
+that led to it.
 
-Orders come over the channel as `d.spool.step_contract` has them. Answers go back as maps, by "did":
-start, attach (pids), slow (text), unkillable, fault (text, trace), or as the order.
+Orders come over the channel as in `d.spool.step_contract`. Answers are maps with the key "did":
+start, attach (pids), slow (text), unkillable, fault (text, trace), or the name of the order.
 """
 
-import resource  # noqa: F401 - os.wait4 would load it in every supervisor anew, at a millisecond
+import resource  # noqa: F401 - else os.wait4 loads it in each supervisor, in a millisecond
 import time
 
 from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY
@@ -50,7 +50,7 @@ _CHILDREN_PAUSE_S = 0.2
 
 
 class Step:
-    """One step; `run` returns when nothing of it is left."""
+    """One step; `run` returns when the step is over and its processes have ended."""
 
     def __init__(self, path: str, spec: "StepSpec", channel: "socket | None") -> None:
         self._path = path
@@ -81,9 +81,9 @@ class Step:
             self._slurmd.attach(channel)
 
     def run(self) -> None:
-        """Have the tasks started, serve until the last one ended, clean up, leave the end record.
+        """Start the tasks, serve until the last has ended, clean up, write the end record.
 
-        Whatever goes wrong in one part, the next ones are done.
+        If one part fails, the next parts are done all the same.
         """
         self._try(self._begin)
         self._try(self._serve)
@@ -97,7 +97,7 @@ class Step:
             part()
         except CannotStart as problem:
             self._cannot_start(problem.status, problem.text)
-        except Exception as error:  # noqa: BLE001 - the step has to be ended all the same
+        except Exception as error:  # noqa: BLE001 - the step must be ended in any case
             self._fault(error)
             if not self._result.error:
                 self._cannot_start(FILES_STATUS, f"slurmstepd: {type(error).__name__}: {error}")
@@ -140,7 +140,7 @@ class Step:
         self._try(self._end_streams)
 
     def _end_streams(self) -> None:
-        """Pass on the rest of the output, say DONE, wait until srun has it."""
+        """Pass on the rest of the output, send DONE, and wait until srun has both."""
         for task in self._tasks.all:
             if task.inlet is not None:
                 task.inlet.close()
@@ -155,7 +155,7 @@ class Step:
         self._writer.finish()
         began = time.monotonic()
         while (link is not None and not link.is_flushed) or self._writer.pid:
-            # If it is not over by UnkillableStepTimeout, slurmd takes that for a fault of the node.
+            # After UnkillableStepTimeout slurmd would take this for a fault of the node.
             killed_s = min(_FLUSH_KILLED_S, self._spec["unkillable_s"] / 2)
             limit_s = killed_s if self._ending.is_dying else _FLUSH_S
             if time.monotonic() > began + limit_s:
@@ -189,7 +189,7 @@ class Step:
             try:
                 step_record.append(self._path, end)
             except OSError:
-                # A full spool: better an end without usage than a job that counts as lost.
+                # The spool is full. Without usage the record may have room, so the job is not lost.
                 step_record.append(self._path, {**end, "usage": None})
         finally:
             self._slurmd.close()

@@ -17,8 +17,8 @@ class Task:
         self.pid = 0
         self.status = 0
         self.is_over = False
-        self.epilog = 0  # the process id of the one that runs for it
-        self.stderr = -1  # a copy for its epilogs, if there are any
+        self.epilog = 0  # the process id of the epilog that runs, 0 if there is none
+        self.stderr = -1  # a copy for the task's epilogs, -1 if there are none
         self.inlet: Inlet | None = None
         self.outlets: list[Outlet] = []
 
@@ -27,8 +27,8 @@ class Tasks:
     """All tasks of the step on this node.
 
     Attributes:
-        all: in the order of the step's file.
-        by_pid: those that have begun and were not reaped yet, by process id.
+        all: the tasks in the order of the step's file.
+        by_pid: the tasks that have begun and are not reaped yet, by process id.
     """
 
     def __init__(self, spec: "StepSpec") -> None:
@@ -45,5 +45,5 @@ class Tasks:
 
     @property
     def are_running(self) -> bool:
-        """Whether a task, or the epilog of one, has not ended yet."""
+        """Whether some task or epilog has not ended yet."""
         return any((task.pid and not task.is_over) or task.epilog for task in self.all)

@@ -1,4 +1,4 @@
-"""Ends of tasks: children that have died, the epilogs of tasks, and reports about them."""
+"""Ends of tasks: children that have ended, the epilogs of tasks, and reports about both."""
 
 import os
 import select
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class TaskEnds:
-    """Collects the children of a supervisor, which hears of them by signals as of all else."""
+    """Reaps the children of a supervisor when signals come."""
 
     def __init__(
         self,
@@ -54,8 +54,8 @@ class TaskEnds:
         self._usage = usage
         self._writer = writer
         self._epilogs = TaskEpilogs(spec, loop.later, notices.say, srun.task_ended)
-        self._wakeup, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        set_wakeup_fd(theirs)
+        self._wakeup, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        set_wakeup_fd(write_fd)
         signal(SIGCHLD, lambda number, frame: None)
         for number in (SIGHUP, SIGINT, SIGPIPE):
             signal(number, SIG_IGN)
@@ -63,15 +63,15 @@ class TaskEnds:
         self.watch()
 
     def watch(self) -> None:
-        """Collect children when they die."""
+        """Reap children from now on."""
         self._loop.watch(self._wakeup, select.POLLIN, self._on_signal)
 
     def wait(self) -> None:
-        """Collect none until `watch`: how a task ended is of use once it is known to be one."""
+        """Reap none until `watch`, because a task's end must not come before its start is known."""
         self._loop.drop(self._wakeup)
 
     def close(self) -> None:
-        """Stop listening for children."""
+        """Ignore children from now on."""
         signal(SIGCHLD, SIG_DFL)
 
     def _on_signal(self, events: int = 0) -> None:
@@ -84,10 +84,10 @@ class TaskEnds:
             self._ending.terminate("", 0.0)
 
     def reap(self) -> None:
-        """Collect every dead child: tasks, processes of our own, orphans that came to us."""
+        """Reap every child that has ended: tasks, own processes, and orphans of tasks."""
         while True:
             try:
-                pid, status, used = os.wait4(-1, os.WNOHANG)
+                pid, status, rusage = os.wait4(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if not pid:
@@ -102,11 +102,11 @@ class TaskEnds:
                 continue
             task.status = status
             task.is_over = True
-            self._usage.count(task, used)
+            self._usage.count(task, rusage)
             self.task_over(task)
 
     def task_over(self, task: "Task") -> None:
-        """A task has ended: run its epilogs, then tell srun."""
+        """Run the epilogs of a task that has ended, then tell srun."""
         if task.status & 0x7F == SIGKILL and self._processes.oom_kills():
             task.status = OOM_STATUS
             if self._spec["oom_kill_step"]:
