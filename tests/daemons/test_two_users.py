@@ -83,7 +83,7 @@ DENIED = "Access/permission denied"
         ("scontrol update JobId={job} TimeLimit=1", "Invalid user id for job {job}"),
         ("scontrol requeue {job}", f"{DENIED} for job {{job}}"),
         ("scontrol suspend {job}", f"{DENIED} for job {{job}}"),
-        ("scontrol notify {job} hi", f"slurm_notify_job error: {DENIED}"),
+        ("scontrol notify {job} hi", f"job notify failure: {DENIED}"),
         ("scontrol write batch_script {job} -", "job script retrieval failed: Invalid user id"),
         ("srun --jobid={job} id", f"srun: error: Unable to create step for job {{job}}: {DENIED}"),
         (

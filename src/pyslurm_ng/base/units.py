@@ -146,7 +146,7 @@ def changed_time_limit_min(text: str, old_min: int) -> int:
     Raises:
         UnitError: no time limit, or nothing is left of the old one.
     """
-    sign = text[:1] if text[:1] in "+-" and text != "-1" else ""
+    sign = text[:1] if text[:1] in ("+", "-") else ""
     limit_min = parse_time_limit_min(text[len(sign) :])
     if not sign or old_min == INFINITE:
         return limit_min

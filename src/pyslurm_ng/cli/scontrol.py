@@ -1,5 +1,6 @@
 """scontrol: show and control everything."""
 
+import os
 import sys
 
 from pyslurm_ng.cli.command import say, version_line
@@ -49,6 +50,15 @@ COMMANDS = (
     "requeuehold resume schedloglevel setdebug setdebugflags show shutdown suspend takeover token "
     "top update verbose version wait_job write !!"
 ).split()
+# How many letters of a command Slurm requires, where it is not two.
+_SHORTEST = {
+    "abort": 5, "cancel_reboot": 3, "cluster": 2, "delete": 3, "details": 1,
+    "fsdampeningfactor": 3, "getent": 4, "gethost": 4, "hold": 4, "holdu": 4, "uhold": 2,
+    "listpids": 1, "notify": 1, "oneliner": 1, "pidinfo": 3, "ping": 3, "quiet": 4, "quit": 4,
+    "reboot": 3, "reconfigure": 3, "release": 3, "requeue": 3, "requeuehold": 3, "resume": 3,
+    "schedloglevel": 3, "show": 3, "shutdown": 8, "takeover": 8, "token": 3, "top": 3,
+    "update": 1, "verbose": 4, "version": 4, "write": 5,
+}  # fmt: skip
 REFUSED_COMMANDS = (
     "abort cancel_reboot fsdampeningfactor getaddrs getent gethost listjobs liststeps "
     "power reboot schedloglevel setdebugflags takeover token"
@@ -57,15 +67,27 @@ REFUSED_COMMANDS = (
 
 def main(argv: "list[str]") -> int:
     """Run scontrol; return its exit code."""
-    given, words = PROGRAM.read(argv)
+    given, words = PROGRAM.read(_without_signs(argv))
     session = Session(given, argv)
     session.detail = given.times("details")
     if "hide" in given:
         session.all = False
-    PROGRAM.check_cluster(given, session.conf.get("ClusterName", "cluster"))
+    PROGRAM.check_cluster(given, _own_cluster(session))
     if words:
         return run(session, words)
     return _interactive(session)
+
+
+def _without_signs(argv: "list[str]") -> "list[str]":
+    """Return the words so that `-NAME` behind setdebugflags is no option."""
+    for index, word in enumerate(argv, 1):
+        if find_command(word) in ("setdebug", "setdebugflags"):
+            return [*argv[:index], "--", *argv[index:]]
+    return argv
+
+
+def _own_cluster(session: Session) -> str:
+    return session.conf.get("ClusterName", "cluster")
 
 
 def _interactive(session: Session) -> int:
@@ -94,21 +116,31 @@ def find_command(word: str) -> str:
     lower = word.lower()
     if lower in COMMANDS:
         return lower
-    if len(lower) < 2:
-        return ""
-    return next((name for name in COMMANDS if name.startswith(lower)), "")
+    return next(
+        (
+            name
+            for name in COMMANDS
+            if name.startswith(lower) and len(lower) >= _SHORTEST.get(name, 2)
+        ),
+        "",
+    )
 
 
 def run(session: Session, words: "list[str]") -> int:
     """Do one command."""
     name = find_command(words[0])
     arguments = words[1:]
-    if not name or name == "cluster":
+    if not name:
         session.complain(f"invalid keyword: {words[0]}")
         return 1
     if name == "!!":
         return run(session, session.last) if session.last else 0
     session.last = words
+    if not arguments and name in _NEED_ARGUMENTS:
+        is_entity = name in ("create", "delete", "update")
+        which = f"{words[0]} keyword" if is_entity else f"keyword:{words[0]}"
+        session.complain(f"too few arguments for {which}")
+        return 1
     if len(arguments) > _MOST_ARGUMENTS.get(name, len(arguments)):
         session.complain(f"too many arguments for keyword:{words[0]}")
         return 1
@@ -226,18 +258,31 @@ def _error_text(session: Session, words: "list[str]") -> int:
     if not words[0].removeprefix("-").isdecimal():
         say("numeric arguments required for keyword:errnumstr")
         return 1
-    print(error_text(int(words[0])))
+    number = int(words[0])
+    print(os.strerror(number) if 0 < number < _FIRST_ERROR else error_text(number))
+    return 0
+
+
+def _cluster(session: Session, words: "list[str]") -> int:
+    """`cluster NAME`: only the cluster of slurm.conf can be asked."""
+    PROGRAM.check_cluster({"clusters": words[0]} if words else {}, _own_cluster(session))
     return 0
 
 
 _OWN: "dict[str, Action]" = {
     "check": _check,
+    "cluster": _cluster,
     "errnumstr": _error_text,
     "help": _help,
     "version": _version,
 }
 # As in Slurm, `all` and `hide` take no notice of words behind them.
-_MOST_ARGUMENTS = {"pidinfo": 1, "wait_job": 1} | dict.fromkeys(
+_FIRST_ERROR = 1000  # of Slurm's; those below are the system's
+_NEED_ARGUMENTS = (
+    "create delete hold holdu notify release requeue requeuehold resume setdebug show suspend top "
+    "uhold update wait_job write"
+).split()
+_MOST_ARGUMENTS = {"cluster": 1, "pidinfo": 1, "wait_job": 1, "write": 3} | dict.fromkeys(
     ("completing", "details", "exit", "oneliner", "ping", "quiet", "quit", "verbose"), 0
 )
 _TO_DAEMONS = "listpids notify pidinfo ping reconfigure setdebug shutdown".split()

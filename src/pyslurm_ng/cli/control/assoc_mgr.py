@@ -24,7 +24,9 @@ def show_assoc_mgr(session: "Session", words: "list[str]") -> int:
     for word in words:
         key, _, value = word.partition("=")
         field = _FILTERS.get(key.lower())
-        if field is None or not value:
+        if field is not None and not value:
+            fail(f"No value given for option {key}")
+        if field is None:
             fail(f"invalid entity: {word} for keyword:show assoc_mgr")
         request[field] = split_list(value)
     request["parts"] = [part.lower() for part in request.get("parts", ())]

@@ -44,6 +44,7 @@ def list_pids(session: "Session", words: "list[str]") -> int:
                 job_id = record_id(session.client, words[0].partition(".")[0])
             except SlurmError as error:
                 fail(f"slurm_load_jobs error: {error.text}")
+    print(f"{'PID':<8} {'JOBID':<8} {'STEPID':<8} {'LOCALID':<7} {'GLOBALID':<8}")
     code, rows = 0, []
     nodes = []
     for node, client in _daemons(session, words[1] if len(words) > 1 else ""):
@@ -59,7 +60,8 @@ def list_pids(session: "Session", words: "list[str]") -> int:
 
         target = f"JobId={job_id}" if step_id == INFINITE else f"StepId={words[0]}"
         fail(f"{target} does not exist on node {fold(nodes)}.")
-    print(f"{'PID':<8} {'JOBID':<8} {'STEPID':<8} {'LOCALID':<7} {'GLOBALID':<8}")
+    if not rows and nodes:
+        fail("No job steps exist on this node.")
     for pid, job, step, local, task in rows:
         ids = [str(number) if number > NO_TASK else "-" for number in (local, task)]
         print(f"{pid:<8} {job:<8} {step_text(step):<8} {ids[0]:<7} {ids[1]:<8}")
@@ -153,10 +155,14 @@ def notify(session: "Session", words: "list[str]") -> int:
     if len(words) < 2:
         fail("too few arguments for keyword:notify")
     try:
+        parse_job_id(words[0])
+    except JobIdError:
+        fail(f"Invalid job_id {words[0]}")
+    try:
         session.client.call("NotifyJob", {"job": words[0], "text": " ".join(words[1:])})
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
-        say(f"slurm_notify_job error: {detail or text}")
+        say(f"job notify failure: {detail or text}")
         return 1
     return 0
 

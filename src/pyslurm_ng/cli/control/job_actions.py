@@ -14,8 +14,7 @@ from pyslurm_ng.base.numbers import (
     SHOW_ALL,
 )
 from pyslurm_ng.cli.command import Table, fail, say, uid_of
-from pyslurm_ng.cli.control.session import need
-from pyslurm_ng.cli.control.update import change_jobs, job_ids
+from pyslurm_ng.cli.control.update import change_jobs
 from pyslurm_ng.cli.listing.list_format import Dates, long_time
 from pyslurm_ng.wire.client import SlurmError
 
@@ -28,42 +27,37 @@ if TYPE_CHECKING:
 
 def _chosen(arguments: "list[str]", keyword: str) -> "dict[str, Any]":
     """Return ids, or a name and owner, of `27,28` or `jobname=x userid=u`."""
-    need(arguments, keyword)
     request: dict[str, Any] = {}
     plain = []
     for word in arguments:
-        key, equals, value = word.partition("=")
-        if not equals:
-            plain.append(word)
-        elif key.lower() in ("jobname", "name"):
+        key, _, value = word.partition("=")
+        if key.lower() in ("jobname", "name") and value:
             request["name"] = value
-        elif key.lower() in ("jobid", "job"):
-            plain.append(value)
         elif key.lower() in ("userid", "user", "uid"):
             request["uid"] = uid_of(value)
         else:
-            fail(f"Invalid input: {word}")
+            plain.append(_without_key(word))
     if plain:
-        request["jobs"] = job_ids(plain)
+        request["jobs"] = plain
     elif "name" not in request:
         fail(f"too few arguments for keyword:{keyword}")
     return request
 
 
-def _hold(session: "Session", arguments: "list[str]") -> int:
-    return _holding(session, _chosen(arguments, "hold"))
+def _without_key(word: str) -> str:
+    """Return `27` of `jobid=27`."""
+    key, equals, value = word.partition("=")
+    return value if equals and key.lower() in ("jobid", "job") else word
 
 
-def _uhold(session: "Session", arguments: "list[str]") -> int:
-    return _holding(session, {**_chosen(arguments, "uhold"), "as_user": True})
+def _holder(keyword: str, **more: bool) -> "Action":
+    """Return the action of a command that holds or releases."""
 
+    def act(session: "Session", arguments: "list[str]") -> int:
+        request = {**_chosen(arguments, keyword), **more}
+        return change_jobs(session, "HoldJobs", request, "slurm_suspend error:")
 
-def _release(session: "Session", arguments: "list[str]") -> int:
-    return _holding(session, {**_chosen(arguments, "release"), "release": True})
-
-
-def _holding(session: "Session", request: "dict[str, Any]") -> int:
-    return change_jobs(session, "HoldJobs", request, "slurm_suspend error:")
+    return act
 
 
 def _steer(kind: str, keyword: str, **more: bool) -> "Action":
@@ -81,10 +75,11 @@ def _steer(kind: str, keyword: str, **more: bool) -> "Action":
             else:
                 break
             words.pop(0)
-        need(words, keyword)
+        if not words:
+            fail(f"too few arguments for keyword:{keyword}")
         if kind == "RequeueJobs":
             _outlive_own_requeue()
-        return change_jobs(session, kind, {"jobs": job_ids(words), **extra})
+        return change_jobs(session, kind, {"jobs": list(map(_without_key, words)), **extra})
 
     return act
 
@@ -123,7 +118,6 @@ def _completing(session: "Session", arguments: "list[str]") -> int:
 
 def _wait_job(session: "Session", arguments: "list[str]") -> int:
     """Block until the nodes of a job are ready."""
-    need(arguments, "wait_job")
     try:
         parse_job_id(arguments[0])
     except JobIdError:
@@ -151,10 +145,10 @@ def _wait_job(session: "Session", arguments: "list[str]") -> int:
 
 ACTIONS: "dict[str, Action]" = {
     "completing": _completing,
-    "hold": _hold,
-    "holdu": _uhold,
-    "uhold": _uhold,
-    "release": _release,
+    "hold": _holder("hold"),
+    "holdu": _holder("holdu", as_user=True),
+    "uhold": _holder("uhold", as_user=True),
+    "release": _holder("release", release=True),
     "requeue": _steer("RequeueJobs", "requeue"),
     "requeuehold": _steer("RequeueJobs", "requeuehold", hold=True),
     "resume": _steer("SuspendJobs", "resume", resume=True),

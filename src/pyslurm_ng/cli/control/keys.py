@@ -25,6 +25,21 @@ def words_to_settings(words: "list[str]") -> "list[tuple[str, str, str]]":
     return settings
 
 
+# How many letters of a key Slurm requires, where it is more than three.
+_KEY_LETTERS = {
+    "clusterfeatures": 8, "clusters": 8, "corespec": 4, "cpuspertask": 9, "cpuspertres": 9,
+    "mailtype": 5, "mailuser": 5, "mempertres": 5, "mincpusnode": 4, "minmemorycpu": 10,
+    "minmemorynode": 10, "mintmpdisknode": 5, "nodelist": 8, "numcpus": 6, "numnodes": 8,
+    "numtasks": 8, "reqcores": 4, "reqnodelist": 8, "reqnodes": 8, "reqprocs": 8,
+    "reqsockets": 4, "reqthreads": 4, "requeue": 4, "sitefactor": 5, "switches": 5,
+    "threadspec": 4, "timelimit": 5, "timemin": 5, "tresbind": 5, "tresfreq": 5,
+    "tresperjob": 8, "trespernode": 8, "trespersocket": 8, "trespertask": 8,
+    "allocnodes": 6, "allowaccounts": 6, "allowgroups": 6, "allowqos": 6, "cpubind": 7,
+    "gracetime": 5, "maxcpuspernode": 4, "maxmempercpu": 10, "maxmempernode": 10, "maxnodes": 4,
+    "maxtime": 4, "oversubscribe": 5, "overtimelimit": 5, "corecnt": 5, "nodecnt": 5,
+}  # fmt: skip
+
+
 def find_key(key: str, keys: "list[str]", aliases: "dict[str, str]") -> str:
     """Return the lower-case key that a word names, abbreviated or not, or ""."""
     word = key.lower()
@@ -32,9 +47,11 @@ def find_key(key: str, keys: "list[str]", aliases: "dict[str, str]") -> str:
         return aliases[word]
     names = [name.lower() for name in keys]
     if word not in names:
-        matches = [name for name in names if name.startswith(word)] if len(word) > 2 else []
+        letters = len(word)
+        matches = [
+            name for name in names if name.startswith(word) and letters >= _KEY_LETTERS.get(name, 3)
+        ]
         if not matches:
             return ""
-        # `Time` means TimeLimit, and `Req...` the first key that begins so, as in Slurm.
         word = matches[0]
     return aliases.get(word, word)

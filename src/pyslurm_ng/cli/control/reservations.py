@@ -173,7 +173,7 @@ def show(session: "Session", words: "list[str]") -> int:
     session.count(reply, rows)
     if not rows:
         if name:
-            session.complain(f"Reservation {name} not found")
+            session.miss(f"Reservation {name} not found")
             return 1
         print("No reservations in the system")
     dates = Dates(reply["now_us"])

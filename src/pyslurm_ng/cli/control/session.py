@@ -3,7 +3,7 @@
 import os
 from time import monotonic_ns
 
-from pyslurm_ng.cli.command import connect, fail, printable, read_conf, say
+from pyslurm_ng.cli.command import connect, printable, read_conf, say
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import controller_hosts
 
@@ -107,12 +107,6 @@ class Session:
             records.append(encode(record, 2))
         cluster = self.conf.get("ClusterName", "cluster")
         write_bytes(document("pings", records, tail(self.json, cluster)))
-
-
-def need(arguments: "list[str]", keyword: str) -> None:
-    """Exit because a command lacks its arguments."""
-    if not arguments:
-        fail(f"too few arguments for keyword:{keyword}")
 
 
 def null(text: "str | int") -> "str | int":

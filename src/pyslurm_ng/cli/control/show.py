@@ -4,7 +4,6 @@ import os
 
 from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.command import Table, fail, say
-from pyslurm_ng.cli.control.session import need
 from pyslurm_ng.cli.listing.list_format import Dates
 from pyslurm_ng.wire.client import SlurmError
 
@@ -33,7 +32,6 @@ _OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
 
 def show(session: "Session", arguments: "list[str]") -> int:
     """Print one kind of entity."""
-    need(arguments, "show")
     word, rest = arguments[0], arguments[1:]
     entity, equals, value = word.partition("=")
     if equals and value:
@@ -47,8 +45,9 @@ def show(session: "Session", arguments: "list[str]") -> int:
         return 1
     if entity_name in _OF_BURST_BUFFERS:
         return 0  # as in Slurm where BurstBufferType is not set
-    if len(rest) > 1 and entity_name not in ("assoc_mgr", "topology"):
-        fail(f"too many arguments for keyword:{' '.join(arguments)}")
+    is_list = entity_name in ("assoc_mgr", "topology")
+    if len(rest) > (0 if entity_name == "daemons" else 1) and not is_list:
+        fail("too many arguments for keyword:show")
     return _action(entity_name)(session, rest)
 
 
@@ -159,7 +158,13 @@ def show_topology(session: "Session", words: "list[str]") -> int:
         return 1
     for line in reply["lines"]:
         print(line)
-    return 0
+    if not reply["lines"]:
+        wanted = request["node"] or request["unit"]
+        if wanted:
+            say(f"scontrol: error: Topology information contains no switch or node named {wanted}")
+        else:
+            say("scontrol: error: No topology information available")
+    return 0  # as in Slurm
 
 
 def show_topoconf(session: "Session", words: "list[str]") -> int:

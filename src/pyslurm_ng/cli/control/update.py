@@ -3,7 +3,7 @@
 import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.command import Table, fail, say, uid_of
 from pyslurm_ng.cli.control.keys import entity_of, find_key, words_to_settings
 from pyslurm_ng.cli.request_parts import change_all
@@ -11,6 +11,7 @@ from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from pyslurm_ng.cli.control.session import Action, Session
@@ -32,7 +33,7 @@ _JOB_ALIASES = {
     "gres": "trespernode",
     "name": "jobname",
     "reqnodes": "numnodes",
-    "reqprocs": "numcpus",
+    "reqprocs": "numtasks",
     "shared": "oversubscribe",
     "time": "timelimit",
     "reservation": "reservationname",
@@ -45,14 +46,7 @@ _JOB_ALIASES = {
     "numprocs": "numcpus",
 }
 _SIZES = frozenset(("numnodes", "nodelist", "reqnodelist"))  # which nodes a running job keeps
-_FLAGS = ("contiguous", "oversubscribe", "reboot", "requeue")
-_MAX_PRIORITY = NO_VAL - 1
-_MOST_NICE = 2147483645
-_COUNTS = frozenset(
-    ("cpuspertask", "mincpusnode", "mintmpdisknode", "numtasks", "taskspernode")
-    + ("reqcores", "reqsockets", "reqthreads")
-)
-_MEMORY = frozenset(("minmemorycpu", "minmemorynode"))
+_BARE = ("nice", "resetaccruetime")  # keys that do something without a value
 _DATES = ("starttime", "deadline", "endtime")
 NODE_KEYS = (
     "ActiveFeatures AvailableFeatures CertToken Comment CpuBind Extra Gres InstanceId "
@@ -83,14 +77,13 @@ def refuse(word: str) -> "int":
 
 def update(session: "Session", words: "list[str]") -> int:
     """Find the entity to change, and change it."""
-    _need(words, "update")
     words = _joined(words)
     settings = words_to_settings(words)
     names = {entity_of(key) for key, _, _ in settings}
     # A job has a partition and a reservation, and a reservation has a partition: the first counts.
     for entity, act in (
-        ("stepid", _update_step),
         ("jobid", _update_job),
+        ("stepid", _update_step),
         ("jobname", _update_job),
         ("nodename", _update_node),
     ):
@@ -107,12 +100,6 @@ def update(session: "Session", words: "list[str]") -> int:
         'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or "StepId"'
     )
     return 1
-
-
-def _need(words: "list[str]", keyword: str) -> None:
-    """Exit because nothing is named; Slurm's text differs from that of its other commands."""
-    if not words:
-        fail(f"too few arguments for {keyword} keyword")
 
 
 def _joined(words: "list[str]") -> "list[str]":
@@ -134,96 +121,56 @@ def _joined(words: "list[str]") -> "list[str]":
 
 def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
     request: dict[str, Any] = {"settings": {}}
+    typed: dict[str, str] = {}
     by_id = any(entity_of(key) == "jobid" for key, _, _ in settings)
     for key, value, word in settings:
-        lower = key.lower()
+        name = find_key(key, JOB_KEYS, _JOB_ALIASES)
+        if "=" not in word and name not in _BARE:
+            fail(f"Invalid input: {word}\nRequest aborted")
         if entity_of(key) == "jobid":
-            ids = job_ids([value])
-            request["jobs"] = ids
+            request["jobs"] = [value]
         elif entity_of(key) == "jobname" and not by_id:
+            if not value:
+                fail("scontrol: error: JobName  not found")
             request["name"] = value
-        elif lower == "userid":
+        elif key.lower() == "userid":
             request["uid"] = uid_of(value)
             if request["uid"] < 0:
                 fail(f"Invalid UserID: {value}\nRequest aborted")
+        elif not name or (name == "resetaccruetime" and "=" in word):
+            return refuse(word)
         else:
-            name = find_key(key, JOB_KEYS, _JOB_ALIASES)
-            if not name:
-                return refuse(word)
-            if name in _DATES:
-                value = _moment(session, value, word)
-            if name == "arraytaskthrottle" and not value.isdigit():
-                fail("Invalid ArrayTaskThrottle value")
-            if _is_invalid(name, value):
-                fail(_complaint(name, value))
-            request["settings"][name] = value
+            request["settings"][name] = _job_value(name, value)
+            typed[name] = word
     if not request["settings"]:
         say("No changes specified")
         return 1
-    code = change_jobs(session, "UpdateJob", request)
+    code = change_jobs(session, "UpdateJob", request, typed=typed)
     if not code and not _SIZES.isdisjoint(request["settings"]) and "SLURM_JOB_ID" in os.environ:
         from pyslurm_ng.cli.control.resize import write_scripts
 
-        for job_id in request.get("jobs", ()):
+        for job_id in job_ids(request.get("jobs", []))[0]:
             write_scripts(session, job_id)
     return code
 
 
-def _is_invalid(name: str, value: str) -> bool:
-    """Return whether a key does not take a value: not a flag, a count, a number with a sign."""
-    if name == "numcpus":
-        return not all(word.isdigit() and int(word) for word in value.split("-", 1))
-    if name in _COUNTS:
-        return not value.isdigit()
-    if name in _MEMORY:
-        from pyslurm_ng.base.units import UnitError, parse_mem_mib
+def _job_value(name: str, value: str) -> str:
+    """Return the value of a key as it is sent; exit with Slurm's words if it is none."""
+    if name in _DATES:
+        return _moment(value)
+    from pyslurm_ng.cli.control.job_values import complaint
 
-        try:
-            parse_mem_mib(value)
-        except UnitError:
-            return True
-        return False
-    if name in ("timelimit", "timemin"):
-        from pyslurm_ng.base.units import UnitError, parse_time_limit_min
-
-        try:
-            parse_time_limit_min(value[value[:1] in "+-" and value != "-1" :])
-        except UnitError:
-            return True
-        return False
-    if name in _FLAGS:
-        return value.lower() not in ("yes", "no", "y", "n", "1", "0")
-    if name == "priority":
-        is_number = value.isdigit() and int(value) <= _MAX_PRIORITY
-        return not is_number and value.upper() not in ("INFINITE", "UNLIMITED", "-1")
-    if name in ("nice", "sitefactor"):
-        digits = value.removeprefix("-").removeprefix("+")
-        return bool(value) and (not digits.isdigit() or int(digits) > _MOST_NICE)
-    if name == "switches":
-        return not (value.partition("@")[0] or "0").isdigit()
-    if name == "mailtype":
-        from pyslurm_ng.base.request_words import MAIL_WORDS
-
-        return any(word.strip().upper() not in MAIL_WORDS for word in value.split(","))
-    return False
+    text = complaint(name, _NAMES[name], value)
+    if text:
+        fail(text)
+    return value
 
 
 _NAMES = {name.lower(): name for name in JOB_KEYS}
+_NO_JOB = "Invalid job id specified"
 
 
-def _complaint(name: str, value: str) -> str:
-    """Return Slurm's words for a value that its key does not take."""
-    if name == "mailtype":
-        return f"Invalid MailType: {value}"
-    if name in ("timelimit", "timemin"):
-        return f"scontrol: error: Invalid {_NAMES[name]} value"
-    if name in ("nice", "sitefactor") and value.strip("+-").isdigit():
-        limit = f"(+/- {_MOST_NICE})"
-        return f"scontrol: error: {_NAMES[name]} value out of range {limit}. Value ignored"
-    return f"scontrol: error: Invalid {_NAMES[name]} value: {value}"
-
-
-def _moment(session: "Session", value: str, word: str) -> str:
+def _moment(value: str) -> str:
     """Return microseconds since the epoch, in decimal, for a date as typed."""
     from time import time
 
@@ -232,18 +179,24 @@ def _moment(session: "Session", value: str, word: str) -> str:
     try:
         return str(parse_date(value, int(time())) * SECOND_US)
     except DateError as problem:
-        fail(f"{problem}\nInvalid input: {word}\nRequest aborted")
+        # Slurm would go on with the other keys.
+        fail(f"{problem}\nNo changes specified")
 
 
-def job_ids(words: "list[str]") -> "list[str]":
-    """Return the ids in lists as typed; exit with 1 at a word that is no id."""
-    ids = [text for word in words for text in split_job_ids(word)]
-    for text in ids:
+def job_ids(words: "list[str]") -> "tuple[list[str], list[str]]":
+    """Return the ids in lists as typed, and the words in which not all are ids."""
+    ids: list[str] = []
+    refused = []
+    for word in words:
+        texts = split_job_ids(word)
         try:
-            parse_job_id(text)
+            for text in texts or [word]:
+                parse_job_id(text)
         except JobIdError:
-            fail(f"Invalid job id specified: {text}")
-    return ids
+            refused.append(word)
+        else:
+            ids += texts
+    return ids, refused
 
 
 def by_key(text: str, request: "dict[str, Any]") -> str:
@@ -267,20 +220,34 @@ def _no_job_of_name(session: "Session", request: "dict[str, Any]") -> str:
 
 
 def change_jobs(
-    session: "Session", kind: str, request: "dict[str, Any]", second_line: str = ""
+    session: "Session",
+    kind: str,
+    request: "dict[str, Any]",
+    second_line: str = "",
+    typed: "Mapping[str, str]" = {},  # noqa: B006
 ) -> int:
-    """Send a change of jobs and print what failed; return the exit code."""
+    """Send a change of jobs and print what failed; return the exit code.
+
+    Args:
+        request: its `jobs` are words as typed, each a list of ids.
+        typed: each key's word, for the message that it is not supported.
+    """
+    jobs, refused = job_ids(request.get("jobs") or [])
+    for word in refused:
+        _complain_of_job(session, word, _NO_JOB, second_line)
+    if refused and not jobs:
+        return 1
 
     def ask(jobs: "list[str]", progress: "dict[str, int]") -> "dict[str, Any]":
         named = {"jobs": jobs} if jobs else {}
         return session.client.change(kind, {**request, **named, **progress})
 
     try:
-        reply = change_all(request.get("jobs") or [], ask)
+        reply = change_all(jobs, ask)
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
         if kind == "UpdateJob" and detail:
-            return refuse(detail)
+            return refuse(typed.get(detail, detail))
         say(f"slurm_update error: {by_key(text, request)}")
         return 1
     for text, code, words in reply["errors"]:
@@ -289,22 +256,30 @@ def change_jobs(
         is_unknown = code == Errno.ESLURM_INVALID_JOB_ID and kind == "UpdateJob"
         if is_unknown and request.get("name") == text:
             session.complain(_no_job_of_name(session, request))
-            continue
-        session.complain(f"{words} for job {text}")
-        if second_line:
-            session.complain(f"{second_line}{words}")
-    return 1 if reply["errors"] else 0
+        else:
+            _complain_of_job(session, text, words, second_line)
+    return 1 if reply["errors"] or refused else 0
+
+
+def _complain_of_job(session: "Session", job: str, why: str, second_line: str) -> None:
+    session.complain(f"{why} for job {job}")
+    if second_line:
+        session.complain(f"{second_line}{why}")
 
 
 def _update_step(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
     request: dict[str, Any] = {}
     for key, value, word in settings:
+        if "=" not in word:
+            fail(f"Invalid input: {word}\nRequest aborted")
         if entity_of(key) == "stepid":
+            try:
+                parse_job_id(value)
+            except JobIdError:
+                fail(f"Invalid StepID parameter: {word}\nRequest aborted")
             request["step"] = value
         elif find_key(key, ["TimeLimit"], {}) == "timelimit":
-            if not value or _is_invalid("timelimit", value):
-                fail(_complaint("timelimit", value))
-            request["time_limit"] = value
+            request["time_limit"] = _job_value("timelimit", value)
         else:
             return refuse(word)
     if "time_limit" not in request:
@@ -392,7 +367,6 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
 
 def create(session: "Session", words: "list[str]") -> int:
     """`scontrol create partition|reservation|node ...`, or with the entity as a key."""
-    _need(words, "create")
     word = "" if "=" in words[0] else entity_of(words[0])
     rest = words[1:] if word else words
     settings = words_to_settings(rest)
@@ -412,7 +386,6 @@ def create(session: "Session", words: "list[str]") -> int:
 
 def delete(session: "Session", words: "list[str]") -> int:
     """`scontrol delete ENTITY=NAME`, or with a space between."""
-    _need(words, "delete")
     key, equals, value = words[0].partition("=")
     entity = entity_of(key)
     if not equals and len(words) == 2:
@@ -421,9 +394,9 @@ def delete(session: "Session", words: "list[str]") -> int:
         say("scontrol: error: Proper format is 'delete <ENTITY>=<ID>' or 'delete <ENTITY> <ID>'")
         return 1
     if entity == "partitionname":
-        return _delete(session, "DeletePartition", value, f"delete_partition {' '.join(words)}")
+        return _delete(session, "DeletePartition", value, f"delete_partition {words[0]}")
     if entity == "reservationname":
-        return _delete(session, "DeleteReservation", value, f"delete_reservation {' '.join(words)}")
+        return _delete(session, "DeleteReservation", value, f"delete_reservation {words[0]}")
     if entity == "nodename":
         say("scontrol: error: delete node is not supported yet")
         return 1

@@ -5,7 +5,6 @@ import sys
 
 from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.cli.command import Table, fail, say
-from pyslurm_ng.cli.control.session import need
 from pyslurm_ng.cli.control.show import config_lines
 from pyslurm_ng.cli.control.show_nodes import partition_lines
 from pyslurm_ng.wire.client import SlurmError
@@ -37,7 +36,6 @@ _DERIVED = frozenset(("TotalCPUs", "TotalNodes", "TRES"))
 
 def write(session: "Session", arguments: "list[str]") -> int:
     """`write batch_script ID [FILE|-]`."""
-    need(arguments, "write")
     subject = arguments[0].lower()
     if not "batch_script".startswith(subject) or len(subject) < 2:
         if "config".startswith(subject):
@@ -75,7 +73,7 @@ def write_config(session: "Session", words: "list[str]") -> int:
     from time import localtime, strftime
 
     if len(words) > 1:
-        fail("too many arguments for keyword:write config")
+        fail("too many arguments for keyword:write")
     lines = config_lines(session)
     if isinstance(lines, int):
         return lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_NO_REQUEUE, REQ_REQUEUE
 from pyslurm_ng.base.units import whole_number
-from pyslurm_ng.ctld.rules.orders.job_orders import hold_fields, release_fields, waiting_reason
+from pyslurm_ng.ctld.rules.orders.job_orders import hold_fields
 from pyslurm_ng.ctld.rules.update.job_change import Change, yes_or_no
 
 _NICE_MAX = 2147483645
@@ -13,26 +13,21 @@ _SITE_FACTOR_MAX = 2147483645
 
 
 def priority(change: Change, value: str) -> int:
-    """Set the priority: 0 holds the job, INFINITE releases it."""
+    """Set the priority: 0 holds the job. Only a release ends a hold."""
     job = change.job
-    if value.upper() in ("INFINITE", "UNLIMITED", "-1"):
-        number = NO_VAL
-    elif (given := whole_number(value)) is not None and given < NO_VAL:
-        number = given
-    else:
+    number = whole_number(value)
+    if number is None or number >= NO_VAL:
         return Errno.ESLURM_INVALID_TIME_VALUE
     if not change.is_pending:
         return Errno.ESLURM_JOB_NOT_PENDING
     if number == 0:
         changed = hold_fields(change.cluster, job, change.context, as_user=False)
-    elif number == NO_VAL:
-        changed = release_fields(change.cluster, job, change.context, as_user=False)
     elif not change.context.caller.is_operator:
         return Errno.ESLURM_ACCESS_DENIED
+    elif job.priority == 0:
+        return Errno.ESLURM_JOB_HELD
     else:
         changed = {"priority": number}
-        if job.priority == 0:
-            changed["reason"] = int(waiting_reason(job, change.context.now_us))
     if isinstance(changed, int):
         return changed
     change.fields.update(changed)

@@ -6,7 +6,7 @@ import msgspec
 
 from pyslurm_ng.base import units
 from pyslurm_ng.base.errors import Errno, Reject
-from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL
+from pyslurm_ng.base.numbers import MINUTE_US, NO_VAL, SECOND_US
 from pyslurm_ng.ctld.rules.orders.job_orders import comes_back
 from pyslurm_ng.ctld.rules.queue import dependency as dependencies, dependency_text
 from pyslurm_ng.ctld.rules.update.job_change import Change, moment, while_pending
@@ -89,10 +89,19 @@ def begin(change: Change, value: str) -> int:
     return 0
 
 
+@while_pending
+def reset_accrual(change: Change, value: str) -> int:
+    """Let the age of an eligible job count from now."""
+    if change.job.accrue_us:
+        change.fields["accrue_us"] = change.context.now_us
+    return 0
+
+
 def deadline(change: Change, value: str) -> int:
     """Set the deadline, which must be to come; 0 for none."""
     code = moment("deadline_us")(change, value)
-    if not code and 0 < int(value) < change.context.now_us:
+    # Dates as typed have whole seconds: `now` has passed, but not by a second.
+    if not code and 0 < int(value) <= change.context.now_us - SECOND_US:
         return Errno.ESLURM_INVALID_TIME_VALUE
     return code
 

@@ -58,6 +58,7 @@ SETTERS: dict[str, Setter] = {
     "dependency": job_times.dependency,
     "starttime": job_times.begin,
     "deadline": job_times.deadline,
+    "resetaccruetime": job_times.reset_accrual,
     "priority": job_order.priority,
     "nice": job_order.nice,
     "sitefactor": job_order.site_factor,
