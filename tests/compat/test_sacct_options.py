@@ -24,6 +24,7 @@ from tests.dbd.accounting_room import (
     at,
     configured,
     finished,
+    manage,
     on,
     record,
     serving,
@@ -80,6 +81,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     registration.register(database, request)
     for events in story():
         record(database, *events)
+    manage(database, "add qos high")
     with serving(database, place) as found:
         yield found
     database.close()
@@ -207,6 +209,7 @@ def test_a_stored_script_and_environment(sacct: Commands) -> None:
         "Environment used for 2 (must be batch to display)", rule, "HOME=/home/bob", "LANG=C",
     ]  # fmt: skip
     assert lines(sacct, "--batch-script", "-j", "1")[2:] == ["NONE"]
+    assert lines(sacct, "--batch-script", "-j", "99") == []
 
 
 def test_the_same_as_a_document(sacct: Commands) -> None:

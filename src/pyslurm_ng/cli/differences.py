@@ -11,7 +11,6 @@ _FEDERATION = "there are no federations"
 _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
-    "allclusters": "this cluster only",
     "cluster": _CLUSTERS,
     "clusters": _CLUSTERS,
     "ctld": "every request goes to slurmctld",
@@ -32,7 +31,7 @@ OPTIONS: dict[str, str] = {
 }
 """By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""
 
-LIKE_SLURM = {"sacct": ("qos",), "squeue": ("qos",), "scancel": ("qos",)}
+LIKE_SLURM = {"sacct": ("clusters", "qos"), "squeue": ("qos",), "scancel": ("qos",)}
 """Commands with another option of that name, which takes all that Slurm's takes."""
 
 SCONTROL: dict[str, str] = {

@@ -39,6 +39,7 @@ class Program:
         opposites: pairs of options; only the last one given counts.
         tells: options that print a text and end the command.
         operands: the words after the options, as --help shows them.
+        hint: whether --help is named after options that cannot be read; sacct does not.
     """
 
     def __init__(
@@ -54,8 +55,10 @@ class Program:
         opposites: "tuple[tuple[str, str], ...]" = (),
         tells: "Mapping[str, Callable[[], str]] | None" = None,
         operands: str = "",
+        hint: bool = True,
     ) -> None:
         self.name = name
+        self._hint = f'\nTry "{name} --help" for more information' if hint else ""
         self._operands = operands
         self.by_name = {row[0]: row for row in options}
         self.by_letter = {row[1]: row for row in options if row[1]}
@@ -81,7 +84,7 @@ class Program:
         try:
             pairs, operands = split_words(argv, self.by_name, self.by_letter, mixed=True)
         except UsageError as problem:
-            fail(f'{self.name}: {problem}\nTry "{self.name} --help" for more information')
+            fail(f"{self.name}: {problem}{self._hint}")
         given = Given()
         for variable, name in self._environment:
             if variable in os.environ:

@@ -11,8 +11,7 @@ from pyslurm_ng.cli.accounting.sacct_fields import (
 )
 from pyslurm_ng.cli.accounting.sacct_selection import jobs_of, selection, window_text
 from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
-from pyslurm_ng.cli.clusters import check_clusters
-from pyslurm_ng.cli.command import fail, read_conf, say, write_bytes
+from pyslurm_ng.cli.command import fail, read_conf, say, split_list, write_bytes
 from pyslurm_ng.cli.program import Program
 
 TYPE_CHECKING = False
@@ -40,14 +39,20 @@ def main(argv: "list[str]") -> int:
     """Run sacct; return its exit code."""
     given, operands = PROGRAM.read(argv)
     if operands:
-        fail(f"sacct: error: Unknown arguments:\nsacct: error:  {' '.join(operands)}")
+        words = "".join(f"\nsacct: error:  {word}" for word in operands)
+        fail(f"sacct: error: Unknown arguments:{words}")
     for name in REPEATABLE:  # lists may be given in pieces
         if name in given:
             given[name] = ",".join(value for other, value in given.pairs if other == name)
-    if "completion" in given:
+    if "long" in given and "format" in given:
+        fail(
+            "sacct: fatal: Options -o(--format) and -l(--long) are mutually exclusive. "
+            "Please remove one and retry."
+        )
+    if "batch-script" in given and "env-vars" in given:
+        fail("sacct: fatal: Options --batch-script and --env-vars are mutually exclusive")
+    if "completion" in given or "file" in given:
         return _completions(given)
-    if "file" in given:
-        fail("sacct: error: --file is for --completion only")
     return _report(given, argv)
 
 
@@ -55,7 +60,7 @@ def _completions(given: "dict[str, str]") -> int:
     from pyslurm_ng.cli.accounting import sacct_completion
 
     usual = sacct_completion.LONG_FORMAT if "long" in given else sacct_completion.FORMAT
-    conf = read_conf("sacct", "JobCompLoc")
+    conf = read_conf("sacct", "JobCompLoc", "JobCompType")
     return sacct_completion.show(conf, given, _chosen_fields(given, usual))
 
 
@@ -77,11 +82,11 @@ def _answer(
     client: "Client", conf: "dict[str, str]", given: "dict[str, str]", argv: "list[str]"
 ) -> int:
     cluster = conf.get("ClusterName", "cluster").lower()
-    wanted = given.get("clusters", os.environ.get("SLURM_CLUSTERS", ""))
-    check_clusters("sacct", wanted, cluster)
     if "batch-script" in given or "env-vars" in given:
         return _texts(client, cluster, given)
-    request = selection(given, cluster)
+    request = selection(given, wanted_clusters(client, given, cluster))
+    if "qos" in given:
+        _check_qos(client, request["qos"])
     if "verbose" in given:
         say(f"sacct: {window_text(request)}")
     if "json" in given:
@@ -99,13 +104,51 @@ def _answer(
 
 
 def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
-    """Yield (part of the answer, jobs) as they come; exits when the daemon refuses."""
+    """Yield the parts of the answers, cluster by cluster; exits when the daemon refuses."""
     from pyslurm_ng.wire.client import SlurmError
 
     try:
-        yield from client.stream("ListJobRecords", request, 600)
+        for cluster in request["clusters"]:
+            yield from client.stream("ListJobRecords", {**request, "clusters": [cluster]}, 600)
     except SlurmError as error:
         _fail_for(error)
+
+
+def wanted_clusters(client: "Client", given: "dict[str, str]", own: str) -> "list[str]":
+    """Return the clusters of -M and -L that slurmdbd knows; others have no jobs, as in Slurm."""
+    text = given.get("clusters", own).lower()
+    if "allclusters" not in given and text in (own, "-1"):
+        return [own]
+    names = dict.fromkeys(split_list(text))
+    known = [str(row["Cluster"]).lower() for row in _entities(client, "cluster")]
+    if "allclusters" in given or "all" in names:
+        return known
+    return [name for name in names if name in known]
+
+
+def _entities(client: "Client", entity: str) -> "list[Row]":
+    """Return slurmdbd's rows of an entity by field name; exits when it refuses."""
+    from pyslurm_ng.kernels.records import project
+    from pyslurm_ng.wire.client import SlurmError
+
+    try:
+        answer = client.call("ListEntities", {"entity": entity, "where": [], "flags": []})
+    except SlurmError as error:
+        _fail_for(error)
+    names = answer["fields"]
+    rows = project(answer["records"], range(len(names)))
+    return [dict(zip(names, values, strict=True)) for values in rows]
+
+
+def _check_qos(client: "Client", wanted: "list[str]") -> None:
+    """Exit if a QOS is not known."""
+    known = [str(row["Name"]) for row in _entities(client, "qos")]
+    for name in filter(None, wanted):
+        if name.lower() not in known:
+            fail(
+                f"sacct: error: You gave a bad qos '{name}'. Valid QOS's are {','.join(known)}\n"
+                "sacct: fatal: problem processing qos list"
+            )
 
 
 def _fail_for(error: "Any") -> None:
@@ -168,19 +211,20 @@ def _table(
     job_columns, step_columns = _columns(TEXTS, chosen, request)
     request["columns"], request["step_columns"] = job_columns, step_columns
     layout = TableLayout(chosen, given)
-    is_first = True
+    unit = _unit(given)
+    header = b"" if "noheader" in given else layout.header()
     for part in _ask(client, request):
         context = Context(part["now_us"], part["cluster"])
-        _set_units(context, given, request)
+        _set_units(context, given, request, unit)
         context.qos = part["qos"]
-        if is_first and "noheader" not in given:
-            write_bytes(layout.header())
-        is_first = False
+        write_bytes(header)
+        header = b""
         rows = rows_of(part, request)
         if "array" in given:
             rows = _expand_arrays(rows)
         makers = [(TEXTS[name][1], TEXTS[name][3]) for name, _, _ in chosen]
         write_bytes(layout.rows(_cells(rows, makers, context)))
+    write_bytes(header)
     return 0
 
 
@@ -224,10 +268,20 @@ def _expand_arrays(rows: "list[tuple[Row, Row | None]]") -> "list[tuple[Row, Row
     return expanded
 
 
-def _set_units(context: "Context", given: "dict[str, str]", request: "dict[str, Any]") -> None:
-    unit = given.get("units", "").upper()
-    if unit and (len(unit) != 1 or unit not in "KMGTP"):
-        fail(f"sacct: fatal: Invalid unit type '{given['units']}'; K, M, G, T, P are allowed")
+def _unit(given: "dict[str, str]") -> str:
+    """Return the letter of --units, "" without the option."""
+    unit = given.get("units", "")
+    if "units" in given and (len(unit) != 1 or unit.upper() not in "KMGTP"):
+        fail(
+            f"sacct: error: Invalid unit type '{unit}'. Possible options are 'KMGTP'\n"
+            "sacct: fatal: Invalid unit type"
+        )
+    return unit.upper()
+
+
+def _set_units(
+    context: "Context", given: "dict[str, str]", request: "dict[str, Any]", unit: str
+) -> None:
     context.unit = unit
     context.raw = "noconvert" in given
     context.truncate = "truncate" in given
@@ -236,16 +290,14 @@ def _set_units(context: "Context", given: "dict[str, str]", request: "dict[str, 
 
 def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[Chosen]":
     """Return the fields to print; `usual` is used unless options choose others."""
-    if "format" in given:
-        text = given["format"]
-    elif usual:
-        text = usual
-    elif "brief" in given:
-        text = BRIEF_FORMAT
-    elif "long" in given:
-        text = LONG_FORMAT
-    else:
-        text = os.environ.get("SACCT_FORMAT", "") or DEFAULT_FORMAT
+    lists = [given["format"]] if "format" in given else []
+    if "brief" in given:
+        lists.append(BRIEF_FORMAT)
+    if "long" in given and not usual:
+        lists.append(LONG_FORMAT)
+    if not lists:
+        lists.append(usual or os.environ.get("SACCT_FORMAT", "") or DEFAULT_FORMAT)
+    text = ",".join(lists)
     return choose_fields("sacct", text, FIELDS)
 
 
@@ -259,17 +311,23 @@ def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
 
     is_script = "batch-script" in given
     if "jobs" not in given:
-        option = "--batch-script" if is_script else "--env-vars"
-        fail(f"sacct: fatal: {option} requires job ids, given with -j")
+        what = "scripts" if is_script else "environment"
+        fail(
+            f"sacct: fatal: When requesting job {what} you must also request specific jobs with "
+            "the '-j' option."
+        )
     for selector in jobs_of(given["jobs"]):
         job_id, sluid = selector[0], selector[4:]
         fields = {"cluster": cluster, "job_id": job_id, "want_environment": not is_script}
         if sluid:
             fields["sluid"] = sluid[0]
         try:
-            text = client.call("GetJobScript", fields)["text"]
+            answer = client.call("GetJobScript", fields)
         except SlurmError as error:
             _fail_for(error)
+        if not answer["is_known"]:
+            continue
+        text = answer["text"]
         name = sluid_text(sluid[0]) if sluid else job_id
         if is_script:
             print(f"Batch Script for {name}")
@@ -293,20 +351,15 @@ def _help_reason() -> str:
     return "\n".join(reason_text(reason) for reason in Reason)
 
 
-def _usage() -> str:
-    names = " ".join(f"--{name}" for name, _, _ in OPTIONS)
-    return f"sacct [<OPTION>]\n    Valid <OPTION> values are: {names}"
-
-
 NO_EFFECT = ("expand-patterns", "use-local-uid")
 PROGRAM = Program(
     "sacct",
     OPTIONS,
-    "",
+    "Usage: sacct [options]\n\tUse --help for help",
     same=SAME,
     no_effect=NO_EFFECT,
+    hint=False,
     tells={
-        "usage": _usage,
         "helpformat": lambda: field_list(FIELDS),
         "helpreason": _help_reason,
         "helpstate": _help_state,

@@ -455,11 +455,10 @@ def _sums(connection: sa.Connection, ids: list[int]) -> Iterator[tuple[int, tupl
         yield index, (int(user_us), int(system_us), int(energy_j))
 
 
-def job_text(connection: sa.Connection, request: GetJobScript, actor: Actor) -> str:
+def job_text(connection: sa.Connection, request: GetJobScript, actor: Actor) -> str | None:
     """Return a job's stored script or environment, empty if there is none.
 
-    Raises:
-        RefusedError: another user's job; only operators and the owner may read it.
+    None means that the actor may see no such job: only operators and the owner may read it.
     """
     query = sa.select(_jobs.c.uid, _jobs.c.script_hash, _jobs.c.environment_hash).where(
         _jobs.c.cluster_id == find_cluster(connection, request.cluster)
@@ -469,10 +468,8 @@ def job_text(connection: sa.Connection, request: GetJobScript, actor: Actor) -> 
     else:
         query = query.where(_jobs.c.job_id == request.job_id, _jobs.c.is_last == 1)
     row = connection.execute(query).first()
-    if row is None:
-        return ""
-    if row.uid != actor.uid and not actor.is_operator:
-        raise RefusedError("Access/permission denied")
+    if row is None or (row.uid != actor.uid and not actor.is_operator):
+        return None
     digest = row.environment_hash if request.want_environment else row.script_hash
     text_row = connection.execute(
         sa.select(schema.texts.c.text).where(schema.texts.c.hash == digest)

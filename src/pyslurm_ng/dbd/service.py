@@ -307,7 +307,8 @@ class Service:
         self, connection: sa.Connection, call: Call, request: msg.GetJobScript
     ) -> msg.JobScript:
         actor = self._actor(connection, call)
-        return msg.JobScript(queries.job_text(connection, request, actor))
+        text = queries.job_text(connection, request, actor)
+        return msg.JobScript(text or "", is_known=text is not None)
 
     def _list_jobs(self, asked: Query, request: msg.ListJobRecords) -> Iterator[bool]:
         """Send one part of the answer at each step."""

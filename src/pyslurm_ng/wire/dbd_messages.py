@@ -293,6 +293,8 @@ class JobScript(msgspec.Struct, frozen=True):
     """The text; empty when the job was not a batch job or texts are not stored."""
 
     text: str
+    is_known: bool = True
+    """False if the user may see no such job."""
 
 
 # sacctmgr ---------------------------------------------------------------------------------

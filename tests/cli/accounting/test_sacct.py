@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 
 import pytest
@@ -13,7 +14,7 @@ from pyslurm_ng.cli.accounting.sacct_fields import FIELDS
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Step, Usage
-from tests.cli.accounting_commands import Commands, recorded
+from tests.cli.accounting_commands import Commands, Printed, recorded
 from tests.dbd.accounting_room import (
     SECOND,
     Room,
@@ -227,13 +228,28 @@ def ids(printed: str) -> list[str]:
         ("-X -u bob", []),
         ("-X -g 1001 --name=fail3", ["3"]),
         ("-X -F SchedBackfill", []),
+        ("-X -F None", []),
+        ("-X --name=", []),
+        ("-X -A ''", []),
+        ("-X -r ''", []),
+        ("-X -N ''", []),
+        ("-X -k 1 -K 1", ["1"]),
+        ("-X -K 1 --name=fail3", ["3"]),
+        ("-X -i 0 --name=fail3", ["3"]),
+        ("-X -s '' --name=fail3", ["3"]),
+        ("-X -M mars", []),
+        ("-X -M '' --name=fail3", []),
+        ("-X -M mars,CLUSTERNAME --name=fail3", ["3"]),
+        ("-X -M all --name=fail3", ["3"]),
+        ("-X -L --name=fail3", ["3"]),
     ],
 )
 def test_selection(sacct: Commands, words: str, found: list[str]) -> None:
     """Each option of the table."""
     window = () if "-j" in words else DAY
-    printed = sacct.run("sacct", "-a", "-n", "-P", "-o", "jobid", *window, *words.split())
-    assert printed.code == 0
+    words = words.replace("CLUSTERNAME", "demo")
+    printed = sacct.run("sacct", "-a", "-n", "-P", "-o", "jobid", *window, *shlex.split(words))
+    assert (printed.code, printed.stderr) == (0, "")
     assert ids(printed.stdout) == found
 
 
@@ -289,6 +305,8 @@ def test_truncated_times(sacct: Commands) -> None:
         ("-p -o jobid,jobname", "2|steps|"),
         ("-P --delimiter=; -o jobid,jobname", "2;steps"),
         ("-b", "2             COMPLETED      0:0 "),
+        ("-b -P -o jobname", "steps|2|COMPLETED|0:0"),
+        ("-S '' -E '' -o jobid%3", "  2 "),
         ("-P -o job,alloct", "2|billing=4,cpu=4,mem=4000M,node=2"),
         ("-P --units=G -o reqmem", "3.91G"),
         ("-P --noconvert -o reqmem", "4000M"),
@@ -296,7 +314,29 @@ def test_truncated_times(sacct: Commands) -> None:
 )
 def test_formats(sacct: Commands, words: str, line: str) -> None:
     """Widths, marks of truncation, separators, units."""
-    assert sacct.run("sacct", "-X", "-n", "-j", "2", *words.split()).stdout == line + "\n"
+    assert sacct.run("sacct", "-X", "-n", "-j", "2", *shlex.split(words)).stdout == line + "\n"
+
+
+def test_words_of_all_fields(sacct: Commands) -> None:
+    """Any beginning of `all` means all fields; a width behind it is that of each."""
+    everything = sacct.run("sacct", "-X", "-n", "-P", "-j", "2", "-o", "ALL").stdout
+    assert sacct.run("sacct", "-X", "-n", "-P", "-j", "2", "-o", "a").stdout == everything
+    narrow = sacct.run("sacct", "-X", "-j", "2", "-o", "all%3").stdout.splitlines()
+    assert {len(cell) for cell in narrow[1].split()} == {3}
+
+
+def test_brief_and_long_together(sacct: Commands) -> None:
+    """-b and -l each add their fields, in this order."""
+    brief = sacct.run("sacct", "-X", "-P", "-j", "2", "-b").stdout.splitlines()
+    full = sacct.run("sacct", "-X", "-P", "-j", "2", "-l").stdout.splitlines()
+    both = sacct.run("sacct", "-X", "-P", "-j", "2", "-bl").stdout.splitlines()
+    assert both == [f"{left}|{right}" for left, right in zip(brief, full, strict=True)]
+
+
+def test_unknown_cluster_is_an_empty_table(sacct: Commands) -> None:
+    """As Slurm's: the heading, and no error."""
+    printed = sacct.run("sacct", "-M", "mars", "-P", "-o", "jobid")
+    assert printed == Printed("JobID\n", "", 0)
 
 
 def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,24 +358,39 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
             "sacct: fatal: Bad job/step specified: 1_[0-99999999]: at most 10000",
         ),
         ("-S now-9999999999hours", "Invalid time specification (pos="),
-        ("-u nobody-of-that-name", "sacct: fatal: Invalid user id: nobody-of-that-name"),
-        ("-g nogroup-of-that-name", "sacct: fatal: Invalid group id: nogroup-of-that-name"),
+        ("-u nobody-of-that-name", "sacct: error: Invalid user id: nobody-of-that-name"),
+        ("-g nogroup-of-that-name", "sacct: error: Invalid group id: nogroup-of-that-name"),
         ("-N n[1-", "sacct: error: Invalid node list"),
+        ("-u 99999999", "sacct: error: Invalid user id: 99999999"),
+        ("-u ''", "sacct: error: Invalid user id: \n"),
+        ("-g 99999999", "sacct: error: Invalid group id: 99999999"),
+        ("-j 1.x", "sacct: fatal: Bad step specified: 1\n"),
+        ("-j 1_", "sacct: fatal: Bad job array element specified: 1\n"),
+        ("-j 1+x", "sacct: fatal: Bad hetjob offset specified: 1\n"),
         (
-            "-M other",
-            "sacct: error: No cluster 'other' known by database.\nsacct: error: 'other' c",
+            "--units=X -j 1",
+            "sacct: error: Invalid unit type 'X'. Possible options are 'KMGTP'\n"
+            "sacct: fatal: Invalid unit type\n",
         ),
-        ("--units=X -j 1", "sacct: fatal: Invalid unit type 'X'"),
-        ("word", "sacct: error: Unknown arguments:"),
+        ("-s CG", "sacct: fatal: job state CG is not supported / accounted\n"),
+        ("-F x", "sacct: error: str_2_job_flags: Invalid job flag x\n"),
+        ("-q ghost", "sacct: error: You gave a bad qos 'ghost'. Valid QOS's are normal"),
+        ("--whole-hetjob=x", 'sacct: error: Invalid --whole-hetjob value "x". Valid values: ['),
+        ("-l -o jobid", "sacct: fatal: Options -o(--format) and -l(--long) are mutually excl"),
+        ("-B --env-vars", "sacct: fatal: Options --batch-script and --env-vars are mutually ex"),
+        ("-c", "Slurm job completion is disabled\n"),
+        ("-f /nope", "/nope is not a valid file\n"),
+        ("two words", "sacct: error: Unknown arguments:\nsacct: error:  two\nsacct: error:  words"),
         ("-o jobid%x", 'sacct: error: Invalid field requested: "jobid%x"'),
-        ("-i x", "sacct: error: Invalid value for --nnodes: 'x'"),
-        ("-K soon", "sacct: fatal: Invalid time limit specification: soon"),
-        ("-B", "sacct: fatal: --batch-script requires job ids"),
+        ("-i x", 'sacct: error: Invalid numeric value "x" for requested node range.'),
+        ("-K soon", "sacct: fatal: Invalid time limit specification\n"),
+        ("-B", "sacct: fatal: When requesting job scripts you must also request specific jobs "),
+        ("--env-vars", "sacct: fatal: When requesting job environment you must also request "),
     ],
 )
 def test_bad_input_is_one_clear_line(sacct: Commands, words: str, text: str) -> None:
     """On stderr, exit 1, never a traceback."""
-    printed = sacct.run("sacct", *words.split())
+    printed = sacct.run("sacct", *shlex.split(words))
     assert printed.code == 1
     assert printed.stderr.startswith(text)
 

@@ -34,6 +34,7 @@ def sacct(
     conf = tmp_path / "slurm.conf"
     conf.write_text(
         f"ClusterName=t\nSlurmctldHost=h\nJobCompLoc={RECORDED}\n"
+        "JobCompType=jobcomp/filetxt\n"
         "NodeName=n1\nPartitionName=p Nodes=n1\n"
     )
     monkeypatch.setenv("SLURM_CONF", str(conf))
@@ -75,9 +76,9 @@ def test_what_is_selected(sacct: Sacct, words: str, lines: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ("-f /no/such/file", "sacct: error: /no/such/file is not a valid file"),
+        ("-f /no/such/file", "/no/such/file is not a valid file"),
         ("-o maxrss", "sacct: error: MaxRSS is not part of completion records"),
-        ("-u nobody-of-that-name", "sacct: fatal: Invalid user id: nobody-of-that-name"),
+        ("-u nobody-of-that-name", "sacct: error: Invalid user id: nobody-of-that-name"),
         ("-s nonsense", "sacct: fatal: unrecognized job state value 'nonsense'"),
     ],
 )
@@ -88,5 +89,13 @@ def test_bad_input_is_one_clear_line(sacct: Sacct, words: str, text: str) -> Non
 
 
 def test_a_file_without_completion(sacct: Sacct) -> None:
-    """Slurm does not say that it looks elsewhere."""
-    assert sacct("-f", "x") == ("", "sacct: error: --file is for --completion only\n", 1)
+    """-f implies -c, as in Slurm."""
+    assert sacct("-f", str(RECORDED)) == (SHOWN, "", 0)
+    assert sacct("-f", "x") == ("", "x is not a valid file\n", 1)
+
+
+def test_completion_is_disabled(sacct: Sacct, tmp_path: Path) -> None:
+    """Without a JobCompType there are no records to read."""
+    conf = tmp_path / "slurm.conf"
+    conf.write_text(conf.read_text().replace("JobCompType=jobcomp/filetxt", ""))
+    assert sacct("-c") == ("", "Slurm job completion is disabled\n", 1)

@@ -95,11 +95,15 @@ def show(
 ) -> int:
     """Print the records of the file that -f or JobCompLoc names; return the exit code."""
     path = given.get("file") or conf.get("JobCompLoc") or USUAL_PATH
+    if "file" in given and not os.path.isfile(path):
+        fail(f"{path} is not a valid file")
+    if conf.get("JobCompType", "none").rpartition("/")[2].lower() == "none":
+        fail("Slurm job completion is disabled")
     for name, _, _ in chosen:
         if name not in WORDS and name not in PAIRS:
             fail(f"sacct: error: {name} is not part of completion records")
     if not os.path.isfile(path):
-        fail(f"sacct: error: {path} is not a valid file")
+        fail(f"{path} is not a valid file")
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             records = [parse_line(line) for line in file]

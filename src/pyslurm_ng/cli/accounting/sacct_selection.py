@@ -17,29 +17,40 @@ FLAG_NAMES = {
     "schedmain": "SchedMain",
     "schedbackfill": "SchedBackfill",
     "startreceived": "StartReceived",
+    "none": "None",  # no job is without StartReceived
 }
+_ACCOUNTED_FLAGS = ("REQUEUED", "RESIZING", "REVOKED")
+"""The states beside base states that records have."""
+_LISTS = (
+    ("accounts", "accounts"), ("partition", "partitions"), ("qos", "qos"), ("name", "names"),
+    ("reason", "reasons"), ("constraints", "constraints"),
+)  # fmt: skip
 
 
-def selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
-    """Return the request for what the options select; exit on a bad value."""
+def selection(given: "dict[str, str]", clusters: "list[str]") -> "dict[str, Any]":
+    """Return the request for what the options select; exit on a bad value.
+
+    An empty list selects nothing, as in Slurm: it asks for the empty name, which no job has.
+    """
+    if not given.get("state", "x").strip(","):
+        given = {name: value for name, value in given.items() if name != "state"}
     start_us, end_us = _window(given)
     request: dict[str, Any] = {
-        "clusters": [cluster],
+        "clusters": clusters,
         "start_us": start_us,
         "end_us": end_us,
         "with_steps": "allocations" not in given,
         "duplicates": "duplicates" in given,
     }
-    for option, field in (
-        ("accounts", "accounts"), ("partition", "partitions"), ("qos", "qos"), ("name", "names"),
-        ("wckeys", "wckeys"), ("reason", "reasons"), ("constraints", "constraints"),
-    ):  # fmt: skip
+    for option, field in _LISTS:
         if option in given:
-            request[field] = split_list(given[option])
+            request[field] = split_list(given[option]) or [""]
+    if "wckeys" in given:
+        request["wckeys"] = split_list(given["wckeys"])
     if "associations" in given:
         request["association_ids"] = [_integer("associations", word)
                                       for word in split_list(given["associations"])]  # fmt: skip
-    if "jobs" in given:
+    if given.get("jobs", "").strip(","):
         request["jobs"] = jobs_of(given["jobs"])
         # A SLUID names one record, also that of a run before the newest.
         request["duplicates"] |= not any(wanted_job[0] for wanted_job in request["jobs"])
@@ -51,7 +62,7 @@ def selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
         from pyslurm_ng.base.hostlist import HostlistError, expand
 
         try:
-            request["nodes"] = expand(given["nodelist"])
+            request["nodes"] = expand(given["nodelist"]) or [""]
         except HostlistError as problem:
             fail(f"sacct: error: Invalid node list: {problem}")
     chosen = uids(given)
@@ -60,31 +71,47 @@ def selection(given: "dict[str, str]", cluster: str) -> "dict[str, Any]":
     if "gid" in given:
         request["gids"] = _gids(given["gid"])
     _ranges(given, request)
-    if given.get("whole-hetjob", "no") in ("", "yes"):
-        request["whole_het_job"] = True
+    whole = given.get("whole-hetjob", "no")
+    if whole.lower() not in ("", "yes", "no"):
+        fail(f'sacct: error: Invalid --whole-hetjob value "{whole}". Valid values: [yes|no].')
+    request["whole_het_job"] = whole.lower() != "no"
     return request
 
 
 def _ranges(given: "dict[str, str]", request: "dict[str, Any]") -> None:
-    for option, least, most in (("nnodes", "nodes_min", "nodes_max"),
-                                ("ncpus", "cpus_min", "cpus_max")):  # fmt: skip
-        if option in given:
-            low, dash, high = given[option].partition("-")
-            request[least] = _integer(option, low)
-            if dash:
-                request[most] = _integer(option, high)
-    for option, field in (("timelimit-min", "time_limit_min"), ("timelimit-max", "time_limit_max")):
-        if option in given:
-            from pyslurm_ng.base.units import UnitError, parse_time_limit_min
+    for option, what, least, most in (
+        ("nnodes", "node", "nodes_min", "nodes_max"),
+        ("ncpus", "cpu", "cpus_min", "cpus_max"),
+    ):
+        if option not in given:
+            continue
+        low, dash, high = given[option].partition("-")
+        if not (_is_number(low) and (_is_number(high) or not dash)):
+            fail(
+                f'sacct: error: Invalid numeric value "{given[option]}" for requested {what} range.'
+            )
+        if int(low) or dash:
+            request[least] = int(low)
+        if dash:
+            request[most] = int(high)
+    limits = {name: given[name] for name in ("timelimit-min", "timelimit-max") if name in given}
+    for option, text in limits.items():
+        from pyslurm_ng.base.units import UnitError, parse_time_limit_min
 
-            try:
-                request[field] = parse_time_limit_min(given[option])
-            except UnitError:
-                fail(f"sacct: fatal: Invalid time limit specification: {given[option]}")
+        try:
+            minutes = parse_time_limit_min(text)
+        except UnitError:
+            fail("sacct: fatal: Invalid time limit specification")
+        if "timelimit-min" in limits:  # the other one counts only beside it
+            request["time_limit_" + option[-3:]] = minutes
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10
 
 
 def _integer(option: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 10:
+    if not _is_number(text):
         fail(f"sacct: error: Invalid value for --{option}: {text!r}; a number is allowed")
     return int(text)
 
@@ -102,11 +129,11 @@ def _window(given: "dict[str, str]") -> "tuple[int, int]":
         today = localtime(now_s)
         midnight = (today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0, 0, 0, -1)
         start_s = int(mktime(midnight))
-    if "starttime" in given:
+    if given.get("starttime"):
         start_s = _moment(given["starttime"], now_s)
         if "state" in given:
             end_s = start_s
-    if "endtime" in given:
+    if given.get("endtime"):
         end_s = _moment(given["endtime"], now_s)
     if start_s > end_s:
         from pyslurm_ng.base.dates import format_date
@@ -149,7 +176,7 @@ def jobs_of(text: str) -> "list[list[int]]":
         try:
             name = parse_job_id(word)
         except JobIdError:
-            fail(f"sacct: fatal: Bad job/step specified: {word}")
+            fail(f"sacct: fatal: {_bad_job(word)}")
         count = sum((high - low) // by + 1 for low, high, by in name.tasks)
         if len(jobs) + count > MOST_JOBS:
             fail(f"sacct: fatal: Bad job/step specified: {word}: at most {MOST_JOBS} are allowed")
@@ -159,6 +186,17 @@ def jobs_of(text: str) -> "list[list[int]]":
             sluid = [name.sluid] if name.sluid else []
             jobs.append([name.job_id, task, name.het_offset, step, *sluid])
     return jobs
+
+
+def _bad_job(word: str) -> str:
+    """Return what is wrong with an item of --jobs: the part behind the number, or all of it."""
+    end = next((at for at, char in enumerate(word) if not char.isdigit()), len(word))
+    part = {"_": "job array element", "+": "hetjob offset", ".": "step"}.get(word[end : end + 1])
+    return (
+        f"Bad {part} specified: {word[:end]}"
+        if end and part
+        else (f"Bad job/step specified: {word}")
+    )
 
 
 def _split_outside_brackets(text: str) -> "list[str]":
@@ -184,8 +222,11 @@ def states(text: str) -> "list[str]":
         number, bit = state
         if number >= 0:
             numbers.append(JOB_STATES[number][0])
-        else:
-            numbers.append(next(name for flag, name, _ in JOB_FLAGS if flag == bit))
+            continue
+        name = next(name for flag, name, _ in JOB_FLAGS if flag == bit)
+        if name not in _ACCOUNTED_FLAGS:
+            fail(f"sacct: fatal: job state {word} is not supported / accounted")
+        numbers.append(name)
     return numbers
 
 
@@ -194,21 +235,21 @@ def _flags(text: str) -> "list[str]":
     for word in split_list(text):
         names = [name for key, name in FLAG_NAMES.items() if key.startswith(word.lower())]
         if not names:
-            fail(f"sacct: fatal: Invalid flag: {word}")
+            fail(f"sacct: error: str_2_job_flags: Invalid job flag {word}")
         flags.append(names[0])
-    return flags
+    return flags or [""]
 
 
 def uids(given: "dict[str, str]") -> "list[int]":
     """Return the users to show; empty for all users, the default of root and with job ids."""
     if "user" in given:
-        from pyslurm_ng.cli.command import uid_of
+        from pyslurm_ng.cli.command import uid_of, user_name
 
         wanted_uids = []
-        for word in split_list(given["user"]):
+        for word in split_list(given["user"]) or [""]:
             uid = uid_of(word)
-            if uid < 0:
-                fail(f"sacct: fatal: Invalid user id: {word}")
+            if uid < 0 or user_name(uid) == str(uid):
+                fail(f"sacct: error: Invalid user id: {word}")
             wanted_uids.append(uid)
         return wanted_uids
     if "allusers" in given or "jobs" in given or os.getuid() == 0:
@@ -220,9 +261,10 @@ def _gids(text: str) -> "list[int]":
     import grp
 
     gids = []
-    for word in split_list(text):
+    for word in split_list(text) or [""]:
         try:
-            gids.append(int(word) if word.isdigit() else grp.getgrnam(word).gr_gid)
-        except KeyError:
-            fail(f"sacct: fatal: Invalid group id: {word}")
+            group = grp.getgrgid(int(word)) if _is_number(word) else grp.getgrnam(word)
+        except (KeyError, OverflowError):
+            fail(f"sacct: error: Invalid group id: {word}")
+        gids.append(group.gr_gid)
     return gids

@@ -20,30 +20,30 @@ def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[
     chosen: list[Chosen] = []
     for word in split_list(text):
         name, percent, size = word.partition("%")
-        if name.lower() == "all":
-            chosen += fields
-            continue
-        field = _field(name, fields)
-        if field is None:
+        digits = size.lstrip("-")
+        if percent and (not digits.isdigit() or len(digits) > 5):
+            fail(f'{command}: error: Invalid field requested: "{word}"')
+        meant = _fields(name, fields)
+        if not meant:
             fail(f'{command}: error: Invalid field requested: "{name}"')
-        full, width, is_left = field
-        if percent:
-            digits = size.lstrip("-")
-            if not digits.isdigit() or len(digits) > 5:
-                fail(f'{command}: error: Invalid field requested: "{word}"')
-            width, is_left = int(digits), size.startswith("-")
-        chosen.append((full, width, is_left))
+        for full, width, is_left in meant:
+            if percent:
+                width, is_left = int(digits), size.startswith("-")
+            chosen.append((full, width, is_left))
     if not chosen:
         fail(f"{command}: error: No fields requested")
     return chosen
 
 
-def _field(name: str, fields: "Sequence[Chosen]") -> "Chosen | None":
+def _fields(name: str, fields: "Sequence[Chosen]") -> "list[Chosen]":
+    """Return the field that a name or its beginning means; the beginning of `all` means all."""
     wanted = name.lower()
     for field in fields:
         if field[0].lower() == wanted:
-            return field
-    return next((field for field in fields if field[0].lower().startswith(wanted)), None)
+            return [field]
+    if wanted and "all".startswith(wanted):
+        return list(fields)
+    return [field for field in fields if field[0].lower().startswith(wanted)][:1]
 
 
 def field_list(fields: "Sequence[Chosen]") -> str:
