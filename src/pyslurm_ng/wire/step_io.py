@@ -29,7 +29,8 @@ Who speaks what:
 | NOTICE | stepd | text for srun's stderr: `[time] error: *** STEP 5.0 ON n1 CANCELLED ... ***` |
 | DONE | stepd | empty: every task ended, all output is sent; stepd closes next |
 | SIGNAL | srun | u32 signal number, for `task` or ALL |
-| TERMINATE | srun | text: why, for the notice (`TASK FAILURE`); TERM now, KILL after KillWait |
+| TERMINATE | srun | text: why, for the notice (`TASK FAILURE`); TERM now, KILL after KillWait; |
+|           |      | `FORCED`: KILL now |
 | WINDOW | srun | u16 rows, u16 columns of the terminal |
 | PING, PONG | both | empty |
 """
@@ -59,6 +60,9 @@ PONG = 13
 TERMINATE = 14
 FAILED = 15
 WELCOME = 16
+
+FORCED = "SIGNAL Killed"
+"""Why a step ends whose user does not want to wait for it."""
 
 SRUN, STEPD, BOTH = "srun", "stepd", "both"
 

@@ -292,7 +292,7 @@ def test_signals_are_forwarded(make: Any, number: signal.Signals) -> None:
 
 
 def test_interrupts_escalate(make: Any) -> None:
-    """Ctrl-C: state, then the signal, then the end."""
+    """Ctrl-C shows the state; a second one soon after sends SIGINT and ends the step."""
     room = make(["n1"], [[0, 1]], abort_window_s=60.0)
     node = room.node()
     node.started()
@@ -300,10 +300,49 @@ def test_interrupts_escalate(make: Any) -> None:
     assert room.line() == "srun: StepId=5.0 tasks 0-1: running"
     assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
     assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (2,)
-    assert _after_interrupt(room) == "srun: forcing job termination"
+    assert room.line() == "srun: forcing job termination"
+    assert room.line().startswith("srun: Job step aborted: Waiting up to ")
+    assert node.wait_for(step_io.TERMINATE)[1].decode() == step_io.FORCED
+    node.finish(9)
+    assert room.end()[1:] == ("", 137)  # nobody needs to hear that the tasks were killed
+
+
+def test_a_third_interrupt_leaves_the_step_alone(make: Any) -> None:
+    """Without waiting for tasks that do not end."""
+    room = make(["n1"], [[0]], abort_window_s=60.0)
+    node = room.node()
+    node.started()
+    assert _after_interrupt(room) == "srun: interrupt (one more within 1 sec to abort)"
+    assert room.line() == "srun: StepId=5.0 task 0: running"
+    assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
     node.wait_for(step_io.TERMINATE)
-    node.finish(2)
-    assert room.end()[2] == 130
+    os.kill(room.process.pid, signal.SIGINT)
+    assert room.end()[2] == 137
+
+
+def test_a_late_interrupt_shows_the_state_again(make: Any) -> None:
+    """Only a quick second Ctrl-C means the end."""
+    room = make(["n1"], [[0]], abort_window_s=-1.0)
+    node = room.node()
+    node.started()
+    for _ in range(2):
+        assert _after_interrupt(room) == "srun: interrupt (one more within 1 sec to abort)"
+        assert room.line() == "srun: StepId=5.0 task 0: running"
+    node.finish()
+    assert room.end()[2] == 0
+
+
+def test_without_status_an_interrupt_goes_to_the_tasks(make: Any) -> None:
+    """--disable-status: at once, and a quick second one ends the step."""
+    room = make(["n1"], [[0]], show_status=False, abort_window_s=60.0)
+    node = room.node()
+    node.started()
+    assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
+    assert step_io.numbers(node.wait_for(step_io.SIGNAL)[1]) == (2,)
+    assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
+    node.wait_for(step_io.TERMINATE)
+    node.finish(9)
+    assert room.end()[2] == 137
 
 
 def _after_interrupt(room: StepRoom) -> str:
@@ -312,13 +351,16 @@ def _after_interrupt(room: StepRoom) -> str:
 
 
 def test_quit_on_interrupt(make: Any) -> None:
-    """One Ctrl-C is enough."""
-    room = make(["n1"], [[0]], quit_on_interrupt=True, abort_window_s=60.0)
+    """One Ctrl-C is enough, and what tasks return by themselves is still said."""
+    room = make(["n1"], [[0]], quit_on_interrupt=True)
     node = room.node()
     node.started()
     assert _after_interrupt(room) == "srun: sending Ctrl-C to StepId=5.0"
-    node.finish(2)
-    assert room.end()[2] == 130
+    assert room.line() == "srun: forcing job termination"
+    assert room.line().startswith("srun: Job step aborted: Waiting up to ")
+    node.finish(3 << 8)
+    _, err, code = room.end()
+    assert (err, code) == ("srun: error: n1: task 0: Exited with exit code 3\n", 3)
 
 
 def test_lost_node_ends_the_others(make: Any) -> None:

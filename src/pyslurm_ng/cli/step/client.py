@@ -82,7 +82,7 @@ class StepClient:
         self._signals = UserSignals(
             loop, signals, tasks, orders, output, show_status=show_status,
             quit_on_interrupt=quit_on_interrupt, abort_window_s=abort_window_s,
-            on_resize=self._tell_window_size, on_give_up=self._give_up,
+            on_resize=self._tell_window_size, on_forced=self._forced, on_give_up=self._give_up,
         )  # fmt: skip
         streams.out.on_broken = self._output_broke
 
@@ -198,6 +198,11 @@ class StepClient:
                 f"Job step aborted: Waiting up to {self._kill_wait_s + 2} seconds "
                 "for job step to finish."
             )
+
+    def _forced(self) -> None:
+        """The user ends the step: which signals end its tasks is no news from now on."""
+        self.tasks.expects_signals = True
+        self.aborted()
 
     def step_is_over(self, text: str = "") -> None:
         """The controller says that the step has ended: wait a little for its last output."""

@@ -52,6 +52,7 @@ class StepTasks:
         self.worst_status = 0
         self.code = 0
         self.exited_count = 0
+        self.expects_signals = False  # srun's user ends the tasks
         self._unsaid: dict[tuple[int, int, int], list[int]] = {}
 
     @property
@@ -105,7 +106,9 @@ class StepTasks:
                     f"{self.step_name} (status=0x{status:04x})."
                 )
             text = f"{self.nodes[node]}: {self._text(tasks)}: {exit_text(status, flags)}"
-            if status or flags:
+            if status and self.expects_signals and status & 0x7F:
+                lines += [text] if verbose else []
+            elif status or flags:
                 lines.append("error: " + text)
             elif verbose:
                 lines.append(text)

@@ -4,6 +4,7 @@ import select
 from time import monotonic
 
 from pyslurm_ng.base.numbers import SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGWINCH
+from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,10 +21,11 @@ class UserSignals:
     """Serves signals from now on.
 
     Args:
-        show_status: whether the first Ctrl-C only shows the state of the tasks.
+        show_status: whether a single Ctrl-C only shows the state of the tasks.
         quit_on_interrupt: whether the first Ctrl-C ends the step.
         abort_window_s: how long a second Ctrl-C belongs to the first.
         on_resize: called when the terminal's size has changed.
+        on_forced: called when the step is made to end.
         on_give_up: called when the user does not want to wait for the end.
     """
 
@@ -39,6 +41,7 @@ class UserSignals:
         quit_on_interrupt: bool,
         abort_window_s: float,
         on_resize: "Callable[[], None]",
+        on_forced: "Callable[[], None]",
         on_give_up: "Callable[[], None]",
     ) -> None:
         self._loop = loop
@@ -46,12 +49,14 @@ class UserSignals:
         self._tasks = tasks
         self._orders = orders
         self._output = output
-        self._asks_first = show_status and not quit_on_interrupt
+        self._asks_first = show_status
+        self._quits_at_once = quit_on_interrupt
         self._abort_window_s = abort_window_s
         self._on_resize = on_resize
+        self._on_forced = on_forced
         self._on_give_up = on_give_up
         self._interrupt_s = -1e9
-        self._interrupts = 0
+        self._is_forced = False
         self._terms = 0
         loop.watch(signals.descriptor, select.POLLIN, self._on_signal)
 
@@ -69,30 +74,32 @@ class UserSignals:
                 self._orders.signal(number)
 
     def _interrupt(self) -> None:
-        """Ctrl-C: the first shows the state, the second goes to the tasks, the third ends."""
+        """Ctrl-C: one shows the state, a second soon after it ends the step, a third only srun."""
         now_s = monotonic()
         is_quick = now_s - self._interrupt_s <= self._abort_window_s
         self._interrupt_s = now_s
-        if self._asks_first and not is_quick and not self._interrupts:
-            self._output.log("interrupt (one more within 1 sec to abort)")
-            for line in self._tasks.state_lines():
-                self._output.log(line)
-            return
-        self._interrupts += 1
-        if self._interrupts == 1:
-            self._output.log(f"sending Ctrl-C to {self._tasks.step_name}")
-            self._orders.end_by(SIGINT)
-            if not self._asks_first:
-                self._loop.later(self._abort_window_s, self._force)
-        elif self._interrupts == 2:
-            self._force()
-        else:
+        if self._is_forced:
             self._on_give_up()
+        elif is_quick or self._quits_at_once:
+            self._send_interrupt()
+            self._force()
+        elif self._asks_first:
+            self._output.info("interrupt (one more within 1 sec to abort)")
+            for line in self._tasks.state_lines():
+                self._output.info(line)
+        else:
+            self._send_interrupt()
+
+    def _send_interrupt(self) -> None:
+        self._output.info(f"sending Ctrl-C to {self._tasks.step_name}")
+        self._orders.end_by(SIGINT)
 
     def _force(self) -> None:
-        if not self._tasks.all_exited:
-            self._output.log("forcing job termination")
-            self._orders.terminate("SIGNAL Killed")
+        """Kill the tasks: those that end by SIGINT have ended before."""
+        self._is_forced = True
+        self._output.info("forcing job termination")
+        self._on_forced()
+        self._orders.terminate(step_io.FORCED)
 
     def _asked_to_end(self, number: int) -> None:
         """TERM, QUIT, HUP: the tasks get the first one; the second ends them."""

@@ -103,14 +103,20 @@ class SrunSession:
         elif kind == step_io.SIGNAL:
             self._signal(task_id, step_io.numbers(body)[0])
         elif kind == step_io.TERMINATE:
-            text = body.decode("utf-8", "replace")
-            reason = "".join(char if char.isprintable() else "?" for char in text)
-            wait_s = float(self._spec["kill_wait"])
-            self._ending.terminate(f"DUE TO {reason}" if reason else "", wait_s)
+            self._terminate(body.decode("utf-8", "replace"))
         elif kind == step_io.WINDOW:
             self._resize(*step_io.window(body))
         elif kind == step_io.PING and self.link is not None:
             self.link.send(step_io.pack(step_io.PONG))
+
+    def _terminate(self, text: str) -> None:
+        reason = "".join(char if char.isprintable() else "?" for char in text)
+        if reason.startswith("SIGNAL "):
+            reason = f"DUE to {reason}"  # so Slurm writes it
+        elif reason:
+            reason = f"DUE TO {reason}"
+        wait_s = 0.0 if text == step_io.FORCED else float(self._spec["kill_wait"])
+        self._ending.terminate(reason, wait_s)
 
     def _on_bad_frame(self, problem: str) -> None:
         self._notices.say(f"malformed message of srun: {problem}")
