@@ -140,8 +140,10 @@ class _Salloc:
         try:
             allocation.ask(is_kept=is_kept)
         except NotAtOnce as problem:
-            submission.refusal("salloc", problem, "Unable to allocate resources")
-            say(f"salloc: Job allocation {allocation.job_id} has been revoked.")
+            # As in Slurm: the first is the answer to the request, the second its time limit.
+            lead = _LEAD if allocation.is_immediate else "Unable to allocate resources"
+            submission.refusal("salloc", problem, lead)
+            self._info(f"Job allocation {allocation.job_id} has been revoked.")
             return 1
         except SlurmError as problem:
             return submission.refusal("salloc", problem, _LEAD)

@@ -112,8 +112,11 @@ def test_what_a_step_does_without(
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (["-r4", "-n1"], r"count of allocated nodes \(4\+1>4\)"),
-        (["-r2", "-N3"], r"count of allocated nodes \(2\+3>4\)"),
+        (["-r4", "-n1"], r"SLURM_JOB_NUM_NODES .* count of allocated nodes \(4\+1>4\)"),
+        (["-r4"], r"SLURM_JOB_NUM_NODES .* count of allocated nodes \(4\+4>4\)"),
+        (["-r2", "-N3"], r"--nodes option .* count of allocated nodes \(2\+3>4\)"),
+        (["-x", "n[1-9]"], "^Hostlist is empty!  Can't run job.$"),
+        (["-w", ""], "^Hostlist is empty!  Can not run job.$"),
         (["-N5"], "^Only allocated 4 nodes asked for 5"),
         (["-N3", "-x", "n[2-4,9]"], r"explicitly excluded\?\nOnly allocated 1 nodes asked for 3"),
         (["-r1", "-w", "n3"], "--relative not allowed with -w,--nodelist"),
@@ -128,6 +131,13 @@ def test_nodes_counted_from_one_of_the_jobs(
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
     with pytest.raises(OptionError, match=text):
         fields_of(*words)
+
+
+def test_nodes_are_counted_from_one_only_in_a_job() -> None:
+    """Outside there is nothing to count."""
+    with pytest.raises(OptionError, match=r"^--relative option invalid for job allocation") as no:
+        options_of(["-r0"], {})
+    assert (no.value.code, no.value.level) == (1, "fatal: ")
 
 
 def test_cpus_of_the_job_do_not_make_a_step_exact() -> None:

@@ -15,6 +15,7 @@ from pyslurm_ng.base.numbers import (
     REQ_NO_KILL,
     REQ_NO_REQUEUE,
     REQ_NO_SPECIAL_CORES,
+    REQ_NODES_SET,
     REQ_NTASKS_SET,
     REQ_OPEN_APPEND,
     REQ_OVERCOMMIT,
@@ -519,9 +520,58 @@ def test_srun_does_without_names_beyond_its_nodes() -> None:
     assert options.request["node_list"] == "n1"
 
 
-def test_hint_excludes_what_it_decides() -> None:
-    with pytest.raises(OptionError, match="mutually exclusive"):
-        parsed("--hint=multithread", "--threads-per-core=2")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_hint_yields_to_what_says_the_same_in_detail(command: str) -> None:
+    options = op.Options(command)
+    words = ["--hint=nomultithread", "--threads-per-core=2"]
+    options.apply_all(options.split_words(words)[0], COMMAND_LINE)
+    assert options.finish() == [
+        "warning: Following options are mutually exclusive with --hint: --ntasks-per-core, "
+        "--threads-per-core, -B and --cpu-bind (other than --cpu-bind=verbose). Ignoring --hint."
+    ]
+    assert (options.request.get("hint"), options.request["threads_per_core"]) == (None, 2)
+    assert "hint" not in options.given  # -v does not show it
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "hint", "threads", "warns"),
+    [
+        ({"SLURM_HINT": "nomultithread"}, ["--threads-per-core=2"], None, 2, False),
+        ({"SLURM_THREADS_PER_CORE": "2"}, ["--hint=nomultithread"], "nomultithread", 1, False),
+        ({"SLURM_HINT": "nomultithread", "SLURM_THREADS_PER_CORE": "2"}, [], None, 2, True),
+        ({"SLURM_HINT": "nomultithread"}, ["--cpu-bind=verbose"], "nomultithread", 1, False),
+        ({"SLURM_HINT": "multithread"}, ["--cpu-bind=cores"], None, None, False),
+    ],
+)
+def test_hints_of_the_environment(
+    environment: dict[str, str], words: list[str], hint: str | None, threads: int, warns: bool
+) -> None:
+    """The command line is stronger, whichever of the two it names."""
+    options = op.Options("srun")
+    options.apply_environment(environment)
+    options.apply_all(options.split_words(words)[0], COMMAND_LINE)
+    odd = options.finish()
+    assert (options.request.get("hint"), options.request.get("threads_per_core")) == (hint, threads)
+    assert [line.endswith("Ignoring SLURM_HINT.") for line in odd] == [True] * warns
+
+
+def test_planes_of_a_jobs_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SLURM_DISTRIBUTION=plane says nothing of their size: another variable has it."""
+    monkeypatch.setenv("SLURM_DIST_PLANESIZE", "3")
+    options = op.Options("srun")
+    options.apply_environment({"SLURM_DISTRIBUTION": "plane"})
+    assert options.request == {"distribution": "plane=3", "plane_size": 3}
+    with pytest.raises(OptionError, match="size not specified"):
+        parsed("-m", "plane", command="srun")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_list_of_nodes_is_a_count_of_none(command: str) -> None:
+    """The controller refuses it, as Slurm does; with -N it is as if it were not there."""
+    request = parsed("-w", "", command=command).request
+    assert (request["nodes_min"], request["nodes_max"]) == (0, 0)
+    assert request["flags"] & REQ_NODES_SET
+    assert parsed("-w", "", "-N1", command=command).request["nodes_min"] == 1
 
 
 @pytest.mark.parametrize(

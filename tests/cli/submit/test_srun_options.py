@@ -52,3 +52,45 @@ def test_oom_kill_step(command: str) -> None:
         assert options_of(word, command=command).request["oom_kill_step"] == value
     with pytest.raises(OptionError, match="0 or 1 is allowed"):
         options_of("--oom-kill-step=2", command=command)
+
+
+@pytest.mark.parametrize(
+    ("word", "stored", "warnings"),
+    [
+        ("--compress", "", []),
+        ("--compress=LZ4", "lz4", []),
+        ("--compress=none", "none", []),
+        (
+            "--compress=frob",
+            "none",
+            ["error: Compression type 'frob' unknown, disabling compression support."],
+        ),
+    ],
+)
+def test_types_of_compression(word: str, stored: str, warnings: list[str]) -> None:
+    """An unknown one is reported, and costs no job."""
+    options = options_of(word)
+    assert (options.settings["compress"], options.finish()) == (stored, warnings)
+
+
+def test_libraries_are_sent_or_not() -> None:
+    assert options_of("--send-libs=no").settings["send-libs"] == "no"
+    with pytest.raises(OptionError, match=r"^Invalid --send-libs specification$"):
+        options_of("--send-libs=foo")
+
+
+@pytest.mark.parametrize("command", ["srun", "salloc"])
+@pytest.mark.parametrize("value", ["x", "-1", "1s"])
+def test_seconds_of_immediate(command: str, value: str) -> None:
+    with pytest.raises(OptionError, match=f'^Invalid numeric value "{value}" for immediate'):
+        options_of(f"-I{value}", command=command)
+
+
+def test_tasks_of_each_node_that_do_not_add_up_are_left_out() -> None:
+    """In a step and in a job that srun asks for."""
+    options = options_of("--ntasks-per-node=3", "-n4", "-N2")
+    assert options.finish() == [
+        "warning: can't honor --ntasks-per-node set to 3 which doesn't match the requested tasks 4 "
+        "with the number of requested nodes 2. Ignoring --ntasks-per-node."
+    ]
+    assert "ntasks_per_node" not in options.request

@@ -48,9 +48,10 @@ class StepCreation:
         fields["request_id"] = os.urandom(16)
         sequence = self._client.begin("CreateStep", fields)
         while step_id < 0:
-            if self._interrupted_while_waiting():
-                self._info(f"Cancelled pending step for job {job_id}")
-                raise NoStep
+            number = self._interrupted_while_waiting()
+            if number:
+                self._info(f"Cancelled pending job step with signal {number}")
+                self._is_over(job_id)
             try:
                 got, reply, is_last = self._next_answer()
             except SlurmError as problem:
@@ -71,9 +72,12 @@ class StepCreation:
                     f"Job {job_id} step creation temporarily disabled, retrying ({reply['text']})"
                 )
             elif is_last:
-                say(f"srun: error: Unable to create step for job {job_id}: Job/step already "
-                    "completing or completed")  # fmt: skip
-                raise NoStep
+                self._is_over(job_id)
+        raise NoStep
+
+    def _is_over(self, job_id: int) -> None:
+        say(f"srun: error: Unable to create step for job {job_id}: Job/step already "
+            "completing or completed")  # fmt: skip
         raise NoStep
 
     def _asked_again(self, fields: "dict[str, Any]", problem: SlurmError) -> int:
@@ -96,8 +100,9 @@ class StepCreation:
             return self._client.receive(60.0)
         return -1, {}, False
 
-    def _interrupted_while_waiting(self) -> bool:
-        return any(number in (1, 2, 3, 15) for number in self._signals.take())
+    def _interrupted_while_waiting(self) -> int:
+        """Return the signal with which the user gave up, 0 if there was none."""
+        return next((number for number in self._signals.take() if number in (1, 2, 3, 15)), 0)
 
     def _other_answer(self, reply: "dict[str, Any]", is_last: bool) -> None:
         if self._take is not None and reply:

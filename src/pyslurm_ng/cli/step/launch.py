@@ -184,7 +184,7 @@ def launching_lines(
     cpus = counts_text(granted["cpus"])
     if "(x" not in cpus and len(nodes) == 1:
         cpus += "(x1)"
-    bind = options.settings.get("cpu-bind", "").removeprefix("quiet,")
+    bind = binding_options.step_cpu_bind(options).text().removeprefix("quiet").lstrip(",")
     return [
         f"jobid {granted['job_id']}: nodes({len(nodes)}):`{fold(nodes)}', cpu counts: {cpus}",
         f"CpuBindType={bind or '(null type)'}",

@@ -50,12 +50,22 @@ def check_settings(options: "Options") -> None:
     if "bcast" in settings and "multi-prog" in settings:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     _check_mpi(settings.get("mpi", "none"))
-    if "relative" in settings and _chose_nodes(options):
-        text = "-r,--relative not allowed with -w,--nodelist or -x,--exclude."
-        raise OptionError(text, 1)
     for name in ("relative", "wait", "msg-timeout", "threads"):
         if name in settings:
             ov.number(name, settings[name], 0)
+    _check_relative(options)
+
+
+def _check_relative(options: "Options") -> None:
+    """--relative counts the nodes of a job that there is, and chooses among them alone."""
+    if "relative" not in options.settings:
+        return
+    if _chose_nodes(options):
+        text = "-r,--relative not allowed with -w,--nodelist or -x,--exclude."
+        raise OptionError(text, 1)
+    if not options.settings.get("jobid"):
+        text = "--relative option invalid for job allocation request"
+        raise OptionError(text, 1, "fatal: ")
 
 
 def _check_mpi(text: str) -> None:
@@ -137,6 +147,8 @@ def step_fields(options: "Options", argv: "list[str]", program: str) -> "dict[st
         fields["resv_ports"] = request["resv_ports"]
     _settle_gres(options, fields)
     _settle_sizes(options, fields)
+    if options.settings.get("jobid"):
+        _check_left(options)
     if "relative" in options.settings:
         fields["relative"] = _relative(options, fields)
     elif "nodes_min" in fields:
@@ -198,12 +210,32 @@ def _relative(options: "Options", fields: "dict[str, Any]") -> int:
     first, wanted = int(options.settings["relative"]), max(1, fields.get("nodes_min", 1))
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
     if count.isdigit() and first + wanted > int(count):
+        option = "--nodes"
+        if "nodes_min" not in fields:
+            option, wanted = "SLURM_JOB_NUM_NODES", options.request.get("nodes_min", 1)
         raise OptionError(
-            "--relative and --nodes option incompatible with count of allocated nodes "
+            f"--relative and {option} option incompatible with count of allocated nodes "
             f"({first}+{wanted}>{count})",
             1,
         )
     return first
+
+
+def _check_left(options: "Options") -> None:
+    """Refuse a step without a node: all of its job's are excluded, or -w names none."""
+    if _came_from(options, "nodelist") == COMMAND_LINE and not options.request["node_list"]:
+        raise OptionError("Hostlist is empty!  Can not run job.", 1)
+    own = os.environ.get("SLURM_JOB_NODELIST", "")
+    if not own or _came_from(options, "exclude") != COMMAND_LINE:
+        return
+    from pyslurm_ng.base.hostlist import HostlistError, expand
+
+    try:
+        left = set(expand(own)).difference(expand(options.request["exclude"]))
+    except HostlistError:
+        return  # refused later
+    if not left:
+        raise OptionError("Hostlist is empty!  Can't run job.", 1)
 
 
 def _check_enough(options: "Options", wanted: int) -> None:

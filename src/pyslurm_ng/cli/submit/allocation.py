@@ -19,7 +19,6 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.command import say
 from pyslurm_ng.cli.file_names import current_directory
-from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -96,7 +95,12 @@ class Allocation:
         # How long the job may wait for its start: 1 means not at all, 0 for ever.
         self._immediate_s = 0
         if "immediate" in options.settings:
-            self._immediate_s = ov.number("immediate", options.settings["immediate"] or "1", 0)
+            self._immediate_s = int(options.settings["immediate"] or "1")
+
+    @property
+    def is_immediate(self) -> bool:
+        """Whether the job is not to wait at all."""
+        return self._immediate_s == 1
 
     def _info(self, text: str) -> None:
         if not self._is_quiet:
@@ -127,7 +131,7 @@ class Allocation:
         wait_s = self._immediate_s
         give_up = monotonic() + wait_s if wait_s else float("inf")
         # A job that must start immediately is not reported as waiting.
-        say_at = float("inf") if wait_s == 1 else monotonic() + _SAY_QUEUED_AFTER_S
+        say_at = float("inf") if self.is_immediate else monotonic() + _SAY_QUEUED_AFTER_S
         while not self.granted:
             now = monotonic()
             until = min(give_up, say_at if not self._was_queued else float("inf"))
@@ -163,7 +167,7 @@ class Allocation:
         code = _why_number("")
         if wait_s > 1 and self._command == "salloc":
             return code, os.strerror(ETIMEDOUT)
-        if wait_s == 1:
+        if self.is_immediate:
             try:
                 query = {"filter": {"jobs": [str(self.job_id)]}, "flags": SHOW_ALL | SHOW_DETAIL}
                 reply = self._client.call("ShowJobs", query)
@@ -211,7 +215,7 @@ class Allocation:
     def take(self, reply: "dict[str, Any]", is_last: bool) -> None:
         """Record one answer to the request."""
         if "notes" in reply:
-            for note in reply["notes"] if self._immediate_s != 1 and not self._is_quiet else ():
+            for note in reply["notes"] if not self.is_immediate and not self._is_quiet else ():
                 say(f"{self._command}: {note}")
             if not self.job_id and self._options.verbose:
                 self._info(f"JobId={reply['job_id']} returned by the controller")
@@ -247,7 +251,7 @@ class Allocation:
     def _tell_revoked(self) -> None:
         """Print that the allocation is given back; salloc prints a full stop after it."""
         end = "" if self._command == "srun" else "."
-        say(f"{self._command}: Job allocation {self.job_id} has been revoked{end}")
+        self._info(f"Job allocation {self.job_id} has been revoked{end}")
 
     def _signalled(self) -> None:
         for number in self._signals.take():
@@ -259,9 +263,9 @@ class Allocation:
                 self.give_back(0)
                 self._tell_revoked()
             if self._command != "srun" or not self.job_id:
-                say(f"{self._command}: Job aborted due to signal")
+                self._info("Job aborted due to signal")
             elif number == SIGINT:
-                say(f"srun: Force Terminated JobId={self.job_id}")
+                self._info(f"Force Terminated JobId={self.job_id}")
             raise Revoked
 
     def _wait_for_id(self) -> None:

@@ -28,6 +28,7 @@ class OptionState:
         resources: names of the generic resources that options ask for.
         task_licenses: name and count of the licences of each task.
         lines: printed on stderr before an error.
+        warnings: printed on stderr with their level; the options are valid.
     """
 
     def __init__(self, command: str) -> None:
@@ -40,6 +41,7 @@ class OptionState:
         self.task_licenses: tuple[tuple[str, int], ...] = ()
         self.verbose = 0
         self.lines: list[str] = []
+        self.warnings: list[str] = []
 
     def flag(self, bits: int, clear: int = 0) -> None:
         """Set and clear bits of the request's flags."""
@@ -52,6 +54,10 @@ class OptionState:
     def complain(self, text: str) -> None:
         """Keep a line for stderr; it is printed before the error that follows."""
         self.lines.append(text)
+
+    def complain_later(self, text: str) -> None:
+        """Keep a warning; it is printed once all options are read."""
+        self.warnings.append(text)
 
     def tell(self, text: str) -> None:
         """Print a text on stdout and end the command, by HelpRequested."""

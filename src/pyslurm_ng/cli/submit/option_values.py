@@ -4,6 +4,8 @@ They write into an `OptionState`: fields of the job request, bits of its flags, 
 only the command itself needs.
 """
 
+import os
+
 from pyslurm_ng.base import units
 from pyslurm_ng.base.numbers import (
     INFINITE,
@@ -32,6 +34,7 @@ from pyslurm_ng.base.numbers import (
     SECOND_US,
 )
 from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,8 +95,8 @@ def nodes(options: "OptionState", name: str, value: str) -> None:
         low = units.parse_count(low_text)
         high = units.parse_count(high_text) if dash else low
     except units.UnitError:
-        # If there is a second dash, Slurm shows the text after the first one.
-        wrong_text = high_text if "-" in high_text else value
+        # Slurm shows the text after the first dash if only that is wrong.
+        wrong_text = high_text if "-" in high_text or (low_text.isdigit() and high_text) else value
         raise OptionError(f'"{wrong_text}" is not a valid node count') from None
     if high > _COUNT_LIMIT:
         raise OptionError(f'"{value}" is not a valid node count')
@@ -438,11 +441,14 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
     first = levels[0]
     if first.startswith("plane"):
         size = first.removeprefix("plane").lstrip("=")
+        if not size and options.given.get(name, (COMMAND_LINE,))[0] == ENVIRONMENT:
+            size = os.environ.get("SLURM_DIST_PLANESIZE", "")  # as a job's variables have it
+            value = f"{value}={size}"
         if not size.isdigit() or not int(size) or len(levels) > 1:
             error = invalid(name)
             text = f"Invalid plane size or size not specified\n{error.text}"
             raise OptionError(text, error.code)
-        options.request["plane_size"] = int(size)
+        options.request["plane_size"] = number(name, size)
     elif first not in ("block", "cyclic", "arbitrary", "*"):
         raise invalid(name)
     if len(levels) > 3 or any(
@@ -459,10 +465,6 @@ def hint(options: "OptionState", name: str, value: str) -> None:
     if value.lower() not in HINTS:
         raise OptionError(f'unrecognized --hint argument "{value}", see --hint=help', 1)
     options.request["hint"] = value.lower()
-    if value.lower() != "multithread":
-        options.request["threads_per_core"] = 1
-    if value.lower() == "memory_bound":
-        options.request["cores_per_socket"] = 1
 
 
 def binding(options: "OptionState", name: str, value: str) -> None:
@@ -517,6 +519,31 @@ def sampling(options: "OptionState", name: str, value: str) -> None:
         if not is_known or not (seconds.isascii() and seconds.isdigit()):
             raise OptionError(f"{invalid(name).text}: {value}")
     options.request["acctg_freq"] = value
+
+
+def immediate(options: "OptionState", name: str, value: "str | None") -> None:
+    """`-I[SECONDS]`: how long the job may wait for its start; without a number not at all."""
+    if value is not None and not (value.isascii() and value.isdigit()):
+        raise OptionError(f'Invalid numeric value "{value}" for {name}.', 1)
+    options.settings[name] = value or ""
+
+
+def compress(options: "OptionState", name: str, value: "str | None") -> None:
+    """`--compress[=lz4|none]`; another type is reported, and the file sent as it is."""
+    word = (value or "").lower()
+    if word not in ("", "lz4", "none"):
+        options.complain_later(
+            f"error: Compression type '{value}' unknown, disabling compression support."
+        )
+        word = "none"
+    options.settings[name] = word
+
+
+def send_libs(options: "OptionState", name: str, value: "str | None") -> None:
+    """`--send-libs[=yes|no]`."""
+    if value and value.lower() not in ("yes", "no"):
+        raise invalid(name)
+    options.settings[name] = value or ""
 
 
 def kill_command(options: "OptionState", name: str, value: "str | None") -> None:

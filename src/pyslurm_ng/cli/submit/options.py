@@ -62,14 +62,14 @@ FLAGS = {
 READERS: "dict[str, Reader]" = {
     "account": on.account, "acctg-freq": ov.sampling, "bbf": on.burst_buffer_file,
     "begin": ov.moment, "chdir": on.directory, "cluster": on.cluster,
-    "clusters": on.cluster, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
+    "clusters": on.cluster, "compress": ov.compress, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": on.node_list, "exclusive": ov.exclusive, "get-user-env": ov.get_user_env,
     "gid": on.group, "gpus": ov.gpus,
     "gpu-bind": ov.gpu_bind,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
-    "ignore-signals": ov.signals,
+    "ignore-signals": ov.signals, "immediate": ov.immediate,
     "extra-node-info": ov.extra_node_info,
     "kill-command": ov.kill_command,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
@@ -79,7 +79,8 @@ READERS: "dict[str, Reader]" = {
     "nodes": ov.nodes, "ntasks": ov.ntasks, "oom-kill-step": ov.oom_kill_step,
     "open-mode": ov.open_mode,
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
-    "requeue": ov.requeue, "resv-ports": ov.resv_ports, "signal": ov.signal,
+    "requeue": ov.requeue, "resv-ports": ov.resv_ports, "send-libs": ov.send_libs,
+    "signal": ov.signal,
     "switches": ov.switches, "time": ov.time_limit,
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-bind": ov.gpu_bind,
     "tres-per-task": ov.tres_per_task,
@@ -91,8 +92,8 @@ SETTINGS = frozenset(
     "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
     "version wait wrap "
     # Options of salloc and srun only; these commands read them.
-    "bcast bcast-exclude compress external-launcher send-libs wait-for-children "
-    "bell no-bell no-shell immediate disable-status epilog exact "
+    "bcast bcast-exclude external-launcher wait-for-children "
+    "bell no-bell no-shell disable-status epilog exact "
     "het-group interactive jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap "
     "preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
@@ -209,7 +210,7 @@ class Options(OptionState):
         Raises:
             OptionError: options exclude one another.
         """
-        return settle(self)
+        return [*self.warnings, *settle(self)]
 
     def check_resources(self, gres_types: str) -> None:
         """Refuse generic resources that slurm.conf's GresTypes does not name."""

@@ -2,7 +2,12 @@
 
 import os
 
-from pyslurm_ng.base.numbers import REQ_MEM_SET, REQ_NO_SPECIAL_CORES, REQ_NTASKS_SET
+from pyslurm_ng.base.numbers import (
+    REQ_MEM_SET,
+    REQ_NO_SPECIAL_CORES,
+    REQ_NODES_SET,
+    REQ_NTASKS_SET,
+)
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_state import ENVIRONMENT, SCRIPT, OptionState
@@ -21,12 +26,12 @@ def settle(options: OptionState) -> "list[str]":
     _settle_memory(options)
     if options.command == "srun" and "parsable" in options.given:
         raise OptionError("--parsable requires --async", 1)
-    _check_hint(options)
+    warnings = _settle_hint(options)
     if "SLURM_HOSTFILE" in os.environ:
         from pyslurm_ng.cli.submit.host_file import settle_host_file
 
         settle_host_file(options)
-    warnings = _settle_nodes(options)
+    warnings += _settle_nodes(options)
     _settle_gpus(options)
     _settle_tasks(options)
     _settle_licenses(options)
@@ -35,8 +40,10 @@ def settle(options: OptionState) -> "list[str]":
         raise OptionError("Incompatible begin and deadline time specification", 1)
     if options.command != "srun":
         _check_plane(options)
-    elif _is_step(options):
-        warnings += _without_effect(options)
+    else:
+        warnings += _tasks_of_nodes(options)
+    if _is_step(options) and "begin" in options.given:
+        warnings.append("error: --begin is ignored because nodes are already allocated.")
     return warnings
 
 
@@ -44,6 +51,9 @@ def _settle_nodes(options: OptionState) -> "list[str]":
     """Reduce the nodes to the number of tasks, and the node names to the number of nodes."""
     warnings: list[str] = []
     request = options.request
+    if request.get("node_list") == "" and "nodes" not in options.given:
+        request["nodes_min"] = request["nodes_max"] = 0  # no names are no nodes: refused
+        options.flag(REQ_NODES_SET)
     _sort_names(options)
     tasks = request.get("ntasks", 0)
     low, name_count = request.get("nodes_min", 0), _named_nodes(options)
@@ -65,24 +75,21 @@ def _settle_nodes(options: OptionState) -> "list[str]":
     return warnings
 
 
-def _without_effect(options: OptionState) -> "list[str]":
-    """Remove options that a step cannot have; return warnings about them."""
-    warnings = []
-    if "begin" in options.given:
-        warnings.append("error: --begin is ignored because nodes are already allocated.")
+def _tasks_of_nodes(options: OptionState) -> "list[str]":
+    """Remove --ntasks-per-node where the counts of tasks and nodes say otherwise."""
     request = options.request
     tasks, nodes = request.get("ntasks", 0), request.get("nodes_min", 0)
     per_node = request.get("ntasks_per_node", 0)
     # With only a count of nodes, the job's tasks per node say how many tasks there are.
     is_by_tasks = _source(options, "ntasks") >= _source(options, "nodes")
-    if is_by_tasks and nodes and 0 < per_node < tasks and tasks != nodes * per_node:
-        warnings.append(
-            f"warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the "
-            f"requested tasks {tasks} with the number of requested nodes {nodes}. Ignoring "
-            "--ntasks-per-node."
-        )
-        del request["ntasks_per_node"]
-    return warnings
+    if not (is_by_tasks and nodes and 0 < per_node < tasks and tasks != nodes * per_node):
+        return []
+    del request["ntasks_per_node"]
+    return [
+        f"warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the "
+        f"requested tasks {tasks} with the number of requested nodes {nodes}. Ignoring "
+        "--ntasks-per-node."
+    ]
 
 
 def _settle_names(options: OptionState) -> "list[str]":
@@ -165,20 +172,58 @@ def _settle_memory(options: OptionState) -> None:
     options.flag(REQ_MEM_SET)
 
 
-def _check_hint(options: OptionState) -> None:
+_BESIDE_HINT = ("ntasks-per-core", "threads-per-core", "extra-node-info", "cpu-bind")
+
+
+def _settle_hint(options: OptionState) -> "list[str]":
+    """Leave --hint out beside options that say the same in detail; return a warning.
+
+    The stronger source counts; of one source the details count.
+    """
     if "hint" not in options.given:
-        return
+        return []
     source = options.given["hint"][0]
-    others = ("ntasks-per-core", "threads-per-core", "extra-node-info", "cpu-bind")
-    if any(name in options.given and options.given[name][0] == source for name in others):
-        where = ("script", "environment variables", "command line arguments")[source]
-        raise OptionError(
-            "Following options are mutually exclusive with --hint: --ntasks-per-core, "
-            "--threads-per-core, -B and --cpu-bind, but more than one set by "
-            f"{where}.",
-            1,
-            "fatal: ",
-        )
+    others = [name for name in _BESIDE_HINT if _excludes_hint(options, name)]
+    strongest = max((_source(options, name) for name in others), default=-1)
+    if strongest < source:
+        for name in others:
+            _forget(options, name)
+        _apply_hint(options.request)
+        return []
+    _forget(options, "hint")
+    if strongest > source:
+        return []
+    head = "warning: Following options are mutually exclusive with --hint: "
+    words = "--ntasks-per-core, --threads-per-core, -B and --cpu-bind"
+    if source == ENVIRONMENT:
+        why = "but more than one set by environment variables. Ignoring SLURM_HINT."
+        return [f"{head}{words}, {why}"]
+    return [f"{head}{words} (other than --cpu-bind=verbose). Ignoring --hint."]
+
+
+def _apply_hint(request: "dict[str, Any]") -> None:
+    if request["hint"] != "multithread":
+        request["threads_per_core"] = 1
+    if request["hint"] == "memory_bound":
+        request["cores_per_socket"] = 1
+
+
+def _excludes_hint(options: OptionState, name: str) -> bool:
+    """Return whether an option is given that says what --hint says; loudness does not."""
+    if name != "cpu-bind" or name not in options.given:
+        return name in options.given
+    from pyslurm_ng.base.bind_words import cpu_bind
+
+    return bool(cpu_bind(options.settings.get(name, "")).kind)
+
+
+def _forget(options: OptionState, name: str) -> None:
+    """Take an option out as if it had not been given."""
+    options.given.pop(name)
+    options.settings.pop(name, None)
+    fields = _SHAPE if name == "extra-node-info" else (name.replace("-", "_"),)
+    for field in fields:
+        options.request.pop(field, None)
 
 
 def _settle_gpus(options: OptionState) -> None:

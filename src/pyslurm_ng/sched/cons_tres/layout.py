@@ -33,10 +33,11 @@ class Distribution:
     pack: bool | None = None
 
     def text(self, tasks: int = 0, nodes: int = 0) -> str:
-        """Return what SLURM_DISTRIBUTION shows, the default filled in by the counts."""
+        """Return what SLURM_DISTRIBUTION shows, the default filled in by the counts.
+
+        The size of planes is in SLURM_DIST_PLANESIZE.
+        """
         node = self.node or default_node_word(tasks, nodes)
-        if node == "plane":
-            node = f"plane={self.plane_size}"
         parts = [node]
         if self.socket or self.core:
             parts.append(self.socket or "cyclic")
