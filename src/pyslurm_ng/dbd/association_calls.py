@@ -1,13 +1,17 @@
-"""Calls of controllers that wait for changes of their associations."""
+"""Calls of controllers that wait for changes of their associations.
+
+Such a call is also the way to ask a controller for what its journal has (`held_queries`)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
 
+import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.held_queries import NewestRecords
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.updates import association_update
 from pyslurm_ng.wire import dbd_messages as msg
@@ -23,6 +27,9 @@ class AssociationCalls:
     Args:
         post: runs a function on the loop, from any thread.
         note_error: told of errors of the database.
+
+    Attributes:
+        newest: lets queries wait for what controllers have on disk.
     """
 
     def __init__(
@@ -39,6 +46,7 @@ class AssociationCalls:
         self._note_error = note_error
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Call, asyncio.TimerHandle] = {}
+        self.newest = NewestRecords(self._ask_for_journal)
 
     def close(self) -> None:
         """Answer no call from now on."""
@@ -52,11 +60,22 @@ class AssociationCalls:
         self._waiting[call] = timer
         call.on_gone(lambda: self._drop(call))
         self._look_for(call)
+        self.newest.told(request.cluster, request.durable)
 
     def tell_all(self) -> None:
         """Something changed: look for every controller whether it lacks it."""
         for call in self._waiting:
             self._look_for(call)
+
+    def _ask_for_journal(self, cluster: str) -> bool:
+        """Answer a cluster's call so that its controller sends all it has; False without a call."""
+        for call in self._waiting:
+            request = call.request
+            assert isinstance(request, msg.AwaitAssociations)
+            if request.cluster == cluster:
+                self._answer_empty(call, journal_wanted=True)
+                return True
+        return False
 
     def _look_for(self, call: Call) -> None:
         self._readers.submit(call, PRIVILEGED, self._look_for_update, lambda: None)
@@ -87,18 +106,20 @@ class AssociationCalls:
         if self._forget(call):
             call.reply(update)
 
-    def _answer_empty(self, call: Call) -> None:
+    def _answer_empty(self, call: Call, journal_wanted: bool = False) -> None:
         request = call.request
         assert isinstance(request, msg.AwaitAssociations)
         if self._forget(call):
-            call.reply(
-                msg.AssociationUpdate(
-                    request.store_id, request.version, False, [], [], [], [], [], [], []
-                )
+            nothing = msg.AssociationUpdate(
+                request.store_id, request.version, False, [], [], [], [], [], [], []
             )
+            call.reply(msgspec.structs.replace(nothing, journal_wanted=journal_wanted))
 
     def _drop(self, call: Call) -> None:
-        self._forget(call)
+        request = call.request
+        assert isinstance(request, msg.AwaitAssociations)
+        if self._forget(call):
+            self.newest.gone(request.cluster)
 
     def _forget(self, call: Call) -> bool:
         timer = self._waiting.pop(call, None)

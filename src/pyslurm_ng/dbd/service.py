@@ -113,7 +113,10 @@ class Service:
             case msg.AwaitAssociations():
                 self._association_calls.park(call, request)
             case msg.ListJobRecords():
-                self._submit(call, lambda asked: self._list_jobs(asked, request), begun)
+                self._association_calls.newest.hold(
+                    request.clusters,
+                    lambda: self._submit(call, lambda at: self._list_jobs(at, request), begun),
+                )
             case msg.ListEntities():
                 self._read(call, lambda at: self._list_entities(at, call, request), begun)
             case msg.GetJobScript():
@@ -198,6 +201,7 @@ class Service:
             )
         )
         self.records += count
+        self._post(self._association_calls.newest.stored, request.cluster, sequence)
         return msg.BatchAck(epoch, sequence)
 
     def _note_problem(self, problem: Problem, error: BaseException | None) -> None:
@@ -220,11 +224,13 @@ class Service:
             f"cluster {request.cluster} registered from {request.control_host}:"
             f"{request.control_port}, journal stored up to {answer.sequence}"
         )
+        self._post(self._association_calls.newest.registered, request.cluster, answer.sequence)
         self._post(self._association_calls.tell_all)
         return answer
 
     def _rewind(self, request: msg.RewindJournal) -> Done:
         self._patiently(lambda: registration.rewind(self._database, request))
+        self._post(self._association_calls.newest.registered, request.cluster, request.sequence)
         self._log.error(
             f"cluster {request.cluster} has lost what is stored behind record {request.sequence} "
             "of its journal (a restored backup, or damage); open jobs that it does not know have "

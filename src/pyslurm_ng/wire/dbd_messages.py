@@ -159,12 +159,13 @@ class RewindJournal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @message(kind="AwaitAssociations", roles="slurmctld|admin", rate="daemon", max_bytes=4096)
 class AwaitAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Ask for what changed after `version`; answered at once, or when a change comes, or empty
-    after `wait_s`."""
+    after `wait_s`. `durable` is the newest record that is on the controller's disk."""
 
     cluster: b.WordText
     store_id: Name
     version: Count
     wait_s: Annotated[int, msgspec.Meta(ge=0, le=600)] = 60
+    durable: Count = 0
 
 
 class LicenseServer(msgspec.Struct, array_like=True, frozen=True):
@@ -184,6 +185,7 @@ class AssociationUpdate(msgspec.Struct, frozen=True):
     Otherwise it holds only changes after the version asked with. `version` is the one to ask with
     next. Limits and QOS lists are the effective ones, with inherited values filled in. `licenses`
     has all licences NAME@SERVER that the cluster may use, `license_servers` what is known of them.
+    With `journal_wanted` a query waits for the newest records: they are to come at once.
     """
 
     store_id: str
@@ -198,6 +200,7 @@ class AssociationUpdate(msgspec.Struct, frozen=True):
     tres: list[str]
     licenses: list[tuple[str, int]] | None = None  # None: as they were
     license_servers: list[LicenseServer] = []
+    journal_wanted: bool = False
 
 
 # sacct ------------------------------------------------------------------------------------

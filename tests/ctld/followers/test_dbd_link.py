@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from pyslurm_ng.ctld.followers import dbd_link
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink
 from pyslurm_ng.ctld.rules.assoc import mirror
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd import held_queries, schema
 from pyslurm_ng.dbd.service import Service
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -22,11 +22,14 @@ from pyslurm_ng.wire.auth import Peer
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
     BatchAck,
+    JobRecords,
     JournalBatch,
+    ListJobRecords,
     RegisterCluster,
 )
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream import Call
+from pyslurm_ng.wire.stream_client import LinkError, connect_link
 from tests.ctld.followers.dbd_sides import (
     Accounting,
     SendingController,
@@ -178,6 +181,51 @@ def test_an_unexpected_fault_in_the_link_costs_one_connection(
     assert play(tmp_path, story).job_ids() == [1]
 
 
+def test_a_query_sees_what_is_on_the_controllers_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """sacct knows a job at once, though the link rests: clients take an unknown job for a lost one.
+
+    The link would rest for an hour here; each of several queries in a row cuts it short.
+    """
+    monkeypatch.setattr(dbd_link, "REST_S", (3600.0, 3600.0))
+    monkeypatch.setattr(held_queries, "WAIT_S", 600.0)
+
+    async def story(accounting: Accounting, controller: SendingController) -> None:
+        last = await controller.write(configured(T))
+        await until(lambda: controller.link.acknowledged == last)
+        link = await connect_link(identity("user"), "slurmdbd", path=accounting.path)
+        for job_id in (1, 2, 3):
+            await controller.write(submitted(T, job_id))
+            query = ListJobRecords(["job_id"], clusters=["demo"])
+            await asyncio.gather(*(link.request(query, 60) for _ in range(3)))
+            assert accounting.job_ids() == list(range(1, job_id + 1))
+        link.close()
+
+    play(tmp_path, story)
+
+
+def test_a_query_does_not_wait_for_a_controller_that_is_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A controller that has ended keeps no query back."""
+    monkeypatch.setattr(held_queries, "WAIT_S", 600.0)
+
+    async def story(accounting: Accounting, controller: SendingController) -> None:
+        last = await controller.write(configured(T))
+        await until(lambda: controller.link.acknowledged == last)
+        link = await connect_link(identity("user"), "slurmdbd", path=accounting.path)
+        calls = accounting._service._association_calls
+        await until(lambda: bool(controller.updates and calls._waiting))
+        controller.task.cancel()
+        await until(lambda: not calls._waiting)
+        answer = await link.request(ListJobRecords(["job_id"], clusters=["demo"]), 60)
+        assert isinstance(answer, JobRecords)
+        link.close()
+
+    play(tmp_path, story)
+
+
 def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
     """The first contact brings everything, a change only itself, and only once."""
 
@@ -238,7 +286,6 @@ def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
 
 def test_users_may_not_send_journal_batches(tmp_path: Path) -> None:
     """RELIABILITY 57: only a controller writes the books."""
-    from pyslurm_ng.wire.stream_client import LinkError, connect_link
 
     async def story(accounting: Accounting, controller: SendingController) -> None:
         key = identity("user")

@@ -3,8 +3,9 @@
 The journal on disk is the queue; nothing else buffers. At each contact slurmdbd says which record
 it has stored last, and batches go on from there. The next batch follows when the last is
 acknowledged. A batch may hold a megabyte, so a slow database makes batches larger but takes no
-memory here. One question is always outstanding for what changed in associations and QOS; its answer
-is handed to the controller's writer, which makes events of it.
+memory here. Between batches the link rests, unless slurmdbd says that a query waits. One question
+is always outstanding for what changed in associations and QOS; its answer is handed to the
+controller's writer, which makes events of it.
 
 While slurmdbd is away the link tries again with growing pauses; the controller does not notice.
 A record that slurmdbd refuses again and again, though it takes others, is replaced by one without
@@ -102,6 +103,16 @@ def find_address(host: str, port: int, pid_file: str) -> DbdAddress:
     return DbdAddress(paths, host, port)
 
 
+async def _rest(wanted: asyncio.Event, rest_s: float) -> None:
+    """Let records gather, but not while a query waits for them."""
+    timer = asyncio.get_running_loop().call_later(rest_s, wanted.set)
+    try:
+        await wanted.wait()
+    finally:
+        timer.cancel()
+        wanted.clear()
+
+
 class DbdLink:
     """Keeps one slurmdbd up to date.
 
@@ -150,6 +161,7 @@ class DbdLink:
         self._doubts: dict[int, int] = {}  # by sequence; see `_doubt`
         self._given_up = 0  # in turn
         self._grown = asyncio.Event()
+        self._is_wanted = asyncio.Event()  # a query waits for the newest records
         self._store_id = ""
         self._version = 0
         self._was_told, self._told_s = "", 0.0
@@ -276,7 +288,9 @@ class DbdLink:
                     before, frames = frames[count - 1].sequence, frames[count:]
                 if follow.sequence >= self._durable() - REST_RECORDS:
                     took_s = loop.time() - begun_s
-                    await asyncio.sleep(min(max(REST_RATIO * took_s, REST_S[0]), REST_S[1]))
+                    await _rest(
+                        self._is_wanted, min(max(REST_RATIO * took_s, REST_S[0]), REST_S[1])
+                    )
         finally:
             follow.close()
 
@@ -339,9 +353,12 @@ class DbdLink:
                 store_id=self._store_id,
                 version=self._version,
                 wait_s=AWAIT_S,
+                durable=self._durable(),
             )
             answer = await link.request(question, AWAIT_S + REGISTER_DEADLINE_S)
             assert isinstance(answer, AssociationUpdate)
+            if answer.journal_wanted:
+                self._is_wanted.set()
             if answer.version == self._version and answer.store_id == self._store_id:
                 continue
             try:
