@@ -440,12 +440,21 @@ def test_help_lists_each_option_in_its_section(command: str) -> None:
 
 @pytest.mark.parametrize(
     ("option", "begins"),
-    [("--gres=help", "Valid gres options are:\n"), ("--hint=help", "Application hint options:\n")],
+    [
+        ("--gres=help", "Valid gres options are:\ngpu[[:type]:count]\nx[["),
+        ("--hint=help", "Application hint options:\n"),
+    ],
 )
 def test_help_of_an_option_needs_no_script(
-    option: str, begins: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    option: str,
+    begins: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
 ) -> None:
     """As with Slurm 22.05, which answers before it looks for one."""
+    (tmp_path / "slurm.conf").write_text("ClusterName=c\nSlurmctldHost=h\nGresTypes=gpu,x\n")
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     monkeypatch.setattr("sys.stdin", None)
     assert sbatch.main([option]) == 0
     assert capfd.readouterr().out.startswith(begins)

@@ -18,6 +18,9 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE_USER,
 )
 
+NO_NAME = ","
+"""What is sent for an empty name: it names nothing, while an empty field is one not given."""
+
 MAIL_BITS = {
     "BEGIN": MAIL_BEGIN,
     "END": MAIL_END,

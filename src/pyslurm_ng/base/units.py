@@ -112,7 +112,7 @@ def parse_time_limit_s(text: str) -> int:
     days_text, dash, rest = word.partition("-")
     if not dash:
         days_text, rest = "0", word
-    parts = rest.split(":")
+    parts = (rest or "0" * bool(dash)).split(":")
     if not (1 <= len(parts) <= 3) or not all(_is_number(part) for part in [days_text, *parts]):
         raise UnitError(f"invalid time: {text}")
     numbers = [int(part) for part in parts]

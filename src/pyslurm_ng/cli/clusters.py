@@ -10,7 +10,7 @@ def check_clusters(command: str, wanted: str, own: str) -> None:
     cluster that the database knows is refused: no command reaches it.
     """
     here = (own.lower(), "all")
-    names = split_list(wanted)
+    names = split_list(wanted) or [""]
     foreign = [name for name in names if name.lower() not in here]
     if not foreign:
         return

@@ -13,6 +13,7 @@ _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 OPTIONS: dict[str, str] = {
     "cluster": _CLUSTERS,
     "clusters": _CLUSTERS,
+    "cluster-constraint": _FEDERATION,
     "ctld": "every request goes to slurmctld",
     "exclusive": "mcs is refused",
     "federation": _FEDERATION,
@@ -22,6 +23,7 @@ OPTIONS: dict[str, str] = {
     "mcs-label": "refused: MCSPlugin is none",
     "mpi": "none and list; others are refused",
     "no-trunc": "nothing is cut without it either",
+    "profile": "None only; no series are collected, so others are refused",
     "qos": "of a list the one of highest priority that takes the job, chosen once",
     "requeue": "expedite is refused",
     "sib": _FEDERATION,

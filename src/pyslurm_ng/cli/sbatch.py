@@ -43,9 +43,10 @@ def main(argv: "list[str]") -> int:
     try:
         return submission.outcome(options, lambda: _run(options, argv))
     except ScriptError as problem:
+        code = submission.error_code("sbatch")
         for line in str(problem).split("\n"):
             say(f"sbatch: error: {line}")
-        return 1
+        return code
 
 
 def _run(options: Options, argv: "list[str]") -> int:
@@ -191,7 +192,7 @@ def _describe(
 ) -> None:
     """Fill in name, script, arguments and origin."""
     request = options.request
-    if not request.get("name"):
+    if "name" not in request:
         wrapped = "wrap" in options.settings
         request["name"] = path.rpartition("/")[2] or ("wrap" if wrapped else "sbatch")
     request["command"] = path

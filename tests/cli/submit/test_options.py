@@ -392,7 +392,6 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
         (["-N", "1-2-3"], '"2-3" is not a valid node count', 255),
         (["--priority=-1"], "Priority must be >= 0", 255),
         (["--wait-all-nodes=2"], "Invalid --wait-all-nodes specification", 255),
-        (["--gres="], "Invalid Trackable RESource (TRES) specification", 1),
         (["--gres-flags=enforce-binding,disable-binding"], "Invalid --gres-flags specification",
          255),
         (["-F", "/nope"], "slurm_allocate_resources error opening file /nope, No such file or "

@@ -347,6 +347,7 @@ def _job_request(row: "Row") -> "list[str]":
 def file_lines(row: "Row") -> "list[str]":
     """Return StdErr=, StdIn= and StdOut= with patterns replaced."""
     from pyslurm_ng.cli.file_names import default_stdout, expanded
+    from pyslurm_ng.model.output_names import absolute
 
     def path(name: str) -> str:
         return expanded(name, row, STEP_BATCH, row["batch_host"])
@@ -355,9 +356,7 @@ def file_lines(row: "Row") -> "list[str]":
     error = row["std_err"]
     if error and not error.startswith("/"):
         error = f"{work_dir}/{error}"
-    std_in = row["std_in"] or "/dev/null"
-    if not std_in.startswith("/"):
-        std_in = f"{work_dir}/{std_in}"
+    std_in = absolute(row["std_in"] or "none", row["work_dir"])
     out = default_stdout(row["std_out"], row["work_dir"], row["array_job_id"])
     return [f"StdErr={path(error)}", f"StdIn={path(std_in)}", f"StdOut={path(out)}"]
 

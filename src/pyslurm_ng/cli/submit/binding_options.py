@@ -55,6 +55,8 @@ def read(options: "OptionState", name: str, value: str) -> None:
         HelpRequested: the value asks for help.
     """
     is_cpu = name.startswith("cpu")
+    if not value and not is_cpu:
+        raise OptionError(f'unrecognized --{name} argument ""')
     try:
         words = bind_words.cpu_bind(value) if is_cpu else bind_words.mem_bind(value)
     except BindWordsError as error:

@@ -1,7 +1,7 @@
 """Options that hold a name: account, nodes, files, directory, user and group."""
 
 from pyslurm_ng.cli.option_words import OptionError
-from pyslurm_ng.cli.submit.option_values import invalid
+from pyslurm_ng.cli.submit.option_values import invalid, no_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -9,8 +9,8 @@ if TYPE_CHECKING:
 
 
 def account(options: "OptionState", name: str, value: str) -> None:
-    """Read `--account`; accounts are lower case everywhere."""
-    options.request["account"] = value.lower()
+    """Read `--account`: accounts are lower case everywhere, and an empty name is none of them."""
+    options.request["account"] = value.lower() or no_name()
 
 
 def node_list(options: "OptionState", name: str, value: str) -> None:
@@ -35,7 +35,10 @@ def folded(names: str) -> str:
 
 def node_file(options: "OptionState", name: str, value: str) -> None:
     """Read `--nodefile`."""
-    options.request["node_list"] = _names_in(name, value)
+    names = _names_in(name, value)
+    if not names:
+        raise OptionError(f"Hostlist is empty!\nInvalid --{name} node file")
+    options.request["node_list"] = names
 
 
 def _names_in(name: str, path: str) -> str:
@@ -62,10 +65,21 @@ def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
 
     try:
         with open(value) as stream:
-            options.request["burst_buffer"] = read_whole(stream).rstrip("\n")
+            content = read_whole(stream).rstrip("\n")
     except (OSError, UnicodeDecodeError) as problem:
         why = f": {problem.strerror}" if isinstance(problem, TooLong) else ""
         raise OptionError(f"Invalid --bbf specification{why}", 1) from None
+    if not content:
+        raise OptionError("Invalid --bbf specification", 1)
+    options.request["burst_buffer"] = content
+
+
+def profile(options: "OptionState", name: str, value: str) -> None:
+    """Read `--profile`, the series to collect; none are."""
+    from pyslurm_ng.cli.submit.option_checks import profile_is_none
+
+    if not profile_is_none(value):
+        raise OptionError(f"--profile={value} is not implemented yet", 1)
 
 
 def directory(options: "OptionState", name: str, value: str) -> None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
 
 OPERANDS = {
-    "sbatch": "script [args...]",
+    "sbatch": "executable [args...]",
     "salloc": "[command [args...]]",
     "srun": "executable [args...]",
 }

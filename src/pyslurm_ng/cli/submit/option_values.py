@@ -67,10 +67,21 @@ def invalid(name: str) -> OptionError:
     return OptionError(f"Invalid --{name} specification")
 
 
+def no_name() -> str:
+    """Return what is sent for an empty name, which must not look like one that is not given."""
+    from pyslurm_ng.base.request_words import NO_NAME
+
+    return NO_NAME
+
+
 def number(name: str, value: str, least: int = 1) -> int:
-    """Return a count; only numbers of nodes may have a suffix k or m."""
+    """Return a count, before which blanks and a plus may stand.
+
+    Numbers of nodes alone may have a suffix k or m.
+    """
+    digits = value.lstrip().removeprefix("+")
     try:
-        count = units.parse_count(value) if value.isdigit() else -1
+        count = units.parse_count(digits) if digits.isdigit() else -1
     except units.UnitError:
         count = -1
     if not least <= count <= _COUNT_LIMIT:
@@ -92,7 +103,7 @@ def nodes(options: "OptionState", name: str, value: str) -> None:
         return
     low_text, dash, high_text = value.partition("-")
     try:
-        low = units.parse_count(low_text)
+        low = units.parse_count(low_text.lstrip().removeprefix("+"))
         high = units.parse_count(high_text) if dash else low
     except units.UnitError:
         # Slurm shows the text after the first dash if only that is wrong.
@@ -145,7 +156,11 @@ def mebibytes(options: "OptionState", name: str, value: str) -> None:
 
 
 def gpus(options: "OptionState", name: str, value: str) -> None:
-    """Read numbers of GPUs: `2`, `a100:2`, `a100:1,v100:3`; a type without a count means one."""
+    """Read `2`, `a100:2`, `a100:1,v100:3`: a type without a count is one, an empty text none."""
+    field = name.replace("-", "_")
+    if not value:
+        options.request.pop(field, None)
+        return
     words = []
     for word in value.split(","):
         kind, _, count = word.rpartition(":")
@@ -154,7 +169,7 @@ def gpus(options: "OptionState", name: str, value: str) -> None:
                 raise OptionError(_NO_TRES, 1)
             kind, count = count, "1"
         words.append(f"{kind}:{int(count)}" if kind else str(int(count)))
-    options.request[name.replace("-", "_")] = ",".join(words)
+    options.request[field] = ",".join(words)
     options.resources.append("gpu")
 
 
@@ -179,18 +194,23 @@ def gres_flags(options: "OptionState", name: str, value: str) -> None:
 
 
 def extra_node_info(options: "OptionState", name: str, value: str) -> None:
-    """Read `-B sockets[:cores[:threads]]`: least counts, `*` for any."""
-    words = value.split(":")
+    """Read `-B sockets[:cores[:threads]]`: least counts, `*` for any.
+
+    Of a range the lower end counts, and what follows the third number is not read, as in Slurm.
+    """
     fields = ("sockets_per_node", "cores_per_socket", "threads_per_core")
-    if len(words) > len(fields):
-        raise invalid(name)
     ordinals = ("first", "second", "third")
-    for word, field, ordinal in zip(words, fields, ordinals, strict=False):
-        if word in ("*", "0"):
+    for part, field, ordinal in zip(value.split(":"), fields, ordinals, strict=False):
+        word, dash, most = part.partition("-")
+        if word in ("", "*", "0") and not dash:
             continue
-        if not (word.isascii() and word.isdigit() and int(word) <= 65535):
-            raise OptionError(f'Invalid numeric value "{word}" for {ordinal} arg of -B.', 1)
+        if not all(_is_small(text) for text in (word, *([most] if dash else []))):
+            raise OptionError(f'Invalid numeric value "{part}" for {ordinal} arg of -B.', 1)
         options.request[field] = int(word)
+
+
+def _is_small(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text) <= 65535
 
 
 def gres(options: "OptionState", name: str, value: str) -> None:
@@ -198,17 +218,26 @@ def gres(options: "OptionState", name: str, value: str) -> None:
     from pyslurm_ng.base.tres import MixedTypesError, TresError, parse_gres
 
     if value == "help":
-        options.tell("Valid gres options are:\nname[[:type]:count]\n")
+        options.tell(_gres_help())
+    if not value or value.endswith(","):
+        options.request["gres"] = value or no_name()  # the controller refuses it
+        return
     try:
         resources = parse_gres(value)
-        if not value:
-            raise TresError("no name")
     except MixedTypesError:
         raise OptionError(MIXED_TYPES, 1) from None
     except TresError:
         raise OptionError(_NO_TRES, 1) from None
     options.resources += [resource.name for resource in resources]
     options.request["gres"] = value if resources else ""
+
+
+def _gres_help() -> str:
+    """Return what --gres=help prints: the forms of each resource that slurm.conf names."""
+    from pyslurm_ng.cli.command import read_conf, split_list
+
+    names = split_list(read_conf("sbatch", "GresTypes").get("GresTypes", ""))
+    return "".join(["Valid gres options are:\n", *(f"{name}[[:type]:count]\n" for name in names)])
 
 
 def tres_per_task(options: "OptionState", name: str, value: str) -> None:
@@ -255,14 +284,15 @@ def moment(options: "OptionState", name: str, value: str) -> None:
     try:
         options.request[f"{name}_us"] = parse_date(value, int(time())) * SECOND_US
     except DateError as problem:
-        options.complain(str(problem))
+        if value:
+            options.complain(str(problem))
         raise invalid(name) from None
 
 
 def nice(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--nice`: 100 without a value; as in Slurm, a text that is no number counts as 0."""
     adjustment = 100
-    if value is not None:
+    if value:
         sign = value[:1] if value[:1] in ("+", "-") else ""
         rest = value[len(sign) :]
         digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
@@ -274,9 +304,10 @@ def nice(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def priority(options: "OptionState", name: str, value: str) -> None:
-    """Read `--priority`, a fixed priority for operators."""
+    """Read `--priority`, a fixed priority for operators; TOP is the highest."""
     if value.lower() == "top":
-        raise OptionError("--priority=TOP is not implemented yet; use scontrol top", 1)
+        options.request["priority"] = NO_VAL - 1  # the highest that a job can have
+        return
     if value[:1] == "-" and value[1:].isdigit():
         raise OptionError("Priority must be >= 0")
     fixed = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
@@ -295,15 +326,15 @@ def signal(options: "OptionState", name: str, value: str) -> None:
         bits = REQ_SIGNAL_BATCH * ("B" in head.upper()) | REQ_SIGNAL_RESV * ("R" in head.upper())
     else:
         rest = head
-    word, at, seconds = rest.partition("@")
-    if at and not (seconds.isdigit() and int(seconds) <= 65535):
+    word, _, seconds = rest.partition("@")
+    if seconds and not _is_small(seconds):
         raise invalid(name)
     number = signal_number(word)
     if not number:
         raise invalid(name)
     options.flag(bits, REQ_SIGNAL_BATCH | REQ_SIGNAL_RESV)
     options.request["signal"] = number
-    options.request["signal_before_s"] = int(seconds) if at else 60
+    options.request["signal_before_s"] = int(seconds) if seconds else 60
 
 
 def signal_number(word: str) -> int:
@@ -319,10 +350,11 @@ def signal_number(word: str) -> int:
 def switches(options: "OptionState", name: str, value: str) -> None:
     """Read `--switches=count[@time]`: the most leaf switches, and how long to wait for so few."""
     count, at, wait = value.partition("@")
-    if count or not at:
+    is_wait_alone = options.given[name][0] == ENVIRONMENT  # a variable has the time alone
+    if count or not is_wait_alone or not at:
         options.request["switches"] = number(name, count, 1)
-        options.request.setdefault("switches_wait_s", INFINITE)  # max_switch_wait bounds it
-    if at:
+        options.request.setdefault("switches_wait_s", INFINITE)  # SchedulerParameters bound it
+    if at and wait:
         try:
             wait_s = units.parse_time_limit_s(wait)
         except units.UnitError:
@@ -333,7 +365,7 @@ def switches(options: "OptionState", name: str, value: str) -> None:
 def exclusive(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--exclusive`: whole nodes, or nodes that only jobs of one user or segment share."""
     kinds = {"user": REQ_EXCLUSIVE_USER, "topo": REQ_EXCLUSIVE_TOPO}
-    if value is None or value.lower() in ("exclusive", "node"):
+    if not value or value.lower() in ("exclusive", "node"):
         options.flag(REQ_EXCLUSIVE, REQ_OVERSUBSCRIBE)
     elif value.lower() == "oversubscribe":
         oversubscribe(options, name, None)
@@ -353,7 +385,7 @@ def oversubscribe(options: "OptionState", name: str, value: "str | None") -> Non
 
 def requeue(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--requeue`."""
-    if value is not None:
+    if value:
         if value.lower() == "expedite":
             raise OptionError("--requeue=expedite is not implemented yet", 1)
         raise invalid(name)
@@ -367,7 +399,7 @@ def no_requeue(options: "OptionState", name: str, value: "str | None") -> None:
 
 def no_kill(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--no-kill[=off]`."""
-    if value is None or value == "set":
+    if not value or value == "set":
         options.flag(REQ_NO_KILL)
     elif value.lower() in ("off", "no"):
         options.flag(0, REQ_NO_KILL)
@@ -409,9 +441,10 @@ def get_user_env(options: "OptionState", name: str, value: "str | None") -> None
 
 def wait_all_nodes(options: "OptionState", name: str, value: str) -> None:
     """Read `--wait-all-nodes`, 0 or 1; either way jobs start when all their nodes are ready."""
-    if value not in ("0", "1"):
+    answer = number(name, value or "0", 0)
+    if answer > 1:
         raise invalid(name)
-    options.request["wait_all_nodes"] = int(value)
+    options.request["wait_all_nodes"] = answer
 
 
 def mail_type(options: "OptionState", name: str, value: str) -> None:
@@ -419,7 +452,7 @@ def mail_type(options: "OptionState", name: str, value: str) -> None:
     from pyslurm_ng.base.request_words import MAIL_WORDS
 
     bits = 0
-    for word in value.split(","):
+    for word in filter(None, value.split(",")):
         if word.strip().upper() not in MAIL_WORDS:
             raise invalid(name)
         bits |= MAIL_WORDS[word.strip().upper()]
@@ -513,7 +546,7 @@ def signals(options: "OptionState", name: str, value: str) -> None:
 
 def sampling(options: "OptionState", name: str, value: str) -> None:
     """Read `--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
-    for word in value.split(","):
+    for word in value.split(",") if value else ():
         kind, equals, seconds = word.rpartition("=")
         is_known = kind in ("task", "energy", "network", "filesystem") if equals else not kind
         if not is_known or not (seconds.isascii() and seconds.isdigit()):
@@ -557,6 +590,6 @@ def propagate(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--propagate`, the limits that are sent with the job: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
     for word, value_text in zip(words, (value or "ALL").split(","), strict=True):
-        if word not in (*RLIMITS, "ALL", "NONE"):
+        if word not in (*RLIMITS, "ALL", "NONE") or word not in value_text:
             raise OptionError(f"Bad rlimit name: {value_text}\n--{name}={value} is not valid.", 1)
     options.settings["propagate"] = ",".join(words)

@@ -78,7 +78,8 @@ READERS: "dict[str, Reader]" = {
     "no-requeue": ov.no_requeue, "nodefile": on.node_file, "nodelist": on.node_list,
     "nodes": ov.nodes, "ntasks": ov.ntasks, "oom-kill-step": ov.oom_kill_step,
     "open-mode": ov.open_mode,
-    "oversubscribe": ov.oversubscribe, "priority": ov.priority, "propagate": ov.propagate,
+    "oversubscribe": ov.oversubscribe, "priority": ov.priority, "profile": on.profile,
+    "propagate": ov.propagate,
     "requeue": ov.requeue, "resv-ports": ov.resv_ports, "send-libs": ov.send_libs,
     "signal": ov.signal,
     "switches": ov.switches, "time": ov.time_limit,
@@ -89,7 +90,8 @@ READERS: "dict[str, Reader]" = {
 """Options whose value has a grammar of its own."""
 
 SETTINGS = frozenset(
-    "autocomplete export export-file help ignore-pbs parsable quiet test-only usage verbose "
+    "autocomplete cluster-constraint export export-file help ignore-pbs parsable quiet test-only "
+    "usage verbose "
     "version wait wrap "
     # Options of salloc and srun only; these commands read them.
     "bcast bcast-exclude external-launcher wait-for-children "
@@ -110,8 +112,14 @@ In Slurm burst buffers have no effect, either, if BurstBufferType is not set; he
 NAMED = frozenset(("bb", "bbf"))
 """The options of RECORDED for which a line on stderr says that they have no effect."""
 
-CHECKED_THEN_REFUSED = frozenset(("delay-boot",))
-"""Options that are not implemented; as in Slurm, a value that is no number is refused first."""
+CHECKED_THEN_REFUSED = frozenset(("cpu-freq", "delay-boot", "gpu-freq"))
+"""Options that are not implemented; as in Slurm, a value of the wrong form is refused first."""
+
+NAMES = frozenset(("batch", "partition", "qos"))
+"""Texts that name something of the cluster: the empty one is a name that does not exist."""
+
+AS_TYPED = frozenset(("exclusive", "no-kill"))
+"""Options with an optional argument whose variables are read as the argument would be."""
 
 
 def is_implemented(name: str) -> bool:
@@ -139,7 +147,7 @@ class Options(OptionState):
         """
         self.given[name] = (source, value)
         if name in TEXTS:
-            self.request[TEXTS[name]] = value
+            self.request[TEXTS[name]] = value or (ov.no_name() if name in NAMES else "")
         elif name in NUMBERS:
             field, least = NUMBERS[name]
             self.request[field] = ov.number(name, value or "", least)
@@ -148,12 +156,15 @@ class Options(OptionState):
         elif name in FLAGS:
             self.flag(FLAGS[name])
         elif name == "verbose":
-            self.verbose += int(value) if value and value.isdigit() else 1
+            # A variable holds the level, and none without a number.
+            self.verbose += 1 if value is None else int(value) if value.isdigit() else 0
         elif name in SETTINGS:
             self.settings[name] = value or ""
         else:
             if name in CHECKED_THEN_REFUSED:
-                ov.number(name, (value or "").partition("@")[0], 0)
+                from pyslurm_ng.cli.submit import option_checks
+
+                option_checks.check(name, value or "")
             raise OptionError(f"--{name} is not implemented yet", 1)
 
     # Words --------------------------------------------------------------------------------------
@@ -193,7 +204,7 @@ class Options(OptionState):
                 self._apply_variable(name, row[2], text)
 
     def _apply_variable(self, name: str, argument: int, value: str) -> None:
-        if argument == REQUIRED or name == "verbose":
+        if argument == REQUIRED or name == "verbose" or name in AS_TYPED:
             self.apply(name, value, ENVIRONMENT)
         elif value.lower() in ("no", "0", "false"):
             return

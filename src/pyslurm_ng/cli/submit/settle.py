@@ -158,6 +158,10 @@ def _named_nodes(options: OptionState) -> int:
         return 0  # refused later
 
 
+_MEMORY_OPTIONS = "--mem, --mem-per-cpu, and --mem-per-gpu"
+_MEMORY_VARIABLES = "SLURM_MEM_PER_CPU, SLURM_MEM_PER_GPU, and SLURM_MEM_PER_NODE"
+
+
 def _settle_memory(options: OptionState) -> None:
     """Keep one of --mem, --mem-per-cpu and --mem-per-gpu: the one of the strongest source."""
     if not options.memory:
@@ -165,7 +169,8 @@ def _settle_memory(options: OptionState) -> None:
     strongest = max(options.given[name][0] for name in options.memory)
     names = [name for name in options.memory if options.given[name][0] == strongest]
     if len(names) > 1:
-        text = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
+        text = _MEMORY_OPTIONS if strongest != ENVIRONMENT else _MEMORY_VARIABLES
+        text += " are mutually exclusive."
         raise OptionError(text, 1, "fatal: ")
     fields = {"mem": "mem_per_node_mib", "mem-per-cpu": "mem_per_cpu_mib"}
     options.request[fields.get(names[0], "mem_per_gpu_mib")] = options.memory[names[0]]
@@ -233,7 +238,8 @@ def _settle_gpus(options: OptionState) -> None:
     _check_tasks_of_gpus(options)
     # A job's variables do not have its sockets, so a step ignores the one for GPUs per socket.
     is_of_job = _is_step(options) and _source(options, "gpus-per-socket") == ENVIRONMENT
-    if request.get("gpus_per_socket") and not request.get("sockets_per_node") and not is_of_job:
+    per_socket = request.get("gpus_per_socket", "0")
+    if per_socket != "0" and not request.get("sockets_per_node") and not is_of_job:
         raise OptionError(ov.NO_SOCKETS, 1)
     if request.get("core_spec") and request.get("thread_spec"):
         text = "-S/--core-spec and --thread-spec options are mutually exclusive"

@@ -6,6 +6,7 @@ import sys
 from pyslurm_ng.base.numbers import (
     REQ_EXPORT_NONE,
     REQ_GET_USER_ENV,
+    REQ_NO_SPECIAL_CORES,
     REQ_OPEN_APPEND,
     REQ_OPEN_TRUNCATE,
 )
@@ -267,19 +268,22 @@ def finish(options: "Options", conf: "dict[str, str]") -> None:
     Raises:
         OptionError: options exclude one another, or do not suit this cluster.
     """
-    if "quiet" in options.settings:
-        options.finish()
-    else:
+    try:
         lines = options.finish()
-        for line in lines + options.verbose_lines() if options.verbose else lines:
-            say(f"{options.command}: {line}")
-    check_cluster(options, conf.get("ClusterName", ""))
-    check_configured(options, conf)
+        if "quiet" not in options.settings:
+            for line in lines + options.verbose_lines() if options.verbose else lines:
+                say(f"{options.command}: {line}")
+        check_cluster(options, conf.get("ClusterName", ""))
+        check_configured(options, conf)
+    except OptionError as problem:
+        if problem.code == 1 and not problem.level.startswith("fatal"):
+            problem.code = error_code(options.command)
+        raise
 
 
 def check_cluster(options: "Options", cluster_name: str) -> None:
     """Exit with Slurm's text if -M does not name the cluster of slurm.conf."""
-    if options.settings.get("clusters"):
+    if "clusters" in options.settings:
         from pyslurm_ng.cli.clusters import check_clusters
 
         check_clusters(options.command, options.settings["clusters"], cluster_name)
@@ -295,7 +299,8 @@ def check_configured(options: "Options", conf: "dict[str, str]") -> None:
     if conf.get("AllowSpecResourcesUsage", "").lower() in ("yes", "1", "true", "y"):
         return
     for field, option in (("core_spec", "-S"), ("thread_spec", "--thread-spec")):
-        if options.request.pop(field, 0):
+        if options.request.pop(field, None) is not None:
+            options.flag(0, REQ_NO_SPECIAL_CORES)
             say(
                 f"{options.command}: error: Ignoring {option} since it's not allowed by "
                 "configuration (AllowSpecResourcesUsage = No)"
@@ -377,14 +382,26 @@ def by_option(line: str) -> str:
     return f"--{option}: {rest}" if any(row[0] == option for row in OPTIONS) else line
 
 
+def error_code(command: str) -> int:
+    """Return the exit code of a request that was refused: SLURM_EXIT_ERROR, by default 1."""
+    value = os.environ.get("SLURM_EXIT_ERROR")
+    if value is None:
+        return 1
+    code = int(value) if value.isascii() and value.isdigit() and len(value) < 10 else 0
+    if not code:
+        say(f"{command}: error: SLURM_EXIT_ERROR has zero value")
+    return code & 0xFF if code else 1
+
+
 def refusal(command: str, problem: "SlurmError", lead: str, *, is_plain: bool = False) -> int:
     """Print why the controller refused: its details, then the error after `lead`.
 
     Args:
         is_plain: the last line has no command name, as tests of requests print it.
     """
+    code = 1 if is_plain else error_code(command)
     *details, last = map(by_option, problem.text.split("\n"))
     for line in details:
         say(f"{command}: error: {line}")
     say(f"{lead}: {last}" if is_plain else f"{command}: error: {lead}: {last}")
-    return 1
+    return code

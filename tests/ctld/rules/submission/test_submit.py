@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import (
     REQ_MEM_SET,
     REQ_NO_REQUEUE,
 )
+from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text
@@ -926,3 +927,30 @@ def test_recipients_of_mail_are_names_and_addresses(recipient: str) -> None:
 )
 def test_usual_recipients_of_mail(recipient: str) -> None:
     assert isinstance(Site().answer(mail_user=recipient), Decision)
+
+
+@pytest.mark.parametrize(
+    ("request_fields", "code"),
+    [
+        ({"partition": NO_NAME}, Errno.ESLURM_INVALID_PARTITION_NAME),
+        ({"qos": NO_NAME}, Errno.ESLURM_INVALID_QOS),
+        ({"batch_features": NO_NAME}, Errno.ESLURM_BATCH_CONSTRAINT),
+        ({"gres": NO_NAME}, Errno.ESLURM_INVALID_TRES),
+        ({"gres": "gpu:1,"}, Errno.ESLURM_INVALID_TRES),
+    ],
+)
+def test_an_empty_name_is_refused(request_fields: dict[str, str], code: int) -> None:
+    """A script with an unset variable must not end up somewhere by default."""
+    assert Site().refused(**request_fields) == code
+
+
+def test_an_empty_account_is_refused_only_where_accounts_are_enforced() -> None:
+    """Otherwise the user's default counts, as if there were no option."""
+    assert Site().job(account=NO_NAME).account == ""
+    enforcing = Site("AccountingStorageEnforce=associations")
+    assert enforcing.refused(account=NO_NAME) == Errno.ESLURM_INVALID_ACCOUNT
+
+
+def test_empty_names_in_a_list_of_partitions_are_passed_over() -> None:
+    """`-p main,` means main."""
+    assert Site().job(partition="main,,").partition == "main"

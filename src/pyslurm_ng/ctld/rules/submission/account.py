@@ -8,6 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.model.assoc import Association, Qos
@@ -59,6 +60,8 @@ def standing_of(
     enforce = enforced(context.conf)
     user = cluster.users.get(context.caller.user_name)
     account = request.account.lower()
+    if account == NO_NAME and "associations" not in enforce:
+        account = ""
     if not account and user is not None:
         account = user.default_account
     assoc = _association(cluster, account, context.caller.user_name, partitions)

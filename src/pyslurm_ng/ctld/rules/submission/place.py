@@ -77,7 +77,7 @@ def _partitions(cluster: Cluster, request: JobRequest) -> tuple[Partition, ...] 
             return Reject(Errno.ESLURM_DEFAULT_PARTITION_NOT_SET)
         return (default,)
     partitions: dict[str, Partition] = {}
-    for name in request.partition.split(","):
+    for name in [*filter(None, request.partition.split(","))] or ["(null)"]:
         partition = cluster.partitions.get(name)
         if partition is None:
             detail = f"invalid partition specified: {name}"
@@ -232,6 +232,8 @@ def requested_resources(request: JobRequest) -> list[Gres]:
 
 
 def _check_gres(request: JobRequest, conf: SlurmConf) -> Reject | None:
+    if request.gres.endswith(","):
+        return Reject(Errno.ESLURM_INVALID_TRES)  # the last name is empty
     try:
         resources = requested_resources(request)
     except MixedTypesError:

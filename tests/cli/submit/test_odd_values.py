@@ -1,0 +1,174 @@
+"""Empty, partial and odd values of sbatch's options and variables, as Slurm 22.05 reads them."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_EXCLUSIVE, REQ_NO_KILL, REQ_REQUEUE
+from pyslurm_ng.base.request_words import NO_NAME
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit import options as op, submission
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
+
+
+def parsed(*words: str) -> op.Options:
+    """Read words as the command line of sbatch."""
+    return from_variables(*words)
+
+
+def from_variables(*words: str, **environment: str) -> op.Options:
+    """Read variables, then words, as sbatch does."""
+    options = op.Options("sbatch")
+    options.apply_environment(environment)
+    pairs, _ = options.split_words(list(words))
+    options.apply_all(pairs, COMMAND_LINE)
+    options.finish()
+    return options
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "value"),
+    [
+        (["-p", ""], "partition", NO_NAME),
+        (["-q", ""], "qos", NO_NAME),
+        (["-A", ""], "account", NO_NAME),
+        (["--batch="], "batch_features", NO_NAME),
+        (["--gres="], "gres", NO_NAME),
+        (["--gres=gpu:1,"], "gres", "gpu:1,"),
+        (["-J", ""], "name", ""),
+        (["-c", "+2"], "cpus_per_task", 2),
+        (["-n", " 2"], "ntasks", 2),
+        (["-N", "+1"], "nodes_min", 1),
+        (["-G", ""], "gpus", None),
+        (["--gpus-per-node="], "gpus_per_node", None),
+        (["--gpus-per-socket=0"], "gpus_per_socket", "0"),
+        (["-B", ""], "sockets_per_node", None),
+        (["-B", "1-2"], "sockets_per_node", 1),
+        (["-B", "1:2:1:9"], "cores_per_socket", 2),
+        (["--nice="], "nice", 100),
+        (["--priority=top"], "priority", NO_VAL - 1),
+        (["--signal=USR1@"], "signal_before_s", 60),
+        (["--switches=1@"], "switches_wait_s", INFINITE),
+        (["-t", "1-"], "time_limit_min", 1440),
+        (["--wait-all-nodes="], "wait_all_nodes", 0),
+        (["--acctg-freq="], "acctg_freq", ""),
+        (["--mail-type=BEGIN,"], "mail_type", 1),
+        (["--profile=None"], "profile", None),
+        (["--cluster-constraint=!a"], "cluster_constraint", None),
+    ],
+)  # fmt: skip
+def test_these_are_taken(words: list[str], field: str, value: object) -> None:
+    """Scripts hold such values, mostly from a variable that was not set."""
+    assert parsed(*words).request.get(field) == value
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code"),
+    [
+        (["--cpu-freq="],
+         'unrecognized --cpu-freq argument ""\nInvalid --cpu-freq argument', 255),
+        (["--cpu-freq=low:fast"],
+         'unrecognized --cpu-freq argument "low:fast"\nInvalid --cpu-freq argument', 255),
+        (["--cpu-freq=1000-2000:performance"], "--cpu-freq is not implemented yet", 1),
+        (["--gpu-freq=x"], "Invalid --gpu-freq argument: x", 255),
+        (["--gpu-freq=memory=low,high,verbose"], "--gpu-freq is not implemented yet", 1),
+        (["--delay-boot=x"], "Invalid --delay-boot specification", 255),
+        (["--delay-boot=10:00"], "--delay-boot is not implemented yet", 1),
+        (["--profile=x"], "invalid --profile=x option", 255),
+        (["--profile="], "invalid --profile= option", 255),
+        (["--profile=Task,Network"], "--profile=Task,Network is not implemented yet", 1),
+        (["--mem-bind="], 'unrecognized --mem-bind argument ""', 255),
+        (["--propagate=as"], "Bad rlimit name: as\n--propagate=as is not valid.", 1),
+        (["--switches=@5"], 'Invalid numeric value "" for --switches.', 1),
+        (["--wait-all-nodes=x"], 'Invalid numeric value "x" for --wait-all-nodes.', 1),
+        (["-F", "/dev/null"], "Hostlist is empty!\nInvalid --nodefile node file", 255),
+        (["--bbf=/dev/null"], "Invalid --bbf specification", 1),
+        (["-B", "1:x-2"], 'Invalid numeric value "x-2" for second arg of -B.', 1),
+    ],
+)  # fmt: skip
+def test_these_are_refused(words: list[str], text: str, code: int) -> None:
+    """Slurm's text and exit code, whether or not the option has an effect here."""
+    with pytest.raises(OptionError) as caught:
+        parsed(*words)
+    assert (caught.value.text, caught.value.code) == (text, code)
+
+
+@pytest.mark.parametrize(("words", "flag"), [
+    (["--exclusive="], REQ_EXCLUSIVE), (["--no-kill="], REQ_NO_KILL), (["--requeue="], REQ_REQUEUE),
+])  # fmt: skip
+def test_an_empty_argument_that_may_be_left_out_is_none(words: list[str], flag: int) -> None:
+    """As if the equals sign were not there."""
+    assert parsed(*words).has_flag(flag)
+
+
+def test_no_moment_is_refused_in_one_line() -> None:
+    """There is no place in an empty text to point at."""
+    options = op.Options("sbatch")
+    with pytest.raises(OptionError, match="Invalid --begin specification"):
+        options.apply("begin", "", COMMAND_LINE)
+    assert options.lines == []
+
+
+@pytest.mark.parametrize("value", ["yes", "no", "0", "1", "set"])
+def test_the_variable_of_exclusive_is_read_as_its_argument(value: str) -> None:
+    """Others of these words would switch it on or off."""
+    with pytest.raises(OptionError, match="Invalid --exclusive specification"):
+        from_variables(SBATCH_EXCLUSIVE=value)
+    assert from_variables(SBATCH_EXCLUSIVE="").has_flag(REQ_EXCLUSIVE)
+    assert from_variables(SBATCH_NO_KILL="set").has_flag(REQ_NO_KILL)
+
+
+@pytest.mark.parametrize(("value", "level"), [("", 0), ("x", 0), ("0", 0), ("2", 2)])
+def test_the_variable_of_verbose_holds_a_level(value: str, level: int) -> None:
+    """Text that is no number is none."""
+    assert from_variables(SBATCH_DEBUG=value).verbose == level
+
+
+def test_memory_of_two_variables() -> None:
+    """Slurm's text names variables, though those of srun."""
+    with pytest.raises(OptionError, match=r"^SLURM_MEM_PER_CPU, .* are mutually exclusive"):
+        from_variables(SBATCH_MEM_PER_NODE="1", SBATCH_MEM_PER_CPU="1")
+
+
+@pytest.mark.parametrize(
+    ("words", "environment", "shape"),
+    [
+        ([], {"SBATCH_HINT": "memory_bound"}, ("memory_bound", 1, 1, None)),
+        (["--threads-per-core=2"], {"SBATCH_HINT": "memory_bound"}, (None, None, 2, None)),
+        (["--ntasks-per-core=1"], {"SBATCH_HINT": "nomultithread"}, (None, None, None, 1)),
+        (["--hint=multithread"], {"SBATCH_THREADS_PER_CORE": "1"},
+         ("multithread", None, None, None)),
+        (["--hint=memory_bound"], {"SBATCH_THREADS_PER_CORE": "2"}, ("memory_bound", 1, 1, None)),
+    ],
+)  # fmt: skip
+def test_a_hint_and_what_excludes_it_of_two_sources(
+    words: list[str], environment: dict[str, str], shape: tuple[object, ...]
+) -> None:
+    """The stronger source counts, and the other leaves nothing behind."""
+    request = from_variables(*words, **environment).request
+    fields = ("hint", "cores_per_socket", "threads_per_core", "ntasks_per_core")
+    assert tuple(request.get(field) for field in fields) == shape
+
+
+@pytest.mark.parametrize(
+    ("value", "code", "line"),
+    [
+        (None, 1, ""), ("7", 7, ""), ("300", 44, ""),
+        ("x", 1, "sbatch: error: SLURM_EXIT_ERROR has zero value\n"),
+    ],
+)  # fmt: skip
+def test_the_exit_code_of_a_refusal(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    value: str | None,
+    code: int,
+    line: str,
+) -> None:
+    """Sites tell refused jobs from those that failed by it."""
+    monkeypatch.delenv("SLURM_EXIT_ERROR", raising=False)
+    if value is not None:
+        monkeypatch.setitem(os.environ, "SLURM_EXIT_ERROR", value)
+    assert submission.error_code("sbatch") == code
+    assert capsys.readouterr().err == line
