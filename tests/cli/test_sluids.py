@@ -97,7 +97,10 @@ def test_a_requeue_gives_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["squeue", "-j", "s123"], "squeue: error: Invalid job id: s123\n"),
         (["sprio", "-j", "s123"], "sprio: error: Invalid job id: s123\n"),
-        (["scontrol", "hold", "s123"], "Invalid job id specified: s123\n"),
+        (
+            ["scontrol", "hold", "s123"],
+            "Invalid job id specified for job s123\nslurm_suspend error:Invalid job id specified\n",
+        ),
         (["scancel", "s123"], "scancel: error: Invalid job id s123\n"),
     ],
 )

@@ -34,8 +34,11 @@ def test_answers_as_recorded(
     case: tuple[str, str, list[str], str, str, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Same lines, same messages, same exit code."""
-    _, user, words, stdout, stderr, code = case
-    printed = run_command(monkeypatch, queue(), user, words)
+    name, user, words, stdout, stderr, code = case
+    reference = queue()
+    if name in ("undrain", "update_node_resume"):  # drained by the recording before it
+        run(monkeypatch, reference, "root", f"scontrol update {words[2]} State=DRAIN Reason=x")
+    printed = run_command(monkeypatch, reference, user, words)
     assert (printed.stdout, printed.stderr, printed.code) == (stdout, stderr, code)
 
 
@@ -351,11 +354,6 @@ def test_what_an_update_of_a_step_may_not_say(
     assert (printed.stderr, printed.code) == (text + "\n", 1)
 
 
-def test_the_weight_of_a_node_is_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = run(monkeypatch, queue(), "root", "scontrol update NodeName=n1 Weight=x")
-    assert (printed.stderr, printed.code) == ("scontrol: error: Invalid Weight value: x\n", 1)
-
-
 @pytest.mark.parametrize(
     ("setting", "text"),
     [
@@ -459,7 +457,7 @@ def test_partition_life(monkeypatch: pytest.MonkeyPatch) -> None:
     new = partitions["new"]
     assert (new.node_ids, new.max_time_min, new.allow_accounts) == ((0, 1), 120, ("chem",))
     again = run(monkeypatch, reference, "root", create)
-    assert "Partition new already exists" in again.stderr and again.code == 1
+    assert again.stderr == "Error creating the partition: Invalid partition name specified\n"
     run(monkeypatch, reference, "root", "scontrol update PartitionName=new Nodes+=n4 State=DOWN")
     assert (partitions["new"].node_ids, partitions["new"].state) == ((0, 1, 3), "DOWN")
     bad = run(monkeypatch, reference, "root", "scontrol update PartitionName=new OverSubscribe=X")

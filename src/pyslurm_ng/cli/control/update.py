@@ -54,16 +54,19 @@ NODE_KEYS = (
 ).split()
 _NODE_ALIASES = {"features": "availablefeatures", "feature": "availablefeatures"}
 NODE_STATES = (
-    "CANCEL_REBOOT DOWN DRAIN FAIL FUTURE IDLE NORESP POWER_DOWN POWER_DOWN_ASAP "
+    "ALLOCATED CANCEL_REBOOT DOWN DRAIN FAIL FUTURE IDLE MIXED NORESP POWER_DOWN POWER_DOWN_ASAP "
     "POWER_DOWN_FORCE POWER_UP RESUME UNDRAIN"
 ).split()
+_MOST_WEIGHT = 4294967280
 _NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 PARTITION_KEYS = (
     "AllocNodes AllowAccounts AllowGroups AllowQos Alternate CpuBind Default DefaultTime "
     "DefCpuPerGPU DefMemPerCPU DefMemPerGPU DefMemPerNode DenyAccounts DenyQos DisableRootJobs "
-    "Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden LLN MaxCPUsPerNode MaxCPUsPerSocket "
+    "Exclusive ExclusiveUser ExclusiveTopo GraceTime Hidden JobDefaults LLN MaxCPUsPerNode "
+    "MaxCPUsPerSocket "
     "MaxMemPerCPU MaxMemPerNode MaxNodes MaxTime MinNodes Nodes OverSubscribe OverTimeLimit "
-    "PowerDownOnIdle PreemptMode PriorityJobFactor PriorityTier QOS ReqResv ResumeTimeout "
+    "PowerDownOnIdle PreemptMode Priority PriorityJobFactor PriorityTier QOS ReqResv "
+    "ResumeTimeout "
     "RootOnly SelectTypeParameters Shared State SuspendTime SuspendTimeout Topology "
     "TRESBillingWeights"
 ).split()
@@ -293,30 +296,55 @@ def _update_step(session: "Session", settings: "list[tuple[str, str, str]]") -> 
 
 def _update_node(session: "Session", settings: "list[tuple[str, str, str]]") -> int:
     request: dict[str, Any] = {"nodes": "", "settings": {}}
-    values = request["settings"]
+    typed: dict[str, str] = {}
     for key, value, word in settings:
+        _need_value(word)
         if entity_of(key) == "nodename":
             request["nodes"] = value
             continue
         name = find_key(key, NODE_KEYS, _NODE_ALIASES)
         if not name:
             return refuse(word)
-        if name == "state":
-            value = _node_state(value)
-            if not value:
-                say(
-                    f"Invalid input: {word}\nRequest aborted\n"
-                    "Valid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP "
-                    "UNDRAIN\nNot all states are valid given a node's prior state"
-                )
-                return 1
-        if name == "weight" and not value.isdigit():
-            fail(f"scontrol: error: Invalid {key} value: {value}")
-        values[name] = value
+        request["settings"][name] = _node_value(name, value, word)
+        typed[name] = word
+    values = request["settings"]
     if values.get("state") in _NEEDS_REASON and not values.get("reason"):
         say("You must specify a reason when DOWNING or DRAINING a node. Request denied")
         return 1
-    return _send(session, "UpdateNodes", request)
+    if not values:
+        say("No changes specified")
+        return 1
+    return _send(session, "UpdateNodes", request, typed)
+
+
+def _need_value(word: str) -> None:
+    """Exit because a word has no `=`."""
+    if "=" not in word:
+        fail(f"scontrol: error: Invalid input: {word}  Request aborted")
+
+
+def _node_value(name: str, value: str, word: str) -> str:
+    """Return the value of a key as it is sent; exit with Slurm's words if it is none."""
+    if name == "weight":
+        what = ""
+        if value.removeprefix("-").isdigit():
+            what = "is less than zero" if value.startswith("-") else ""
+            if not what and int(value) > _MOST_WEIGHT:
+                what = f"is greater than {_MOST_WEIGHT}"
+        else:
+            what = "is not a valid number"
+        if what:
+            fail(f"scontrol: error: Weight value ({value}) {what}\nNo changes specified")
+    if name != "state":
+        return value
+    state = _node_state(value)
+    if not state:
+        fail(
+            f"Invalid input: {word}\nRequest aborted\n"
+            "Valid states are: NoResp DRAIN FAIL FUTURE RESUME POWER_DOWN POWER_UP "
+            "UNDRAIN\nNot all states are valid given a node's prior state"
+        )
+    return state
 
 
 def _node_state(value: str) -> str:
@@ -327,18 +355,25 @@ def _node_state(value: str) -> str:
     return matches[0] if matches else ""
 
 
-def _send(session: "Session", kind: str, request: "dict[str, Any]") -> int:
+def _send(
+    session: "Session", kind: str, request: "dict[str, Any]", typed: "Mapping[str, str]"
+) -> int:
+    """Send a change of nodes or of a partition; `typed` has each key's word."""
     try:
         session.client.change(kind, request)
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
-        if detail and detail.lower() in (name.lower() for name in NODE_KEYS + PARTITION_KEYS):
-            value = request.get("settings", {}).get(detail.lower(), "")
-            return refuse(f"{detail}={value}")
+        verb = "Error creating the partition" if request.get("create") else "slurm_update error"
+        if detail.lower() in typed:
+            return refuse(typed[detail.lower()])
+        key = detail.partition(":")[0].lower()
+        if kind == "UpdatePartition" and key in typed:
+            from pyslurm_ng.cli.control.partition_values import complaint
+
+            fail(complaint(key, typed[key]))
         if detail:
             say(detail)
-        verb = "slurm_create_partition" if request.get("create") else "slurm_update"
-        say(f"{verb} error: {text}")
+        say(f"{verb}: {text}")
         return 1
     return 0
 
@@ -347,22 +382,38 @@ def _send(session: "Session", kind: str, request: "dict[str, Any]") -> int:
 
 
 def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, create: bool) -> int:
+    from pyslurm_ng.cli.control import partition_values
+
     request: dict[str, Any] = {"name": "", "settings": {}, "create": create}
+    typed: dict[str, str] = {}
     for key, value, word in settings:
+        _need_value(word)
         if entity_of(key) == "partitionname":
             request["name"] = value
             continue
-        if key.lower() == "priority":  # the old key sets both of today's
-            request["settings"] |= {"priorityjobfactor": value, "prioritytier": value}
-            continue
         name = find_key(key, PARTITION_KEYS, {"shared": "oversubscribe"})
-        if not name:
-            return refuse(word)
-        request["settings"][name] = value
+        if name == "priority":  # the old key sets both of today's
+            values = {"priorityjobfactor": value, "prioritytier": value}
+        elif name == "jobdefaults":
+            values = partition_values.job_defaults(value)
+            if not values:
+                fail("slurm_update error: Invalid JobDefaults specification")
+        elif name:
+            values = {name: value}
+        else:
+            say(f"scontrol: error: Update of this parameter is not supported: {word}\n")
+            fail("scontrol: error: Request aborted")
+        if partition_values.is_refused(name, value):
+            fail(partition_values.complaint(name, word))
+        request["settings"] |= values
+        typed |= dict.fromkeys(values, word)
+    if not create and not (request["name"] and request["settings"]):
+        say("scontrol: error: No changes specified")
+        return 1
     if not request["name"]:
         say("PartitionName must be given.")
         return 1
-    return _send(session, "UpdatePartition", request)
+    return _send(session, "UpdatePartition", request, typed)
 
 
 def create(session: "Session", words: "list[str]") -> int:

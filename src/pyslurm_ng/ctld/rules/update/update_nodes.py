@@ -51,7 +51,7 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     nodes = find_nodes(cluster, request.nodes)
     if isinstance(nodes, Reject):
-        return nodes
+        return Reject(nodes.code)
     settings = request.settings
     for key in settings:
         if key not in KEYS:
@@ -222,7 +222,7 @@ def _state_events(
     cluster: Cluster, nodes: list[Node], state: str, reason: str, context: Context
 ) -> list[ev.AnyEvent] | Reject:
     if state not in STATES:
-        return Reject(Errno.ESLURM_INVALID_NODE_STATE, f"State={state}")
+        return Reject(Errno.ESLURM_INVALID_NODE_STATE)
     if state == "DOWN":
         return _down(cluster, nodes, reason, context)
     if state == "NORESP":
@@ -272,6 +272,12 @@ def _future(
     return [_with_reason(ids, reason, context, {"state": int(NodeState.FUTURE), "flags": 0})]
 
 
+def _can_resume(node: Node) -> bool:
+    """Return whether something keeps a node out of service."""
+    kept_out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.NOT_RESPONDING
+    return node.state in (NodeState.DOWN, NodeState.FUTURE) or bool(node.flags & kept_out)
+
+
 def _return(
     cluster: Cluster, nodes: list[Node], state: str, context: Context
 ) -> list[ev.AnyEvent] | Reject:
@@ -279,6 +285,8 @@ def _return(
     now_us = context.now_us
     events: list[ev.AnyEvent] = []
     for node in nodes:
+        if state == "RESUME" and not _can_resume(node):
+            return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         if state == "IDLE" and cluster.node_index.use[node.node_id].allocs:
             return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         if state == "UNDRAIN" and not node.flags & NodeFlag.DRAIN:

@@ -59,9 +59,7 @@ def update_partition(
     current = cluster.partitions.get(request.name)
     if request.create:
         if current is not None:
-            return Reject(
-                Errno.ESLURM_INVALID_PARTITION_NAME, f"Partition {request.name} already exists"
-            )
+            return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
         if not request.name or "," in request.name or request.name.upper() == "DEFAULT":
             return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
         current = Partition(name=request.name, billing_rule=billing_rule(context.conf))
@@ -126,7 +124,8 @@ def _take(fields: dict[str, Any], attribute: str, value: Any) -> None:
         fields["exclusive"] = attribute.partition("_")[2].upper() if value else "NO"
         return
     for group in _MEM_GROUPS:
-        if name in group:
+        # The end of the GPUs' default, as by JobDefaults=, is no new default.
+        if name in group and (value or name != "def_mem_per_gpu_mib"):
             fields |= dict.fromkeys(group, 0)
             value = 0 if value in (NO_VAL, INFINITE) else value
     fields[name] = value
@@ -149,11 +148,11 @@ def _nodes(
         try:
             names = hostlist.expand_unique(text) if text else []
         except hostlist.HostlistError:
-            return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         by_name = cluster.node_index.by_name
         unknown = next((name for name in names if name not in by_name and name not in sets), "")
         if unknown:
-            return Reject(Errno.ESLURM_INVALID_NODE_NAME, unknown)
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME)
         features = {node.node_id: node.features for node in cluster.living_nodes()}
         ids = sorted(members_of(conf, names, features, by_name))
         shown = "" if sign or sets.isdisjoint(names) else hostlist.fold(names)

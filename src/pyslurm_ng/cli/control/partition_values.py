@@ -1,0 +1,68 @@
+"""Slurm's words for values that a key of `scontrol update partition` does not take.
+
+The controller says which key it refuses; these are the words for it.
+"""
+
+from pyslurm_ng.base.numbers import NO_VAL
+
+_YES_OR_NO = frozenset(
+    "default disablerootjobs exclusivetopo exclusiveuser hidden lln powerdownonidle reqresv "
+    "rootonly".split()
+)
+_WORDS = {
+    "state": "UP, DOWN, DRAIN and INACTIVE",
+    "oversubscribe": "NO, EXCLUSIVE, YES:#, and FORCE:#",
+}
+_PLAIN = frozenset(("maxtime", "defaulttime", "cpubind"))
+_NO_MINUS = frozenset(
+    "defcpupergpu defmempercpu defmempergpu defmempernode gracetime maxcpuspernode "
+    "maxcpuspersocket maxmempercpu maxmempernode maxnodes overtimelimit".split()
+)
+"""Keys of which slurm.conf takes -1 for no limit, but scontrol does not."""
+_MOST = NO_VAL - 1
+
+
+def is_refused(name: str, value: str) -> bool:
+    """Return whether scontrol does not take what slurm.conf would take."""
+    if name == "gracetime" and value.isdigit():
+        return int(value) > _MOST
+    return name in _NO_MINUS and value.startswith("-")
+
+
+def complaint(name: str, word: str) -> str:
+    """Return the words for a key, in lower case, and its word as typed."""
+    key, _, value = word.partition("=")
+    if name == "tresbillingweights":
+        return "slurm_update error: Invalid TRESBillingWeights specification"
+    if name == "minnodes":
+        return f'scontrol: error: "{value}" is not a valid node count'
+    if name == "maxnodes":
+        if value.isdigit():
+            return f"scontrol: error: Numeric argument ({value}) to big for MaxNodes."
+        return f'scontrol: error: Invalid numeric value "{value}" for MaxNodes.'
+    if name in _PLAIN:
+        return f"scontrol: error: Invalid input {word}"
+    if name == "preemptmode":
+        return f"scontrol: error: Invalid input: {word}"
+    allowed = "YES and NO" if name in _YES_OR_NO else _WORDS.get(name, "")
+    if allowed:
+        shown = "OverSubscribe" if name == "oversubscribe" else key
+        return (
+            f"scontrol: error: Invalid input: {word}\n"
+            f"scontrol: error: Acceptable {shown} values are {allowed}"
+        )
+    return f"scontrol: error: Invalid {key} value: {value}"
+
+
+def job_defaults(word: str) -> "dict[str, str]":
+    """Return the keys that `JobDefaults=DefCpuPerGPU=2,DefMemPerGPU=100` stands for; {} for none.
+
+    The key replaces all of them, so those that are not named end.
+    """
+    settings = {"defcpupergpu": "0", "defmempergpu": "0"}
+    for item in filter(None, word.split(",")):
+        key, equals, value = item.partition("=")
+        if key.lower() not in settings or not equals or not value.isdigit():
+            return {}
+        settings[key.lower()] = value
+    return settings
