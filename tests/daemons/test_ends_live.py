@@ -127,7 +127,7 @@ def test_a_supervisor_that_hangs_holds_up_no_end(cluster: LiveCluster, work: Pat
     cluster.out("scancel", str(job_id))
     cluster.wait_for_jobs(job_id)
     assert not any(is_running(f"{marker}{n}") for n in range(12))
-    cluster.out("scontrol", "update", "NodeName=n1", "State=RESUME")
+    cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
 
 
 def test_a_full_fifo_keeps_no_node(cluster: LiveCluster, work: Path) -> None:
@@ -160,7 +160,7 @@ def test_what_cannot_be_killed_keeps_what_it_holds(cluster: LiveCluster, work: P
         assert hung.heard.wait(60)
         cluster.out("scancel", str(job_id))
         cluster.wait_until("drain", lambda: "Kill task failed" in cluster.out("sinfo", "-h", "-R"))
-        cluster.out("scontrol", "update", "NodeName=n1", "State=RESUME")
+        cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
         other = cluster.submit("--exclusive", "-o", "other", "--wrap", "echo ran", cwd=work)
         assert cluster.out("squeue", "-h", "-j", str(job_id), "-o", "%t").strip() == "CG"
         assert cluster.out("squeue", "-h", "-j", str(other), "-o", "%t").strip() == "PD"

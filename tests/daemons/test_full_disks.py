@@ -191,6 +191,6 @@ def check_full_spool(cluster: LiveCluster, spool: Path, work: Path) -> None:
     assert cluster.accounted(ended) == "FAILED|7:0"
     assert running_in(work) == []
     ballast.unlink()
-    cluster.out("scontrol", "update", "NodeName=n1", "State=RESUME")
+    cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")
     assert cluster.accounted(late) == "COMPLETED|0:0"
     assert tracebacks(cluster) == []

@@ -212,4 +212,4 @@ def test_prolog_and_epilog_run_around_a_job(cluster: LiveCluster) -> None:
         conf.write_text(before)
         cluster.out("scontrol", "reconfigure")
         os.kill(pid_of(cluster), signal.SIGHUP)
-        cluster.out("scontrol", "update", "NodeName=n1", "State=RESUME")
+        cluster.run("scontrol", "update", "NodeName=n1", "State=RESUME")

@@ -109,7 +109,7 @@ def test_a_job_begins_again_where_its_lost_run_still_is(cluster: LiveCluster) ->
     assert "overlap" not in victim.lines()
     assert not is_alive(victim.pid)
     assert shown(cluster, victim.job, "JobState") == "RUNNING"
-    cluster.out("scontrol", "update", f"NodeName={others}", "State=RESUME")
+    cluster.run("scontrol", "update", f"NodeName={others}", "State=RESUME")
     victim.end()
 
 
@@ -138,7 +138,7 @@ def test_an_administrators_word_is_enough(cluster: LiveCluster) -> None:
         cluster.out("scontrol", "update", f"NodeName={victim.node}", "State=DOWN", "Reason=fenced")
         victim.wait_for_second_run()
         assert "root said that the node is fenced" in victim.comment()
-    cluster.out("scontrol", "update", f"NodeName={victim.node}", "State=RESUME")
+    cluster.run("scontrol", "update", f"NodeName={victim.node}", "State=RESUME")
     victim.end()
 
 

@@ -92,10 +92,30 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
             f"{PLACE} duration=60 nodes=n1 users=nosuchuser_",
             "Error creating the reservation: Invalid user id",
         ),
-        (
-            f"{PLACE} duration=60 nodecnt=5",
-            "Error creating the reservation: Requested nodes are busy",
-        ),
+        (f"{PLACE} duration=x nodes=n1",
+         "scontrol: error: Invalid duration duration=x.  No reservation created."),
+        (f"{PLACE} duration=5 nodes=n1 maxstartdelay=x",
+         "scontrol: error: Invalid duration maxstartdelay=x.  No reservation created."),
+        (f"{PLACE} duration=5 nodecnt=x", "scontrol: error: Invalid node count x"),
+        (f"{PLACE} duration=5 corecnt=1x", "scontrol: error: Invalid core count 1x"),
+        (f"{PLACE} duration=5 tres=x", "scontrol: error: invalid TRES 'x'"),
+        (f"{PLACE} duration=5 tres=cpu=x", "scontrol: error: invalid TRES cpu value 'x'"),
+        (f"{PLACE} duration=5 nodes=n1 flags=x",
+         "scontrol: error: Error parsing flags x.  No reservation created."),
+        (f"{PLACE} endtime=2030-01-01 nodes=n1",
+         "scontrol: error: Start time cannot be after end time.  No reservation created."),
+        (f"{PLACE} duration=5",
+         "scontrol: error: CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or TRES must be "
+         "specified.  No reservation created."),
+        (f"{PLACE} duration=5 nodes=n1 x",
+         "scontrol: error: Misformatted parameter 'x', most options have a parameter after '='.  "
+         "No reservation created."),
+        ("scontrol create reservation starttime= duration=5 users=root nodes=n1",
+         "Error creating the reservation: Invalid time specified"),
+        ("scontrol create reservation starttime=2031-01-01 duration=5 groups=nosuch_ nodes=n1",
+         "Error creating the reservation: Invalid group id"),
+        ("scontrol create reservation starttime=x duration=5 users=root nodes=n1",
+         "Invalid time specification (pos=0): x\n"),
         (f"{PLACE} nodes=n1",
          "scontrol: error: An end time or duration must be given.  No reservation created."),
         (
@@ -167,13 +187,13 @@ def test_a_refused_update_prints_two_lines(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_too_few_nodes_of_the_partition_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In two more lines, unless nodes were named."""
+    """In two more lines on stdout, as in Slurm, unless nodes were named."""
     printed = run(monkeypatch, queue(), f"{PLACE} duration=60 nodecnt=5")
-    assert printed.stderr == (
-        "Error creating the reservation: Requested nodes are busy\n"
+    assert printed.stdout == (
         "Note, unless nodes are directly requested a reservation must exist in a single "
         "partition.\nIf no partition is requested the default partition is assumed.\n"
     )
+    assert printed.stderr == "Error creating the reservation: Requested nodes are busy\n"
 
 
 def test_overlap_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,3 +219,22 @@ def test_nodes_show_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\n   ReservationName=m" in shown
     states = run(monkeypatch, reference, "sinfo -h -N -n n2 -o %T").stdout
     assert set(states.split()) == {"maint"}
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("Users=nosuchuser_", "Error updating the reservation: Invalid user id\n"
+         "slurm_update error: Invalid user id\n"),
+        ("x=y", "scontrol: error: Unknown parameter x=y.  No reservation update.\n"),
+        ("Skip=1", "scontrol: error: Unknown parameter Skip=1.  No reservation update.\n"),
+        ("Flags-=x", "scontrol: error: Error parsing flags -x.  No reservation update.\n"),
+        ("EndTime=x", "Invalid time specification (pos=0): x\n"
+         "scontrol: error: Invalid end time EndTime=x.  No reservation update.\n"),
+    ],
+)  # fmt: skip
+def test_bad_updates(words: str, lines: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reference = with_reservations(monkeypatch)
+    name = next(iter(reference.cluster.reservations.values())).name
+    line = f"scontrol update ReservationName={name} {words}"
+    assert run(monkeypatch, reference, line) == Printed("", lines, 1)

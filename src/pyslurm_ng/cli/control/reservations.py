@@ -1,7 +1,7 @@
 """scontrol create, update, delete and show reservation; `sinfo -T`."""
 
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.cli.command import Table, say
+from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.keys import entity_of, find_key
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.list_format import Dates, long_time
@@ -27,7 +27,6 @@ _ALIASES = {
     "flag": "flags",
     "group": "groups",
     "license": "licenses",
-    "node": "nodes",
     "nodecount": "nodecnt",
     "partition": "partitionname",
     "start": "starttime",
@@ -43,65 +42,107 @@ _SIZES = ("nodes", "nodecnt", "corecnt", "tres", "trespernode", "licenses", "bur
 
 def create(session: "Session", words: "list[str]") -> int:
     """Make a reservation and print its name."""
-    request = _request(session, words, "created")
+    request = _request(session, words, is_new=True)
     if isinstance(request, int):
         return request
-    settings = request["settings"]
-    problem = ""
-    if "starttime" not in settings:
-        problem = "A start time must be given."
-    elif "endtime" not in settings and "duration" not in settings:
-        problem = "An end time or duration must be given."
-    elif not any(settings.get(key + sign) for key in _WHO for sign in ("", "+", "-")):
-        problem = "Either Users/Groups and/or Accounts must be specified."
-    elif not any(settings.get(key) for key in _SIZES) and "PART_NODES" not in _flag_words(settings):
-        problem = "Nodes, NodeCnt, CoreCnt, TRES or Licenses must be specified."
-    elif "PART_NODES" in _flag_words(settings) and not _is_whole_partition(settings):
-        problem = "PART_NODES flag requires specifying a Partition and ALL nodes."
+    problem = _lacks(request["settings"])
     if problem:
-        say(f"scontrol: error: {problem}  No reservation created.")
+        say(f"scontrol: error: {problem}  {_nothing_done(is_new=True)}")
         return 1
     return _change(session, {**request, "create": True}, "creating", "Reservation created: {}")
 
 
+def _lacks(settings: "dict[str, str]") -> str:
+    """Return what a new reservation lacks, or ""."""
+    begin, end = settings.get("starttime"), settings.get("endtime")
+    if begin is None:
+        return "A start time must be given."
+    if end is None and "duration" not in settings:
+        return "An end time or duration must be given."
+    if end and begin and int(end) < int(begin):
+        return "Start time cannot be after end time."
+    is_whole = "PART_NODES" in _flag_words(settings)
+    if not is_whole and not any(settings.get(key) for key in _SIZES):
+        return "CoreCnt, Nodes, NodeCnt, BurstBuffer, Licenses or TRES must be specified."
+    if not any(settings.get(key + sign) for key in _WHO for sign in ("", "+", "-")):
+        return "Either Users/Groups and/or Accounts must be specified."
+    if is_whole and not _is_whole_partition(settings):
+        return "PART_NODES flag requires specifying a Partition and ALL nodes."
+    return ""
+
+
 def update(session: "Session", words: "list[str]") -> int:
     """Change a reservation."""
-    request = _request(session, words, "updated")
+    request = _request(session, words, is_new=False)
     if isinstance(request, int):
         return request
     if not request["name"]:
-        say("scontrol: error: ReservationName must be given.  No reservation updated.")
-        return 1
+        return _refused("Requested reservation is invalid", is_new=False)
     return _change(session, request, "updating", "Reservation updated.")
 
 
-def _request(session: "Session", words: "list[str]", action: str) -> "dict[str, Any] | int":
+def _refused(why: str, *, is_new: bool) -> int:
+    """Print what Slurm prints for a refusal of the controller's; return the exit code."""
+    say(f"Error {'creating' if is_new else 'updating'} the reservation: {why}")
+    if not is_new:
+        say(f"slurm_update error: {why}")
+    return 1
+
+
+def _nothing_done(*, is_new: bool) -> str:
+    return "No reservation created." if is_new else "No reservation update."
+
+
+def _request(session: "Session", words: "list[str]", *, is_new: bool) -> "dict[str, Any] | int":
     """Return the request that words ask for, or an exit code after an error line."""
     name = ""
     settings: dict[str, str] = {}
     for word in words:
-        key, equals, value = word.partition("=")
+        key, _, value = word.partition("=")
         sign = key[-1:] if key[-1:] in ("+", "-") else ""
         key = key.rstrip("+-")
         if entity_of(key) == "reservationname" or key.lower() == "name":
             name = value
             continue
         known = find_key(key, KEYS, _ALIASES)
-        if not known or (not equals and known not in ("skip", "maxstartdelay")):
-            say(f"scontrol: error: Unknown parameter {word}.  No reservation {action}.")
+        problem = _bad_word(word, known)
+        if problem:
+            say(f"scontrol: error: {problem}.  {_nothing_done(is_new=is_new)}")
             return 1
         if known in ("starttime", "endtime"):
-            moment = _moment(session, value)
-            if not moment:
-                say(f"Invalid time specification: {value}")
-                say(f"scontrol: error: Invalid time {word}.  No reservation {action}.")
-                return 1
-            value = moment
+            value = _moment(word, value, is_new=is_new)
         elif known == "users" and not _are_users(value):
-            say(f"Error {action[:-1].removesuffix('e')}ing the reservation: Invalid user id")
+            return _refused("Invalid user id", is_new=is_new)
+        elif not _is_value(known, word, value, is_new=is_new):
             return 1
         settings[known + sign] = value
+    if settings.get("starttime") == "":
+        return _refused("Invalid time specified", is_new=is_new)
+    if settings.get("endtime") == "":
+        del settings["endtime"]
     return {"name": name, "settings": settings}
+
+
+def _bad_word(word: str, known: str) -> str:
+    """Return why a word is no key with its value, or ""."""
+    if "=" not in word:
+        text = f"Misformatted parameter '{word}', most options have a parameter after '='"
+        return "" if known == "skip" else text
+    return "" if known and known != "skip" else f"Unknown parameter {word}"
+
+
+def _is_value(key: str, word: str, value: str, *, is_new: bool) -> bool:
+    """Return whether a key takes a value, after Slurm's words if it does not."""
+    from pyslurm_ng.cli.control import reservation_values
+
+    if key == "groups" and not reservation_values.are_groups(value):
+        _refused("Invalid group id", is_new=is_new)
+        return False
+    problem = reservation_values.complaint(key, word, value)
+    if problem:
+        end = f".  {_nothing_done(is_new=is_new)}" if reservation_values.ends_line(key) else ""
+        say(f"scontrol: error: {problem}{end}")
+    return not problem
 
 
 def _flag_words(settings: "dict[str, str]") -> "list[str]":
@@ -121,33 +162,37 @@ def _are_users(value: str) -> bool:
     return all(uid_of(name.lstrip("+-")) >= 0 for name in value.split(",") if name)
 
 
-def _moment(session: "Session", value: str) -> str:
-    """Return microseconds since the epoch, in decimal, for a date as typed; "" for none."""
+def _moment(word: str, value: str, *, is_new: bool) -> str:
+    """Return microseconds since the epoch, in decimal, for a date as typed; "" for an empty one."""
     from time import time
 
     from pyslurm_ng.base.dates import DateError, parse_date
 
+    if not value:
+        return ""
     try:
         return str(parse_date(value, int(time())) * SECOND_US)
-    except DateError:
-        return ""
+    except DateError as problem:
+        which = "start" if word.lower().startswith("s") else "end"
+        say(str(problem))
+        fail(f"scontrol: error: Invalid {which} time {word}.  {_nothing_done(is_new=is_new)}")
 
 
 def _change(session: "Session", request: "dict[str, Any]", doing: str, done: str) -> int:
+    is_new = bool(request.get("create"))
     try:
         reply = session.client.change("UpdateReservation", request)
     except SlurmError as error:
         from pyslurm_ng.base.error_numbers import Errno
 
         detail = error.text.rpartition("\n")[0]
+        if detail.startswith("Error parsing flags"):
+            fail(f"scontrol: error: {detail}  {_nothing_done(is_new=is_new)}")
+        if error.code == Errno.ESLURM_NODES_BUSY and is_new:
+            print(_ONE_PARTITION)
         if detail:
             say(f"scontrol: error: {detail}")
-        say(f"Error {doing} the reservation: {_last_line(error)}")
-        if error.code == Errno.ESLURM_NODES_BUSY and request.get("create"):
-            say(_ONE_PARTITION)
-        elif not request.get("create"):
-            say(f"slurm_update error: {_last_line(error)}")
-        return 1
+        return _refused(_last_line(error), is_new=is_new)
     print(done.format(reply["name"]))
     return 0
 

@@ -210,7 +210,7 @@ def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
         if not word or word in _DERIVED:
             continue
         if word not in SHOWN_FLAGS:
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, f"Error parsing flags {value}.")
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, f"Error parsing flags {sign}{value}.")
         if word == "PURGE_COMP" and sign != "-":
             try:
                 seconds = units.parse_time_limit_s(time_text) if time_text else _PURGE_S
