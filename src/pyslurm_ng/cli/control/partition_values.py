@@ -60,8 +60,8 @@ def job_defaults(word: str) -> "dict[str, str]":
     The key replaces all of them, so those that are not named end.
     """
     settings = {"defcpupergpu": "0", "defmempergpu": "0"}
-    for item in filter(None, word.split(",")):
-        key, equals, value = item.partition("=")
+    for setting in filter(None, word.split(",")):
+        key, equals, value = setting.partition("=")
         if key.lower() not in settings or not equals or not value.isdigit():
             return {}
         settings[key.lower()] = value
