@@ -85,9 +85,9 @@ def test_neighbours_are_checked_against_the_cluster(tmp_path: Path) -> None:
     with (tmp_path / "topology.conf").open("a") as stream:
         stream.write("SwitchName=x Nodes=z1\n")
     with (tmp_path / "gres.conf").open("a") as stream:
-        stream.write("Name=fpga\n")
+        stream.write("Name=gpu File=here\n")
     assert [line.partition("conf/")[2] or line for line in check(str(path))] == [
-        f"{tmp_path}/gres.conf:3: Name: Name=fpga is not in GresTypes=gpu of slurm.conf",
+        f"{tmp_path}/gres.conf:3: Name: File=here is not an absolute path",
         f"{tmp_path}/topology.conf:4: SwitchName: no NodeName line of slurm.conf has z1",
     ]
 

@@ -57,6 +57,16 @@ def test_a_line_of_flags_alone_takes_the_count_of_slurm_conf() -> None:
     assert [line.amount for line in conf.lines_of(CONF.nodes[2])] == [1]
 
 
+def test_a_line_of_a_type_that_is_not_managed_is_left_out() -> None:
+    """As slurmd does: "Ignoring gres.conf record, invalid name: fpga"."""
+    conf = read("NodeName=n3 Name=fpga File=/dev/f0\nNodeName=n3 Name=nic\n")
+    assert [line.name for line in conf.lines] == ["nic"]
+    (said,) = conf.warnings
+    assert said.endswith(
+        ":1: Name: fpga is not in GresTypes=gpu,nic,shard of slurm.conf and is left out"
+    )
+
+
 def test_counts_take_suffixes() -> None:
     assert read("NodeName=n3 Name=shard Count=2K\n").lines[0].amount == 2048
 
@@ -64,7 +74,6 @@ def test_counts_take_suffixes() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("Name=fpga", "1: Name: Name=fpga is not in GresTypes=gpu,nic,shard of slurm.conf"),
         ("File=/dev/x", "expected Name=, or AutoDetect="),
         ("NodeName=z9 Name=nic", "slurm.conf has no node z9"),
         ("Name=nic File=dev/x", "File=dev/x is not an absolute path"),

@@ -1,6 +1,6 @@
 """What files of ten years hold starts with warnings that are true.
 
-Each line was seen in a slurm.conf of a public repository (of 58 read on 2026-11-22); what Slurm
+Each line was seen in a slurm.conf of a public repository (of 98 read on 2026-11-23); what Slurm
 22.05 refuses in them is refused here, too, unless an older Slurm took it.
 """
 
@@ -90,6 +90,39 @@ def test_the_last_default_partition_counts() -> None:
     assert [text.partition("Default: ")[2] for text in conf.warnings if "Default:" in text] == [
         "also of partition p in line 4; this one counts"
     ]
+
+
+def test_names_of_clusters_may_have_dots() -> None:
+    """Sites name them like their domain, or with a version."""
+    conf = parse_slurm_conf(f"ClusterName=Cloud-2.5.example\nSlurmctldHost=ctl\n{NODE}{PARTITION}")
+    assert conf.cluster_name == "cloud-2.5.example"
+    with pytest.raises(ConfErrors, match="letters, digits, dots, dashes and underscores"):
+        parse_slurm_conf(f"ClusterName=a/b\nSlurmctldHost=ctl\n{NODE}{PARTITION}")
+
+
+def test_the_last_of_one_key_in_a_line_counts() -> None:
+    """`Shared=NO` of one hand and `OverSubscribe=FORCE` of another; Slurm says so, too."""
+    conf = read(
+        "PartitionName=q Nodes=n1 Shared=NO OverSubscribe=FORCE:2",
+        "NodeName=n1 Weight=5 Weight=7\n",
+    )
+    assert conf.nodes[0].weight == 7
+    forced = read("PartitionName=q OverSubscribe=FORCE:2").partitions[1]
+    assert conf.partitions[1].over_subscribe == forced.over_subscribe
+    said = [text.split(": ", 1)[1] for text in conf.warnings if "twice" in text]
+    assert said == [
+        "Weight: given twice in this line; the last one counts",
+        "OverSubscribe: given twice in this line; the last one counts",
+    ]
+
+
+@pytest.mark.parametrize("line", ["NodeName=n1 {}", "NodeName=DEFAULT {}\nNodeName=n1"])
+def test_gres_that_no_type_names_are_left_out(line: str) -> None:
+    """Slurm shows `Gres=(null)` for such a node."""
+    conf = read("GresTypes=gpu", line.format("Gres=gpu:2,mic:1") + "\n")
+    assert [gres.name for gres in conf.nodes[0].gres] == ["gpu"]
+    (said,) = [text for text in conf.warnings if "Gres:" in text]
+    assert said.endswith("'mic' is not in GresTypes=gpu and is left out")
 
 
 def test_control_machine_counts_with_a_warning() -> None:

@@ -126,7 +126,12 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
             if extra or "auto_detect" not in settings:
                 text.fail(entries[0], "expected Name=, or AutoDetect= alone or with NodeName=")
             continue
-        line = _line(text, entries[0], values, names, gres_types)
+        name, entry = settings["name"]
+        if name not in gres_types:
+            types = ",".join(gres_types)
+            text.warn(entry, f"{name} is not in GresTypes={types} of slurm.conf and is left out")
+            continue
+        line = _line(text, entries[0], values, names)
         if line is not None:
             lines.append(line)
     conf = GresConf(
@@ -169,12 +174,9 @@ def _line(
     entry: Entry,
     values: dict[str, object],
     names: tuple[str, ...],
-    gres_types: tuple[str, ...],
 ) -> GresLine | None:
     name = str(values["name"])
     errors = len(text.errors)
-    if name not in gres_types:
-        text.fail(entry, f"Name={name} is not in GresTypes={','.join(gres_types)} of slurm.conf")
     files = _paths(text, entry, str(values["file"]), "File")
     multiple = _paths(text, entry, str(values["multiple_files"]), "MultipleFiles")
     if files and multiple:

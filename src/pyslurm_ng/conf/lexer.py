@@ -73,6 +73,10 @@ class ConfText:
         """Record a problem with one entry."""
         self.errors.append(ConfError(entry.file, entry.line, entry.key, text))
 
+    def warn(self, entry: Entry, text: str) -> None:
+        """Record what to know of an entry that counts, or is left out."""
+        self.warnings.append(f"{entry.file}:{entry.line}: {entry.key}: {text}")
+
 
 def read_conf(path: str) -> ConfText:
     """Read a configuration file and what it includes. The content of the files never raises."""

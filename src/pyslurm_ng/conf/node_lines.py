@@ -85,13 +85,14 @@ def build_nodes(
         line_values = {attribute: value for attribute, (value, _) in settings.items()}
         if "node_name" not in settings:
             continue
+        if "gres" in settings:
+            line_values["gres"] = _known_gres(text, *settings["gres"], gres_types)
         if line_values["node_name"].upper() == "DEFAULT":
             defaults.update(
                 {name: value for name, value in line_values.items() if name != "node_name"}
             )
             continue
         values = {**defaults, **line_values}
-        _check_gres(text, settings, gres_types)
         for node in _expand(text, entries[0], settings, values, slurmd_port):
             first = seen.get(node.name)
             if first is not None:
@@ -103,17 +104,18 @@ def build_nodes(
     return tuple(nodes)
 
 
-def _check_gres(
-    text: ConfText, settings: dict[str, tuple[Any, Entry]], gres_types: tuple[str, ...]
-) -> None:
-    if "gres" not in settings:
-        return
-    resources, entry = settings["gres"]
-    for gres in resources:
-        if gres.name not in gres_types:
-            text.fail(entry, f"'{gres.name}' is not in GresTypes={','.join(gres_types)}")
+def _known_gres(
+    text: ConfText, resources: tuple[NodeGres, ...], entry: Entry, gres_types: tuple[str, ...]
+) -> tuple[NodeGres, ...]:
+    """Return what GresTypes names; Slurm leaves out the rest without a word."""
+    known = tuple(gres for gres in resources if gres.name in gres_types)
+    for name in dict.fromkeys(gres.name for gres in resources if gres not in known):
+        types = ",".join(gres_types)
+        text.warn(entry, f"'{name}' is not in GresTypes={types} and is left out")
+    for gres in known:
         if gres.name in ("mps", "shard") and all(other.name != "gpu" for other in resources):
             text.fail(entry, f"'{gres.name}' are parts of GPUs, and there is no gpu in Gres")
+    return known
 
 
 def _expand(

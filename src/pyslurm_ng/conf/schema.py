@@ -83,8 +83,7 @@ def read_line(
             text.fail(entry, f"unknown key in {what}{table.suggest(entry.key)}")
             continue
         if key.attribute in values:
-            text.fail(entry, "given twice in this line")
-            continue
+            text.warn(entry, "given twice in this line; the last one counts")
         try:
             values[key.attribute] = (convert(key, entry.value), entry)
         except BadValue as error:

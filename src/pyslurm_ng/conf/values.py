@@ -141,8 +141,8 @@ def _user(key: Key, text: str) -> str:
 
 
 def _cluster_name(key: Key, text: str) -> str:
-    if not text or len(text) > 40 or not all(c.isalnum() or c in "_-" for c in text):
-        raise BadValue("expected 1 to 40 letters, digits, dashes and underscores")
+    if not text or len(text) > 40 or not all(c.isalnum() or c in "_-." for c in text):
+        raise BadValue("expected 1 to 40 letters, digits, dots, dashes and underscores")
     return text.lower()
 
 
