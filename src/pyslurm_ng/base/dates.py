@@ -250,7 +250,7 @@ def _field_start(token: str, start: int, number: int) -> int:
     return start + (ends[number - 1] + 1 if number else 0)
 
 
-def _moment_of(wanted: tuple[int, int, int, int, int, int]) -> int:
+def _moment_of(fields: tuple[int, int, int, int, int, int]) -> int:
     """Return the moment of a local time, in seconds since the epoch.
 
     When the clocks change, a local time may not exist or may occur twice. What the C library
@@ -259,13 +259,13 @@ def _moment_of(wanted: tuple[int, int, int, int, int, int]) -> int:
     the first west of it.
     """
     # -1: the C library decides about daylight saving on that day.
-    moment = int(time.mktime((*wanted, 0, 0, -1)))
+    moment = int(time.mktime((*fields, 0, 0, -1)))
     shown = time.localtime(moment)
-    if shown[:6] < wanted:
+    if shown[:6] < fields:
         moment += time.localtime(moment + 10_800).tm_gmtoff - shown.tm_gmtoff
     for change in (1800, 3600):  # by half an hour on Lord Howe Island
         for other in (moment - change, moment + change):
-            if time.localtime(other)[:6] == wanted == shown[:6]:
+            if time.localtime(other)[:6] == fields == shown[:6]:
                 return max(moment, other) if shown.tm_gmtoff > 0 else min(moment, other)
     return moment
 

@@ -76,7 +76,7 @@ def gpu_part(tres_bind: str) -> str:
     Raises:
         GpuBindError: a part without the name of a resource, or an unknown binding.
     """
-    wanted = ""
+    gpu_value = ""
     for part in filter(None, tres_bind.split("+")):
         name, colon, value = part.partition(":")
         try:
@@ -86,5 +86,5 @@ def gpu_part(tres_bind: str) -> str:
         if not colon or not name.removeprefix("gres/"):
             raise GpuBindError(f"Invalid --tres-bind argument: {tres_bind}")
         if name in ("gres/gpu", "gpu"):
-            wanted = value
-    return wanted
+            gpu_value = value
+    return gpu_value

@@ -3,14 +3,14 @@
 from pyslurm_ng.cli.command import fail, read_conf, say, split_list
 
 
-def check_clusters(command: str, wanted: str, own: str) -> None:
+def check_clusters(command: str, cluster_names: str, own: str) -> None:
     """Exit with Slurm's text if a list of clusters does not hold this one, `own`.
 
     A name that the database does not know costs one line if this cluster is in the list too. A
     cluster that the database knows is refused: no command reaches it.
     """
     here = (own.lower(), "all")
-    names = split_list(wanted) or [""]
+    names = split_list(cluster_names) or [""]
     foreign = [name for name in names if name.lower() not in here]
     if not foreign:
         return
@@ -21,8 +21,8 @@ def check_clusters(command: str, wanted: str, own: str) -> None:
         say(f"{command}: error: No cluster '{name}' known by database.")
     if len(foreign) == len(names):
         fail(
-            f"{command}: error: '{wanted}' can't be reached now, or it is an invalid entry for"
-            " --cluster.  Use 'sacctmgr list clusters' to see available clusters."
+            f"{command}: error: '{cluster_names}' can't be reached now, or it is an invalid entry "
+            "for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
         )
 
 

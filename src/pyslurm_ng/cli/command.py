@@ -103,12 +103,12 @@ DATA_PARSER = "v0.0.46"
 _for_yaml: "list[bytes] | None" = None  # pieces of a JSON document; None: written as they come
 
 
-def take_yaml(given: "dict[str, str]") -> None:
+def take_yaml(options: "dict[str, str]") -> None:
     """Treat --yaml as --json with documents that are written as YAML."""
     global _for_yaml
     _for_yaml = None
-    if "yaml" in given:
-        given["json"] = given.pop("yaml")
+    if "yaml" in options:
+        options["json"] = options.pop("yaml")
         _for_yaml = []
 
 
@@ -131,13 +131,13 @@ def write_bytes(output: bytes) -> None:
 class Table:
     """The rows of a reply: columns by name, fetched by one pass over the packed records."""
 
-    def __init__(self, fields: list[str], blob: bytes, wanted: "list[str]") -> None:
+    def __init__(self, fields: list[str], blob: bytes, names: "list[str]") -> None:
         from pyslurm_ng.kernels.records import project
 
         where = {name: index for index, name in enumerate(fields)}
-        self.names = wanted
-        self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in wanted])
-        self.at = {name: index for index, name in enumerate(wanted)}
+        self.names = names
+        self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in names])
+        self.at = {name: index for index, name in enumerate(names)}
 
     def dicts(self) -> "list[dict[str, Any]]":
         """Return the rows by field name."""

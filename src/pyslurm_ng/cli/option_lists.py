@@ -28,13 +28,13 @@ def table(rows: "Iterable[tuple[str, str]]") -> str:
 def _beside(head: str, purpose: str) -> "list[str]":
     """Return the lines of one entry: its head, and its purpose in the right column."""
     lines = [head] if len(head) >= _LEFT else []
-    left = " " * _LEFT if lines else f"{head:<{_LEFT}}"
+    line = " " * _LEFT if lines else f"{head:<{_LEFT}}"
     for word in purpose.split():
-        if len(left) + len(word) + 1 > _WIDTH and left.strip():
-            lines.append(left.rstrip())
-            left = " " * _LEFT
-        left += word if len(left) == _LEFT else f" {word}"
-    return [*lines, left] if left.strip() else lines
+        if len(line) + len(word) + 1 > _WIDTH and line.strip():
+            lines.append(line.rstrip())
+            line = " " * _LEFT
+        line += word if len(line) == _LEFT else f" {word}"
+    return [*lines, line] if line.strip() else lines
 
 
 def is_about(name: str) -> bool:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.option_words import Row
 
 
-class Given(dict[str, str]):
+class OptionValues(dict[str, str]):
     """Options by long name; the last one counts, and a switch that is set has the value "".
 
     pairs: (long name, value) in order, for options that count or add up.
@@ -23,7 +23,7 @@ class Given(dict[str, str]):
 
     def times(self, name: str) -> int:
         """Return how often an option was on the command line."""
-        return sum(1 for given, _ in self.pairs if given == name)
+        return sum(1 for option, _ in self.pairs if option == name)
 
 
 class Program:
@@ -75,7 +75,7 @@ class Program:
             **(tells or {}),
         }
 
-    def read(self, argv: "list[str]") -> "tuple[Given, list[str]]":
+    def read(self, argv: "list[str]") -> "tuple[OptionValues, list[str]]":
         """Return the options and the operands.
 
         Exits with a line on stderr for options that cannot be read, and with 0 after --help,
@@ -85,29 +85,29 @@ class Program:
             pairs, operands = split_words(argv, self.by_name, self.by_letter, mixed=True)
         except UsageError as problem:
             fail(f"{self.name}: {problem}{self._hint}")
-        given = Given()
+        options = OptionValues()
         for variable, name in self._environment:
             if variable in os.environ:
-                given[name] = os.environ[variable]
-        given.pairs = tuple((self.same.get(name, name), value or "") for name, value in pairs)
-        for name, value in given.pairs:
-            self._take(given, name, value)
-        self._choose_document(given)
-        return given, operands
+                options[name] = os.environ[variable]
+        options.pairs = tuple((self.same.get(name, name), value or "") for name, value in pairs)
+        for name, value in options.pairs:
+            self._take(options, name, value)
+        self._choose_document(options)
+        return options, operands
 
-    def _choose_document(self, given: Given) -> None:
+    def _choose_document(self, options: OptionValues) -> None:
         """Treat --yaml as --json written as YAML, in the only layout."""
         for name in ("json", "yaml"):
-            if given.get(name) == "list":
+            if options.get(name) == "list":
                 _end(f"Possible data_parser plugins:\ndata_parser/{DATA_PARSER}\n")
-            if given.get(name) not in (None, "", DATA_PARSER):
+            if options.get(name) not in (None, "", DATA_PARSER):
                 fail(
-                    f"{self.name}: error: --{name}={given[name]}: no such data_parser; "
+                    f"{self.name}: error: --{name}={options[name]}: no such data_parser; "
                     f"{DATA_PARSER} is allowed"
                 )
-        take_yaml(given)
+        take_yaml(options)
 
-    def _take(self, given: Given, name: str, value: str) -> None:
+    def _take(self, options: OptionValues, name: str, value: str) -> None:
         if name in self._tells:
             _end(self._tells[name]() + "\n")
         if name == "autocomplete":
@@ -118,10 +118,10 @@ class Program:
             say(f"{self.name}: --{name} has no effect in pyslurm-ng yet")
         for option, other in self._opposites:
             if name == option:
-                given.pop(other, None)
+                options.pop(other, None)
             elif name == other:
-                given.pop(option, None)
-        given[name] = value
+                options.pop(option, None)
+        options[name] = value
 
     def _help(self) -> str:
         return f"Usage: {self.name} [OPTIONS] {self._operands}".rstrip() + f"\n{self.option_list()}"
@@ -140,12 +140,12 @@ class Program:
             print(self._usage)
         fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
 
-    def check_cluster(self, given: "Mapping[str, str]", own: str) -> None:
+    def check_cluster(self, options: "Mapping[str, str]", own: str) -> None:
         """Exit if -M does not name the cluster of slurm.conf."""
-        if given.get("clusters"):
+        if options.get("clusters"):
             from pyslurm_ng.cli.clusters import check_clusters
 
-            check_clusters(self.name, given["clusters"], own)
+            check_clusters(self.name, options["clusters"], own)
 
 
 def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:

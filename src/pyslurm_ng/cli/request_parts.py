@@ -68,8 +68,8 @@ def record_id(client: "Client", text: str) -> int:
     """
     from pyslurm_ng.cli.command import Table
 
-    wanted = {"filter": {"jobs": [text], "all_states": True}, "flags": SHOW_ALL}
-    reply = client.call("ShowJobs", wanted)
+    query = {"filter": {"jobs": [text], "all_states": True}, "flags": SHOW_ALL}
+    reply = client.call("ShowJobs", query)
     rows = Table(reply["fields"], reply["records"], ["job_id"]).rows
     if not rows:
         from pyslurm_ng.base.error_numbers import Errno

@@ -37,34 +37,34 @@ TEXT_LINE = "-" * 80
 
 def main(argv: "list[str]") -> int:
     """Run sacct; return its exit code."""
-    given, operands = PROGRAM.read(argv)
+    options, operands = PROGRAM.read(argv)
     if operands:
         words = "".join(f"\nsacct: error:  {word}" for word in operands)
         fail(f"sacct: error: Unknown arguments:{words}")
     for name in REPEATABLE:  # lists may be given in pieces
-        if name in given:
-            given[name] = ",".join(value for other, value in given.pairs if other == name)
-    if "long" in given and "format" in given:
+        if name in options:
+            options[name] = ",".join(value for other, value in options.pairs if other == name)
+    if "long" in options and "format" in options:
         fail(
             "sacct: fatal: Options -o(--format) and -l(--long) are mutually exclusive. "
             "Please remove one and retry."
         )
-    if "batch-script" in given and "env-vars" in given:
+    if "batch-script" in options and "env-vars" in options:
         fail("sacct: fatal: Options --batch-script and --env-vars are mutually exclusive")
-    if "completion" in given or "file" in given:
-        return _completions(given)
-    return _report(given, argv)
+    if "completion" in options or "file" in options:
+        return _completions(options)
+    return _report(options, argv)
 
 
-def _completions(given: "dict[str, str]") -> int:
+def _completions(options: "dict[str, str]") -> int:
     from pyslurm_ng.cli.accounting import sacct_completion
 
-    usual = sacct_completion.LONG_FORMAT if "long" in given else sacct_completion.FORMAT
+    usual = sacct_completion.LONG_FORMAT if "long" in options else sacct_completion.FORMAT
     conf = read_conf("sacct", "JobCompLoc", "JobCompType")
-    return sacct_completion.show(conf, given, _chosen_fields(given, usual))
+    return sacct_completion.show(conf, options, _chosen_fields(options, usual))
 
 
-def _report(given: "dict[str, str]", argv: "list[str]") -> int:
+def _report(options: "dict[str, str]", argv: "list[str]") -> int:
     conf = read_conf("sacct", "AccountingStorageType", "PrivateData")
     storage = conf.get("AccountingStorageType", "")
     if not storage.endswith("slurmdbd"):
@@ -73,31 +73,31 @@ def _report(given: "dict[str, str]", argv: "list[str]") -> int:
 
     client = Client(conf, "slurmdbd", wait_s=0.5)
     try:
-        return _answer(client, conf, given, argv)
+        return _answer(client, conf, options, argv)
     finally:
         client.close()
 
 
 def _answer(
-    client: "Client", conf: "dict[str, str]", given: "dict[str, str]", argv: "list[str]"
+    client: "Client", conf: "dict[str, str]", options: "dict[str, str]", argv: "list[str]"
 ) -> int:
     cluster = conf.get("ClusterName", "cluster").lower()
-    if "batch-script" in given or "env-vars" in given:
-        return _texts(client, cluster, given)
-    request = selection(given, wanted_clusters(client, given, cluster))
-    if "qos" in given:
+    if "batch-script" in options or "env-vars" in options:
+        return _texts(client, cluster, options)
+    request = selection(options, wanted_clusters(client, options, cluster))
+    if "qos" in options:
         _check_qos(client, request["qos"])
-    if "verbose" in given:
+    if "verbose" in options:
         say(f"sacct: {window_text(request)}")
-    if "json" in given:
+    if "json" in options:
         from pyslurm_ng.cli.accounting import sacct_json
 
         request["columns"], request["step_columns"] = sacct_json.columns()
         jobs = list(_ask(client, request))
         write_bytes(sacct_json.document(jobs, cluster, argv))
         return 0
-    chosen = _chosen_fields(given)
-    return _table(client, request, chosen, given)
+    chosen = _chosen_fields(options)
+    return _table(client, request, chosen, options)
 
 
 # Answers --------------------------------------------------------------------------------------
@@ -114,14 +114,14 @@ def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
         _fail_for(error)
 
 
-def wanted_clusters(client: "Client", given: "dict[str, str]", own: str) -> "list[str]":
+def wanted_clusters(client: "Client", options: "dict[str, str]", own: str) -> "list[str]":
     """Return the clusters of -M and -L that slurmdbd knows; others have no jobs, as in Slurm."""
-    text = given.get("clusters", own).lower()
-    if "allclusters" not in given and text in (own, "-1"):
+    text = options.get("clusters", own).lower()
+    if "allclusters" not in options and text in (own, "-1"):
         return [own]
     names = dict.fromkeys(split_list(text))
     known = [str(row["Cluster"]).lower() for row in _entities(client, "cluster")]
-    if "allclusters" in given or "all" in names:
+    if "allclusters" in options or "all" in names:
         return known
     return [name for name in names if name in known]
 
@@ -140,10 +140,10 @@ def _entities(client: "Client", entity: str) -> "list[Row]":
     return [dict(zip(names, values, strict=True)) for values in rows]
 
 
-def _check_qos(client: "Client", wanted: "list[str]") -> None:
+def _check_qos(client: "Client", names: "list[str]") -> None:
     """Exit if a QOS is not known."""
     known = [str(row["Name"]) for row in _entities(client, "qos")]
-    for name in filter(None, wanted):
+    for name in filter(None, names):
         if name.lower() not in known:
             fail(
                 f"sacct: error: You gave a bad qos '{name}'. Valid QOS's are {','.join(known)}\n"
@@ -179,8 +179,8 @@ def rows_of(part: "dict[str, Any]", request: "dict[str, Any]") -> "list[tuple[Ro
     for position, job in enumerate(jobs):
         own = steps.get(position, ())
         if only:
-            wanted = [wanted_job for wanted_job in request["jobs"] if _names(wanted_job, job)]
-            numbers = {wanted_job[3] for wanted_job in wanted}
+            job_words = [wanted_job for wanted_job in request["jobs"] if _names(wanted_job, job)]
+            numbers = {wanted_job[3] for wanted_job in job_words}
             if -1 not in numbers:
                 rows += [(job, step) for step in own if step["step_id"] in numbers]
                 continue
@@ -204,23 +204,23 @@ def _table(
     client: "Client",
     request: "dict[str, Any]",
     chosen: "list[Chosen]",
-    given: "dict[str, str]",
+    options: "dict[str, str]",
 ) -> int:
     from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, Context
 
     job_columns, step_columns = _columns(TEXTS, chosen, request)
     request["columns"], request["step_columns"] = job_columns, step_columns
-    layout = TableLayout(chosen, given)
-    unit = _unit(given)
-    header = b"" if "noheader" in given else layout.header()
+    layout = TableLayout(chosen, options)
+    unit = _unit(options)
+    header = b"" if "noheader" in options else layout.header()
     for part in _ask(client, request):
         context = Context(part["now_us"], part["cluster"])
-        _set_units(context, given, request, unit)
+        _set_units(context, options, request, unit)
         context.qos = part["qos"]
         write_bytes(header)
         header = b""
         rows = rows_of(part, request)
-        if "array" in given:
+        if "array" in options:
             rows = _expand_arrays(rows)
         makers = [(TEXTS[name][1], TEXTS[name][3]) for name, _, _ in chosen]
         write_bytes(layout.rows(_cells(rows, makers, context)))
@@ -268,10 +268,10 @@ def _expand_arrays(rows: "list[tuple[Row, Row | None]]") -> "list[tuple[Row, Row
     return expanded
 
 
-def _unit(given: "dict[str, str]") -> str:
+def _unit(options: "dict[str, str]") -> str:
     """Return the letter of --units, "" without the option."""
-    unit = given.get("units", "")
-    if "units" in given and (len(unit) != 1 or unit.upper() not in "KMGTP"):
+    unit = options.get("units", "")
+    if "units" in options and (len(unit) != 1 or unit.upper() not in "KMGTP"):
         fail(
             f"sacct: error: Invalid unit type '{unit}'. Possible options are 'KMGTP'\n"
             "sacct: fatal: Invalid unit type"
@@ -280,20 +280,20 @@ def _unit(given: "dict[str, str]") -> str:
 
 
 def _set_units(
-    context: "Context", given: "dict[str, str]", request: "dict[str, Any]", unit: str
+    context: "Context", options: "dict[str, str]", request: "dict[str, Any]", unit: str
 ) -> None:
     context.unit = unit
-    context.raw = "noconvert" in given
-    context.truncate = "truncate" in given
+    context.raw = "noconvert" in options
+    context.truncate = "truncate" in options
     context.start_us, context.end_us = request["start_us"], request["end_us"]
 
 
-def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[Chosen]":
+def _chosen_fields(options: "dict[str, str]", usual: str = "") -> "list[Chosen]":
     """Return the fields to print; `usual` is used unless options choose others."""
-    lists = [given["format"]] if "format" in given else []
-    if "brief" in given:
+    lists = [options["format"]] if "format" in options else []
+    if "brief" in options:
         lists.append(BRIEF_FORMAT)
-    if "long" in given and not usual:
+    if "long" in options and not usual:
         lists.append(LONG_FORMAT)
     if not lists:
         lists.append(usual or os.environ.get("SACCT_FORMAT", "") or DEFAULT_FORMAT)
@@ -304,19 +304,19 @@ def _chosen_fields(given: "dict[str, str]", usual: str = "") -> "list[Chosen]":
 # Texts ----------------------------------------------------------------------------------------
 
 
-def _texts(client: "Client", cluster: str, given: "dict[str, str]") -> int:
+def _texts(client: "Client", cluster: str, options: "dict[str, str]") -> int:
     """Print stored scripts or environments (-B, --env-vars)."""
     from pyslurm_ng.base.sluid import sluid_text
     from pyslurm_ng.wire.client import SlurmError
 
-    is_script = "batch-script" in given
-    if "jobs" not in given:
+    is_script = "batch-script" in options
+    if "jobs" not in options:
         what = "scripts" if is_script else "environment"
         fail(
             f"sacct: fatal: When requesting job {what} you must also request specific jobs with "
             "the '-j' option."
         )
-    for selector in jobs_of(given["jobs"]):
+    for selector in jobs_of(options["jobs"]):
         job_id, sluid = selector[0], selector[4:]
         fields = {"cluster": cluster, "job_id": job_id, "want_environment": not is_script}
         if sluid:

@@ -50,8 +50,8 @@ NOT_YET = ("archive", "load", "roll")
 
 def main(argv: "list[str]") -> int:
     """Run sacctmgr; return its exit code."""
-    given, operands = PROGRAM.read(argv)
-    session = Session(given, argv)
+    options, operands = PROGRAM.read(argv)
+    session = Session(options, argv)
     try:
         if not operands:
             return _interactive(session)
@@ -81,7 +81,7 @@ def run(session: Session, words: "list[str]") -> int:
     if not entity:
         say(f"No valid entity in {verb} command\n{_LISTS[verb]}")
         return 1
-    if verb in ("add", "modify", "delete", "clear") and "readonly" in session.given:
+    if verb in ("add", "modify", "delete", "clear") and "readonly" in session.options:
         say("sacctmgr: error: Can't run this command in readonly mode.")
         return 1
     if verb == "clear":
@@ -123,7 +123,7 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
         "entity": entity,
         "where": where,
         "set": settings,
-        "commit": "immediate" in session.given,
+        "commit": "immediate" in session.options,
     }
     result = session.call("ChangeEntities", dict(request), changing=True)
     _print(session, result)
@@ -141,7 +141,7 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
 
 
 def _print(session: Session, result: "dict[str, Any]") -> None:
-    if "quiet" not in session.given or result["exit_code"]:
+    if "quiet" not in session.options or result["exit_code"]:
         for line in result["lines"]:
             print(line)
     for line in result["error_lines"]:
@@ -172,12 +172,12 @@ def _entities(verb: str) -> "list[tuple[str, str]]":
 
 def _match(word: str, table: "Any") -> str:
     """Return the entity that a word or its beginning means; plurals are allowed."""
-    wanted = word.lower()
+    lower_word = word.lower()
     for name, meaning in table:
-        if wanted in (name, name + "s"):
+        if lower_word in (name, name + "s"):
             return str(meaning)
     for name, meaning in table:
-        if name.startswith(wanted):
+        if name.startswith(lower_word):
             return str(meaning)
     return ""
 
@@ -199,7 +199,7 @@ def _interactive(session: Session) -> int:
             return code
         history = line
         if words[0].lower() in ("verbose", "oneliner", "parsable", "readonly", "associations"):
-            session.given[words[0].lower()] = ""
+            session.options[words[0].lower()] = ""
             continue
         try:
             code = run(session, words)

@@ -283,8 +283,8 @@ def _wait(client: "Client", job_id: int) -> int:
     while True:
         reply = client.call("ShowJobs", request)
         names = reply["fields"]
-        wanted = [names.index(name) for name in ("state", "flags", "exit_code")]
-        rows = project(reply["records"], wanted)
+        indexes = [names.index(name) for name in ("state", "flags", "exit_code")]
+        rows = project(reply["records"], indexes)
         if all(state >= JOB_COMPLETED and not flags & (JOB_FLAG_COMPLETING | JOB_FLAG_REQUEUED)
                for state, flags, _ in rows):  # fmt: skip
             break

@@ -6,7 +6,7 @@ from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.base.job_ids import STEP_NUMBERS, JobIdError, JobName, parse_job_id
 from pyslurm_ng.cli.command import connect, fail, read_conf, say
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Given, Program
+from pyslurm_ng.cli.program import OptionValues, Program
 from pyslurm_ng.cli.request_parts import record_id
 from pyslurm_ng.cli.step.broadcast import (
     EXCLUDED,
@@ -65,7 +65,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 def main(argv: "list[str]") -> int:
     """Run sbcast; return its exit code: 0, or the error number of a node that failed."""
-    given, operands = PROGRAM.read(argv)
+    options, operands = PROGRAM.read(argv)
     if len(operands) != 2:
         fail(f'Need two file names, have {len(operands)} names\nTry "sbcast --help" for more '
              "information")  # fmt: skip
@@ -73,29 +73,31 @@ def main(argv: "list[str]") -> int:
     if path.endswith("/"):
         fail("sbcast: error: Target filename cannot be a directory.")
     conf = read_conf("sbcast", "BcastExclude", "BcastParameters")
-    name = _job_name(given.get("jobid", ""))
-    block_bytes = _size(given["size"]) if "size" in given else LARGEST_BLOCK
-    _number("fanout", given.get("fanout", "0"))
-    limit_s = _number("timeout", given.get("timeout", "0")) or 60
-    compress = _is_on("compress", given, "lz4", ("lz4", "none"), parameter(conf, "Compression"))
-    sends_libraries = _is_on("send-libs", given, "yes", ("yes", "no"), parameter(conf, "send_libs"))
+    name = _job_name(options.get("jobid", ""))
+    block_bytes = _size(options["size"]) if "size" in options else LARGEST_BLOCK
+    _number("fanout", options.get("fanout", "0"))
+    limit_s = _number("timeout", options.get("timeout", "0")) or 60
+    compress = _is_on("compress", options, "lz4", ("lz4", "none"), parameter(conf, "Compression"))
+    sends_libraries = _is_on(
+        "send-libs", options, "yes", ("yes", "no"), parameter(conf, "send_libs")
+    )
     path = os.path.join(os.getcwd(), path)
-    if "verbose" in given:
-        _tell(given, source, path, block_bytes, sends_libraries=sends_libraries)
+    if "verbose" in options:
+        _tell(options, source, path, block_bytes, sends_libraries=sends_libraries)
         _tell_file(source)
     granted = _credential(connect(conf), name)
     if granted is None:
         return 255
-    if "verbose" in given:
+    if "verbose" in options:
         say(f"sbcast: jobid      = {name.text}\nsbcast: node_list  = {fold(granted['nodes'])}")
     broadcast = Broadcast(
-        "sbcast", conf, granted, force="force" in given, preserve="preserve" in given,
+        "sbcast", conf, granted, force="force" in options, preserve="preserve" in options,
         compress=compress, block_bytes=block_bytes, limit_s=float(limit_s),
     )  # fmt: skip
     try:
         code = broadcast.send(source, path)
         if sends_libraries and not code:
-            text = given.get("exclude", conf.get("BcastExclude", EXCLUDED))
+            text = options.get("exclude", conf.get("BcastExclude", EXCLUDED))
             for library in libraries_of(source, excluded_directories(text)):
                 to = f"{path}_libs/{os.path.basename(library)}"
                 code = broadcast.send(library, to, make_directory=True) or code
@@ -150,36 +152,36 @@ def _size(text: str) -> int:
 
 def _is_on(
     name: str,
-    given: "Mapping[str, str]",
+    options: "Mapping[str, str]",
     word: str,
     allowed: "tuple[str, str]",
     default: "str | None",
 ) -> bool:
     """Return whether a switch with an optional word is on; BcastParameters has its default."""
-    if name not in given:
+    if name not in options:
         return default is not None and (default.lower() or word) == word
-    value = given[name].lower() or word
+    value = options[name].lower() or word
     if value not in allowed:
-        fail(f"sbcast: error: --{name}={given[name]}: {' or '.join(allowed)} is allowed")
+        fail(f"sbcast: error: --{name}={options[name]}: {' or '.join(allowed)} is allowed")
     return value == word
 
 
 def _tell(
-    given: "Given", source: str, path: str, block_bytes: int, *, sends_libraries: bool
+    options: "OptionValues", source: str, path: str, block_bytes: int, *, sends_libraries: bool
 ) -> None:
     """Print the settings: the first part of what -v prints."""
     rule = "-" * 29
     for line in (
         rule,
         f"block_size = {block_bytes}",
-        f"compress   = {int('compress' in given)}",
-        f"exclude    = {given.get('exclude', EXCLUDED)}",
-        f"force      = {str('force' in given).lower()}",
-        f"fanout     = {given.get('fanout', '0')}",
-        f"preserve   = {str('preserve' in given).lower()}",
+        f"compress   = {int('compress' in options)}",
+        f"exclude    = {options.get('exclude', EXCLUDED)}",
+        f"force      = {str('force' in options).lower()}",
+        f"fanout     = {options.get('fanout', '0')}",
+        f"preserve   = {str('preserve' in options).lower()}",
         f"send_libs  = {str(sends_libraries).lower()}",
-        f"timeout    = {given.get('timeout', '0')}",
-        f"verbose    = {given.times('verbose') or 1}",
+        f"timeout    = {options.get('timeout', '0')}",
+        f"verbose    = {options.times('verbose') or 1}",
         f"source     = {source}",
         f"dest       = {path}",
         rule,

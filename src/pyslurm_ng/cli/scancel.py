@@ -113,41 +113,41 @@ _FILTERS = (
 
 def main(argv: "list[str]") -> int:
     """Run scancel; return its exit code."""
-    given, operands = PROGRAM.read(argv)
+    options, operands = PROGRAM.read(argv)
     ids = [text for word in operands for text in split_job_ids(word)]
     for text in ids:
         try:
             parse_job_id(text)
         except JobIdError:
             fail(f"scancel: error: Invalid job id {text}")
-    job_filter = _filter(given)
+    job_filter = _filter(options)
     if not ids and not job_filter:
         fail("scancel: error: No job identification provided")
     if ids:
         job_filter["jobs"] = ids
-    return _run(given, job_filter)
+    return _run(options, job_filter)
 
 
-def _filter(given: "dict[str, str]") -> "dict[str, Any]":
-    wanted: dict[str, Any] = {}
+def _filter(options: "dict[str, str]") -> "dict[str, Any]":
+    job_filter: dict[str, Any] = {}
     for option, field, _ in _FILTERS:
-        value = given.get(option)
+        value = options.get(option)
         if value is None:
             continue
         if option == "state":
-            wanted["states"] = [_state(word) for word in split_list(value)]
+            job_filter["states"] = [_state(word) for word in split_list(value)]
         elif option == "user":
             uid = uid_of(value)
             if uid < 0:
                 fail(f"scancel: error: Invalid user name: {value}")
-            wanted["uids"] = [uid]
+            job_filter["uids"] = [uid]
         elif option == "nodelist":
-            wanted["nodes"] = value
+            job_filter["nodes"] = value
         else:
-            wanted[field] = split_list(value)
-    if "me" in given:
-        wanted["uids"] = [os.getuid()]
-    return wanted
+            job_filter[field] = split_list(value)
+    if "me" in options:
+        job_filter["uids"] = [os.getuid()]
+    return job_filter
 
 
 def _state(word: str) -> int:
@@ -157,32 +157,32 @@ def _state(word: str) -> int:
     return state[0]
 
 
-def _run(given: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
+def _run(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
     signal = 0
-    if "signal" in given:
+    if "signal" in options:
         from pyslurm_ng.base.signal_names import parse_signal
 
-        signal = parse_signal(given["signal"])
+        signal = parse_signal(options["signal"])
         if not signal:
-            fail(f"scancel: error: Unknown job signal: {given['signal']}")
-    flags = CANCEL_BATCH if "batch" in given else 0
-    flags |= CANCEL_FULL if "full" in given else 0
-    verbose = "verbose" in given and "quiet" not in given
+            fail(f"scancel: error: Unknown job signal: {options['signal']}")
+    flags = CANCEL_BATCH if "batch" in options else 0
+    flags |= CANCEL_FULL if "full" in options else 0
+    verbose = "verbose" in options and "quiet" not in options
     flags |= CANCEL_VERBOSE if verbose else 0
     conf = read_conf("scancel")
-    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
+    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
     client = connect(conf)
     try:
         code = 0
-        if "interactive" in given:
+        if "interactive" in options:
             job_filter, absent = _confirmed(client, job_filter)
-            code = _report_errors(absent, given, verbose)
+            code = _report_errors(absent, options, verbose)
             if not job_filter["jobs"]:
                 return code
         reply = _asked(client, job_filter, signal, flags)
     except SlurmError as error:
         return _failed(error, job_filter)
-    return _report(reply, given, signal, flags, verbose, job_filter) or code
+    return _report(reply, options, signal, flags, verbose, job_filter) or code
 
 
 def _asked(
@@ -206,7 +206,7 @@ def _failed(error: SlurmError, job_filter: "dict[str, Any]") -> int:
 
 def _report(
     reply: "dict[str, Any]",
-    given: "dict[str, str]",
+    options: "dict[str, str]",
     signal: int,
     flags: int,
     verbose: bool,
@@ -219,17 +219,17 @@ def _report(
         else:
             target = "batch job" if flags & CANCEL_BATCH else kind
             say(f"scancel: Signal {signal} to {target} {text}")
-    code = _report_errors(reply["errors"], given, verbose)
+    code = _report_errors(reply["errors"], options, verbose)
     if verbose and not reply["count"] and not reply["errors"] and not job_filter.get("jobs"):
         words = ", ".join(
-            f"{word}={given[option]}" for option, _, word in _FILTERS if option in given
+            f"{word}={options[option]}" for option, _, word in _FILTERS if option in options
         )
         say(f"scancel: error: No active jobs match ALL job filters, including: {words}")
     return code
 
 
 def _report_errors(
-    errors: "list[tuple[str, int, str]]", given: "dict[str, str]", verbose: bool
+    errors: "list[tuple[str, int, str]]", options: "dict[str, str]", verbose: bool
 ) -> int:
     """Print what was not done; return the exit code.
 
@@ -238,13 +238,13 @@ def _report_errors(
     """
     from pyslurm_ng.base.error_numbers import Errno
 
-    is_plain = not ("signal" in given or "batch" in given or "interactive" in given)
+    is_plain = not ("signal" in options or "batch" in options or "interactive" in options)
     code = 0
     for text, number, words in errors:
         is_step = "." in text
         is_absent = number in (Errno.ESLURM_INVALID_JOB_ID, Errno.ESLURM_ALREADY_DONE)
         is_harmless = is_absent and is_plain and not is_step
-        if (not is_harmless or verbose) and "quiet" not in given:
+        if (not is_harmless or verbose) and "quiet" not in options:
             kind = "job step" if is_step else "job"
             if verbose and is_plain and not is_step:
                 say(f"scancel: Terminating job {text}")  # as Slurm, before it asks
@@ -286,8 +286,8 @@ def _unfinished(client: "Client", job_filter: "dict[str, Any]") -> "list[tuple[A
     from pyslurm_ng.base.error_numbers import Errno
 
     try:
-        wanted = {"filter": {"states": [0, 1, 2], **job_filter}, "flags": SHOW_DETAIL}
-        reply = show_all(client, "ShowJobs", wanted)
+        query = {"filter": {"states": [0, 1, 2], **job_filter}, "flags": SHOW_DETAIL}
+        reply = show_all(client, "ShowJobs", query)
     except SlurmError as error:
         if error.code != Errno.ESLURM_INVALID_JOB_ID:
             raise

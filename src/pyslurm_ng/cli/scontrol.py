@@ -67,12 +67,12 @@ REFUSED_COMMANDS = (
 
 def main(argv: "list[str]") -> int:
     """Run scontrol; return its exit code."""
-    given, words = PROGRAM.read(_without_signs(argv))
-    session = Session(given, argv)
-    session.detail = given.times("details")
-    if "hide" in given:
+    options, words = PROGRAM.read(_without_signs(argv))
+    session = Session(options, argv)
+    session.detail = options.times("details")
+    if "hide" in options:
         session.all = False
-    PROGRAM.check_cluster(given, _own_cluster(session))
+    PROGRAM.check_cluster(options, _own_cluster(session))
     if words:
         return run(session, words)
     return _interactive(session)

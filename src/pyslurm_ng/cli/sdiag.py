@@ -37,12 +37,12 @@ _RULE = "*" * 55
 
 def main(argv: "list[str]") -> int:
     """Run sdiag; return its exit code."""
-    given, operands = PROGRAM.read(argv)
+    options, operands = PROGRAM.read(argv)
     PROGRAM.no_operands(operands)
     conf = read_conf("sdiag")
-    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
+    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
     client = connect(conf)
-    if "reset" in given:
+    if "reset" in options:
         try:
             client.call("ResetDiagnostics", {})
         except SlurmError as error:
@@ -55,11 +55,11 @@ def main(argv: "list[str]") -> int:
     except SlurmError as error:
         say(f"slurm_get_statistics: {error.text}")
         return 1
-    if "json" in given:
+    if "json" in options:
         from pyslurm_ng.cli.listing.diag_json import print_diagnostics
 
         return print_diagnostics(reply, argv)
-    print("\n".join(_lines(reply, given)))
+    print("\n".join(_lines(reply, options)))
     return 0
 
 
@@ -69,7 +69,7 @@ def _moment(when_us: int) -> str:
     return f"{date_line(when_us)} ({when_us // SECOND_US})"
 
 
-def _lines(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str]":
+def _lines(reply: "dict[str, Any]", options: "dict[str, str]") -> "list[str]":
     count = reply["counters"].get
     return [
         _RULE,
@@ -95,7 +95,7 @@ def _lines(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str]":
         "",
         *_main_schedule(reply),
         *_backfill(reply),
-        *_remote_calls(reply, given),
+        *_remote_calls(reply, options),
     ]
 
 
@@ -191,12 +191,12 @@ _ORDERS: "dict[str, Callable[[Row], int]]" = {
 }
 
 
-def _remote_calls(reply: "dict[str, Any]", given: "dict[str, str]") -> "list[str]":
+def _remote_calls(reply: "dict[str, Any]", options: "dict[str, str]") -> "list[str]":
     messages = [
         (number, kind, calls, total)
         for number, (kind, calls, total) in enumerate(reply["messages"])
     ]
-    order = next((sort for name, sort in _ORDERS.items() if name in given), _by_count)
+    order = next((sort for name, sort in _ORDERS.items() if name in options), _by_count)
     lines = ["Remote Procedure Call statistics by message type"]
     for number, kind, calls, total in sorted(messages, key=order):
         average = total // max(1, calls)

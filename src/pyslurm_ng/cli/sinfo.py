@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.cli.program import Given
+    from pyslurm_ng.cli.program import OptionValues
     from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
@@ -134,17 +134,19 @@ PROGRAM = Program(
 
 def main(argv: "list[str]") -> int:
     """Run sinfo; return its exit code."""
-    given, operands = PROGRAM.read(argv)
+    options, operands = PROGRAM.read(argv)
     PROGRAM.no_operands(operands, with_usage=True)
-    tests = _state_tests(given.get("states", ""))
+    tests = _state_tests(options.get("states", ""))
     conf = read_conf("sinfo", "PreemptMode")
     own = conf.get("ClusterName", "cluster")
-    PROGRAM.check_cluster(given, own)
-    if "clusters" in given and "noheader" not in given and "json" not in given:
+    PROGRAM.check_cluster(options, own)
+    if "clusters" in options and "noheader" not in options and "json" not in options:
         print(f"CLUSTER: {own}")
     client = connect(conf)
     mode = conf.get("PreemptMode", "OFF").upper()
-    return repeat("sinfo", given.get("iterate"), lambda: _show(given, client, tests, mode, argv))
+    return repeat(
+        "sinfo", options.get("iterate"), lambda: _show(options, client, tests, mode, argv)
+    )
 
 
 # Which nodes ----------------------------------------------------------------------------------
@@ -201,28 +203,28 @@ def _state_test(text: str) -> "Callable[[Row], bool]":
 
 
 def _node_filter(
-    given: "dict[str, str]", tests: "list[list[Callable[[Row], bool]]]"
+    options: "dict[str, str]", tests: "list[list[Callable[[Row], bool]]]"
 ) -> "Callable[[Row], bool]":
     """Return the test that the options make for a node."""
     names: set[str] = set()
-    if given.get("nodes"):
+    if options.get("nodes"):
         from pyslurm_ng.base.hostlist import HostlistError, expand
 
         try:
-            names = set(expand(given["nodes"]))
+            names = set(expand(options["nodes"]))
         except HostlistError as problem:
-            fail(f"sinfo: error: Invalid node list: {given['nodes']}: {problem}")
+            fail(f"sinfo: error: Invalid node list: {options['nodes']}: {problem}")
     silent = NODE_FLAG_NOT_RESPONDING
-    with_reason = "list-reasons" in given
+    with_reason = "list-reasons" in options
     trouble = NODE_FLAG_DRAIN | NODE_FLAG_FAIL
 
     def passes(node: "Row") -> bool:
         flags = node["flags"]
         if names and node["name"] not in names:
             return False
-        if "dead" in given and not flags & silent:
+        if "dead" in options and not flags & silent:
             return False
-        if "responding" in given and flags & silent:
+        if "responding" in options and flags & silent:
             return False
         if with_reason and not (node["reason"] and (node["state"] == NODE_DOWN or flags & trouble)):
             return False
@@ -234,24 +236,24 @@ def _node_filter(
 # What is shown --------------------------------------------------------------------------------
 
 
-def _format_of(given: "dict[str, str]") -> Format:
-    is_long = "long" in given
-    if given.get("Format", "").lower() == "all":
+def _format_of(options: "dict[str, str]") -> Format:
+    is_long = "long" in options
+    if options.get("Format", "").lower() == "all":
         # As in Slurm, which prints all of them and complains about the word, too.
-        say(f"sinfo: error: Invalid job format specification: {given['Format']}")
-        given = {"format": "%all"}
-    if "Format" in given:
-        chosen = parse_long(given["Format"], FIELDS)
+        say(f"sinfo: error: Invalid job format specification: {options['Format']}")
+        options = {"format": "%all"}
+    if "Format" in options:
+        chosen = parse_long(options["Format"], FIELDS)
         for word in chosen.bad:
             say(f"sinfo: error: Invalid job format specification: {word}")
         return chosen
-    if "format" in given:
-        text = given["format"]
-    elif "list-reasons" in given:
+    if "format" in options:
+        text = options["format"]
+    elif "list-reasons" in options:
         text = REASONS_LONG if is_long else REASONS
-    elif "summarize" in given:
+    elif "summarize" in options:
         text = SUMMARY
-    elif "Node" in given:
+    elif "Node" in options:
         text = NODE_LONG if is_long else NODE
     else:
         text = LONG if is_long else NORMAL
@@ -264,70 +266,70 @@ def _format_of(given: "dict[str, str]") -> Format:
 
 
 def _show(
-    given: "Given",
+    options: "OptionValues",
     client: "Client",
     tests: "list[list[Callable[[Row], bool]]]",
     preempt_mode: str,
     argv: "list[str]",
 ) -> int:
     try:
-        if "reservation" in given:
+        if "reservation" in options:
             from pyslurm_ng.cli.control.reservations import print_table
 
-            shown = argv if "json" in given else None
-            return print_table(client, with_header="noheader" not in given, json_argv=shown)
-        chosen = _format_of(given)
-        flags = SHOW_ALL if "all" in given and "hide" not in given else 0
-        flags |= SHOW_FUTURE if "future" in given or "states" in given else 0
+            shown = argv if "json" in options else None
+            return print_table(client, with_header="noheader" not in options, json_argv=shown)
+        chosen = _format_of(options)
+        flags = SHOW_ALL if "all" in options and "hide" not in options else 0
+        flags |= SHOW_FUTURE if "future" in options or "states" in options else 0
         reply = client.call("ShowPartitions", {"flags": flags, "with_nodes": True})
     except SlurmError as error:
         say(f"slurm_load_partitions: {error.text}")
         return 1
-    context = Context(reply["now_us"], "", preempt_mode, "exact" in given)
-    passes = _node_filter(given, tests)
+    context = Context(reply["now_us"], "", preempt_mode, "exact" in options)
+    passes = _node_filter(options, tests)
     partitions = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-    if given.get("partition"):
-        named = split_list(given["partition"])
+    if options.get("partition"):
+        named = split_list(options["partition"])
         partitions = [row for row in partitions if row["name"] in named]
-    if "json" in given:
+    if "json" in options:
         from pyslurm_ng.cli.listing.sinfo_json import print_groups
 
         nodes = node_rows(reply, reply["more_fields"])
         return print_groups(argv, reply["cluster_name"], partitions, nodes, passes, context)
-    nodes = node_rows(reply, _wanted_fields(chosen, given))
-    if "future" not in given:
-        tests_future = any(word in given.get("states", "").lower() for word in ("fut", "all"))
+    nodes = node_rows(reply, _wanted_fields(chosen, options))
+    if "future" not in options:
+        tests_future = any(word in options.get("states", "").lower() for word in ("fut", "all"))
         nodes = {
             key: row for key, row in nodes.items() if row["state"] != NODE_FUTURE or tests_future
         }
-    groups = group_nodes(partitions, nodes, passes, chosen, given, context)
+    groups = group_nodes(partitions, nodes, passes, chosen, options, context)
     out = b""
-    if "verbose" in given:
+    if "verbose" in options:
         from pyslurm_ng.cli.listing.sinfo_options import block
 
-        out = block(given, chosen, given.times("verbose")).encode()
-    if ("long" in given or "verbose" in given) and "iterate" not in given:
+        out = block(options, chosen, options.times("verbose")).encode()
+    if ("long" in options or "verbose" in options) and "iterate" not in options:
         out += f"{date_line(reply['now_us'])}\n".encode()
-    write_bytes(out + _lines(chosen, groups, "noheader" not in given))
+    write_bytes(out + _lines(chosen, groups, "noheader" not in options))
     return 0
 
 
-def _wanted_fields(chosen: Format, given: "dict[str, str]") -> "list[str]":
+def _wanted_fields(chosen: Format, options: "dict[str, str]") -> "list[str]":
     """Return the fields of nodes that are printed or sorted by."""
-    wanted = dict.fromkeys(ALWAYS)
+    field_names = dict.fromkeys(ALWAYS)
     names = [column.key for column in chosen.columns]
-    names += [BY_LETTER[letter] for letter, _ in _sort_letters(given) if letter in BY_LETTER]
+    names += [BY_LETTER[letter] for letter, _ in _sort_letters(options) if letter in BY_LETTER]
     for name in names:
         field = FIELDS[name]
         if field[2] != PARTITION:
-            wanted.update(dict.fromkeys(field[3]))
-    return list(wanted)
+            field_names.update(dict.fromkeys(field[3]))
+    return list(field_names)
 
 
-def node_rows(reply: "dict[str, Any]", wanted: "list[str]") -> "dict[int, Row]":
+def node_rows(reply: "dict[str, Any]", fields: "list[str]") -> "dict[int, Row]":
     """Return the node records of a reply by node id, with derived flags."""
     rows = {}
-    for row in Table(reply["more_fields"], reply["more_records"], wanted).dicts():
+    for row in Table(reply["more_fields"], reply["more_records"], fields).dicts():
         row["flags"] = shown_flags(
             row["flags"], is_planned=row["is_planned"], is_blocked=row["is_blocked"]
         )
@@ -340,11 +342,11 @@ def group_nodes(
     nodes: "dict[int, Row]",
     passes: "Callable[[Row], bool]",
     chosen: Format,
-    given: "dict[str, str]",
+    options: "dict[str, str]",
     context: Context,
 ) -> "list[Group]":
     """Return the lines; nodes that are equal in all shown fields share one."""
-    by_node = "Node" in given
+    by_node = "Node" in options
     keys = [FIELDS[column.key] for column in chosen.columns]
     of_partition = [field for field in keys if field[2] == PARTITION]
     of_node = [
@@ -378,12 +380,12 @@ def group_nodes(
                 group = groups[key] = Group(partition, context)
                 index_of[id(group)] = index
             group.add(node)
-        if not is_known and not by_node and "list-reasons" not in given:
+        if not is_known and not by_node and "list-reasons" not in options:
             key = (part_key, "empty")
             if part_key and key not in groups:
                 groups[key] = Group(partition, context)
                 index_of[id(groups[key])] = index
-    return _sorted(list(groups.values()), index_of, given)
+    return _sorted(list(groups.values()), index_of, options)
 
 
 # Sorting --------------------------------------------------------------------------------------
@@ -399,20 +401,20 @@ def _state_rank(group: Group) -> int:
     return int(node["state"] + (node["flags"] & _BELOW_PLANNED))
 
 
-def _sort_letters(given: "dict[str, str]") -> "list[tuple[str, bool]]":
+def _sort_letters(options: "dict[str, str]") -> "list[tuple[str, bool]]":
     """Return (letter, descending) from the most to the least important."""
-    text = given.get("sort")
+    text = options.get("sort")
     if text is None:
-        text = "N,#P" if "Node" in given else "-H" if "list-reasons" in given else "#P,-t"
+        text = "N,#P" if "Node" in options else "-H" if "list-reasons" in options else "#P,-t"
     return [(word.lstrip("+-"), word.startswith("-")) for word in split_list(text)]
 
 
 def _sorted(
-    groups: "list[Group]", index_of: "dict[int, int]", given: "dict[str, str]"
+    groups: "list[Group]", index_of: "dict[int, int]", options: "dict[str, str]"
 ) -> "list[Group]":
     from pyslurm_ng.base.hostlist import sort_key
 
-    for letter, descending in reversed(_sort_letters(given)):
+    for letter, descending in reversed(_sort_letters(options)):
         if letter == "#P":
             groups.sort(key=lambda group: index_of[id(group)], reverse=descending)
         elif letter in ("t", "T"):

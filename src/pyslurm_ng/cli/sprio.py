@@ -15,7 +15,7 @@ from pyslurm_ng.cli.command import (
 )
 from pyslurm_ng.cli.listing.list_format import parse_short
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Given, Program
+from pyslurm_ng.cli.program import OptionValues, Program
 from pyslurm_ng.cli.request_parts import show_all
 from pyslurm_ng.wire.client import SlurmError
 
@@ -97,42 +97,42 @@ _BILLION = 1_000_000_000
 
 def main(argv: "list[str]") -> int:
     """Run sprio; return its exit code."""
-    given, operands = PROGRAM.read(argv)
-    if operands and (given.get("jobs") != "" or len(operands) > 1):
+    options, operands = PROGRAM.read(argv)
+    if operands and (options.get("jobs") != "" or len(operands) > 1):
         fail(f"sprio: error: Unrecognized option: {operands[-1]}")
     if operands:
-        given["jobs"] = operands[0]
+        options["jobs"] = operands[0]
     conf = read_conf("sprio", "PriorityType")
-    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
+    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
     if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
         fail(
             "You are not running a supported priority plugin\n"
             f"({conf['PriorityType']}).\nOnly 'priority/multifactor' is supported."
         )
     try:
-        reply = show_all(connect(conf), "ShowPriorities", {"filter": _filter(given)})
+        reply = show_all(connect(conf), "ShowPriorities", {"filter": _filter(options)})
     except SlurmError as error:
-        fail(f"slurm_load_jobs error: {error.text}" if "jobs" in given else error.text)
-    return _print(given, reply)
+        fail(f"slurm_load_jobs error: {error.text}" if "jobs" in options else error.text)
+    return _print(options, reply)
 
 
-def _filter(given: "dict[str, str]") -> "dict[str, Any]":
+def _filter(options: "dict[str, str]") -> "dict[str, Any]":
     """Return the filters that the controller applies."""
-    wanted: dict[str, Any] = {}
-    if given.get("jobs"):
-        wanted["jobs"] = split_list(given["jobs"])
-        for text in wanted["jobs"]:
+    job_filter: dict[str, Any] = {}
+    if options.get("jobs"):
+        job_filter["jobs"] = split_list(options["jobs"])
+        for text in job_filter["jobs"]:
             if not _is_job(text):
                 fail(f"sprio: error: Invalid job id: {text}")
-    if "partition" in given:
-        wanted["partitions"] = split_list(given["partition"])
-    if "users" in given:
-        names = split_list(given["users"])
-        wanted["uids"] = [uid_of(name) for name in names]
-        for name, uid in zip(names, wanted["uids"], strict=False):
+    if "partition" in options:
+        job_filter["partitions"] = split_list(options["partition"])
+    if "users" in options:
+        names = split_list(options["users"])
+        job_filter["uids"] = [uid_of(name) for name in names]
+        for name, uid in zip(names, job_filter["uids"], strict=False):
             if uid < 0:
                 fail(f"sprio: error: Invalid user: {name}")
-    return wanted
+    return job_filter
 
 
 def _is_job(text: str) -> bool:
@@ -144,13 +144,13 @@ def _is_job(text: str) -> bool:
     return name.step < 0 and (text.isdigit() or bool(name.sluid))
 
 
-def default_format(given: "dict[str, str]", weights: "Row") -> str:
+def default_format(options: "dict[str, str]", weights: "Row") -> str:
     """Return the format of the switches; factors that weigh nothing have no column."""
-    is_norm = "norm" in given
-    if "long" in given:
+    is_norm = "norm" in options
+    if "long" in options:
         return NORM_LONG if is_norm else LONG
     text = NORM_BASE if is_norm else BASE
-    if "users" in given:
+    if "users" in options:
         text = text.replace("%9r", "%9r %.8u")
     for letter, field, _, width in FACTORS:
         if weights[field]:
@@ -158,23 +158,25 @@ def default_format(given: "dict[str, str]", weights: "Row") -> str:
     return text
 
 
-def _print(given: Given, reply: "Row") -> int:
+def _print(options: OptionValues, reply: "Row") -> int:
     weights = Table(reply["more_fields"], reply["more_records"], reply["more_fields"]).dicts()[0]
-    text = given.get("format") or os.environ.get("SPRIO_FORMAT") or default_format(given, weights)
+    text = (
+        options.get("format") or os.environ.get("SPRIO_FORMAT") or default_format(options, weights)
+    )
     chosen = parse_short(text, HEADINGS, LETTERS)
     if chosen.bad:
         fail(f"sprio: error: Invalid job format specification: {''.join(chosen.bad)}")
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-    out = _settings(given).encode() if "verbose" in given else b""
-    if "noheader" not in given:
+    out = _settings(options).encode() if "verbose" in options else b""
+    if "noheader" not in options:
         out += chosen.header({column.key: HEADINGS[column.key] for column in chosen.columns})
-    if "weights" in given:
+    if "weights" in options:
         weights["name"] = reply["cluster_name"]
         write_bytes(
             out + chosen.lines([[_weight(column.key, weights)] for column in chosen.columns])
         )
         return 0
-    _sort(rows, given.get("sort", "i,-y"))
+    _sort(rows, options.get("sort", "i,-y"))
     if rows:
         out += chosen.lines(
             [
@@ -186,18 +188,18 @@ def _print(given: Given, reply: "Row") -> int:
     return 0
 
 
-def _settings(given: Given) -> str:
+def _settings(options: OptionValues) -> str:
     """Return what -v prints first."""
     rule = "-" * 29
     return "\n".join(
         (
             rule,
-            f"format     = {given.get('format', '(null)')}",
-            f"job_flag   = {int('jobs' in given)}",
-            f"jobs       = {given.get('jobs') or '(null)'}",
-            f"partition  = {given.get('partition', '(null)')}",
-            f"users      = {given.get('users', '(null)')}",
-            f"verbose    = {given.times('verbose') or 1}",
+            f"format     = {options.get('format', '(null)')}",
+            f"job_flag   = {int('jobs' in options)}",
+            f"jobs       = {options.get('jobs') or '(null)'}",
+            f"partition  = {options.get('partition', '(null)')}",
+            f"users      = {options.get('users', '(null)')}",
+            f"verbose    = {options.times('verbose') or 1}",
             f"{rule}\n\n\n",
         )
     )

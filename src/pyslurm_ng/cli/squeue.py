@@ -151,27 +151,29 @@ PROGRAM = Program(
 
 def main(argv: "list[str]") -> int:
     """Run squeue; return its exit code."""
-    given, operands = PROGRAM.read(argv)
+    options, operands = PROGRAM.read(argv)
     for name in ("jobs", "steps"):
         # Their argument is optional, so getopt leaves one that stands apart among the operands.
-        if operands and given.get(name) == "":
-            given[name] = operands.pop(0)
+        if operands and options.get(name) == "":
+            options[name] = operands.pop(0)
     PROGRAM.no_operands(operands, with_usage=True)
     conf = read_conf("squeue")
     own = conf.get("ClusterName", "cluster")
-    PROGRAM.check_cluster(given, own)
-    if "clusters" in given and "noheader" not in given and "json" not in given:
+    PROGRAM.check_cluster(options, own)
+    if "clusters" in options and "noheader" not in options and "json" not in options:
         print(f"CLUSTER: {own}")
-    job_filter = filter_of(given)
-    if "verbose" in given:
-        _show_parameters(given)
+    job_filter = filter_of(options)
+    if "verbose" in options:
+        _show_parameters(options)
     client = connect(conf)
-    return repeat("squeue", given.get("iterate"), lambda: _show(given, client, job_filter, argv))
+    return repeat(
+        "squeue", options.get("iterate"), lambda: _show(options, client, job_filter, argv)
+    )
 
 
-def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
+def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
     """Return the options as the wire's JobFilter."""
-    wanted: dict[str, Any] = {}
+    job_filter: dict[str, Any] = {}
     for option, field in (
         ("accounts", "accounts"),
         ("name", "names"),
@@ -180,30 +182,30 @@ def filter_of(given: "dict[str, str]") -> "dict[str, Any]":
         ("licenses", "licenses"),
         ("reservation", "reservations"),
     ):
-        if given.get(option):
-            wanted[field] = split_list(given[option])
-    if given.get("nodelist"):
-        wanted["nodes"] = given["nodelist"]
-    if "me" in given:
-        wanted["uids"] = [os.getuid()]
-    elif given.get("users"):
-        wanted["uids"] = _uids(given["users"])
-    if "notme" in given:
-        wanted["not_uids"] = [os.getuid()]
-    if given.get("jobs"):
+        if options.get(option):
+            job_filter[field] = split_list(options[option])
+    if options.get("nodelist"):
+        job_filter["nodes"] = options["nodelist"]
+    if "me" in options:
+        job_filter["uids"] = [os.getuid()]
+    elif options.get("users"):
+        job_filter["uids"] = _uids(options["users"])
+    if "notme" in options:
+        job_filter["not_uids"] = [os.getuid()]
+    if options.get("jobs"):
         from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 
-        wanted["jobs"] = split_job_ids(given["jobs"])
-        for text in wanted["jobs"]:
+        job_filter["jobs"] = split_job_ids(options["jobs"])
+        for text in job_filter["jobs"]:
             try:
                 parse_job_id(text)
             except JobIdError:
                 fail(f"squeue: error: Invalid job id: {text}")
     for option, field in (("running-over", "running_over_s"), ("running-under", "running_under_s")):
-        if option in given:
-            wanted[field] = _seconds(option, given[option])
-    wanted.update(_states(given))
-    return wanted
+        if option in options:
+            job_filter[field] = _seconds(option, options[option])
+    job_filter.update(_states(options))
+    return job_filter
 
 
 def _uids(text: str) -> "list[int]":
@@ -226,10 +228,10 @@ def _seconds(option: str, text: str) -> int:
         fail(f"squeue: error: Invalid time specification: --{option}={text}")
 
 
-def _states(given: "dict[str, str]") -> "dict[str, Any]":
-    text = given.get("states", "")
+def _states(options: "dict[str, str]") -> "dict[str, Any]":
+    text = options.get("states", "")
     if not text:
-        if "start" in given:
+        if "start" in options:
             return {"states": [JOB_PENDING]}
         # All jobs that are not over; a job that is over but cleans up counts as completing.
         return {
@@ -253,11 +255,11 @@ def _states(given: "dict[str, str]") -> "dict[str, Any]":
     return {"states": states, "state_flags": flags}
 
 
-def _show_parameters(given: "dict[str, str]") -> None:
+def _show_parameters(options: "dict[str, str]") -> None:
     say("-----------------------------")
     for name in ("all", "array", "format", "iterate", "jobs", "names", "partitions", "start",
                  "states", "steps", "users", "verbose"):  # fmt: skip
-        value = given.get(name)
+        value = options.get(name)
         say(f"{name:<12}= {'(null)' if value is None else value or 1}")
     say("-----------------------------")
 
@@ -266,18 +268,18 @@ def _show_parameters(given: "dict[str, str]") -> None:
 
 
 def _show(
-    given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
+    options: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
 ) -> int:
     try:
-        if "steps" in given:
+        if "steps" in options:
             from pyslurm_ng.cli.listing.squeue_steps import show_steps
 
-            return show_steps(given, client, job_filter, argv)
-        if "json" in given:
+            return show_steps(options, client, job_filter, argv)
+        if "json" in options:
             from pyslurm_ng.cli.listing.job_json import print_jobs
 
-            return print_jobs(["squeue", *argv], client, job_filter, "all" in given)
-        return show_jobs(given, client, job_filter)
+            return print_jobs(["squeue", *argv], client, job_filter, "all" in options)
+        return show_jobs(options, client, job_filter)
     except SlurmError as error:
         return failed(error)
 
@@ -292,19 +294,19 @@ def failed(error: SlurmError) -> int:
     return 1
 
 
-def format_of(given: "dict[str, str]") -> Format:
+def format_of(options: "dict[str, str]") -> Format:
     """Return the format that the options choose, keyed by long names; say what is wrong."""
-    text = given.get("Format")
+    text = options.get("Format")
     if text is not None:
         chosen = parse_long(text, FIELDS)
     else:
-        if "format" in given:
-            text = given["format"]
-        elif "long" in given:
+        if "format" in options:
+            text = options["format"]
+        elif "long" in options:
             text = LONG_FORMAT
-        elif "start" in given:
+        elif "start" in options:
             text = START_FORMAT
-        elif "only-job-state" in given:
+        elif "only-job-state" in options:
             text = STATE_FORMAT
         else:
             text = DEFAULT_FORMAT
@@ -316,9 +318,9 @@ def format_of(given: "dict[str, str]") -> Format:
     return chosen
 
 
-def sort_keys(given: "dict[str, str]") -> "list[tuple[str, bool]]":
+def sort_keys(options: "dict[str, str]") -> "list[tuple[str, bool]]":
     """Return (long field name, descending) from the most to the least important."""
-    text = given.get("sort") or ("S" if "start" in given else "P,t,-p")
+    text = options.get("sort") or ("S" if "start" in options else "P,t,-p")
     keys = []
     for word in split_list(text):
         descending = word.startswith("-")
@@ -353,32 +355,32 @@ def _listed(client: "Client", request: "dict[str, Any]") -> "dict[str, Any]":
     return show_all(client, "ShowJobs", request)
 
 
-def show_jobs(given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
+def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]") -> int:
     """Ask for jobs and print them."""
-    chosen = format_of(given)
-    keys = sort_keys(given)
-    wanted: dict[str, None] = {}
+    chosen = format_of(options)
+    keys = sort_keys(options)
+    field_names: dict[str, None] = {}
     for column in chosen.columns:
-        wanted.update(dict.fromkeys(FIELDS[column.key][2]))
+        field_names.update(dict.fromkeys(FIELDS[column.key][2]))
     sort_fields = [_SORT_FIELDS.get(name) or FIELDS[name][2] for name, _ in keys]
     for fields in sort_fields:
-        wanted.update(dict.fromkeys(fields))
-    wanted.update(dict.fromkeys((*ID_FIELDS, "partition", "state")))
-    flags = SHOW_ALL if "all" in given else 0
-    if not BRIEF_FIELDS.issuperset(wanted):
+        field_names.update(dict.fromkeys(fields))
+    field_names.update(dict.fromkeys((*ID_FIELDS, "partition", "state")))
+    flags = SHOW_ALL if "all" in options else 0
+    if not BRIEF_FIELDS.issuperset(field_names):
         flags |= SHOW_DETAIL
     reply = _listed(client, {"filter": job_filter, "flags": flags})
-    table = Table(reply["fields"], reply["records"], list(wanted))
-    if "array" in given:
+    table = Table(reply["fields"], reply["records"], list(field_names))
+    if "array" in options:
         _expand_arrays(table)
-    if "priority" in given:
+    if "priority" in options:
         _expand_partitions(table, job_filter.get("partitions"))
     _sort(table, keys, sort_fields)
-    context = Context(reply["now_us"], reply["cluster_name"], is_raw="noconvert" in given)
+    context = Context(reply["now_us"], reply["cluster_name"], is_raw="noconvert" in options)
     out = []
-    if "long" in given and "iterate" not in given:
+    if "long" in options and "iterate" not in options:
         out.append(f"{date_line(context.now_us)}\n".encode())
-    out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in given))
+    out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in options))
     write_bytes(b"".join(out))
     return 0
 

@@ -33,8 +33,8 @@ PROGRAM = Program(
 
 def main(argv: "list[str]") -> int:
     """Run sstat; return its exit code."""
-    given, operands = PROGRAM.read(argv)
-    jobs = [*split_job_ids(given.get("jobs", "")), *operands]
+    options, operands = PROGRAM.read(argv)
+    jobs = [*split_job_ids(options.get("jobs", "")), *operands]
     if not jobs:
         fail("sstat: error: You didn't give me any jobs to stat.")
     for text in jobs:
@@ -42,21 +42,21 @@ def main(argv: "list[str]") -> int:
             parse_job_id(text)
         except JobIdError:
             fail(f"sstat: fatal: Bad job/step specified: {text}")
-    default = PID_FORMAT if "pidformat" in given else DEFAULT_FORMAT
-    chosen = choose_fields("sstat", given.get("format", default), FIELDS)
+    default = PID_FORMAT if "pidformat" in options else DEFAULT_FORMAT
+    chosen = choose_fields("sstat", options.get("format", default), FIELDS)
     conf = read_conf("sstat")
     client = connect(conf)
-    layout = TableLayout(chosen, given)
-    if "noheader" not in given:
+    layout = TableLayout(chosen, options)
+    if "noheader" not in options:
         write_bytes(layout.header())
     code = 0
     for text in jobs:
-        for step in _steps(client, text, all_steps="allsteps" in given):
+        for step in _steps(client, text, all_steps="allsteps" in options):
             row = _measured(conf, client, step)
             if row is None:
                 code = 1
                 continue
-            cells = [_cell(name, row, is_raw="noconvert" in given) for name, _, _ in chosen]
+            cells = [_cell(name, row, is_raw="noconvert" in options) for name, _, _ in chosen]
             write_bytes(layout.rows([cells]))
     return code
 

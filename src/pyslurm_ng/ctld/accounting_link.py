@@ -18,8 +18,10 @@ from pyslurm_ng.wire.dbd_messages import RegisterCluster
 
 def control_host(conf: SlurmConf, host: str) -> str:
     """Return where a controller on `host` is reached: the address that SlurmctldHost gives it."""
-    given = (controller.address for controller in conf.slurmctld_host if controller.name == host)
-    return next(given, "") or host
+    addresses = (
+        controller.address for controller in conf.slurmctld_host if controller.name == host
+    )
+    return next(addresses, "") or host
 
 
 class AccountingLink:

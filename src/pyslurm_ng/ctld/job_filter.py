@@ -266,46 +266,46 @@ def find_jobs(cluster: Cluster, text: str) -> list[Part]:
     return JobFinder(cluster).named(text)
 
 
-def agrees(cluster: Cluster, wanted: JobFilter, now_us: int) -> JobTest | Reject:
+def agrees(cluster: Cluster, job_filter: JobFilter, now_us: int) -> JobTest | Reject:
     """Return the test that a job passes when every filter but the ids agrees with it."""
     tests: list[JobTest] = []
-    if wanted.uids:
-        uids = frozenset(wanted.uids)
+    if job_filter.uids:
+        uids = frozenset(job_filter.uids)
         tests.append(lambda job: job.uid in uids)
-    if wanted.not_uids:
-        not_uids = frozenset(wanted.not_uids)
+    if job_filter.not_uids:
+        not_uids = frozenset(job_filter.not_uids)
         tests.append(lambda job: job.uid not in not_uids)
-    if wanted.accounts:
-        accounts = frozenset(account.lower() for account in wanted.accounts)
+    if job_filter.accounts:
+        accounts = frozenset(account.lower() for account in job_filter.accounts)
         tests.append(lambda job: job.account in accounts)
-    if wanted.qos:
-        qos = frozenset(wanted.qos)
+    if job_filter.qos:
+        qos = frozenset(job_filter.qos)
         tests.append(lambda job: job.qos in qos)
-    if wanted.names:
-        names = frozenset(wanted.names)
+    if job_filter.names:
+        names = frozenset(job_filter.names)
         tests.append(lambda job: job.request.name in names)
-    if wanted.partitions:
-        partitions = frozenset(wanted.partitions)
+    if job_filter.partitions:
+        partitions = frozenset(job_filter.partitions)
         tests.append(lambda job: not partitions.isdisjoint(job.partition.split(",")))
-    if wanted.reservations:
-        reservations = frozenset(wanted.reservations)
+    if job_filter.reservations:
+        reservations = frozenset(job_filter.reservations)
         tests.append(
             lambda job: (
                 not reservations.isdisjoint((job.reservation or job.request.reservation).split(","))
             )
         )
-    if wanted.wckeys:
-        wckeys = frozenset(wanted.wckeys)
+    if job_filter.wckeys:
+        wckeys = frozenset(job_filter.wckeys)
         tests.append(lambda job: job.request.wckey in wckeys)
-    if wanted.licenses:
-        licenses = frozenset(wanted.licenses)
+    if job_filter.licenses:
+        licenses = frozenset(job_filter.licenses)
         tests.append(lambda job: _has_license(job, licenses))
-    if not wanted.all_states and (wanted.states or wanted.state_flags):
-        tests.append(_state_test(frozenset(wanted.states), wanted.state_flags))
-    if wanted.running_over_s >= 0 or wanted.running_under_s >= 0:
-        tests.append(_elapsed_test(wanted, now_us))
-    if wanted.nodes:
-        node_test = _node_test(cluster, wanted.nodes)
+    if not job_filter.all_states and (job_filter.states or job_filter.state_flags):
+        tests.append(_state_test(frozenset(job_filter.states), job_filter.state_flags))
+    if job_filter.running_over_s >= 0 or job_filter.running_under_s >= 0:
+        tests.append(_elapsed_test(job_filter, now_us))
+    if job_filter.nodes:
+        node_test = _node_test(cluster, job_filter.nodes)
         if isinstance(node_test, Reject):
             return node_test
         tests.append(node_test)
@@ -336,8 +336,8 @@ def _state_test(states: frozenset[int], flags: int) -> JobTest:
     return test
 
 
-def _elapsed_test(wanted: JobFilter, now_us: int) -> JobTest:
-    over, under = wanted.running_over_s, wanted.running_under_s
+def _elapsed_test(job_filter: JobFilter, now_us: int) -> JobTest:
+    over, under = job_filter.running_over_s, job_filter.running_under_s
 
     def test(job: Job) -> bool:
         if job.state not in (JobState.RUNNING, JobState.SUSPENDED):

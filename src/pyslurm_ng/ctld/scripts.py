@@ -82,16 +82,16 @@ class ScriptStore:
         """
         if more <= USUAL_BYTES:
             return ""
-        held = 0
+        stored_bytes = 0
         for digest in {digest for job_id in job_ids for digest in self._of_job.get(job_id, ())}:
             with contextlib.suppress(FileNotFoundError):
-                held += self.path(digest).stat().st_size
+                stored_bytes += self.path(digest).stat().st_size
         most = max(MOST_BYTES, MOST_BYTES_OF_EACH * most_jobs)
-        if held + more <= most:
+        if stored_bytes + more <= most:
             return ""
         return (
             f"script and environment: {more} bytes, and those of the user's other jobs have "
-            f"{held} bytes; at most {most} are kept for one user"
+            f"{stored_bytes} bytes; at most {most} are kept for one user"
         )
 
     def get(self, digest: str) -> bytes:
@@ -160,9 +160,9 @@ class ScriptStore:
     def _drop(self, job_id: int) -> None:
         named = self._of_job.pop(job_id, ())
         for digest in named:
-            left = self._users[digest] - 1
-            if left:
-                self._users[digest] = left
+            user_count = self._users[digest] - 1
+            if user_count:
+                self._users[digest] = user_count
                 continue
             del self._users[digest]
             self._pairs.pop(named, None)

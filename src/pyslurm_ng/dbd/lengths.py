@@ -74,14 +74,14 @@ class _Columns:
 
 def _shorten(row: Row, names: list[str], row_bytes: int) -> None:
     """Cut the longest texts of a row, whose names come last, until all fit."""
-    left = row_bytes
+    free_bytes = row_bytes
     for index, name in enumerate(names):
-        share = left // (len(names) - index)
+        share = free_bytes // (len(names) - index)
         encoded = row[name].encode("utf-8", "replace")
         if len(encoded) > share:
             encoded = encoded[:share]
             row[name] = encoded.decode("utf-8", "ignore")
-        left -= len(encoded)
+        free_bytes -= len(encoded)
 
 
 def _getter(names: list[str]) -> Callable[[Row], tuple[Any, ...]]:

@@ -239,8 +239,8 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
             "allowed"
         )
     words = (word.partition("=") for word in conf.storage_parameters)
-    given = {name.strip().lower(): value.strip() for name, _, value in words}
-    for name, value in given.items():
+    settings = {name.strip().lower(): value.strip() for name, _, value in words}
+    for name, value in settings.items():
         if name not in ("socket", *_TLS) or not value:
             # A misspelt word would leave the connection without encryption.
             allowed = ", ".join(f"{option.upper()}=" for option in ("socket", *_TLS))
@@ -251,8 +251,8 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
         conf.storage_user,
         conf.storage_pass or None,
         conf.storage_loc,
-        given.pop("socket", None),
-        given,
+        settings.pop("socket", None),
+        settings,
     )
 
 

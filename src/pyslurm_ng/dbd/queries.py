@@ -348,11 +348,11 @@ def _chunks(ids: list[T]) -> Iterator[list[T]]:
     return (ids[first : first + _CHUNK] for first in range(0, len(ids), _CHUNK))
 
 
-def _ran_on(node_list: str, wanted: frozenset[str]) -> bool:
+def _ran_on(node_list: str, names: frozenset[str]) -> bool:
     if not node_list:
         return False
     try:
-        return not wanted.isdisjoint(expand(node_list))
+        return not names.isdisjoint(expand(node_list))
     except HostlistError:
         return False
 

@@ -396,22 +396,22 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     names, servers = (where.values(key, lower=True) for key in ("Names", "Servers"))
     is_each = "withclusters" in asked.flags
     clusters = dict(asked.clusters())
-    given: dict[int, list[tuple[str, int]]] = {}
+    cluster_shares: dict[int, list[tuple[str, int]]] = {}
     allocated: dict[int, int] = {}
     for share in asked.connection.execute(sa.select(shares).where(shares.c.is_deleted == 0)):
         allocated[share.resource_id] = allocated.get(share.resource_id, 0) + share.allowed
         if share.cluster_id in clusters:
             share_of = (clusters[share.cluster_id], share.allowed)
-            given.setdefault(share.resource_id, []).append(share_of)
+            cluster_shares.setdefault(share.resource_id, []).append(share_of)
     shown: list[Row] = []
     for row in asked.connection.execute(sa.select(table).order_by(table.c.id)):
         if row.is_deleted and "withdeleted" not in asked.flags:
             continue
         if (names and row.name not in names) or (servers and row.server not in servers):
             continue
-        if where.values("Clusters") and row.id not in given:
+        if where.values("Clusters") and row.id not in cluster_shares:
             continue
-        for cluster, allowed in sorted(given.get(row.id, ())) if is_each else [("", 0)]:
+        for cluster, allowed in sorted(cluster_shares.get(row.id, ())) if is_each else [("", 0)]:
             shown.append(
                 {
                     "Name": row.name, "Server": row.server, "Type": "License", "Count": row.count,

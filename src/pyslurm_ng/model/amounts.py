@@ -58,14 +58,14 @@ def requested_tres(
 ) -> dict[str, int]:
     """Return the TRES that a request asks for; generic resources only if they are tracked."""
     sizes = job_sizes(request, partition)
-    wanted = requested_gres(request, sizes.nodes_min, sizes.tasks)
+    gres_counts = requested_gres(request, sizes.nodes_min, sizes.tasks)
     mem_mib = sizes.mem_per_node_mib * sizes.nodes_min
     mem_mib += sizes.mem_per_cpu_mib * sizes.cpus
-    mem_mib += sizes.mem_per_gpu_mib * wanted.get("gres/gpu", 0)
+    mem_mib += sizes.mem_per_gpu_mib * gres_counts.get("gres/gpu", 0)
     amounts = {"cpu": sizes.cpus, "mem": mem_mib, "node": sizes.nodes_min}
     terms = partition.billing_terms if partition is not None else ""
-    amounts["billing"] = billing({**amounts, **wanted}, terms)
-    amounts |= {name: wanted[name] for name in tracked if name in wanted}
+    amounts["billing"] = billing({**amounts, **gres_counts}, terms)
+    amounts |= {name: gres_counts[name] for name in tracked if name in gres_counts}
     return amounts
 
 
@@ -79,20 +79,20 @@ def allocated_tres(
 ) -> dict[str, int]:
     """Return the TRES held on nodes; billing only if its terms are given (steps have none)."""
     amounts = {"cpu": 0, "mem": 0, "node": 0}
-    held: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for node in nodes:
         amounts["cpu"] += node.charged_cpus
         amounts["mem"] += node.mem_mib
         amounts["node"] += 1
         for gres in node.gres:
             name = f"gres/{gres.name}"
-            held[name] = held.get(name, 0) + gres.count
+            totals[name] = totals.get(name, 0) + gres.count
             if gres.type:
                 name = f"{name}:{gres.type}"
-                held[name] = held.get(name, 0) + gres.count
+                totals[name] = totals.get(name, 0) + gres.count
     if terms is not None:
-        amounts["billing"] = billing({**amounts, **held}, terms)
-    amounts |= {name: held[name] for name in tracked if name in held}
+        amounts["billing"] = billing({**amounts, **totals}, terms)
+    amounts |= {name: totals[name] for name in tracked if name in totals}
     return amounts
 
 

@@ -38,14 +38,14 @@ def check(cluster: Cluster) -> list[str]:
 
 def _check_licenses(cluster: Cluster) -> Iterator[str]:
     """Say which counts are wrong; more licences than there are may be in use after a reduction."""
-    held: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for job_id in cluster.job_index.active:
         for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
-            held[name] = held.get(name, 0) + count
-    for name in {**held, **cluster.job_counts.licenses_used}:
+            counts[name] = counts.get(name, 0) + count
+    for name in {**counts, **cluster.job_counts.licenses_used}:
         used = cluster.job_counts.licenses_used.get(name, 0)
-        if used != held.get(name, 0):
-            yield f"licence {name}: {used} in use, jobs hold {held.get(name, 0)}"
+        if used != counts.get(name, 0):
+            yield f"licence {name}: {used} in use, jobs hold {counts.get(name, 0)}"
 
 
 def _check_job(cluster: Cluster, job: Job) -> list[str]:
@@ -130,11 +130,11 @@ def _check_sharing(cluster: Cluster, node_id: int, name: str) -> list[str]:
             load, rows = loads.get(group, (Load(), 1))
             load.add(mask)
             loads[group] = load, max(rows, job.rows)
-        for held in alloc.gres:
-            taken = busy.get(f"{held.name}:{held.type}", 0)
-            if taken & int.from_bytes(held.indexes, "little") and not held_parts(held):
-                broken.append(f"node {name}: job {job_id} has a {held.name} of another job")
-            hold(busy, used, held)
+        for gres in alloc.gres:
+            taken = busy.get(f"{gres.name}:{gres.type}", 0)
+            if taken & int.from_bytes(gres.indexes, "little") and not held_parts(gres):
+                broken.append(f"node {name}: job {job_id} has a {gres.name} of another job")
+            hold(busy, used, gres)
     broken += _check_parts(name, resources, busy, used)
     for group, (load, rows) in loads.items():
         if load.with_jobs(rows + 1):
@@ -151,10 +151,10 @@ def _check_parts(
     for resource in resources:
         key = f"{resource.name}:{resource.type}"
         for number, count in enumerate(resource.parts):
-            held = used.get(f"{key}:{number}", 0)
-            if held > count or (held and whole >> number & 1):
+            used_parts = used.get(f"{key}:{number}", 0)
+            if used_parts > count or (used_parts and whole >> number & 1):
                 broken.append(
-                    f"node {name}: {held} of {count} {resource.name} of GPU {number} in use"
+                    f"node {name}: {used_parts} of {count} {resource.name} of GPU {number} in use"
                 )
     return broken
 

@@ -273,11 +273,11 @@ class Cluster:
             return
         self.job_counts.count_active(job, 1)
         uses = self.node_index.use
-        held = set(job.nodes_pending) if is_completing(job) else None
+        node_ids = set(job.nodes_pending) if is_completing(job) else None
         for alloc in job.nodes_held:
-            if held is None or alloc.node_id in held:
+            if node_ids is None or alloc.node_id in node_ids:
                 uses[alloc.node_id].allocs[job.job_id] = alloc
-                if held is not None:
+                if node_ids is not None:
                     uses[alloc.node_id].completing[job.job_id] = None
         for alloc in job.nodes_leaving:
             uses[alloc.node_id].completing[job.job_id] = None

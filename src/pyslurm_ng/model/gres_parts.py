@@ -30,23 +30,23 @@ def mask_bytes(mask: int) -> bytes:
 # What is in use -------------------------------------------------------------------------------
 
 
-def hold(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
+def hold(busy: dict[str, int], used: dict[str, int], alloc: GresAlloc) -> None:
     """Add what a job takes."""
-    key = f"{held.name}:{held.type}"
-    used[key] = used.get(key, 0) + held.count
-    if held.indexes:
-        busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
-        for number, count in held_parts(held).items():
+    key = f"{alloc.name}:{alloc.type}"
+    used[key] = used.get(key, 0) + alloc.count
+    if alloc.indexes:
+        busy[key] = busy.get(key, 0) | int.from_bytes(alloc.indexes, "little")
+        for number, count in held_parts(alloc).items():
             part = f"{key}:{number}"
             used[part] = used.get(part, 0) + count
 
 
-def give_back(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> None:
+def give_back(busy: dict[str, int], used: dict[str, int], alloc: GresAlloc) -> None:
     """Subtract what a job gives back."""
-    key = f"{held.name}:{held.type}"
-    used[key] = used.get(key, 0) - held.count
-    mask = int.from_bytes(held.indexes, "little")
-    for number, count in held_parts(held).items():
+    key = f"{alloc.name}:{alloc.type}"
+    used[key] = used.get(key, 0) - alloc.count
+    mask = int.from_bytes(alloc.indexes, "little")
+    for number, count in held_parts(alloc).items():
         part = f"{key}:{number}"
         used[part] = used.get(part, 0) - count
         if used[part] > 0:
@@ -57,31 +57,31 @@ def give_back(busy: dict[str, int], used: dict[str, int], held: GresAlloc) -> No
 def keep(
     busy: dict[str, int],
     used: dict[str, int],
-    wanted: Iterable[GresAlloc],
+    allocs: Iterable[GresAlloc],
     leaving: Iterable[GresAlloc],
 ) -> None:
     """Add what is kept for a job, though jobs that it preempts still hold some of it."""
     freed = {(alloc.name, alloc.type): alloc for alloc in merged(leaving)}
-    for held in wanted:
-        other = freed.get((held.name, held.type))
-        missing = max(0, held.count - (other.count if other is not None else 0))
-        parts = held_parts(held)
+    for gres in allocs:
+        other = freed.get((gres.name, gres.type))
+        missing = max(0, gres.count - (other.count if other is not None else 0))
+        parts = held_parts(gres)
         for number, count in (held_parts(other) if other is not None else {}).items():
             if number in parts:
                 parts[number] = max(0, parts[number] - count)
-        key = f"{held.name}:{held.type}"
+        key = f"{gres.name}:{gres.type}"
         used[key] = used.get(key, 0) + missing
-        busy[key] = busy.get(key, 0) | int.from_bytes(held.indexes, "little")
+        busy[key] = busy.get(key, 0) | int.from_bytes(gres.indexes, "little")
         for number, count in parts.items():
             used[f"{key}:{number}"] = used.get(f"{key}:{number}", 0) + count
 
 
-def held_parts(held: GresAlloc) -> dict[int, int]:
+def held_parts(alloc: GresAlloc) -> dict[int, int]:
     """Return how many parts of which GPU are held; {} for a resource that is held whole."""
-    if not is_part(held.name) or not held.indexes:
+    if not is_part(alloc.name) or not alloc.indexes:
         return {}
-    numbers = bits(int.from_bytes(held.indexes, "little"))
-    return dict(zip(numbers, held.parts or (held.count,), strict=True))
+    numbers = bits(int.from_bytes(alloc.indexes, "little"))
+    return dict(zip(numbers, alloc.parts or (alloc.count,), strict=True))
 
 
 def part_alloc(name: str, kind: str, parts: Mapping[int, int]) -> GresAlloc:
@@ -92,11 +92,11 @@ def part_alloc(name: str, kind: str, parts: Mapping[int, int]) -> GresAlloc:
     return GresAlloc(name, kind, sum(parts.values()), mask, counts)
 
 
-def merged(held: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
+def merged(allocs: Iterable[GresAlloc]) -> tuple[GresAlloc, ...]:
     """Return one record for each name and type that is held."""
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     parts: dict[tuple[str, str], dict[int, int]] = {}
-    for alloc in held:
+    for alloc in allocs:
         key = alloc.name, alloc.type
         count, mask = counts.get(key, (0, 0))
         counts[key] = count + alloc.count, mask | int.from_bytes(alloc.indexes, "little")
@@ -147,9 +147,9 @@ def free_parts(gres: NodeGres, busy: Mapping[str, int], used: Mapping[str, int])
     parts = {}
     for number, count in enumerate(gres.parts):
         is_open = not closed >> number & 1 and (not own or own >> number & 1)
-        left = count - used.get(f"{key}:{number}", 0) if is_open else 0
-        if left > 0:
-            parts[number] = left
+        free_count = count - used.get(f"{key}:{number}", 0) if is_open else 0
+        if free_count > 0:
+            parts[number] = free_count
     return parts
 
 
@@ -163,27 +163,29 @@ def has_room(
     resources: Iterable[NodeGres],
     busy: Mapping[str, int],
     used: Mapping[str, int],
-    held: GresAlloc,
+    alloc: GresAlloc,
 ) -> bool:
     """Return whether exactly these devices, parts or counts are free on a node."""
-    items = [gres for gres in resources if (gres.name, gres.type) == (held.name, held.type)]
-    parts = held_parts(held)
+    matches = [gres for gres in resources if (gres.name, gres.type) == (alloc.name, alloc.type)]
+    parts = held_parts(alloc)
     if parts:
         free: dict[int, int] = {}
-        for gres in items:
+        for gres in matches:
             free.update(free_parts(gres, busy, used))
         return all(free.get(number, 0) >= count for number, count in parts.items())
-    mask = int.from_bytes(held.indexes, "little")
+    mask = int.from_bytes(alloc.indexes, "little")
     if mask:
-        return not mask & ~sum(free_whole(gres, busy) for gres in items if is_indexed(gres))
-    left = used.get(f"{held.name}:{held.type}", 0) + held.count
-    return any(not is_consumed(gres) for gres in items) or left <= sum(gres.count for gres in items)
+        return not mask & ~sum(free_whole(gres, busy) for gres in matches if is_indexed(gres))
+    used_count = used.get(f"{alloc.name}:{alloc.type}", 0) + alloc.count
+    return any(not is_consumed(gres) for gres in matches) or used_count <= sum(
+        gres.count for gres in matches
+    )
 
 
-def devices_of(held: Iterable[GresAlloc]) -> dict[tuple[str, str], int]:
+def devices_of(allocs: Iterable[GresAlloc]) -> dict[tuple[str, str], int]:
     """Return masks of devices by name and type; devices held in part count as GPUs."""
     devices: dict[tuple[str, str], int] = {}
-    for alloc in held:
+    for alloc in allocs:
         # GPUs are numbered over all types, and parts need not be of a GPU's type.
         key = (
             (_WHOLE, "")

@@ -68,9 +68,9 @@ class JobCounts:
         """Count tasks that have no record of their own, of all users and of theirs."""
         self.unsplit_tasks += more
         counted = self.unsplit_by_user
-        left = counted.get(uid, 0) + more
-        if left:
-            counted[uid] = left
+        count = counted.get(uid, 0) + more
+        if count:
+            counted[uid] = count
         else:
             del counted[uid]
 
@@ -84,9 +84,9 @@ class JobCounts:
         if submitter == known and before == now:
             return
         if known is not None:
-            left = counted[known] - before
-            if left:
-                counted[known] = left
+            count = counted[known] - before
+            if count:
+                counted[known] = count
             else:
                 del counted[known]
         if submitter is None:

@@ -185,10 +185,10 @@ def restricted_cores(spec: NodeSpec) -> int:
     mask = 0
     for gres in spec.gres if spec.restricted_cores_per_gpu else ():
         for cores in gres.cores if gres.name == "gpu" else ():
-            left = int.from_bytes(cores, "little") & ~mask
+            other_cores = int.from_bytes(cores, "little") & ~mask
             for _ in range(spec.restricted_cores_per_gpu):
-                mask |= left & -left
-                left &= left - 1 if left else 0
+                mask |= other_cores & -other_cores
+                other_cores &= other_cores - 1 if other_cores else 0
     return mask
 
 

@@ -72,8 +72,8 @@ class NodeUse:
             self.cpus -= shared.bit_count() * (alloc.cpus // cores.bit_count())
 
     def _add_gres(self, alloc: NodeAlloc) -> None:
-        for held in alloc.gres:
-            gres_parts.hold(self.gres, self.gres_count, held)
+        for gres in alloc.gres:
+            gres_parts.hold(self.gres, self.gres_count, gres)
 
 
 class NodeColumns:

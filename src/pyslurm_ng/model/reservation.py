@@ -59,9 +59,9 @@ NOTHING = NodePart(0, {})
 def devices_of(gres: tuple[GresAlloc, ...]) -> dict[str, int]:
     """Return masks of the devices held, by `name:type`."""
     devices: dict[str, int] = {}
-    for held in gres:
-        key = f"{held.name}:{held.type}"
-        devices[key] = devices.get(key, 0) | int.from_bytes(held.indexes, "little")
+    for alloc in gres:
+        key = f"{alloc.name}:{alloc.type}"
+        devices[key] = devices.get(key, 0) | int.from_bytes(alloc.indexes, "little")
     return devices
 
 
@@ -117,8 +117,8 @@ class Reservation(Struct, array_like=True, frozen=True, gc=False):
             return {}
         gres = self.gres or ((),) * len(self.node_ids)
         return {
-            node_id: NodePart(int.from_bytes(mask, "little"), devices_of(held))
-            for node_id, mask, held in zip(self.node_ids, self.core_masks, gres, strict=True)
+            node_id: NodePart(int.from_bytes(mask, "little"), devices_of(devices))
+            for node_id, mask, devices in zip(self.node_ids, self.core_masks, gres, strict=True)
             if mask
         }
 

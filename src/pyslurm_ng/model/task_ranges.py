@@ -42,10 +42,10 @@ def remove(ranges: TaskRanges, task_id: int) -> TaskRanges:
     raise AssertionError((ranges, task_id))
 
 
-def intersect(ranges: TaskRanges, wanted: TaskRanges) -> tuple[TaskRanges, TaskRanges]:
-    """Return the parts of `ranges` inside and outside `wanted`."""
+def intersect(ranges: TaskRanges, others: TaskRanges) -> tuple[TaskRanges, TaskRanges]:
+    """Return the parts of `ranges` inside and outside `others`."""
     own, end = as_number(ranges)
-    inside = own & int.from_bytes(named(wanted, end), "little")
+    inside = own & int.from_bytes(named(others, end), "little")
     return (
         from_marks(inside.to_bytes(end, "little")),
         from_marks((own ^ inside).to_bytes(end, "little")),

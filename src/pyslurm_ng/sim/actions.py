@@ -154,11 +154,11 @@ Action = (
 
 def job_change(job: Job, head_id: int, tasks: str, event: ev.JobUpdated) -> JobChanged | None:
     """Return what a user or administrator changed about a job that is not over."""
-    wanted = _JOB_FIELDS if job.state == JobState.PENDING else _OF_RUNNING
+    names = _JOB_FIELDS if job.state == JobState.PENDING else _OF_RUNNING
     fields = {
         name: value
         for name, value in event.fields.items()
-        if name in wanted and value != getattr(job, name)
+        if name in names and value != getattr(job, name)
     }
     if fields.get("reason") == Reason.ReservationDeleted:
         return None  # follows from the reservation's end

@@ -203,9 +203,9 @@ class Chaos(Life):
             missing = self.users.jobs - len(self.ledger.promised)
             raise Violation(f"{missing} clients were never answered")
         check_promises(cluster, self.ledger)
-        left = [*cluster.job_index.pending, *cluster.job_index.active]
-        if left:
-            job = cluster.jobs[left[0]]
+        open_job_ids = [*cluster.job_index.pending, *cluster.job_index.active]
+        if open_job_ids:
+            job = cluster.jobs[open_job_ids[0]]
             raise Violation(f"job {job.job_id} did not end: {job!r:.600}")
         payloads = self.payloads + controller.journal.payloads
         check_replay(cluster, self.start_image, payloads)

@@ -39,9 +39,9 @@ class JobIds:
         words = []
         for word in text.split(separator) if text else ():
             kind, *terms = word.split(":")
-            left = [moved for term in terms if (moved := self._moved(term, known))]
-            if left or not terms:
-                words.append(":".join([kind, *left]))
+            terms_left = [moved for term in terms if (moved := self._moved(term, known))]
+            if terms_left or not terms:
+                words.append(":".join([kind, *terms_left]))
         return separator.join(words)
 
     def _moved(self, term: str, known: Container[int]) -> str:

@@ -53,8 +53,8 @@ def page(comparison: Comparison, title: str) -> str:
         _table("Partitions", comparison.partitions),
     ]
     if comparison.notes:
-        items = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
-        parts.append(f"<h2>What is not in it</h2><ul>{items}</ul>")
+        notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
+        parts.append(f"<h2>What is not in it</h2><ul>{notes}</ul>")
     return "\n".join([*parts, "</body></html>\n"])
 
 
@@ -106,16 +106,16 @@ def _anchor(x: float) -> str:
 
 
 def _utilisation(comparison: Comparison) -> str:
-    items = comparison.utilisation
-    if not items:
+    values = comparison.utilisation
+    if not values:
         return "<p>Nothing ran.</p>"
-    step = (_WIDE - _LEFT) / max(len(items) - 1, 1)
+    step = (_WIDE - _LEFT) / max(len(values) - 1, 1)
     inside = _percent_axis()
     for column, colour in ((1, "was"), (2, "now")):
         inside += _line(
-            [(_LEFT + i * step, _y(point[column])) for i, point in enumerate(items)], colour
+            [(_LEFT + i * step, _y(point[column])) for i, point in enumerate(values)], colour
         )
-    whole_s = (items[-1][0] - items[0][0]) / 1e6
+    whole_s = (values[-1][0] - values[0][0]) / 1e6
     for part in (0, 0.25, 0.5, 0.75, 1):
         place_x = _LEFT + part * (_WIDE - _LEFT)
         inside += _below(place_x, duration(part * whole_s), _anchor(place_x))
@@ -128,17 +128,17 @@ def _bars(rows: list[Row]) -> str:
         return "<p>No jobs.</p>"
     shown = sorted(busiest, key=lambda row: -row.gain_s)
     longest = max(max(row.recorded.mean_wait_s, row.simulated.mean_wait_s) for row in shown) or 1
-    inside, left, room = "", 110, _WIDE - 110 - 70
+    inside, left_x, room = "", 110, _WIDE - 110 - 70
     for index, row in enumerate(shown):
         y = index * 26
         inside += (
-            f'<text x="{left - 8}" y="{y + 15}" text-anchor="end">{escape(row.name[:16])}</text>'
+            f'<text x="{left_x - 8}" y="{y + 15}" text-anchor="end">{escape(row.name[:16])}</text>'
         )
         for more, figures, colour in ((2, row.recorded, "was"), (12, row.simulated, "now")):
             size = figures.mean_wait_s / longest * room
             inside += (
-                f'<rect x="{left}" y="{y + more}" width="{size:.1f}" height="9" rx="1" '
-                f'fill="var(--{colour})"/><text x="{left + size + 5:.1f}" y="{y + more + 9}">'
+                f'<rect x="{left_x}" y="{y + more}" width="{size:.1f}" height="9" rx="1" '
+                f'fill="var(--{colour})"/><text x="{left_x + size + 5:.1f}" y="{y + more + 9}">'
                 f"{duration(figures.mean_wait_s)}</text>"
             )
     return _frame("Mean wait per user, recorded and simulated", inside, len(shown) * 26 + 4)

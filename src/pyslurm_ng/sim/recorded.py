@@ -344,8 +344,8 @@ class _Reader:
         elif isinstance(event, ev.JobUpdated) and event.job_id in self._held:
             job = self._cluster.jobs[event.job_id]
             if job.priority:
-                held = self._held.pop(event.job_id)
-                self._act(act.Submitted(event.time_us, (_as_it_is(job, held),)))
+                submission = self._held.pop(event.job_id)
+                self._act(act.Submitted(event.time_us, (_as_it_is(job, submission),)))
 
     def _started(self, job: Job) -> None:
         key = self._key(job)

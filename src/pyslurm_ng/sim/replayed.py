@@ -90,13 +90,13 @@ def change_jobs(
 
     def change(job: Job, tasks: TaskRanges) -> int:
         waits = job.state == JobState.PENDING
-        wanted = dict(fields)
+        new_fields = dict(fields)
         if not waits:
-            wanted = {key: value for key, value in fields.items() if key == "time_limit_min"}
-        if job.state in TERMINAL_STATES or not (wanted or (waits and request)):
+            new_fields = {key: value for key, value in fields.items() if key == "time_limit_min"}
+        if job.state in TERMINAL_STATES or not (new_fields or (waits and request)):
             return 0
         changed = changed_request(job.request, **request) if waits and request else None
-        steering.update(job, tasks, wanted, changed)
+        steering.update(job, tasks, new_fields, changed)
         return 0
 
     steering.by_id([name], change)

@@ -91,13 +91,15 @@ def _own_name() -> str:
     return short
 
 
-def _give_accounts(wanted: tuple[str, ...], sacctmgr: Path, env: dict[str, str], say: Say) -> None:
+def _give_accounts(
+    user_words: tuple[str, ...], sacctmgr: Path, env: dict[str, str], say: Say
+) -> None:
     """Give an account to each user who has none.
 
     Errors: programs.StartFailed with what sacctmgr printed.
     """
-    names = tuple(name for name in wanted if users.can_be_named(name))
-    if odd := [name for name in wanted if name not in names]:
+    names = tuple(name for name in user_words if users.can_be_named(name))
+    if odd := [name for name in user_words if name not in names]:
         # One odd name among all users of the host must not keep the others from their cluster.
         say(f"no account for {' '.join(map(repr, odd))}: sacctmgr cannot name such users")
     if not names:

@@ -152,15 +152,15 @@ def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
 
     How daemons trust each other, and where slurmdbd listens, is as in the lines for slurm.conf.
     """
-    given = values_of(request.extra_lines)
-    info = given.get("authinfo", "")
+    site_values = values_of(request.extra_lines)
+    info = site_values.get("authinfo", "")
     lines = [
         "# Written by `pyslurm-ng up`.",
         "DbdHost=localhost",
         "DbdAddr=127.0.0.1",
-        f"DbdPort={given.get('accountingstorageport', port)}",
+        f"DbdPort={site_values.get('accountingstorageport', port)}",
         f"SlurmUser={account_of(request.slurm_user).pw_name}",
-        f"AuthType={given.get('authtype', 'auth/slurm')}",
+        f"AuthType={site_values.get('authtype', 'auth/slurm')}",
         *([f"AuthInfo={quoted(info)}"] if info else []),
         f"PidFile={layout.service_run}/slurmdbd.pid",
         f"LogFile={layout.log}/slurmdbd.log",

@@ -12,19 +12,19 @@ from pyslurm_ng.up.layout import BadRequest, Layout
 USUAL_NAME = "slurm"
 
 
-def choose_user(wanted: str, layout: Layout) -> tuple[str, str]:
+def choose_user(choice: str, layout: Layout) -> tuple[str, str]:
     """Return SlurmUser's name, and a remark for the user if it is not the expected one.
 
     Root starts the services as `slurm` if that user exists; other users start them as themselves.
 
     Args:
-        wanted: the value of --slurm-user; empty when it was not given.
+        choice: the value of --slurm-user; empty when it was not given.
 
     Errors: BadRequest when that user cannot run them.
     """
     caller = pwd.getpwuid(os.geteuid()).pw_name
-    name = wanted or (USUAL_NAME if os.geteuid() == 0 else caller)
-    if not wanted and name != caller and not _exists(name):
+    name = choice or (USUAL_NAME if os.geteuid() == 0 else caller)
+    if not choice and name != caller and not _exists(name):
         return caller, ""
     account = account_of(name)
     programs = Path(sys.prefix)
@@ -33,7 +33,7 @@ def choose_user(wanted: str, layout: Layout) -> tuple[str, str]:
         if closed is None:
             continue
         why = f"user {name} may not enter {closed}"
-        if wanted:
+        if choice:
             raise BadRequest(f"--slurm-user {name}: {why}")
         return caller, f"slurmctld and slurmdbd run as {caller}, since {why}"
     return name, ""

@@ -20,15 +20,15 @@ MOST = 5000
 NO_LOGIN = ("/nologin", "/false")
 
 
-def chosen(wanted: str, is_root: bool) -> list[str]:
+def chosen(choice: str, is_root: bool) -> list[str]:
     """Return the users that --users names, sorted.
 
     Args:
-        wanted: names with commas, `all`, `none`, or "" for all where root starts the cluster.
+        choice: names with commas, `all`, `none`, or "" for all where root starts the cluster.
 
     Errors: BadRequest when a user does not exist.
     """
-    word = wanted.strip() or (ALL if is_root else NONE)
+    word = choice.strip() or (ALL if is_root else NONE)
     if word.lower() == NONE:
         return []
     if word.lower() == ALL:

@@ -203,10 +203,10 @@ class Link:
         return data
 
     def _set_timeout(self, deadline: float) -> None:
-        left = deadline - monotonic()
-        if left <= 0:
+        timeout_s = deadline - monotonic()
+        if timeout_s <= 0:
             raise TimeoutError
-        self.connection.settimeout(left)
+        self.connection.settimeout(timeout_s)
 
     def close(self) -> None:
         """End the connection."""

@@ -30,11 +30,11 @@ def rate_limit_words(slurmctld_parameters: Iterable[str]) -> RateLimitWords | No
 
     The words have been checked when slurm.conf was.
     """
-    given = dict(word.strip().lower().partition("=")[::2] for word in slurmctld_parameters)
-    if "rl_enable" not in given:
+    words = dict(word.strip().lower().partition("=")[::2] for word in slurmctld_parameters)
+    if "rl_enable" not in words:
         return None
     known = {field.name for field in fields(RateLimitWords)}
-    return RateLimitWords(**{name: int(given[name]) for name in known & given.keys()})
+    return RateLimitWords(**{name: int(words[name]) for name in known & words.keys()})
 
 
 class RateLimit:

@@ -274,8 +274,8 @@ class Shares:
             return
         share = self.share_of(holder)
         if holder.partial_bytes + holder.waiting_bytes <= share * 3 // 4:
-            held, holder.held = holder.held, {}
-            for connection in held:
+            connections, holder.held = holder.held, {}
+            for connection in connections:
                 self._later(connection.resume)
         elif holder.going is None and holder.waiting_bytes <= share:
             first = next(iter(holder.held))

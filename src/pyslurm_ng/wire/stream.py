@@ -226,9 +226,9 @@ class StreamServer:
     def forget(self, connection: Connection) -> None:
         """Drop a connection that has ended."""
         self.connections.discard(connection)
-        held = self.held_in_lane.get(connection.holder.lane)
-        if held is not None:
-            held.discard(connection)
+        connections = self.held_in_lane.get(connection.holder.lane)
+        if connections is not None:
+            connections.discard(connection)
 
     def fault(self, text: str, error: BaseException) -> None:
         """Report an unexpected error that cost one connection or request."""

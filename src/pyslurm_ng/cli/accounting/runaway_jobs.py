@@ -53,9 +53,9 @@ def of_all_open(session: Session, where: "list[list[str]]", rows: "list[Row]") -
 
 def offer(session: Session, rows: "list[Row]") -> int:
     """Ask whether the jobs are to be over, and let them; return the exit code."""
-    if "readonly" in session.given:
+    if "readonly" in session.options:
         return 0
-    if "immediate" not in session.given and not agreed(_QUESTION):
+    if "immediate" not in session.options and not agreed(_QUESTION):
         return 0
     ids = [str(row["ID"]) for row in rows]
     for first in range(0, len(ids), _AT_ONCE):

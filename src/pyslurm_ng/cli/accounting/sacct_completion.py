@@ -73,29 +73,29 @@ def cell(values: "dict[str, str]", field: str) -> str:
     return values.get(WORDS[field], "")
 
 
-def selected(given: "dict[str, str]") -> "list[tuple[str, set[str]]]":
+def selected(options: "dict[str, str]") -> "list[tuple[str, set[str]]]":
     """Return words and the values of them that the options select; exit on a bad value."""
     chosen = [
-        (word, set(split_list(given[option])))
+        (word, set(split_list(options[option])))
         for option, word in (("jobs", "JobID"), ("partition", "Partition"), ("name", "JobName"),
                              ("accounts", "Account"), ("qos", "QOS"))
-        if option in given
+        if option in options
     ]  # fmt: skip
-    if "state" in given:
-        chosen.append(("State", set(states(given["state"]))))
-    if "user" in given:
-        chosen.append(("UID", {str(uid) for uid in uids(given)}))
+    if "state" in options:
+        chosen.append(("State", set(states(options["state"]))))
+    if "user" in options:
+        chosen.append(("UID", {str(uid) for uid in uids(options)}))
     return chosen
 
 
 def show(
     conf: "dict[str, str]",
-    given: "dict[str, str]",
+    options: "dict[str, str]",
     chosen: "list[Chosen]",
 ) -> int:
     """Print the records of the file that -f or JobCompLoc names; return the exit code."""
-    path = given.get("file") or conf.get("JobCompLoc") or USUAL_PATH
-    if "file" in given and not os.path.isfile(path):
+    path = options.get("file") or conf.get("JobCompLoc") or USUAL_PATH
+    if "file" in options and not os.path.isfile(path):
         fail(f"{path} is not a valid file")
     if conf.get("JobCompType", "none").rpartition("/")[2].lower() == "none":
         fail("Slurm job completion is disabled")
@@ -109,14 +109,14 @@ def show(
             records = [parse_line(line) for line in file]
     except OSError as error:
         fail(f"sacct: error: {path}: {error.strerror}")
-    wanted = selected(given)
+    selected_jobs = selected(options)
     rows = (
         [cell(values, name) for name, _, _ in chosen]
         for values in records
-        if values and all(cell(values, field) in allowed for field, allowed in wanted)
+        if values and all(cell(values, field) in allowed for field, allowed in selected_jobs)
     )
-    layout = TableLayout(chosen, given)
-    if "noheader" not in given:
+    layout = TableLayout(chosen, options)
+    if "noheader" not in options:
         write_bytes(layout.header())
     write_bytes(layout.rows(rows))
     return 0

@@ -27,74 +27,73 @@ _LISTS = (
 )  # fmt: skip
 
 
-def selection(given: "dict[str, str]", clusters: "list[str]") -> "dict[str, Any]":
+def selection(options: "dict[str, str]", clusters: "list[str]") -> "dict[str, Any]":
     """Return the request for what the options select; exit on a bad value.
 
     An empty list selects nothing, as in Slurm: it asks for the empty name, which no job has.
     """
-    if not given.get("state", "x").strip(","):
-        given = {name: value for name, value in given.items() if name != "state"}
-    start_us, end_us = _window(given)
+    if not options.get("state", "x").strip(","):
+        options = {name: value for name, value in options.items() if name != "state"}
+    start_us, end_us = _window(options)
     request: dict[str, Any] = {
         "clusters": clusters,
         "start_us": start_us,
         "end_us": end_us,
-        "with_steps": "allocations" not in given,
-        "duplicates": "duplicates" in given,
+        "with_steps": "allocations" not in options,
+        "duplicates": "duplicates" in options,
     }
     for option, field in _LISTS:
-        if option in given:
-            request[field] = split_list(given[option]) or [""]
-    if "wckeys" in given:
-        request["wckeys"] = split_list(given["wckeys"])
-    if "associations" in given:
+        if option in options:
+            request[field] = split_list(options[option]) or [""]
+    if "wckeys" in options:
+        request["wckeys"] = split_list(options["wckeys"])
+    if "associations" in options:
         request["association_ids"] = [_integer("associations", word)
-                                      for word in split_list(given["associations"])]  # fmt: skip
-    if given.get("jobs", "").strip(","):
-        request["jobs"] = jobs_of(given["jobs"])
+                                      for word in split_list(options["associations"])]  # fmt: skip
+    if options.get("jobs", "").strip(","):
+        request["jobs"] = jobs_of(options["jobs"])
         # A SLUID names one record, also that of a run before the newest.
         request["duplicates"] |= not any(wanted_job[0] for wanted_job in request["jobs"])
-    if "state" in given:
-        request["states"] = states(given["state"])
-    if "flags" in given:
-        request["flags"] = _flags(given["flags"])
-    if "nodelist" in given:
+    if "state" in options:
+        request["states"] = states(options["state"])
+    if "flags" in options:
+        request["flags"] = _flags(options["flags"])
+    if "nodelist" in options:
         from pyslurm_ng.base.hostlist import HostlistError, expand
 
         try:
-            request["nodes"] = expand(given["nodelist"]) or [""]
+            request["nodes"] = expand(options["nodelist"]) or [""]
         except HostlistError as problem:
             fail(f"sacct: error: Invalid node list: {problem}")
-    chosen = uids(given)
+    chosen = uids(options)
     if chosen:
         request["uids"] = chosen
-    if "gid" in given:
-        request["gids"] = _gids(given["gid"])
-    _ranges(given, request)
-    whole = given.get("whole-hetjob", "no")
+    if "gid" in options:
+        request["gids"] = _gids(options["gid"])
+    _ranges(options, request)
+    whole = options.get("whole-hetjob", "no")
     if whole.lower() not in ("", "yes", "no"):
         fail(f'sacct: error: Invalid --whole-hetjob value "{whole}". Valid values: [yes|no].')
     request["whole_het_job"] = whole.lower() != "no"
     return request
 
 
-def _ranges(given: "dict[str, str]", request: "dict[str, Any]") -> None:
+def _ranges(options: "dict[str, str]", request: "dict[str, Any]") -> None:
     for option, what, least, most in (
         ("nnodes", "node", "nodes_min", "nodes_max"),
         ("ncpus", "cpu", "cpus_min", "cpus_max"),
     ):
-        if option not in given:
+        if option not in options:
             continue
-        low, dash, high = given[option].partition("-")
+        low, dash, high = options[option].partition("-")
         if not (_is_number(low) and (_is_number(high) or not dash)):
-            fail(
-                f'sacct: error: Invalid numeric value "{given[option]}" for requested {what} range.'
-            )
+            value = options[option]
+            fail(f'sacct: error: Invalid numeric value "{value}" for requested {what} range.')
         if int(low) or dash:
             request[least] = int(low)
         if dash:
             request[most] = int(high)
-    limits = {name: given[name] for name in ("timelimit-min", "timelimit-max") if name in given}
+    limits = {name: options[name] for name in ("timelimit-min", "timelimit-max") if name in options}
     for option, text in limits.items():
         from pyslurm_ng.base.units import UnitError, parse_time_limit_min
 
@@ -116,25 +115,25 @@ def _integer(option: str, text: str) -> int:
     return int(text)
 
 
-def _window(given: "dict[str, str]") -> "tuple[int, int]":
+def _window(options: "dict[str, str]") -> "tuple[int, int]":
     """Return the period to look at, in microseconds.
 
     The defaults are Slurm's: with states a moment rather than a period.
     """
     now_s = int(time())
     start_s = end_s = now_s
-    if "jobs" in given:
+    if "jobs" in options:
         start_s = 0
-    elif "state" not in given:
+    elif "state" not in options:
         today = localtime(now_s)
         midnight = (today.tm_year, today.tm_mon, today.tm_mday, 0, 0, 0, 0, 0, -1)
         start_s = int(mktime(midnight))
-    if given.get("starttime"):
-        start_s = _moment(given["starttime"], now_s)
-        if "state" in given:
+    if options.get("starttime"):
+        start_s = _moment(options["starttime"], now_s)
+        if "state" in options:
             end_s = start_s
-    if given.get("endtime"):
-        end_s = _moment(given["endtime"], now_s)
+    if options.get("endtime"):
+        end_s = _moment(options["endtime"], now_s)
     if start_s > end_s:
         from pyslurm_ng.base.dates import format_date
 
@@ -240,19 +239,19 @@ def _flags(text: str) -> "list[str]":
     return flags or [""]
 
 
-def uids(given: "dict[str, str]") -> "list[int]":
+def uids(options: "dict[str, str]") -> "list[int]":
     """Return the users to show; empty for all users, the default of root and with job ids."""
-    if "user" in given:
+    if "user" in options:
         from pyslurm_ng.cli.command import uid_of, user_name
 
         wanted_uids = []
-        for word in split_list(given["user"]) or [""]:
+        for word in split_list(options["user"]) or [""]:
             uid = uid_of(word)
             if uid < 0 or user_name(uid) == str(uid):
                 fail(f"sacct: error: Invalid user id: {word}")
             wanted_uids.append(uid)
         return wanted_uids
-    if "allusers" in given or "jobs" in given or os.getuid() == 0:
+    if "allusers" in options or "jobs" in options or os.getuid() == 0:
         return []
     return [os.getuid()]
 

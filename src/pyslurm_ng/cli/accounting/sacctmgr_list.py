@@ -43,8 +43,8 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
     if entity in OF_DAEMONS:
         return _configuration(session) if entity == "configuration" else _stats(session)
     where: list[list[str]] = []
-    flags: list[str] = ["withassoc"] if "associations" in session.given else []
-    wanted = ""
+    flags: list[str] = ["withassoc"] if "associations" in session.options else []
+    format_text = ""
     for word in words:
         flag = is_flag(word)
         key = word.partition("=")[0].lower()
@@ -53,19 +53,19 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         elif word.lower() in ("where", "set"):
             continue
         elif "=" in word and len(key) >= 1 and "format".startswith(key):
-            wanted += "," + word.partition("=")[2].translate(_NO_QUOTES)
+            format_text += "," + word.partition("=")[2].translate(_NO_QUOTES)
         else:
             where.append(assignment(word))
     if entity in ("user", "account") and _names_associations(where):
         flags.append("withassoc")
-    fields = choose(_format(entity, flags, wanted), "tree" in flags)
+    fields = choose(_format(entity, flags, format_text), "tree" in flags)
     answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
     rows = rows_of(answer)
     if entity == "runawayjobs":
         from pyslurm_ng.cli.accounting import runaway_jobs
 
         rows = runaway_jobs.of_all_open(session, where, rows)
-    if "json" in session.given:
+    if "json" in session.options:
         from pyslurm_ng.cli.accounting import sacctmgr_json
 
         write_bytes(sacctmgr_json.document(session, entity, rows))
@@ -90,10 +90,10 @@ def _names_associations(where: "list[list[str]]") -> bool:
     ) and any(key.lower().startswith(("part",)) for key, _, _ in where)
 
 
-def _format(entity: str, flags: "list[str]", wanted: str) -> str:
+def _format(entity: str, flags: "list[str]", format_text: str) -> str:
     """Return the fields to show: those of format=, or the entity's own."""
-    if wanted.strip(","):
-        return wanted
+    if format_text.strip(","):
+        return format_text
     text = ENTITIES[entity][1]
     if "withassoc" in flags and entity in ("user", "account"):
         text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
@@ -133,16 +133,16 @@ _WCKEY = ("WCKeys", (), "WCKey", 10, False)
 
 
 def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
-    wanted = name.lower().replace(" ", "")
-    if wanted == "wckey":
+    lower_name = name.lower().replace(" ", "")
+    if lower_name == "wckey":
         return _WCKEY
     for field in FIELDS:
         names = (field[0], *field[1], field[2].replace(" ", ""))
-        if any(name.lower() == wanted for name in names):
+        if any(name.lower() == lower_name for name in names):
             return field
     for field in FIELDS:
         names = (field[0], *field[1], field[2].replace(" ", ""))
-        if any(name.lower().startswith(wanted) for name in names):
+        if any(name.lower().startswith(lower_name) for name in names):
             return field
     return None
 
@@ -150,19 +150,19 @@ def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
 def _print_table(session: Session, fields: "list[Chosen]", rows: "list[Row]", now_us: int) -> None:
     from pyslurm_ng.kernels.records import MARK, RIGHT, render
 
-    given = session.given
+    options = session.options
     dates = Dates(now_us)
     cells = [[_cell(row, field[0], dates) for field in fields] for row in rows]
     header = [[field[1] for field in fields]]
-    if "parsable" in given or "parsable2" in given:
-        tail = "" if "parsable2" in given else "|"
+    if "parsable" in options or "parsable2" in options:
+        tail = "" if "parsable2" in options else "|"
         spec = [(0, 0, "|")] * (len(fields) - 1) + [(0, 0, tail)]
-        output = b"" if "noheader" in given else render(header, spec)
+        output = b"" if "noheader" in options else render(header, spec)
         write_bytes(output + render(cells, spec))
         return
     spec = [(width, (0 if is_left else RIGHT), " ") for _, _, width, is_left in fields]
     output = b""
-    if "noheader" not in given:
+    if "noheader" not in options:
         output = render([*header, ["-" * width for _, _, width, _ in fields]], spec)
     marked = [(width, flags | MARK, tail) for width, flags, tail in spec]
     write_bytes(output + render(cells, marked))

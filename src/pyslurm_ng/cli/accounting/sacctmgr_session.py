@@ -26,8 +26,8 @@ QUESTION_S = 30
 class Session:
     """One invocation: its options and its connection."""
 
-    def __init__(self, given: "dict[str, str]", argv: "list[str]") -> None:
-        self.given = given
+    def __init__(self, options: "dict[str, str]", argv: "list[str]") -> None:
+        self.options = options
         self.argv = argv
         self._conf: dict[str, str] = {}
         self._client: Client | None = None

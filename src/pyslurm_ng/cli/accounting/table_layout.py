@@ -37,13 +37,13 @@ def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[
 
 def _fields(name: str, fields: "Sequence[Chosen]") -> "list[Chosen]":
     """Return the field that a name or its beginning means; the beginning of `all` means all."""
-    wanted = name.lower()
+    lower_name = name.lower()
     for field in fields:
-        if field[0].lower() == wanted:
+        if field[0].lower() == lower_name:
             return [field]
-    if wanted and "all".startswith(wanted):
+    if lower_name and "all".startswith(lower_name):
         return list(fields)
-    return [field for field in fields if field[0].lower().startswith(wanted)][:1]
+    return [field for field in fields if field[0].lower().startswith(lower_name)][:1]
 
 
 def field_list(fields: "Sequence[Chosen]") -> str:
@@ -58,12 +58,12 @@ def field_list(fields: "Sequence[Chosen]") -> str:
 class TableLayout:
     """The columns of one output: padded and cut, or with -p and -P separated."""
 
-    def __init__(self, chosen: "Sequence[Chosen]", given: "dict[str, str]") -> None:
+    def __init__(self, chosen: "Sequence[Chosen]", options: "dict[str, str]") -> None:
         self._chosen = chosen
-        self._is_parsable = "parsable2" in given or "parsable" in given
+        self._is_parsable = "parsable2" in options or "parsable" in options
         if self._is_parsable:
-            delimiter = given.get("delimiter", "|")
-            tail = delimiter if "parsable2" not in given else ""
+            delimiter = options.get("delimiter", "|")
+            tail = delimiter if "parsable2" not in options else ""
             self._spec = [(0, 0, delimiter)] * (len(chosen) - 1) + [(0, 0, tail)]
         else:
             self._spec = [

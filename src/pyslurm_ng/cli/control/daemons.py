@@ -83,11 +83,11 @@ def pid_info(session: "Session", words: "list[str]") -> int:
     if not job_id:
         fail("Failed to locate job for requested pid")
     try:
-        wanted = {
+        query = {
             "filter": {"jobs": [str(job_id)], "all_states": True},
             "flags": SHOW_ALL | SHOW_DETAIL,
         }
-        reply = session.client.call("ShowJobs", wanted)
+        reply = session.client.call("ShowJobs", query)
     except SlurmError as error:
         fail(f"slurm_load_jobs error: {error.text}")
     from pyslurm_ng.cli.control.show_jobs import job_end_us

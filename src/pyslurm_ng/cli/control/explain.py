@@ -91,9 +91,9 @@ def _waiting(answer: "Explained", times: Dates) -> "Iterator[str]":
     elif answer["sooner"] or any(holder["kind"] == "limit" for holder in answer["holders"]):
         yield "  Expected start: not known; a job behind a limit is promised no time"
     in_the_way = [holder for holder in answer["holders"] if holder["kind"] != "limit"]
-    held = "licences" if any(holder["licenses"] for holder in in_the_way) else "nodes"
+    resource_word = "licences" if any(holder["licenses"] for holder in in_the_way) else "nodes"
     for heading, holders in (
-        (f"{'Its' if is_hopeless else 'Until then its'} {held} are held by:", in_the_way),
+        (f"{'Its' if is_hopeless else 'Until then its'} {resource_word} are held by:", in_the_way),
         ("These jobs count for that limit:", [
             holder for holder in answer["holders"] if holder["kind"] == "limit"
         ]),

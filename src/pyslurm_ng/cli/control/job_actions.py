@@ -99,8 +99,8 @@ def _outlive_own_requeue() -> None:
 def _completing(session: "Session", arguments: "list[str]") -> int:
     """Print jobs whose nodes still clean up."""
     try:
-        wanted = {"filter": {"state_flags": JOB_FLAG_COMPLETING}, "flags": SHOW_ALL}
-        reply = session.client.call("ShowJobs", wanted)
+        query = {"filter": {"state_flags": JOB_FLAG_COMPLETING}, "flags": SHOW_ALL}
+        reply = session.client.call("ShowJobs", query)
     except SlurmError as error:
         session.complain(f"slurm_load_jobs error: {error.text}")
         return 1
@@ -124,8 +124,8 @@ def _wait_job(session: "Session", arguments: "list[str]") -> int:
         fail(f"Invalid job_id {arguments[0]}")
     while True:
         try:
-            wanted = {"filter": {"jobs": arguments, "all_states": True}, "flags": SHOW_ALL}
-            reply = session.client.call("ShowJobs", wanted)
+            query = {"filter": {"jobs": arguments, "all_states": True}, "flags": SHOW_ALL}
+            reply = session.client.call("ShowJobs", query)
         except SlurmError as error:
             if error.code == Errno.ESLURM_INVALID_JOB_ID:
                 say(f"scontrol: Problem running job {arguments[0]}")

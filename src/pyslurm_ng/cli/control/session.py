@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 class Session:
     """One run of scontrol: the switches, and the connection once it is needed."""
 
-    def __init__(self, given: "dict[str, str]", argv: "list[str]") -> None:
-        self.all = "all" in given or "SCONTROL_ALL" in os.environ
-        self.detail = 1 if "details" in given else 0
-        self.future = "future" in given or "SCONTROL_FUTURE" in os.environ
-        self.oneliner = "oneliner" in given
-        self.json = ["scontrol", *argv] if "json" in given else []
-        self.quiet = "quiet" in given
-        self.verbose = "verbose" in given and not self.quiet
+    def __init__(self, options: "dict[str, str]", argv: "list[str]") -> None:
+        self.all = "all" in options or "SCONTROL_ALL" in os.environ
+        self.detail = 1 if "details" in options else 0
+        self.future = "future" in options or "SCONTROL_FUTURE" in os.environ
+        self.oneliner = "oneliner" in options
+        self.json = ["scontrol", *argv] if "json" in options else []
+        self.quiet = "quiet" in options
+        self.verbose = "verbose" in options and not self.quiet
         self.last: list[str] = []
         self._conf: dict[str, str] | None = None
         self._client: Client | None = None

@@ -159,9 +159,9 @@ def show_topology(session: "Session", words: "list[str]") -> int:
     for line in reply["lines"]:
         print(line)
     if not reply["lines"]:
-        wanted = request["node"] or request["unit"]
-        if wanted:
-            say(f"scontrol: error: Topology information contains no switch or node named {wanted}")
+        unit = request["node"] or request["unit"]
+        if unit:
+            say(f"scontrol: error: Topology information contains no switch or node named {unit}")
         else:
             say("scontrol: error: No topology information available")
     return 0  # as in Slurm

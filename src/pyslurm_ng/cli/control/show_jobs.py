@@ -54,10 +54,10 @@ if TYPE_CHECKING:
 
 def show_job(session: "Session", words: "list[str]") -> int:
     """Print jobs: all, or those of the ids given."""
-    wanted: dict[str, Any] = {"all_states": True}
+    job_filter: dict[str, Any] = {"all_states": True}
     if words:
-        wanted["jobs"] = split_job_ids(words[0])
-        for text in wanted["jobs"]:
+        job_filter["jobs"] = split_job_ids(words[0])
+        for text in job_filter["jobs"]:
             try:
                 parse_job_id(text)
             except JobIdError:
@@ -66,9 +66,9 @@ def show_job(session: "Session", words: "list[str]") -> int:
     if session.json:
         from pyslurm_ng.cli.listing.job_json import print_jobs
 
-        return print_jobs(session.json, session.client, wanted, session.all)
+        return print_jobs(session.json, session.client, job_filter, session.all)
     flags = SHOW_DETAIL | (SHOW_ALL if session.all or words else 0)
-    request = {"filter": wanted, "flags": flags}
+    request = {"filter": job_filter, "flags": flags}
     try:
         reply = show_all(session.client, "ShowJobs", request)
     except SlurmError as error:

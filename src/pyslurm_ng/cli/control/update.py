@@ -214,9 +214,9 @@ def by_key(text: str, request: "dict[str, Any]") -> str:
 def _no_job_of_name(session: "Session", request: "dict[str, Any]") -> str:
     """Return Slurm's words where no job has a name, or no job of the user."""
     name = request["name"]
-    wanted = {"filter": {"names": [name], "all_states": True}}
+    query = {"filter": {"names": [name], "all_states": True}}
     if "uid" in request:
-        reply = session.client.call("ShowJobs", wanted)
+        reply = session.client.call("ShowJobs", query)
         if Table(reply["fields"], reply["records"], ["job_id"]).rows:
             return f"scontrol: error: No jobs with user ID {request['uid']} and name '{name}'"
     return f"scontrol: error: JobName {name} not found"

@@ -227,8 +227,11 @@ def _exit(context: Context, column: "Cells") -> "Cells":
     return [exit_text(cell) for cell in column]
 
 
-def _tres_alloc(context: Context, held: "Cells", wanted: "Cells") -> "Cells":
-    return [amount or other or "N/A" for amount, other in zip(held, wanted, strict=False)]
+def _tres_alloc(context: Context, allocated_cells: "Cells", requested_cells: "Cells") -> "Cells":
+    return [
+        amount or other or "N/A"
+        for amount, other in zip(allocated_cells, requested_cells, strict=False)
+    ]
 
 
 def _per_node(context: Context, *columns: "Cells") -> "Cells":

@@ -232,8 +232,8 @@ def _resources(rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int) 
     return encode(_allocation(rows, nodes, node_count, cpus), 3)
 
 
-def _core_status(core: int, held: "set[int]", busy: "set[int]") -> "list[str]":
-    if core not in held:
+def _core_status(core: int, own_cores: "set[int]", busy: "set[int]") -> "list[str]":
+    if core not in own_cores:
         return ["UNALLOCATED"]
     return ["ALLOCATED", "IN_USE"] if core in busy else ["ALLOCATED"]
 
@@ -244,7 +244,7 @@ def _allocation(
     allocation = []
     for index, row in enumerate(rows):
         name, count, _, mem, _, sockets, cores, core_ids, used, used_ids, used_mem = row
-        held, busy = set(_ids(core_ids)), set(_ids(used_ids))
+        own_cores, busy = set(_ids(core_ids)), set(_ids(used_ids))
         allocation.append({
             "index": index,
             "name": name,
@@ -256,7 +256,7 @@ def _allocation(
                     "cores": [
                         {
                             "index": core,
-                            "status": _core_status(socket * cores + core, held, busy),
+                            "status": _core_status(socket * cores + core, own_cores, busy),
                         }
                         for core in range(cores)
                     ],
@@ -505,9 +505,11 @@ _AT_ONCE = 200
 
 def encode_jobs(reply: "dict[str, Any]") -> "Iterator[str]":
     """Yield the jobs' objects, some hundred at a time: a job is ten thousand characters."""
-    wanted = dict.fromkeys(field for _, kind, names, _ in KEYS if kind != STATIC for field in names)
-    wanted.pop("cluster")
-    table = Table(reply["fields"], reply["records"], list(wanted))
+    field_names = dict.fromkeys(
+        field for _, kind, names, _ in KEYS if kind != STATIC for field in names
+    )
+    field_names.pop("cluster")
+    table = Table(reply["fields"], reply["records"], list(field_names))
     pieces = _pieces(table, reply["cluster_name"])
     rows = table.rows
     for first in range(0, len(rows), _AT_ONCE):

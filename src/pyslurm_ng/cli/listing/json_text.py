@@ -41,10 +41,10 @@ def encode(value: "Any", depth: int) -> str:
     if isinstance(value, dict):
         if not value:
             return "{" + close + "}"
-        items = [
+        pairs = [
             f"{indent}{quote(key)}: {encode(element, depth + 1)}" for key, element in value.items()
         ]
-        return "{\n" + ",\n".join(items) + close + "}"
+        return "{\n" + ",\n".join(pairs) + close + "}"
     if not value:
         return "[" + close + "]"
     cells = [indent + encode(element, depth + 1) for element in value]

@@ -39,7 +39,7 @@ _NEEDS = (
 """The line of each field that rows are told apart by, as Slurm 22.05 writes it."""
 
 
-def block(given: "dict[str, str]", chosen: "Format", count: int) -> str:
+def block(options: "dict[str, str]", chosen: "Format", count: int) -> str:
     """Return the lines for the options that were given.
 
     Args:
@@ -51,34 +51,34 @@ def block(given: "dict[str, str]", chosen: "Format", count: int) -> str:
     for column in chosen.columns:
         width = column.width or (_FITTED if column.fits else 0)
         columns.append(f"{column.key}:{'.' if column.right else ''}{width}")
-    format_text = given.get("Format") or given.get("format") or " ,".join(columns)
+    format_text = options.get("Format") or options.get("format") or " ,".join(columns)
 
     def word(is_true: bool) -> str:
         return "true" if is_true else "false"
 
-    is_node_view = "Node" in given
-    is_filtered = not {"nodes", "partition", "states", "dead", "responding"}.isdisjoint(given)
+    is_node_view = "Node" in options
+    is_filtered = not {"nodes", "partition", "states", "dead", "responding"}.isdisjoint(options)
     lines = [
         _RULE,
-        f"dead        = {word('dead' in given)}",
-        f"exact       = {int('exact' in given)}",
+        f"dead        = {word('dead' in options)}",
+        f"exact       = {int('exact' in options)}",
         f"filtering   = {word(is_filtered)}",
         f"format      = {format_text}",
-        f"iterate     = {given.get('iterate') or 0}",
-        f"long        = {word('long' in given)}",
-        f"no_header   = {word('noheader' in given)}",
+        f"iterate     = {options.get('iterate') or 0}",
+        f"long        = {word('long' in options)}",
+        f"no_header   = {word('noheader' in options)}",
         f"node_field  = {word(is_node_view)}",
         f"node_format = {word(is_node_view)}",
-        f"nodes       = {given.get('nodes') or 'n/a'}",
+        f"nodes       = {options.get('nodes') or 'n/a'}",
         f"part_field  = {word(not is_node_view and 'partition' in names)}",
-        f"partition   = {given.get('partition') or 'n/a'}",
-        f"responding  = {word('responding' in given)}",
-        f"states      = {given.get('states') or '(null)'}",
-        f"sort        = {given.get('sort') or '(null)'}",
-        f"summarize   = {word('summarize' in given)}",
+        f"partition   = {options.get('partition') or 'n/a'}",
+        f"responding  = {word('responding' in options)}",
+        f"states      = {options.get('states') or '(null)'}",
+        f"sort        = {options.get('sort') or '(null)'}",
+        f"summarize   = {word('summarize' in options)}",
         f"verbose     = {count}",
         _RULE,
-        f"all_flag        = {word('all' in given)}",
+        f"all_flag        = {word('all' in options)}",
         *(label + word(not set(needed).isdisjoint(names)) for label, needed in _NEEDS),
         _RULE,
     ]

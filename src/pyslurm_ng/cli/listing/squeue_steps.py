@@ -101,31 +101,31 @@ ALL_LETTERS = "".join(sorted(BY_LETTER, key=lambda letter: (letter.isupper(), le
 
 
 def show_steps(
-    given: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
+    options: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
 ) -> int:
     """Ask for steps and print them."""
-    if "Format" in given:
-        chosen = parse_long(given["Format"], FIELDS)
+    if "Format" in options:
+        chosen = parse_long(options["Format"], FIELDS)
     else:
-        chosen = parse_short(given.get("format", DEFAULT_FORMAT), BY_LETTER, ALL_LETTERS)
+        chosen = parse_short(options.get("format", DEFAULT_FORMAT), BY_LETTER, ALL_LETTERS)
         for column in chosen.columns:
             column.key = BY_LETTER[column.key]
     for word in chosen.bad:
         say(f"squeue: error: Invalid job step format specification: {word}")
-    request: dict[str, Any] = {"filter": job_filter, "steps": split_job_ids(given["steps"])}
-    if "all" in given:
+    request: dict[str, Any] = {"filter": job_filter, "steps": split_job_ids(options["steps"])}
+    if "all" in options:
         request["flags"] = 1
     reply = show_all(client, "ShowSteps", request, "steps")
     table = Table(reply["fields"], reply["records"], list(reply["fields"]))
-    _sort(table, given.get("sort") or "P,i")
-    if "json" in given:
+    _sort(table, options.get("sort") or "P,i")
+    if "json" in options:
         from pyslurm_ng.cli.listing.step_json import print_steps
 
         return print_steps(["squeue", *argv], reply, table)
     context = Context(reply["now_us"], reply["cluster_name"])
-    if "long" in given:
+    if "long" in options:
         print(date_line(context.now_us))
-    write_bytes(lines_of(chosen, table, context, FIELDS, "noheader" not in given))
+    write_bytes(lines_of(chosen, table, context, FIELDS, "noheader" not in options))
     return 0
 
 

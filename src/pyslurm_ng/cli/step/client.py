@@ -141,11 +141,11 @@ class StepClient:
 
     def _lost(self, link: "Link") -> None:
         """Handle a connection that ended before the step did on that node."""
-        left = self.tasks.running_on(link.node)
-        if not left:
+        tasks = self.tasks.running_on(link.node)
+        if not tasks:
             return
         self._output.log(f"error: Node failure on {self.tasks.nodes[link.node]}")
-        self._ends.lost(left, _FAILED_STATUS)
+        self._ends.lost(tasks, _FAILED_STATUS)
         self._lost_code = max(self._lost_code, 1)
         self._ends.tell()
         self.orders.terminate("NODE FAILURE")

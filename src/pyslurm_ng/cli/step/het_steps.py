@@ -156,8 +156,8 @@ def variables_of(client: "Client", job: str) -> "dict[str, str]":
     Raises:
         SlurmError: no job has this id.
     """
-    wanted = {"filter": {"jobs": [job], "all_states": True}, "flags": SHOW_ALL}
-    reply = client.call("ShowJobs", wanted)
+    query = {"filter": {"jobs": [job], "all_states": True}, "flags": SHOW_ALL}
+    reply = client.call("ShowJobs", query)
     rows = [row for row in Table(reply["fields"], reply["records"], _JOB_FIELDS).rows if row[1]]
     if not rows:
         return {}
@@ -231,9 +231,9 @@ def _send(descriptor: int, fields: "dict[str, Any]") -> None:
     from msgpack import packb
 
     body = packb(fields)
-    left = memoryview(len(body).to_bytes(_FIELD_BYTES, "little") + body)
-    while left:
-        left = left[os.write(descriptor, left) :]
+    unsent = memoryview(len(body).to_bytes(_FIELD_BYTES, "little") + body)
+    while unsent:
+        unsent = unsent[os.write(descriptor, unsent) :]
 
 
 def _receive(descriptor: int) -> "dict[str, Any]":

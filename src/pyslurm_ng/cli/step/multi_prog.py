@@ -46,8 +46,8 @@ def read_programs(path: str, ntasks: int) -> "list[dict[str, Any]]":
                 )
             argv_of[task] = [_filled(word, task, offset) for word in words[1:]]
     if rest is not None:
-        left = [task for task in range(ntasks) if task not in argv_of]
-        for offset, task in enumerate(left):
+        missing_tasks = [task for task in range(ntasks) if task not in argv_of]
+        for offset, task in enumerate(missing_tasks):
             argv_of[task] = [_filled(word, task, offset) for word in rest]
     for task in range(ntasks):
         if task not in argv_of:

@@ -207,15 +207,15 @@ def _chose_nodes(options: "Options") -> bool:
 
 def _relative(options: "Options", fields: "dict[str, Any]") -> int:
     """Return the number of the first node; from there on there must be enough."""
-    first, wanted = int(options.settings["relative"]), max(1, fields.get("nodes_min", 1))
+    first, node_count = int(options.settings["relative"]), max(1, fields.get("nodes_min", 1))
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
-    if count.isdigit() and first + wanted > int(count):
+    if count.isdigit() and first + node_count > int(count):
         option = "--nodes"
         if "nodes_min" not in fields:
-            option, wanted = "SLURM_JOB_NUM_NODES", options.request.get("nodes_min", 1)
+            option, node_count = "SLURM_JOB_NUM_NODES", options.request.get("nodes_min", 1)
         raise OptionError(
             f"--relative and {option} option incompatible with count of allocated nodes "
-            f"({first}+{wanted}>{count})",
+            f"({first}+{node_count}>{count})",
             1,
         )
     return first
@@ -231,19 +231,19 @@ def _check_left(options: "Options") -> None:
     from pyslurm_ng.base.hostlist import HostlistError, expand
 
     try:
-        left = set(expand(own)).difference(expand(options.request["exclude"]))
+        node_names = set(expand(own)).difference(expand(options.request["exclude"]))
     except HostlistError:
         return  # refused later
-    if not left:
+    if not node_names:
         raise OptionError("Hostlist is empty!  Can't run job.", 1)
 
 
-def _check_enough(options: "Options", wanted: int) -> None:
+def _check_enough(options: "Options", node_count: int) -> None:
     """Refuse a step of more nodes than its job has, without those that are excluded."""
     count = os.environ.get("SLURM_JOB_NUM_NODES", "")
     if not count.isdigit():
         return
-    left, excluded = int(count), 0
+    usable_count, excluded = int(count), 0
     if _came_from(options, "exclude") == COMMAND_LINE:
         from pyslurm_ng.base.hostlist import HostlistError, expand
 
@@ -252,8 +252,8 @@ def _check_enough(options: "Options", wanted: int) -> None:
             excluded = len(own.intersection(expand(options.request["exclude"])))
         except HostlistError:
             return  # refused later
-    if wanted > left - excluded:
-        text = f"Only allocated {left - excluded} nodes asked for {wanted}"
+    if node_count > usable_count - excluded:
+        text = f"Only allocated {usable_count - excluded} nodes asked for {node_count}"
         why = "Are required nodes explicitly excluded?\n" if excluded else ""
         raise OptionError(why + text, 1)
 

@@ -103,14 +103,14 @@ def find_address(host: str, port: int, pid_file: str) -> DbdAddress:
     return DbdAddress(paths, host, port)
 
 
-async def _rest(wanted: asyncio.Event, rest_s: float) -> None:
+async def _rest(wake: asyncio.Event, rest_s: float) -> None:
     """Let records gather, but not while a query waits for them."""
-    timer = asyncio.get_running_loop().call_later(rest_s, wanted.set)
+    timer = asyncio.get_running_loop().call_later(rest_s, wake.set)
     try:
-        await wanted.wait()
+        await wake.wait()
     finally:
         timer.cancel()
-        wanted.clear()
+        wake.clear()
 
 
 class DbdLink:

@@ -126,19 +126,19 @@ class Sender:
 
     def tick(self) -> None:
         """Send duties again that have been open for long; forget those that are no longer open."""
-        now_us, left = self._now_us(), _RETRIES_PER_TICK
+        now_us, most = self._now_us(), _RETRIES_PER_TICK
         duties = self._writer.cluster.duties
         late = [duty_id for duty_id, at_us in self._sent_us.items() if now_us - at_us > RETRY_US]
         if not late:
             return
-        wanted = set(late[:left])
-        node_ids: set[int] = set()
+        duty_ids = set(late[:most])
+        open_ids: set[int] = set()
         for node_id, of_node in list(duties.items()):
-            due = [duty for duty_id, duty in of_node.items() if duty_id in wanted]
+            due = [duty for duty_id, duty in of_node.items() if duty_id in duty_ids]
             if due:
-                node_ids.update(duty.duty_id for duty in due)
+                open_ids.update(duty.duty_id for duty in due)
                 self._queue_durable(node_id, due)
-        for duty_id in wanted - node_ids:
+        for duty_id in duty_ids - open_ids:
             del self._sent_us[duty_id]
 
     def tell(self, name: str, message: Struct) -> None:

@@ -155,16 +155,16 @@ class StepCalls:
         due, self._due = self._due, {}
         for job_id in due:
             refused: set[tuple[object, ...]] = set()
-            left = []
+            still_waiting = []
             for waiting in self._waiting.pop(job_id, []):
                 shape = _shape(waiting.request)
                 if shape in refused:
-                    left.append(waiting)
+                    still_waiting.append(waiting)
                 elif not self._try_again(waiting):
                     refused.add(shape)
-                    left.append(waiting)
-            if left:
-                self._waiting[job_id] = left
+                    still_waiting.append(waiting)
+            if still_waiting:
+                self._waiting[job_id] = still_waiting
 
     def _try_again(self, waiting: _Waiting) -> bool:
         """Let the rule decide once more; who makes it raise is told so and waits no longer."""
@@ -225,9 +225,9 @@ class StepCalls:
 
     def _gone_waiting(self, waiting: _Waiting) -> None:
         job_id = waiting.request.job_id
-        left = [other for other in self._waiting.get(job_id, []) if other is not waiting]
-        if left:
-            self._waiting[job_id] = left
+        others = [other for other in self._waiting.get(job_id, []) if other is not waiting]
+        if others:
+            self._waiting[job_id] = others
         else:
             self._waiting.pop(job_id, None)
 

@@ -407,7 +407,10 @@ def _licenses(cluster: Cluster, job: Job, now_us: int, sees: Sees, *, is_short: 
         users = [
             cluster.jobs[other]
             for other in cluster.job_index.active
-            if any(held == name for held, _ in license_counts(cluster.jobs[other].licenses_alloc))
+            if any(
+                license_name == name
+                for license_name, _ in license_counts(cluster.jobs[other].licenses_alloc)
+            )
         ]
         shown = [shown_id(other) for other in users if sees(other)]
         names = ",".join(shown[:_MOST_NAMES])
@@ -466,18 +469,20 @@ def _reservations(cluster: Cluster, job: Job, now_us: int) -> list[str]:
         elif job.request.time_min_min < NO_VAL and "FLEX" not in reservation.flags:
             left_us, least_us = reservation.end_us - now_us, job.request.time_min_min * MINUTE_US
             if left_us < least_us:
-                left, least = minutes(left_us), minutes(least_us)
-                lines.append(f"its reservation {name} ends in {left}; it has to run for {least}")
+                duration, least = minutes(left_us), minutes(least_us)
+                lines.append(
+                    f"its reservation {name} ends in {duration}; it has to run for {least}"
+                )
     return lines
 
 
 def _nodes_away(cluster: Cluster, job: Job) -> list[str]:
     """Return which of the nodes that a job insists on are out of service, and why."""
-    wanted = job.request.node_list
-    if not wanted:
+    node_list = job.request.node_list
+    if not node_list:
         return []
     lines = []
-    for name in hostlist.expand(wanted)[:16]:
+    for name in hostlist.expand(node_list)[:16]:
         node_id = cluster.node_index.by_name.get(name)
         if node_id is not None and not cluster.node_index.columns.usable[node_id]:
             why = cluster.node(node_id).reason

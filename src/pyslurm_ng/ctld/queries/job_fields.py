@@ -112,8 +112,8 @@ def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
     """Return nodes, CPUs and tasks of a job: what it holds, or what it needs at least."""
     nodes_min, _, tasks, _, cpus, _ = least_counts(shared_part(job.request), partition)
     if job.nodes:
-        held = sum(alloc.charged_cpus for alloc in job.nodes)
-        return len(job.nodes), held, job.total_tasks or tasks
+        cpu_count = sum(alloc.charged_cpus for alloc in job.nodes)
+        return len(job.nodes), cpu_count, job.total_tasks or tasks
     return nodes_min, cpus, tasks
 
 
@@ -244,7 +244,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
     exempt_us = SECOND_US * preempt_exempt_s(cluster, job, exempt_s)
     terms = partition.billing_terms if partition else ""
     nodes = job.nodes or job.nodes_before
-    held = amounts.allocated_tres(nodes, tracked, terms) if nodes else {}
+    allocated = amounts.allocated_tres(nodes, tracked, terms) if nodes else {}
     batch_node = cluster.nodes[job.batch_node_id] if job.batch_node_id >= 0 else None
     return {
         "group_id": job.gid,
@@ -273,7 +273,7 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
         "admin_comment": job.admin_comment,
         "system_comment": job.system_comment,
         "licenses_alloc": job.licenses_alloc,
-        "tres_alloc": format_tres(held),
+        "tres_alloc": format_tres(allocated),
         "tres_req": requested_text(request, sizes, partition, tracked),
         "alloc_node": request.alloc_node,
         "resources": resources_of(cluster, job),
@@ -295,10 +295,10 @@ def detail_values(cluster: Cluster, job: Job, tracked: Sequence[str], exempt_s: 
 
 def _wanted(request: JobRequest) -> Values:
     """Return the fields of `OF_REQUEST`; --gpu-bind is shown in its long form."""
-    wanted: Values = dict(zip(OF_REQUEST, _of_request(astuple(request)), strict=True))
+    values: Values = dict(zip(OF_REQUEST, _of_request(astuple(request)), strict=True))
     if request.gpu_bind and not request.tres_bind:
-        wanted["tres_bind"] = f"gres/gpu:{request.gpu_bind}"
-    return wanted
+        values["tres_bind"] = f"gres/gpu:{request.gpu_bind}"
+    return values
 
 
 def requested_text(
@@ -380,12 +380,12 @@ def _gres_text(alloc: NodeAlloc, node: Node) -> str:
     return ",".join(words)
 
 
-def _parts_text(held: GresAlloc, node: Node) -> str:
-    own = held_parts(held)
+def _parts_text(alloc: GresAlloc, node: Node) -> str:
+    own = held_parts(alloc)
     resources = [
         gres
         for gres in spec_with_facts(node).gres
-        if (gres.name, gres.type) == (held.name, held.type)
+        if (gres.name, gres.type) == (alloc.name, alloc.type)
     ]
     shares = [
         f"{own.get(number, 0)}/{whole}"
@@ -459,8 +459,8 @@ def _shown_flags(job: Job) -> int:
     scheduler has looked at the job.
     """
     request = job.request
-    given = (request.account, request.partition, request.qos, request.wckey)
-    flags = sum(REQ_DEFAULT_ACCOUNT << bit for bit, name in enumerate(given) if not name)
+    values = (request.account, request.partition, request.qos, request.wckey)
+    flags = sum(REQ_DEFAULT_ACCOUNT << bit for bit, name in enumerate(values) if not name)
     if request.cpus_per_task:
         flags |= REQ_CPUS_SET
     if job.last_eval_us and job.state == JobState.PENDING:

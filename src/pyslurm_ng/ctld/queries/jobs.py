@@ -254,17 +254,17 @@ def _packed(values: Values) -> bytes:
 def _selected(
     cluster: Cluster, request: ShowJobs, audience: Audience, now_us: int
 ) -> Iterable[job_filter.Part] | Reject:
-    wanted = request.filter
-    test = job_filter.agrees(cluster, wanted, now_us)
+    criteria = request.filter
+    test = job_filter.agrees(cluster, criteria, now_us)
     if isinstance(test, Reject):
         return test
-    if wanted.jobs:
-        named = job_filter.JobFinder(cluster).several(wanted.jobs)
+    if criteria.jobs:
+        named = job_filter.JobFinder(cluster).several(criteria.jobs)
         if isinstance(named, Reject):
             return named
         parts, unknown = named
         # Slurm asks for one job by its id, and chooses several out of all, where none may be left.
-        if unknown and (request.strict or (not parts and len(wanted.jobs) == 1)):
+        if unknown and (request.strict or (not parts and len(criteria.jobs) == 1)):
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
         return [(job, tasks) for job, tasks in parts if test(job) and audience.sees_job(job)]
     jobs = _candidates(cluster, request)
@@ -276,11 +276,13 @@ def _selected(
 
 def _candidates(cluster: Cluster, request: ShowJobs) -> Iterator[Job]:
     """Return the jobs that can agree, by the narrowest index."""
-    wanted = request.filter
+    job_filter = request.filter
     jobs = cluster.jobs
-    if wanted.uids:
+    if job_filter.uids:
         return (
-            jobs[job_id] for uid in wanted.uids for job_id in cluster.job_index.by_user.get(uid, ())
+            jobs[job_id]
+            for uid in job_filter.uids
+            for job_id in cluster.job_index.by_user.get(uid, ())
         )
     return iter(jobs.values())
 
@@ -382,12 +384,12 @@ def show_steps(
         return asked_for
     tracked = conf.tracked_tres()
     records = []
-    for job_id, wanted in asked_for.items():
+    for job_id, step_ids in asked_for.items():
         job = cluster.jobs[job_id]
         if job.flags & JobFlag.COMPLETING or not (test(job) and audience.sees_job(job)):
             continue
         for step in _steps_in_order(job):
-            if -1 not in wanted and step.step_id not in wanted:
+            if -1 not in step_ids and step.step_id not in step_ids:
                 continue
             try:
                 records.append(elements_of_step(cluster, job, step, tracked))
@@ -426,7 +428,7 @@ def _steps_in_order(job: Job) -> list[Step]:
 def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str, ...]) -> bytes:
     """Return one packed step record."""
     is_own = step.step_id < STEP_BATCH
-    held = amounts.allocated_tres(step.nodes, tracked, None) if is_own else {}
+    allocated = amounts.allocated_tres(step.nodes, tracked, None) if is_own else {}
     values = (
         job.job_id,
         job.array_job_id,
@@ -446,7 +448,7 @@ def elements_of_step(cluster: Cluster, job: Job, step: Step, tracked: tuple[str,
         step.cpus if is_own else 0,
         step.ntasks,
         nodes_text(cluster, step.nodes),
-        format_tres(held, alphabetical=True),
+        format_tres(allocated, alphabetical=True),
         step.distribution,
         step.srun_host,
         step.srun_pid,

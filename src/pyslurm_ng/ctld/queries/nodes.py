@@ -226,15 +226,15 @@ def partitions_by_node(cluster: Cluster) -> dict[int, list[str]]:
 def configured_tres(nodes: list[Node], tracked: tuple[str, ...], terms: str) -> dict[str, int]:
     """Return what nodes have in all as TRES, node count not included."""
     total = {"cpu": 0, "mem": 0}
-    held: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for node in nodes:
         total["cpu"] += node.spec.cpus
         total["mem"] += node.spec.real_memory_mib
         for gres in node.spec.gres:
             for name in sorted({f"gres/{gres.name}", _typed(gres.name, gres.type)}):
-                held[name] = held.get(name, 0) + gres.count
-    total["billing"] = amounts.billing({**total, **held}, terms)
-    total |= {name: held[name] for name in tracked if name in held}
+                totals[name] = totals.get(name, 0) + gres.count
+    total["billing"] = amounts.billing({**total, **totals}, terms)
+    total |= {name: totals[name] for name in tracked if name in totals}
     return total
 
 
@@ -303,11 +303,11 @@ def _node_values(
     spec, facts = node.spec, node.facts
     base, flags = node_state(cluster, node)
     use = cluster.node_index.use[node.node_id]
-    held = amounts.allocated_tres(use.allocs.values(), tracked, None) if use.allocs else {}
+    allocated = amounts.allocated_tres(use.allocs.values(), tracked, None) if use.allocs else {}
     owner_uid, mcs_label = tenant_of_node(cluster, node)
-    held.pop("node", None)
-    if held:
-        held["cpu"] = use.cpus
+    allocated.pop("node", None)
+    if allocated:
+        allocated["cpu"] = use.cpus
     values = (
         spec.name,
         node.node_id,
@@ -343,7 +343,7 @@ def _node_values(
         node.resume_after_us,
         partitions,
         format_tres(configured_tres([node], tracked, "")),
-        format_tres(held),
+        format_tres(allocated),
         node.comment,
         node.extra,
         node.instance_id,

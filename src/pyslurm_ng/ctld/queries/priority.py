@@ -68,12 +68,12 @@ def show_priorities(
     if isinstance(test, Reject):
         return test
     audience = Audience(cluster, conf.private_data, caller, show_all=True)
-    wanted: set[int] | None = None
+    job_ids: set[int] | None = None
     if request.filter.jobs:
         named = job_filter.JobFinder(cluster).several(request.filter.jobs)
         if isinstance(named, Reject):
             return named
-        wanted = {job.job_id for job, _ in named[0]}
+        job_ids = {job.job_id for job, _ in named[0]}
     rules = policy(conf)
     views = Views(faulted=lambda job_id, error: soft.spared(f"job {job_id} is not listed", error))
     view = snapshot(cluster, now_us, views)
@@ -81,7 +81,7 @@ def show_priorities(
     packed = []
     for job in sorted(view.waiting, key=lambda job: job.job_id):
         record = cluster.jobs[job.job_id]
-        if wanted is not None and job.job_id not in wanted:
+        if job_ids is not None and job.job_id not in job_ids:
             continue
         if not test(record) or not audience.sees_job(record):
             continue
@@ -117,12 +117,12 @@ def _rows(
     weights: Mapping[str, float],
     job: Waiting,
     sluid: str,
-    wanted: Sequence[str],
+    fields: Sequence[str],
 ) -> list[bytes]:
     rows = []
     for name in job.partitions:
         partition = partitions.get(name)
-        if partition is None or (wanted and name not in wanted):
+        if partition is None or (fields and name not in fields):
             continue
         if ranking.fixed_part(job, partition)[1]:
             continue

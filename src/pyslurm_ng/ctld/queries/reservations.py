@@ -118,8 +118,8 @@ def _core_ids(cluster: Cluster, reservation: Reservation) -> str:
 def _devices(reservation: Reservation) -> dict[str, int]:
     """Return how many devices a reservation holds, by name and by name and type."""
     counts: dict[str, int] = {}
-    for held in (held for of_node in reservation.gres for held in of_node):
-        keys = [f"gres/{held.name}", f"gres/{held.name}:{held.type}"][: 2 if held.type else 1]
+    for gres in (gres for of_node in reservation.gres for gres in of_node):
+        keys = [f"gres/{gres.name}", f"gres/{gres.name}:{gres.type}"][: 2 if gres.type else 1]
         for key in keys:
-            counts[key] = counts.get(key, 0) + held.count
+            counts[key] = counts.get(key, 0) + gres.count
     return counts

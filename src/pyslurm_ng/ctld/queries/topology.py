@@ -18,7 +18,7 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
     if request.as_yaml:
         return ConfigText(lines=list(_yaml(cluster)))
     lines: list[str] = []
-    wanted = -1
+    only_node_id = -1
     names = {switch.name for topology in cluster.topologies for switch in topology.switches}
     names |= {block.name for topology in cluster.topologies for block in topology.blocks}
     unit, node = request.unit, request.node
@@ -28,10 +28,10 @@ def topology_lines(cluster: Cluster, request: ShowTopology) -> ConfigText | Reje
         node_id = cluster.node_index.by_name.get(node)
         if node_id is None and cluster.topologies:
             return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-        wanted = node_id if node_id is not None else -1
+        only_node_id = node_id if node_id is not None else -1
 
     def is_shown(name: str, node_ids: tuple[int, ...]) -> bool:
-        return unit in ("", name) and (wanted < 0 or wanted in node_ids)
+        return unit in ("", name) and (only_node_id < 0 or only_node_id in node_ids)
 
     for topology in cluster.topologies:
         for switch in topology.switches:

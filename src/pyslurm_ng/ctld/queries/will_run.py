@@ -122,10 +122,10 @@ def _first_start(
     free = _free_nodes(cluster, applicant.request, partition, need)
     layout = layouts_in(cluster).get(partition.name)
     present_tenants = _tenants(cluster, tenant)
-    left = {node_id: len(cluster.node_index.use[node_id].allocs) for node_id in free}
+    job_counts = {node_id: len(cluster.node_index.use[node_id].allocs) for node_id in free}
     for at_us, jobs in _moments(cluster, now_us, over_run_us):
         for job in jobs:
-            _release(free, left, job)
+            _release(free, job_counts, job)
             present_tenants.pop(job.job_id, None)
         start_us = max(now_us, at_us)
         nodes = _open_nodes(cluster, free, tenant, present_tenants)
@@ -286,7 +286,7 @@ def _end_us(cluster: Cluster, job: Job, over_run_us: int) -> int:
     return min(limit_end_us(job) or NO_END_US, cut_of_us(cluster, job, over_run_us))
 
 
-def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:
+def _release(free: dict[int, FreeNode], job_counts: dict[int, int], job: Job) -> None:
     """Give back what a job holds on the nodes looked at."""
     for alloc in job.nodes:
         node = free.get(alloc.node_id)
@@ -294,10 +294,10 @@ def _release(free: dict[int, FreeNode], left: dict[int, int], job: Job) -> None:
             continue
         node.cores |= int.from_bytes(alloc.cores, "little") & usable_cores(node.spec)
         node.mem_mib += alloc.mem_mib
-        for held in alloc.gres:
-            gres_parts.give_back(node.gres_busy, node.gres_used, held)
-        left[alloc.node_id] -= 1
-        node.is_idle = not left[alloc.node_id]
+        for gres in alloc.gres:
+            gres_parts.give_back(node.gres_busy, node.gres_used, gres)
+        job_counts[alloc.node_id] -= 1
+        node.is_idle = not job_counts[alloc.node_id]
         if node.partition_cores and job.partition in node.partition_cores:
             node.partition_cores[job.partition] &= ~int.from_bytes(alloc.cores, "little")
 

@@ -50,5 +50,5 @@ class EarlyStarts:
 
     def left(self, starts: Sequence[Start]) -> Sequence[Start]:
         """Return those that have not been given away, of the whole pass."""
-        given = {id(start) for start in self._given}
-        return [start for start in starts if id(start) not in given] if given else starts
+        start_ids = {id(start) for start in self._given}
+        return [start for start in starts if id(start) not in start_ids] if start_ids else starts

@@ -365,18 +365,18 @@ class Scheduler:
 
     def _not_held_back(self, starts: Sequence[Start], now_us: int) -> Sequence[Start]:
         """Leave out starts that CompleteWait puts off, and come back when it is over."""
-        held = held_back(
+        delays = held_back(
             self._writer.cluster,
             self.policy.complete_wait_s,
             now_us,
             only_near=self.policy.waits_near,
         )
-        if not held.until_us:
+        if not delays.until_us:
             return starts
-        left = [start for start in starts if start.partition not in held.partitions]
-        if len(left) < len(starts):
-            self._edges.call_later((held.until_us - now_us) / 1e6, self.due)
-        return left
+        allowed_starts = [start for start in starts if start.partition not in delays.partitions]
+        if len(allowed_starts) < len(starts):
+            self._edges.call_later((delays.until_us - now_us) / 1e6, self.due)
+        return allowed_starts
 
     def _resume(self) -> None:
         """Let jobs that were suspended for others go on where those have left."""

@@ -158,16 +158,16 @@ def bind_tasks(host: HostCores, cores: int, words: BindWords, needs: TaskNeeds) 
 
 def _automatic(host: HostCores, cores: int, allowed: CpuIds, needs: TaskNeeds) -> str:
     """Return what there are as many of as CPUs are wanted in all, "" if nothing."""
-    wanted = needs.tasks * needs.cpus_per_task
+    cpu_count = needs.tasks * needs.cpus_per_task
     whole = (1 << host.per_socket) - 1
     firsts = range(0, cores.bit_length(), host.per_socket)
     sockets = [cores >> first & whole for first in firsts if cores >> first & whole]
     # A socket that is held in part is not one to bind to.
-    if wanted == len(sockets) and all(socket == whole for socket in sockets):
+    if cpu_count == len(sockets) and all(socket == whole for socket in sockets):
         return "sockets"
-    if wanted == cores.bit_count():
+    if cpu_count == cores.bit_count():
         return "cores"
-    return "threads" if wanted == len(allowed) else ""
+    return "threads" if cpu_count == len(allowed) else ""
 
 
 def _cores_each(host: HostCores, cores: int, needs: TaskNeeds) -> int:

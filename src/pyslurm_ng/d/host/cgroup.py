@@ -233,10 +233,10 @@ class GroupV1(Group):
         path = f"{self.directories.get('freezer')}/freezer.state"
         if not os.path.exists(path):
             return
-        wanted = "FROZEN" if frozen else "THAWED"
+        state = "FROZEN" if frozen else "THAWED"
         for _ in range(_KILL_ROUNDS):
-            _write(path, wanted, optional=True)
-            if read_text(path).strip() == wanted:
+            _write(path, state, optional=True)
+            if read_text(path).strip() == state:
                 return
             time.sleep(_KILL_PAUSE_S)
 
@@ -370,8 +370,8 @@ class TreeV2(Tree):
                 _enable_controllers(level)
         except OSError:
             return False
-        wanted = {"memory", "cpuset", "cpu"}
-        return wanted <= set(read_text(f"{self._scope}/cgroup.controllers").split())
+        controllers = {"memory", "cpuset", "cpu"}
+        return controllers <= set(read_text(f"{self._scope}/cgroup.controllers").split())
 
     def bases(self) -> "list[str]":
         return [self._scope]

@@ -53,8 +53,8 @@ def task_gpus(
     if not bind.numbers:
         return TaskGpus(every)
     number = bind.numbers[local_id % len(bind.numbers)]
-    wanted = {number} if bind.kind == "map" else set(_bits(number))
-    seen = [gpu for index, gpu in enumerate(every) if (index if is_confined else gpu) in wanted]
+    numbers = {number} if bind.kind == "map" else set(_bits(number))
+    seen = [gpu for index, gpu in enumerate(every) if (index if is_confined else gpu) in numbers]
     if seen:
         return TaskGpus(seen)
     return TaskGpus(every[:1], _NOT_HELD.format(bind.word, local_id))
@@ -93,9 +93,9 @@ def near_gpus(
 def gpu_line(task: TaskGpus, step_gpus: Sequence[int], visible: Sequence[int]) -> str:
     """Return what `verbose` tells of a task's GPUs: masks and numbers on the node, then its own."""
     usable = sum(1 << gpu for gpu in task.seen)
-    held = sum(1 << gpu for gpu in step_gpus)
+    mask = sum(1 << gpu for gpu in step_gpus)
     return (
-        f"gpu-bind: usable_gres=0x{usable:X}; bit_alloc=0x{held:X}; local_inx={len(step_gpus)};"
+        f"gpu-bind: usable_gres=0x{usable:X}; bit_alloc=0x{mask:X}; local_inx={len(step_gpus)};"
         f" global_list={_list(task.seen)}; local_list={_list(visible)}\n"
     )
 

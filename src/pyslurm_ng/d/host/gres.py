@@ -122,12 +122,14 @@ def _from_line(line: GresLine, first: int, detected_ids: Mapping[str, str]) -> N
 
 def _from_detected(node: NodeConf, detected: Sequence[DetectedGpu], threads: int) -> list[NodeGres]:
     """Group detected GPUs by type; a configured type matches as a part of the detected name."""
-    wanted = {gres.type_name for gres in node.gres if gres.name == "gpu" and gres.type_name}
+    type_names = {gres.type_name for gres in node.gres if gres.name == "gpu" and gres.type_name}
     groups: dict[str, list[DetectedGpu]] = {}
     for gpu in detected:
-        names = [name for name in sorted(wanted) if name.lower() in gpu.type_name]
-        groups.setdefault(names[0] if names else gpu.type_name if wanted else "", []).append(gpu)
-    missing = wanted - set(groups)
+        names = [name for name in sorted(type_names) if name.lower() in gpu.type_name]
+        groups.setdefault(names[0] if names else gpu.type_name if type_names else "", []).append(
+            gpu
+        )
+    missing = type_names - set(groups)
     if missing:
         have = ",".join(sorted({gpu.type_name for gpu in detected}))
         raise GresError(f"gres/gpu:{sorted(missing)[0]} is configured but {have} was found")
@@ -202,24 +204,24 @@ def _mask(cores: Sequence[int]) -> bytes:
     return mask.to_bytes((mask.bit_length() + 7) // 8, "little")
 
 
-def indexes(held: Sequence[GresAlloc], name: str = "gpu") -> list[int]:
+def indexes(allocs: Sequence[GresAlloc], name: str = "gpu") -> list[int]:
     """Return the device numbers held of one resource, ascending."""
     mask = 0
-    for alloc in held:
+    for alloc in allocs:
         if alloc.name == name:
             mask |= int.from_bytes(alloc.indexes, "little")
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
-def in_parts(held: Sequence[GresAlloc]) -> list[int]:
+def in_parts(allocs: Sequence[GresAlloc]) -> list[int]:
     """Return the numbers of the GPUs held in part, ascending."""
-    return sorted({number for alloc in held for number in held_parts(alloc)})
+    return sorted({number for alloc in allocs for number in held_parts(alloc)})
 
 
-def mps_percentage(available: Sequence[NodeGres], held: Sequence[GresAlloc]) -> int:
+def mps_percentage(available: Sequence[NodeGres], allocs: Sequence[GresAlloc]) -> int:
     """Return which share of its GPUs' threads a job may use; 0 if that is not limited."""
     whole = part = 0
-    for alloc in held:
+    for alloc in allocs:
         for number, count in held_parts(alloc).items() if alloc.name == "mps" else ():
             part += count
             whole += sum(
@@ -230,23 +232,23 @@ def mps_percentage(available: Sequence[NodeGres], held: Sequence[GresAlloc]) -> 
     return max(1, 100 * part // whole) if whole else 0
 
 
-def visible(held: Sequence[int], seen: Sequence[int], confined: bool) -> list[int]:
+def visible(step_indexes: Sequence[int], seen: Sequence[int], confined: bool) -> list[int]:
     """Return the numbers under which a task sees `seen` of the devices its step holds.
 
     If device files are confined the driver numbers the remaining ones from 0; else host numbers.
     """
     if not confined:
         return list(seen)
-    index_of = {index: position for position, index in enumerate(held)}
+    index_of = {index: position for position, index in enumerate(step_indexes)}
     return [index_of[index] for index in seen]
 
 
 def denied_devices(
-    available: Sequence[NodeGres], held: Sequence[GresAlloc]
+    available: Sequence[NodeGres], allocs: Sequence[GresAlloc]
 ) -> tuple[DeviceNode, ...]:
     """Return the device files of a node that a job must not open: all but those it holds."""
-    kept = {gres.name: set(indexes(held, gres.name)) for gres in available}
-    kept.setdefault("gpu", set()).update(in_parts(held))
+    kept = {gres.name: set(indexes(allocs, gres.name)) for gres in available}
+    kept.setdefault("gpu", set()).update(in_parts(allocs))
     denied: dict[DeviceNode, None] = {}
     allowed: set[DeviceNode] = set()
     for gres in available:

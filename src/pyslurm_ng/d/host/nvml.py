@@ -170,13 +170,13 @@ def _slices(nvml: Any, handle: Any) -> list[DetectedGpu]:
 
 def _capability_files(minor: int, gpu: int, compute: int) -> tuple[str, ...]:
     """Return the device files that open one MIG slice, as the driver lists them in /proc."""
-    wanted = (f"gpu{minor}/gi{gpu}/access", f"gpu{minor}/gi{gpu}/ci{compute}/access")
+    paths = (f"gpu{minor}/gi{gpu}/access", f"gpu{minor}/gi{gpu}/ci{compute}/access")
     try:
         with open("/proc/driver/nvidia-caps/mig-minors", encoding="ascii") as lines:
             minors = dict(line.split() for line in lines if len(line.split()) == 2)
     except OSError:
         return ()
-    return tuple(f"/dev/nvidia-caps/nvidia-cap{minors[name]}" for name in wanted if name in minors)
+    return tuple(f"/dev/nvidia-caps/nvidia-cap{minors[name]}" for name in paths if name in minors)
 
 
 def _near_cpus(nvml: Any, handle: Any) -> tuple[int, ...]:

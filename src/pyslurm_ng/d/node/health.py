@@ -22,14 +22,14 @@ def is_due_in(words: tuple[str, ...], state: str) -> bool:
     CYCLE alone means any state. Whether a node is drained only the controller knows, so
     NONDRAINED_IDLE is IDLE.
     """
-    wanted = {word.upper() for word in words} - {"CYCLE"}
-    if wanted & _ONLY_AT_START:
+    states = {word.upper() for word in words} - {"CYCLE"}
+    if states & _ONLY_AT_START:
         return False
-    if not wanted or "ANY" in wanted:
+    if not states or "ANY" in states:
         return True
-    if state == "IDLE" and "NONDRAINED_IDLE" in wanted:
+    if state == "IDLE" and "NONDRAINED_IDLE" in states:
         return True
-    return state in wanted
+    return state in states
 
 
 def first_pause_s(conf: SlurmConf, node_name: str) -> float:

@@ -123,12 +123,12 @@ class FileTransfers:
     def _refusal(self, uid: int) -> str:
         """Return why a user may not send one more file now, "" if it is allowed; make room for
         it."""
-        held = Counter(transfer.credential.uid for transfer in self._open.values())
-        if held[uid] >= _MOST_OF_USER:
+        open_counts = Counter(transfer.credential.uid for transfer in self._open.values())
+        if open_counts[uid] >= _MOST_OF_USER:
             return f"{_MOST_OF_USER} files of uid {uid} are under way to this node"
         if len(self._open) >= _MOST_OPEN:
-            most, count = held.most_common(1)[0]
-            if count <= held[uid] + 1:
+            most, count = open_counts.most_common(1)[0]
+            if count <= open_counts[uid] + 1:
                 return f"{_MOST_OPEN} files are under way to this node"
             self._drop(
                 next(key for key, transfer in self._open.items() if transfer.credential.uid == most)

@@ -142,7 +142,7 @@ def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan
         return None
     job = tree.job(credential.job_id, credential.uid)
     step = tree.step(credential.job_id, credential.uid, step_text(credential.step_id))
-    wanted = {"freezer", "unified"}
+    controllers = {"freezer", "unified"}
     conf = setup.cgroup_conf
     job_limits: sc.GroupLimits = {}
     step_limits: sc.GroupLimits = {}
@@ -153,31 +153,31 @@ def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan
             if alloc is None:
                 continue
             if conf.constrain_ram_space and alloc.mem_mib:
-                wanted.add("memory")
+                controllers.add("memory")
                 allowed = alloc.mem_mib * conf.allowed_ram_space // 100
                 limits["mem_mib"] = max(int(allowed), conf.min_ram_space)
                 if conf.constrain_swap_space:
                     limits["swap_mib"] = int(alloc.mem_mib * conf.allowed_swap_space // 100)
             cpus = setup.host.of_mask(int.from_bytes(alloc.cores, "little"))
             if conf.constrain_cores and cpus:
-                wanted.add("cpuset")
+                controllers.add("cpuset")
                 limits["cpus"] = list(cpus)
             if conf.constrain_devices:
-                wanted.add("devices")
+                controllers.add("devices")
                 denied = gres.denied_devices(setup.devices, alloc.gres)
                 limits["denied"] = [list(node) for node in denied]
     return {
         "version": tree.version,
-        "job": _chosen(job, wanted),
-        "step": _chosen(step, wanted),
+        "job": _chosen(job, controllers),
+        "step": _chosen(step, controllers),
         "job_limits": job_limits,
         "step_limits": step_limits,
     }
 
 
-def _chosen(group: Group, wanted: set[str]) -> dict[str, str]:
+def _chosen(group: Group, controllers: set[str]) -> dict[str, str]:
     """Return the directories of controllers that are needed; others only cost time."""
-    return {name: path for name, path in group.directories.items() if name in wanted}
+    return {name: path for name, path in group.directories.items() if name in controllers}
 
 
 # Scripts --------------------------------------------------------------------------------------

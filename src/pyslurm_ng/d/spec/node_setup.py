@@ -95,8 +95,8 @@ def gpu_view(
     step_alloc = alloc_of(credential.step_nodes, credential.step_allocs, setup.node_name)
     job = gres.indexes(job_alloc.gres) if job_alloc is not None else []
     step = gres.indexes(step_alloc.gres) if step_alloc is not None else []
-    held = step_alloc.gres if step_alloc is not None else ()
-    step = step or gres.in_parts(held)
+    allocs = step_alloc.gres if step_alloc is not None else ()
+    step = step or gres.in_parts(allocs)
     chosen = step if seen is None else list(seen)
     return environment.GpuView(
         job,
@@ -104,8 +104,8 @@ def gpu_view(
         gres.visible(step, chosen, setup.confines_devices),
         gpu_names.names_of(setup.devices, chosen),
         job_alloc is not None and bool(gres.in_parts(job_alloc.gres)),
-        sum(gres.count for gres in held if gres.name == "shard"),
-        gres.mps_percentage(setup.devices, held),
+        sum(gres.count for gres in allocs if gres.name == "shard"),
+        gres.mps_percentage(setup.devices, allocs),
         gpu_names.variables_of(setup.devices, chosen or step or job),
     )
 

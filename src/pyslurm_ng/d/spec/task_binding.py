@@ -78,24 +78,24 @@ def unbound(cpus: CpuIds = ()) -> Binding:
 
 
 def bind_step(
-    host: HostCores, node_name: str, task_ids: Sequence[int], wanted: StepBinding
+    host: HostCores, node_name: str, task_ids: Sequence[int], binding: StepBinding
 ) -> Bound:
     """Bind the tasks of a step.
 
     Raises:
         BindError: a --cpu-bind that cannot be kept.
     """
-    if not wanted.is_used:
+    if not binding.is_used:
         # As with Slurm's task plugins nothing is bound then; srun's options stay readable.
         return Bound([unbound() for _ in task_ids], {})
-    words, memory = wanted.cpu_words, wanted.mem_words
-    needs = replace(wanted.needs, tasks=len(task_ids))
-    masks = bind_tasks(host, wanted.cores, words, needs)
+    words, memory = binding.cpu_words, binding.mem_words
+    needs = replace(binding.needs, tasks=len(task_ids))
+    masks = bind_tasks(host, binding.cores, words, needs)
     tasks: list[Binding] = []
     for local, task_id in enumerate(task_ids):
         policy = memory_policy(host, memory, local, masks[local])
         report = ""
-        if words.is_verbose or wanted.is_verbose:
+        if words.is_verbose or binding.is_verbose:
             report += bind_line(words, node_name, task_id, local, masks[local])
         if memory.is_verbose:
             report += memory_line(memory, node_name, task_id, local, policy)

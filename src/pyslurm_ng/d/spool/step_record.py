@@ -114,11 +114,11 @@ def _overwrite(descriptor: int, framed: bytes) -> bool:
             return False
         (length,) = _LENGTH.unpack(head)
         room = 4 + (length & ~_UNUSED)
-        left = room - len(framed)
-        if length & _UNUSED and (left == 0 or left >= 4):
+        free_bytes = room - len(framed)
+        if length & _UNUSED and (free_bytes == 0 or free_bytes >= 4):
             # The head of what is left first: the record counts from the write of its own head on.
-            if left:
-                os.pwrite(descriptor, _LENGTH.pack(left - 4 | _UNUSED), at + len(framed))
+            if free_bytes:
+                os.pwrite(descriptor, _LENGTH.pack(free_bytes - 4 | _UNUSED), at + len(framed))
             os.pwrite(descriptor, framed[4:], at + 4)
             os.pwrite(descriptor, framed[:4], at)
             return True

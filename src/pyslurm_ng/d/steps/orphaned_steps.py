@@ -149,10 +149,10 @@ async def _in_thread(
 def marked(job_id: int, step_id: int, spec: Mapping[str, Any]) -> list[int]:
     """Return processes of a user that by their environment belong to a step here."""
     step = step_variable(step_id).encode()
-    wanted = {b"SLURM_JOB_ID=%d" % job_id, b"SLURM_STEP_ID=%b" % step}
+    variables = {b"SLURM_JOB_ID=%d" % job_id, b"SLURM_STEP_ID=%b" % step}
     # Another cluster on this host, or another node of this one, may have the same job id.
     names = (b"SLURMD_NODENAME=", b"SLURM_CONF=")
-    wanted |= {entry for entry in spec["env"] if entry.startswith(names)}
+    variables |= {entry for entry in spec["env"] if entry.startswith(names)}
     own = os.getpid()
     pids = []
     for name in os.listdir("/proc"):
@@ -162,7 +162,7 @@ def marked(job_id: int, step_id: int, spec: Mapping[str, Any]) -> list[int]:
             if os.stat(f"/proc/{name}").st_uid != spec["uid"]:
                 continue
             with open(f"/proc/{name}/environ", "rb") as file:
-                if wanted <= set(file.read().split(b"\0")):
+                if variables <= set(file.read().split(b"\0")):
                     pids.append(int(name))
         except OSError:
             continue

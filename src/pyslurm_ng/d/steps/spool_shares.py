@@ -33,14 +33,15 @@ class SpoolShares:
         Raises:
             SpecError: the user's steps have taken their share; the text has both sizes.
         """
-        held = self._of_user[uid]
-        if held < SHARE_BYTES:
+        used_bytes = self._of_user[uid]
+        if used_bytes < SHARE_BYTES:
             return
         space = os.statvfs(self._directory)
-        most = max(SHARE_BYTES, (space.f_bfree * space.f_frsize + held) // SHARES)
-        if held >= most:
+        most = max(SHARE_BYTES, (space.f_bfree * space.f_frsize + used_bytes) // SHARES)
+        if used_bytes >= most:
             raise SpecError(
-                f"steps of uid {uid} that run hold {held >> 20} MiB of this node's SlurmdSpoolDir, "
+                f"steps of uid {uid} that run hold {used_bytes >> 20} MiB of this node's "
+                "SlurmdSpoolDir, "
                 f"mostly environments; {most >> 20} MiB are allowed"
             )
 

@@ -271,18 +271,18 @@ class StepRunner:
         path = self._paths.get(key, "")
         try:
             record = step_record.read(path).get("pid")
-            held = os.pidfd_open(record["pid"]) if record else -1
+            pidfd = os.pidfd_open(record["pid"]) if record else -1
         except (OSError, step_record.StepRecordError):
             return
-        if held < 0:
+        if pidfd < 0:
             return
         try:
             if step_record.is_alive(record):
-                signal.pidfd_send_signal(held, signal.SIGKILL)
+                signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         except OSError:
             return
         finally:
-            os.close(held)
+            os.close(pidfd)
 
     def abandon(self, key: StepKey) -> None:
         """Take a supervisor for gone that outlives SIGKILL."""

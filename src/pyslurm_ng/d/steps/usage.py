@@ -10,10 +10,10 @@ from pyslurm_ng.model.job import Usage
 
 def usage_of(end: Mapping[str, Any], node_name: str) -> Usage | None:
     """Return the usage in an `end` record, None where nothing was counted."""
-    items = end.get("usage")
-    if items is None:
+    rows = end.get("usage")
+    if rows is None:
         return None
-    return usage_of_tasks(items, node_name, end.get("ntasks", 0))
+    return usage_of_tasks(rows, node_name, end.get("ntasks", 0))
 
 
 def usage_of_tasks(

@@ -97,8 +97,8 @@ class Change:
             .order_by(table.c.name)
         )
         known = {row.name: row.id for row in rows}
-        wanted = words.values("Clusters", lower=True)
-        missing = [name for name in wanted if name not in known]
+        names = words.values("Clusters", lower=True)
+        missing = [name for name in names if name not in known]
         if missing and must_exist:
             raise RefusedError(
                 f" This cluster '{missing[0]}' doesn't exist.",
@@ -108,7 +108,7 @@ class Change:
             raise RefusedError(
                 "  Can't find any clusters in the accounting database. Please add a cluster first."
             )
-        return [(known[name], name) for name in (wanted or known) if name in known]
+        return [(known[name], name) for name in (names or known) if name in known]
 
     def tree(self, cluster_id: int) -> Tree:
         """Return the associations of a cluster as they are in this transaction."""

@@ -32,8 +32,8 @@ def add(change: Change, words: Words, _: Words) -> None:
         is_new = resource is None
         if resource is None:
             resource = _created(change, name, server, words)
-        given = {cluster_id for cluster_id, _, _ in _shares(change, resource["id"])}
-        added = [cluster for cluster in clusters if cluster[0] not in given]
+        cluster_ids = {cluster_id for cluster_id, _, _ in _shares(change, resource["id"])}
+        added = [cluster for cluster in clusters if cluster[0] not in cluster_ids]
         if not is_new and not added:
             continue
         lines.append(f"  {name}@{server}")
@@ -229,15 +229,15 @@ def _number(key: str, value: str) -> int:
 
 def _flags(op: str, value: str) -> str:
     """Return the flags after `=`, `+=` or `-=` of words; there is only one flag."""
-    given = [word for word in value.lower().split(",") if word not in ("", "-1", "none", "''")]
-    if any(not "absolute".startswith(word) for word in given):
+    flags = [word for word in value.lower().split(",") if word not in ("", "-1", "none", "''")]
+    if any(not "absolute".startswith(word) for word in flags):
         raise RefusedError(
             " Unknown Server Resource flag used in:",
             f"  '{value}'",
             " Valid Server Resource flags are",
             " 'Absolute'",
         )
-    return "Absolute" if given and op != "-=" else ""
+    return "Absolute" if flags and op != "-=" else ""
 
 
 def _share(words: Words, flags: str) -> int:

@@ -209,13 +209,13 @@ def _read(names: dict[str, tuple[str, ...]], assignments: Iterable[Assignment], 
 
 def match(word: str, names: dict[str, tuple[str, ...]]) -> str:
     """Return the canonical key `word` stands for, empty if none."""
-    wanted = word.lower()
+    lower_word = word.lower()
     for name, aliases in names.items():
-        if wanted in (name.lower(), name.lower().removesuffix("s")):
+        if lower_word in (name.lower(), name.lower().removesuffix("s")):
             return name
-        if any(wanted == alias.lower() for alias in aliases):
+        if any(lower_word == alias.lower() for alias in aliases):
             return name
     for name, aliases in names.items():
-        if any(known_name.lower().startswith(wanted) for known_name in (name, *aliases)):
+        if any(known_name.lower().startswith(lower_word) for known_name in (name, *aliases)):
             return name
     return ""

@@ -287,12 +287,12 @@ def _allocated(session: Session, event: ev.JobAllocated) -> None:
 def _set_allocation(session: Session, row: Row, nodes: tuple[model_job.NodeAlloc, ...]) -> None:
     partition = _partition(session, row["partition"])
     terms = partition.billing_terms if partition is not None else ""
-    held = allocated_tres(nodes, session.tracked, terms)
+    amounts = allocated_tres(nodes, session.tracked, terms)
     row.update(
         node_list=_node_list(session, nodes),
         nodes_allocated=len(nodes),
-        cpus_allocated=held["cpu"],
-        tres_allocated=tres_text(held),
+        cpus_allocated=amounts["cpu"],
+        tres_allocated=tres_text(amounts),
     )
 
 
@@ -417,7 +417,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
         return
     step = event.step
     row = session.step(job["job_index"], _step_id(step.step_id))
-    held = allocated_tres(step.nodes, session.tracked, None)
+    amounts = allocated_tres(step.nodes, session.tracked, None)
     row.update(
         name=step.name,
         state=JobState(step.state).name,
@@ -434,7 +434,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
         std_out=step.std_out,
         std_err=step.std_err,
         container=step.container,
-        tres_allocated=tres_text(held),
+        tres_allocated=tres_text(amounts),
     )
 
 

@@ -133,7 +133,7 @@ class Session:
         flags = self.connection.execute(
             sa.select(table.c.store_flags).where(table.c.id == self.cluster_id)
         ).scalar()
-        wanted = {
+        texts = {
             row[column]
             for flag, column in (("job_script", "script_hash"), ("job_env", "environment_hash"))
             if flag in (flags or "").lower().split(",")
@@ -146,7 +146,7 @@ class Session:
                 "last_used_us": event.time_us,
             }
             for digest, event in self.texts.items()
-            if digest in wanted
+            if digest in texts
         ]
         self.upsert(schema.texts, ("hash",), rows)
 

@@ -78,7 +78,7 @@ def node_is_clean(cluster: Cluster, job_id: int, node_id: int, time_us: int) -> 
     assert node_id in job.nodes_pending or not is_completing(job), (job, node_id)
     job.nodes_pending = tuple(other for other in job.nodes_pending if other != node_id)
     if job.nodes_leaving:
-        job.nodes_leaving = tuple(left for left in job.nodes_leaving if left.node_id != node_id)
+        job.nodes_leaving = tuple(alloc for alloc in job.nodes_leaving if alloc.node_id != node_id)
     cluster.node_index.give_back(job_id, (node_id,), time_us)
 
 

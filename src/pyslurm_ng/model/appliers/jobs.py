@@ -354,15 +354,15 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
     for alloc in event.nodes:
         cluster.node_index.use[alloc.node_id].allocs[job.job_id] = alloc
         cluster.node_index.recount(alloc.node_id)
-    left = tuple(map(node_id_of, given_up))
+    removed_ids = tuple(map(node_id_of, given_up))
     if not event.first_duty_id:
-        cluster.node_index.give_back(job.job_id, left, event.time_us)
+        cluster.node_index.give_back(job.job_id, removed_ids, event.time_us)
         return
     job.nodes_leaving += given_up
-    for node_id in left:
+    for node_id in removed_ids:
         cluster.node_index.use[node_id].completing[job.job_id] = None
         drop_job_duties(cluster, job.job_id, (node_id,))
-    job_duties(cluster, job, DutyKind.TERMINATE, left, event.first_duty_id, event.time_us)
+    job_duties(cluster, job, DutyKind.TERMINATE, removed_ids, event.first_duty_id, event.time_us)
 
 
 def _charge(job: Job, time_us: int) -> None:

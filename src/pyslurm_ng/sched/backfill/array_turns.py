@@ -69,8 +69,8 @@ def plan_turns(
     """
     if walk.strict is not None:
         return
-    left = task_ranges.count(job.array_pending) - job.tasks_left
-    for _ in range(min(left, walk.policy.array_depth - reserved)):
+    task_count = task_ranges.count(job.array_pending) - job.tasks_left
+    for _ in range(min(task_count, walk.policy.array_depth - reserved)):
         if walk.gate.over_least(job, demand) is not None:
             return
         turn_us = turns.next_us(job, demand)

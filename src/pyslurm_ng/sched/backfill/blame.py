@@ -75,22 +75,22 @@ def _own(
     named: Mapping[int, Exception],
 ) -> dict[int, Exception]:
     """Return those of some jobs for which planning raises on a cluster without any others."""
-    left = set(named)
-    leaders = {job.het_job_id for job in snapshot.waiting if job.job_id in left} - {0}
-    jobs = [job for job in snapshot.waiting if job.job_id in left or job.het_job_id in leaders]
+    suspects = set(named)
+    leaders = {job.het_job_id for job in snapshot.waiting if job.job_id in suspects} - {0}
+    jobs = [job for job in snapshot.waiting if job.job_id in suspects or job.het_job_id in leaders]
     own: dict[int, Exception] = {}
     for _ in range(_MOST_TRIED_ALONE):
         error = _raises(make, replace(snapshot, waiting=jobs, running=[]), policy)
         if error is None:
             break
         # Of one job alone there is no doubt which it is; else the exception has to say so.
-        blamed = set(error.errors) & left if isinstance(error, JobFaults) else left
+        blamed = set(error.errors) & suspects if isinstance(error, JobFaults) else suspects
         if not blamed or (len(blamed) > 1 and not isinstance(error, JobFaults)):
             break
         own.update((job_id, named[job_id]) for job_id in named if job_id in blamed)
-        left -= blamed
+        suspects -= blamed
         gone = {job.het_job_id for job in jobs if job.job_id in blamed} - {0}
-        jobs = [job for job in jobs if job.job_id in left and job.het_job_id not in gone]
+        jobs = [job for job in jobs if job.job_id in suspects and job.het_job_id not in gone]
         if not jobs:
             break
     return own

@@ -106,7 +106,7 @@ class Planner:
         outcome = Plan()
         self._begin(snapshot, policy)
         ranking = Ranking(snapshot, policy, fairshare)
-        queue, wanted = self._queue.entries(snapshot, ranking, outcome)
+        queue, demands = self._queue.entries(snapshot, ranking, outcome)
         if policy.only_increases:
             queue = self._queue.never_lower(queue, outcome)
         if not policy.is_smart:
@@ -118,7 +118,7 @@ class Planner:
             outcome.lost_claims += snapshot.claims
             return outcome
         budget = min(budget, policy.test_depth)
-        walk = self._walk(snapshot, policy, budget, wanted, outcome, ranking)
+        walk = self._walk(snapshot, policy, budget, demands, outcome, ranking)
         walk.hand_over = hand_over
         if self._smart is not None:
             walk.room.smart = self._smart
@@ -151,13 +151,13 @@ class Planner:
             _, snapshot = self._inside.plan(snapshot, policy, _NO_BUDGET, fairshare)
         self._begin(snapshot, policy)
         ranking = Ranking(snapshot, policy, fairshare)
-        queue, wanted = self._queue.entries(snapshot, ranking, outcome)
+        queue, demands = self._queue.entries(snapshot, ranking, outcome)
         tried = self._queue.entries_of(others, snapshot, ranking)
         # One entry per demand: planners number those that they are given.
         extra = {id(demand): demand for entries in tried for _, _, demand in entries}
-        known = {id(demand) for demand in wanted}
-        wanted += [demand for name, demand in extra.items() if name not in known]
-        walk = self._walk(snapshot, policy, _NO_BUDGET, wanted, outcome, ranking, past_promises)
+        known = {id(demand) for demand in demands}
+        demands += [demand for name, demand in extra.items() if name not in known]
+        walk = self._walk(snapshot, policy, _NO_BUDGET, demands, outcome, ranking, past_promises)
         if policy.is_smart:
             walk.room.smart = Smart()
             queue = walk.room.smart.order(snapshot, self._queue.ranked(queue, ranking))
@@ -173,15 +173,15 @@ class Planner:
         snapshot: Snapshot,
         policy: Policy,
         budget: int,
-        wanted: list[Demand],
+        demands: list[Demand],
         outcome: Plan,
         ranking: Ranking,
         past_promises: PastPromises | None = None,
     ) -> Walk:
         """Return a walk with what it needs for shared cores, preemption and het jobs."""
         if not policy.backfills:
-            return self._strict_walk(snapshot, policy, budget, wanted, outcome)
-        planner = self._planner(snapshot, policy, wanted, past_promises)
+            return self._strict_walk(snapshot, policy, budget, demands, outcome)
+        planner = self._planner(snapshot, policy, demands, past_promises)
         walk = Walk(snapshot, policy, budget, planner, outcome, self._queue.parts)
         if any_shares(snapshot):
             walk.sharing = Sharing(snapshot, outcome)
@@ -194,13 +194,13 @@ class Planner:
         snapshot: Snapshot,
         policy: Policy,
         budget: int,
-        wanted: list[Demand],
+        demands: list[Demand],
         outcome: Plan,
     ) -> Walk:
         """Return a walk that starts the jobs of each partition strictly in order."""
         if self._now is None:
             self._now = RoomNow(snapshot)
-        self._now.begin(snapshot, wanted)
+        self._now.begin(snapshot, demands)
         walk = Walk(snapshot, policy, budget, self._now, outcome, self._queue.parts)
         walk.strict = StrictOrder(snapshot, self._now, outcome, walk.gate, walk.room)
         return walk
@@ -209,7 +209,7 @@ class Planner:
         self,
         snapshot: Snapshot,
         policy: Policy,
-        wanted: list[Demand],
+        demands: list[Demand],
         past_promises: PastPromises | None,
     ) -> RoomPlanner:
         """Return the planner for these demands: counts where those are exact, else nodes.
@@ -223,12 +223,12 @@ class Planner:
         # A job that was promised single nodes gets these, though any would do by now.
         are_alike = are_alike and (self._nodes is None or not self._nodes.has_promised)
         are_alike = are_alike and past_promises is None
-        if are_alike and self._pools.fit(snapshot, wanted):
-            self._pools.begin(wanted, policy.window_s)
+        if are_alike and self._pools.fit(snapshot, demands):
+            self._pools.begin(demands, policy.window_s)
             return self._pools
         if self._nodes is None:
             self._nodes = NodePlan(snapshot)
-        self._nodes.begin(snapshot, wanted, policy)
+        self._nodes.begin(snapshot, demands, policy)
         if past_promises is not None:
             self._nodes.adopt(past_promises)
         return self._nodes

@@ -112,25 +112,25 @@ class Queue:
         moving = untracked(ranking.moving_parts(waiting))
         entries: list[Entry]
         entries, demands, without = rank(waiting, moving, prepared, outcome.priorities)
-        wanted: list[Demand] = []
+        tried_demands: list[Demand] = []
         for demand in demands:
-            self._want(demand, wanted)
+            self._want(demand, tried_demands)
         for job in without:
             if not job.het_job_id:
                 outcome.waits[job.job_id] = _without_partition(job)
         for parts in het.groups(job for job in without if job.het_job_id):
             try:
-                self._enter_het(parts, snapshot, ranking, outcome, entries, wanted)
+                self._enter_het(parts, snapshot, ranking, outcome, entries, tried_demands)
             except Exception as error:
                 raise JobFaults({parts[0].job_id: error}) from error
-        return entries, wanted
+        return entries, tried_demands
 
-    def _want(self, demand: Demand, wanted: list[Demand]) -> None:
+    def _want(self, demand: Demand, demands: list[Demand]) -> None:
         """Enter a demand once: planners number those that they are given."""
         for variant in (demand, demand.loose):
             if variant is not None and variant.stamp != self._pass:
                 variant.stamp = self._pass
-                wanted.append(variant)
+                demands.append(variant)
 
     def _enter_het(
         self,
@@ -139,7 +139,7 @@ class Queue:
         ranking: Ranking,
         outcome: Plan,
         entries: list[Entry],
-        wanted: list[Demand],
+        demands: list[Demand],
     ) -> None:
         """Enter a heterogeneous job once, led by its first component."""
         keys: list[int] = []
@@ -163,7 +163,7 @@ class Queue:
             for demand in part.demands:
                 if demand.stamp != self._pass:
                     demand.stamp = self._pass
-                    wanted.append(demand)
+                    demands.append(demand)
         key = het.key_of(keys, self._het_priority)
         insort(entries, (key, jobs[0], parts[0].demands[0]), key=_sort_key)
 

@@ -200,14 +200,14 @@ class Walk(WalkResult):
         Those that the array's limit keeps from running now have their turns one after another.
         """
         promises, starts, leaving = self.room.promises, self.plan.starts, self.plan.preemptions
-        given = self._given_tasks.setdefault(job.job_id, [])
-        rest = left_of(job, given)
+        task_ids = self._given_tasks.setdefault(job.job_id, [])
+        rest = left_of(job, task_ids)
         if rest is None:
             return reason.ARRAY_LIMIT
         job, promised, started, preempted = rest, len(promises), len(starts), len(leaving)
         wait = self._consider_tasks(job, demand)
-        given += [start.task_id for start in starts[started:]]
-        given += [preemption.start.task_id for preemption in leaving[preempted:]]
+        task_ids += [start.task_id for start in starts[started:]]
+        task_ids += [preemption.start.task_id for preemption in leaving[preempted:]]
         if job.throttled_by:
             started, promised = len(starts) - started, len(promises) - promised
             self.turns.take(job, [self.snapshot.now_us + demand.duration_us] * started)

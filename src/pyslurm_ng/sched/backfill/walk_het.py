@@ -132,8 +132,8 @@ def _claimed(walk: WalkResult, parts: list[het.Part]) -> Wait | None:
     # In journals of older releases two components may have preempted for one node.
     is_whole = len(own) == len(parts) and len(set(held_ids)) == len(held_ids)
     if is_whole:
-        held = zip(parts, own, strict=True)
-        placed = [het.Placed(part, part.hopeful[0], claim.nodes) for part, claim in held]
+        pairs = zip(parts, own, strict=True)
+        placed = [het.Placed(part, part.hopeful[0], claim.nodes) for part, claim in pairs]
         over = walk.gate.over_together(placed)
         if over is not None:
             walk.give_up(own)

@@ -45,8 +45,8 @@ def allot(need: Need, chosen: list[tuple[FreeNode, int]]) -> tuple[NodeAlloc, ..
         free = open_cores(need, reached)
         gres = _allot_gres(need, reached, tasks, free, share)
         if reached is not node:
-            for held in gres:
-                hold(node.gres_busy, node.gres_used, held)
+            for alloc in gres:
+                hold(node.gres_busy, node.gres_used, alloc)
         allocs.append(_allot_node(need, node, tasks, free, gres))
     return tuple(allocs)
 
@@ -64,15 +64,15 @@ def deal_devices(need: Need, chosen: Sequence[tuple[FreeNode, int]]) -> list[lis
     least = [-(-tasks // need.tasks_per_gpu) if need.tasks_per_gpu else 0 for _, tasks in chosen]
     for name, kind, count in need.gres_total:
         most = [usable_devices(need, node, name, kind) for node, _ in chosen]
-        left = count
+        device_count = count
         for index, share in enumerate(shares):
-            even = -(-left // (len(chosen) - index))
-            needed = max(even, left - sum(most[index + 1 :]), least[index])
-            given = max(0, min(most[index], needed, left - sum(least[index + 1 :])))
-            if given:
-                share.append((name, kind, given))
-            left -= given
-        if left:
+            even = -(-device_count // (len(chosen) - index))
+            needed = max(even, device_count - sum(most[index + 1 :]), least[index])
+            portion = max(0, min(most[index], needed, device_count - sum(least[index + 1 :])))
+            if portion:
+                share.append((name, kind, portion))
+            device_count -= portion
+        if device_count:
             return None
     return shares
 
@@ -111,22 +111,22 @@ def _allot_node(
 
 
 def _gpus_of(gres: Iterable[GresAlloc]) -> int:
-    return sum(held.count for held in gres if held.name == "gpu")
+    return sum(alloc.count for alloc in gres if alloc.name == "gpu")
 
 
 def _pick(need: Need, spec: NodeSpec, free: int, tasks: int, gres: tuple[GresAlloc, ...]) -> int:
     """Return which of the free cores some tasks of a job get."""
     per_core = threads_used(need, spec)
     per_task = -(-need.cpus_per_task // per_core)
-    wanted = cores_wanted(need, spec, tasks, _gpus_of(gres))
+    core_count = cores_wanted(need, spec, tasks, _gpus_of(gres))
     if need.whole_sockets:
-        return lowest_bits(free, wanted)
+        return lowest_bits(free, core_count)
     if not need.tasks_per_socket or need.overcommit:
-        return _pick_near(need, spec, free, wanted, per_task, gres)
+        return _pick_near(need, spec, free, core_count, per_task, gres)
     picked = _pick_by_socket(need, spec, free, tasks, gres)
     # What is wanted beyond the tasks' own may be of any socket.
-    left = wanted - picked.bit_count()
-    return picked | _pick_near(need, spec, free & ~picked, left, 1, gres)
+    missing_count = core_count - picked.bit_count()
+    return picked | _pick_near(need, spec, free & ~picked, missing_count, 1, gres)
 
 
 def _pick_by_socket(
@@ -146,22 +146,27 @@ def _pick_by_socket(
             break
     of_core = max(1, min(per_core // need.cpus_per_task, need.tasks_per_core or per_core))
     at_once = of_core if need.cpus_per_task <= per_core and not need.is_block else tasks
-    given = [0] * len(parts)
-    left = min(tasks, sum(most))
-    while left:
+    tasks_of = [0] * len(parts)
+    task_count = min(tasks, sum(most))
+    while task_count:
         for index, room in enumerate(most):
-            picked = min(room - given[index], left, at_once)
-            given[index] += picked
-            left -= picked
+            picked = min(room - tasks_of[index], task_count, at_once)
+            tasks_of[index] += picked
+            task_count -= picked
     return sum(
         lowest_bits(part, cores_of(need, count, per_core))
-        for part, count in zip(parts, given, strict=True)
+        for part, count in zip(parts, tasks_of, strict=True)
         if count
     )
 
 
 def _pick_near(
-    need: Need, spec: NodeSpec, free: int, wanted: int, per_task: int, gres: tuple[GresAlloc, ...]
+    need: Need,
+    spec: NodeSpec,
+    free: int,
+    core_count: int,
+    per_task: int,
+    gres: tuple[GresAlloc, ...],
 ) -> int:
     """Return so many of some cores, those near the job's devices first."""
     # A task of several CPUs of one core is not sent round the sockets, though a core is enough.
@@ -169,33 +174,33 @@ def _pick_near(
     is_block = is_block or (per_task == 1 and need.cpus_per_task > 1)
     near = 0 if need.gres_binding == "DISABLE" else near_cores(spec, gres) & free
     if (need.cores_follow_gpus or need.gres_binding == "ENFORCE") and near:
-        picked = _pick_beside_each(spec, near, wanted, near_each(spec, gres))
-        if picked.bit_count() == wanted:
+        picked = _pick_beside_each(spec, near, core_count, near_each(spec, gres))
+        if picked.bit_count() == core_count:
             return picked
-    if need.gres_binding == "ENFORCE" and near.bit_count() >= wanted:
+    if need.gres_binding == "ENFORCE" and near.bit_count() >= core_count:
         free = near
     if not near or near == free:
-        return pick_cores(spec, free, wanted, per_task, is_block=is_block)
+        return pick_cores(spec, free, core_count, per_task, is_block=is_block)
     # Whole tasks as far as there is room for them; the others follow.
-    first = min(wanted, near.bit_count() // per_task * per_task)
+    first = min(core_count, near.bit_count() // per_task * per_task)
     picked = pick_cores(spec, near, first, per_task, is_block=is_block)
-    left = wanted - picked.bit_count()
-    return picked | pick_cores(spec, free & ~picked, left, per_task, is_block=is_block)
+    missing_count = core_count - picked.bit_count()
+    return picked | pick_cores(spec, free & ~picked, missing_count, per_task, is_block=is_block)
 
 
-def _pick_beside_each(spec: NodeSpec, free: int, wanted: int, near: list[int]) -> int:
+def _pick_beside_each(spec: NodeSpec, free: int, core_count: int, near: list[int]) -> int:
     """Return so many of some cores, as many beside each device as beside the others.
 
     What cannot be even is for devices of other sockets before further ones of the same.
     """
     order = sorted(range(len(near)), key=lambda index: near.index(near[index]) != index)
-    each, more = divmod(wanted, len(near))
+    each, more = divmod(core_count, len(near))
     picked = 0
     for turn, index in enumerate(order):
         share = each + (turn < more)
         picked |= pick_cores(spec, near[index] & free & ~picked, share, share)
-    left = wanted - picked.bit_count()
-    return picked | pick_cores(spec, free & ~picked, left, left)
+    missing_count = core_count - picked.bit_count()
+    return picked | pick_cores(spec, free & ~picked, missing_count, missing_count)
 
 
 def _allot_gres(
@@ -205,39 +210,42 @@ def _allot_gres(
     cores: int,
     whole: Sequence[GresNeed],
 ) -> tuple[GresAlloc, ...]:
-    held: list[GresAlloc] = []
+    allocs: list[GresAlloc] = []
     near = cores, 0
     if need.gres_binding != "DISABLE":
         gpus = gpus_on_each(need)
         if need.cpus_per_gpu:
             gpus += sum(count for name, _, count in whole if name == "gpu")
-        wanted = cores_wanted(need, node.spec, tasks, gpus)
-        near = _open_to_tasks(need, node.spec, cores) if need.tasks_per_socket else cores, wanted
+        core_count = cores_wanted(need, node.spec, tasks, gpus)
+        near = (
+            _open_to_tasks(need, node.spec, cores) if need.tasks_per_socket else cores,
+            core_count,
+        )
     for _, kind, count in need.gpus_per_socket:
         for socket, socket_count in gpus_by_socket(need, node, kind, count).items():
-            held += _take(node, "gpu", kind, socket_count, near, socket)
+            allocs += _take(node, "gpu", kind, socket_count, near, socket)
     for name, kind, count in need.gres_per_node:
         if is_part(name):
-            held.append(
+            allocs.append(
                 _hold_parts(node, name, parts.choose(need, node, (name, kind, count), near))
             )
         elif not need.gpus_per_socket or name != "gpu":
-            held += _take(node, name, kind, count, near)
+            allocs += _take(node, name, kind, count, near)
     for want in need.gres_per_task:
         name, kind, count = want
         if is_part(name):
             chosen = parts.choose_for_tasks(need, node, want, tasks, near)
-            held.append(_hold_parts(node, name, chosen))
+            allocs.append(_hold_parts(node, name, chosen))
             continue
-        held += _take(node, name, kind, count * tasks, near)
+        allocs += _take(node, name, kind, count * tasks, near)
     for name, kind, count in whole:
-        held += _take(node, name, kind, count, near)
+        allocs += _take(node, name, kind, count, near)
     if need.is_exclusive:
         for gres in node.spec.gres:
             free = count_free(node, gres.name, gres.type)
             if free and not is_part(gres.name) and not is_explicit(gres):
-                held += _take(node, gres.name, gres.type, free, near)
-    return merged(held)
+                allocs += _take(node, gres.name, gres.type, free, near)
+    return merged(allocs)
 
 
 def _open_to_tasks(need: Need, spec: NodeSpec, cores: int) -> int:
@@ -258,7 +266,7 @@ def _take(
         near: mask of the free cores, and how many of them the job takes.
         socket: mask of cores that each device has to be near one of.
     """
-    held = []
+    allocs = []
     for gres in node.spec.gres:
         if gres.name != name or (kind and gres.type != kind):
             continue
@@ -276,10 +284,10 @@ def _take(
             continue
         took = GresAlloc(name, gres.type, take, mask_bytes(picked))
         hold(node.gres_busy, node.gres_used, took)
-        held.append(took)
+        allocs.append(took)
         count -= take
     assert not count, (node.spec.name, name, kind, count)
-    return held
+    return allocs
 
 
 def _hold_parts(node: FreeNode, name: str, chosen: tuple[str, parts.Parts]) -> GresAlloc:

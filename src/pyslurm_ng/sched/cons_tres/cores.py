@@ -45,9 +45,9 @@ def by_socket(cores: int, spec: NodeSpec) -> list[int]:
 
 
 def pick_cores(
-    spec: NodeSpec, cores: int, wanted: int, per_task: int = 1, *, is_block: bool = False
+    spec: NodeSpec, cores: int, count: int, per_task: int = 1, *, is_block: bool = False
 ) -> int:
-    """Return a mask of `wanted` of the free `cores`.
+    """Return a mask of `count` of the free `cores`.
 
     Tasks of one core are dealt over the sockets in turn (block:cyclic, the default). A task of
     several goes into the first socket that holds it whole, so that it need not cross; one too
@@ -58,20 +58,20 @@ def pick_cores(
         is_block: fill socket after socket.
     """
     free = by_socket(cores, spec)
-    picked, left = 0, wanted
-    while left > 0:
-        size = min(left, per_task)
+    picked, missing_count = 0, count
+    while missing_count > 0:
+        size = min(missing_count, per_task)
         home = next((part for part in free if part.bit_count() >= size), 0)
         if is_block:
-            took = lowest_bits(cores & ~picked, left)
+            took = lowest_bits(cores & ~picked, missing_count)
         elif size > 1 and home:
             took = lowest_bits(home, size)
         else:
-            took = _dealt(free, left if per_task == 1 else size)
+            took = _dealt(free, missing_count if per_task == 1 else size)
         if not took:
             break
         picked |= took
-        left -= took.bit_count()
+        missing_count -= took.bit_count()
         free = [part & ~took for part in free]
     return picked
 

@@ -23,7 +23,7 @@ def is_placed(gres: NodeGres) -> bool:
     return bool(gres.cores or gres.links)
 
 
-def choose_devices(gres: NodeGres, free: int, count: int, cores: int, wanted: int) -> int:
+def choose_devices(gres: NodeGres, free: int, count: int, cores: int, core_count: int) -> int:
     """Return a mask of `count` of the `free` devices.
 
     The best set has, in this order: enough free cores near it, the most links inside, the fewest
@@ -32,14 +32,14 @@ def choose_devices(gres: NodeGres, free: int, count: int, cores: int, wanted: in
     Args:
         free: mask by the numbers that devices have on the node.
         cores: mask of the node's free cores.
-        wanted: cores the job takes here.
+        core_count: how many cores the job takes here.
     """
     numbers = [bit for bit in range(free.bit_length()) if free >> bit & 1]
     if count >= len(numbers):
         return free
     if not is_placed(gres):
         return _mask(numbers[:count])
-    rater = _Rater(gres, numbers, cores, wanted)
+    rater = _Rater(gres, numbers, cores, core_count)
     if comb(len(numbers), count) <= _MOST_TRIED:
         # The first of equals stays: combinations come with the lowest numbers first.
         sets: Iterable[tuple[int, ...]] = combinations(numbers, count)
@@ -73,15 +73,15 @@ def far_devices(spec: NodeSpec, cores: int) -> dict[str, int]:
     return far
 
 
-def near_cores(spec: NodeSpec, held: Iterable[GresAlloc]) -> int:
+def near_cores(spec: NodeSpec, allocs: Iterable[GresAlloc]) -> int:
     """Return the cores near any of the devices held; 0 when that is not known."""
-    return _union(near_each(spec, held))
+    return _union(near_each(spec, allocs))
 
 
-def near_each(spec: NodeSpec, held: Iterable[GresAlloc]) -> list[int]:
+def near_each(spec: NodeSpec, allocs: Iterable[GresAlloc]) -> list[int]:
     """Return the cores near each of the devices held, of those where that is known."""
     near = []
-    for gres_mask in held:
+    for gres_mask in allocs:
         mask = int.from_bytes(gres_mask.indexes, "little")
         for gres in spec.gres:
             is_same = gres.name == gres_mask.name and gres.type == gres_mask.type
@@ -127,7 +127,7 @@ def _union(masks: Iterable[int]) -> int:
 class _Rater:
     """Compares sets of devices of one resource."""
 
-    def __init__(self, gres: NodeGres, numbers: Sequence[int], cores: int, wanted: int) -> None:
+    def __init__(self, gres: NodeGres, numbers: Sequence[int], cores: int, core_count: int) -> None:
         first = gres.first_index
         self._numbers = numbers
         self._near = {
@@ -138,7 +138,7 @@ class _Rater:
             number: gres.links[number - first] if gres.links else () for number in numbers
         }
         self._cores = cores
-        self._wanted = wanted
+        self._wanted = core_count
         self._knows_cores = bool(gres.cores)
 
     def rate(self, chosen: Collection[int]) -> Key:

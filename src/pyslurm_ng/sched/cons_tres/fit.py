@@ -67,7 +67,7 @@ def gpus_by_socket(need: Need, node: FreeNode, kind: str, count: int) -> dict[in
 
     Where the places of GPUs are not known, they are near all cores.
     """
-    wanted = max(1, need.sockets_min)
+    socket_count = max(1, need.sockets_min)
     per_socket = max(1, node.spec.cores_per_socket)
     whole = (1 << per_socket) - 1
     free = sum(mask for _, _, mask in free_devices(node, "gpu", kind))
@@ -77,14 +77,14 @@ def gpus_by_socket(need: Need, node: FreeNode, kind: str, count: int) -> dict[in
             for number in range(gres.count):
                 if free >> (gres.first_index + number) & 1:
                     if not gres.cores:
-                        return {-1: min(free.bit_count(), count * wanted)}
+                        return {-1: min(free.bit_count(), count * socket_count)}
                     near = int.from_bytes(gres.cores[number], "little")
                     first_cores.append(near & -near)
     by_socket_number: dict[int, int] = {}
     for socket in range(max(1, node.spec.sockets)):
         cores = whole << (socket * per_socket)
         if (
-            len(by_socket_number) < wanted
+            len(by_socket_number) < socket_count
             and sum(bool(core & cores) for core in first_cores) >= count
         ):
             by_socket_number[cores] = count
@@ -132,11 +132,11 @@ def _capped(need: Need, node: FreeNode, cores: int) -> int:
     used = (node.partition_cores or {}).get(need.partition, 0)
     per_socket = max(1, node.spec.cores_per_socket)
     whole = (1 << per_socket) - 1
-    left = 0
+    mask = 0
     for socket, part in enumerate(by_socket(cores, node.spec)):
         taken = (used >> socket * per_socket & whole).bit_count()
-        left |= lowest_bits(part, max(0, most - taken))
-    return left
+        mask |= lowest_bits(part, max(0, most - taken))
+    return mask
 
 
 def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
@@ -146,9 +146,9 @@ def _near_free_devices(need: Need, node: FreeNode, tasks: int = MANY) -> int:
     one of them may have some of its cores there far from them.
     """
     near, is_known = 0, False
-    wanted = [*need.gres_per_node, *need.gres_total]
-    wanted += [(name, kind, count * tasks) for name, kind, count in need.gres_per_task]
-    for want in wanted:
+    gres = [*need.gres_per_node, *need.gres_total]
+    gres += [(name, kind, count * tasks) for name, kind, count in need.gres_per_task]
+    for want in gres:
         name, kind, count = want
         if is_part(name):
             cores = parts.reachable_cores(need, node, want)
@@ -274,10 +274,10 @@ def _tasks_in_gpu_memory(need: Need, node: FreeNode) -> int:
     """
     fixed = gpus_on_each(need)
     per_task = sum(count for name, _, count in need.gres_per_task if name == "gpu")
-    left = node.mem_mib // need.mem_per_gpu_mib - fixed
-    if left < 0:
+    gpu_count = node.mem_mib // need.mem_per_gpu_mib - fixed
+    if gpu_count < 0:
         return 0
-    return left // per_task if per_task else MANY
+    return gpu_count // per_task if per_task else MANY
 
 
 def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
@@ -288,17 +288,17 @@ def cores_wanted(need: Need, spec: NodeSpec, tasks: int, gpus: int = 0) -> int:
     at_once = max(1, tasks_of_socket(need, socket, per_core)) if most else tasks
     if tasks > at_once and not need.overcommit:
         # Threads of one core are not shared over sockets: each is counted by itself.
-        wanted = tasks // at_once * cores_of(need, at_once, per_core)
-        wanted += cores_of(need, tasks % at_once, per_core)
+        cores = tasks // at_once * cores_of(need, at_once, per_core)
+        cores += cores_of(need, tasks % at_once, per_core)
     else:
-        wanted = cores_of(need, tasks, per_core)
+        cores = cores_of(need, tasks, per_core)
     cpus = max(need.cpus_min_per_node, gpus * need.cpus_per_gpu)
-    wanted = max(wanted, -(-cpus // threads), 1)
+    cores = max(cores, -(-cpus // threads), 1)
     if need.whole_sockets:
         per_socket = max(1, spec.cores_per_socket)
-        sockets = -(-wanted // per_socket)
-        wanted = (max(sockets, -(-tasks // most)) if most else sockets) * per_socket
-    return wanted
+        sockets = -(-cores // per_socket)
+        cores = (max(sockets, -(-tasks // most)) if most else sockets) * per_socket
+    return cores
 
 
 def cpus_wanted(need: Need, tasks: int, gpus: int = 0) -> int:
@@ -309,5 +309,5 @@ def cpus_wanted(need: Need, tasks: int, gpus: int = 0) -> int:
 
 def cores_of(need: Need, tasks: int, per_core: int) -> int:
     """Return the cores of some tasks that may share cores with each other."""
-    wanted = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
-    return max(wanted, -(-tasks // need.tasks_per_core)) if need.tasks_per_core else wanted
+    cores = 1 if need.overcommit else -(-tasks * need.cpus_per_task // per_core)
+    return max(cores, -(-tasks // need.tasks_per_core)) if need.tasks_per_core else cores

@@ -126,25 +126,27 @@ def spread_by_list(node_of_task: Sequence[int], nodes: int) -> list[list[int]]:
 
 def _even_counts(tasks: int, capacity: Sequence[int]) -> list[int]:
     counts = [0] * len(capacity)
-    left = tasks
-    while left and (room := [node for node, most in enumerate(capacity) if counts[node] < most]):
+    task_count = tasks
+    while task_count and (
+        room := [node for node, most in enumerate(capacity) if counts[node] < most]
+    ):
         # As many rounds at once as there are tasks for, each with one for every node with room.
-        each = max(1, left // len(room))
+        each = max(1, task_count // len(room))
         for node in room:
-            more = min(each, left, capacity[node] - counts[node])
+            more = min(each, task_count, capacity[node] - counts[node])
             counts[node] += more
-            left -= more
-    return _with_more(counts, left)
+            task_count -= more
+    return _with_more(counts, task_count)
 
 
 def _packed_counts(tasks: int, capacity: Sequence[int]) -> list[int]:
     counts = [int(node < tasks) for node in range(len(capacity))]
-    left = tasks - sum(counts)
+    task_count = tasks - sum(counts)
     for node, most in enumerate(capacity):
-        more = min(left, max(0, most - counts[node]))
+        more = min(task_count, max(0, most - counts[node]))
         counts[node] += more
-        left -= more
-    return _with_more(counts, left)
+        task_count -= more
+    return _with_more(counts, task_count)
 
 
 def _with_more(counts: Sequence[int], tasks: int) -> list[int]:
@@ -167,15 +169,15 @@ def _rounds(tasks: int, capacity: Sequence[int], size: int) -> list[list[int]]:
     of_node: list[list[int]] = [[] for _ in capacity]
     task = 0
     while task < tasks:
-        has_room = [len(given) < room for given, room in zip(of_node, capacity, strict=True)]
+        has_room = [len(task_ids) < room for task_ids, room in zip(of_node, capacity, strict=True)]
         respects = any(has_room)
-        for node, given in enumerate(of_node):
+        for node, task_ids in enumerate(of_node):
             if respects and not has_room[node]:
                 continue
             count = min(size, tasks - task)
             if respects:
-                count = min(count, capacity[node] - len(given))
-            given.extend(range(task, task + count))
+                count = min(count, capacity[node] - len(task_ids))
+            task_ids.extend(range(task, task + count))
             task += count
     return of_node
 
@@ -232,12 +234,12 @@ def task_cores(
 
 def _capped(cores: int, per_socket: int, most: int) -> int:
     """Return the lowest cores of each socket, at most so many."""
-    left, given = 0, [0] * (cores.bit_length() // per_socket + 1)
+    mask, socket_counts = 0, [0] * (cores.bit_length() // per_socket + 1)
     for index in range(cores.bit_length()):
-        if cores >> index & 1 and given[index // per_socket] < most:
-            given[index // per_socket] += 1
-            left |= 1 << index
-    return left
+        if cores >> index & 1 and socket_counts[index // per_socket] < most:
+            socket_counts[index // per_socket] += 1
+            mask |= 1 << index
+    return mask
 
 
 def _core_order(cores: int, per_socket: int, group: int, word: str) -> list[int]:
@@ -250,12 +252,12 @@ def _core_order(cores: int, per_socket: int, group: int, word: str) -> list[int]
         sockets.setdefault(index // per_socket, []).append(index)
     take = 1 if word == "fcyclic" else group
     order: list[int] = []
-    left = list(sockets.values())
-    while left:
-        for socket in left:
+    sockets_left = list(sockets.values())
+    while sockets_left:
+        for socket in sockets_left:
             order += socket[:take]
             del socket[:take]
-        left = [socket for socket in left if socket]
+        sockets_left = [socket for socket in sockets_left if socket]
     return order
 
 

@@ -152,21 +152,21 @@ def meet_counts(
 
     Each node counts once. The first of those that fit are taken, required ones before others.
     """
-    given = [0] * len(counts)
+    node_sets = [0] * len(counts)
     for index, (mask, count) in enumerate(counts):
         for _ in range(count):
-            if not _give(index, fits, required, given, [mask for mask, _ in counts]):
+            if not _give(index, fits, required, node_sets, [mask for mask, _ in counts]):
                 return None
     chosen = required
-    for own in given:
+    for own in node_sets:
         chosen |= own
     return chosen if chosen.bit_count() <= nodes else None
 
 
-def _give(index: int, fits: int, required: int, given: list[int], masks: Sequence[int]) -> bool:
+def _give(index: int, fits: int, required: int, node_sets: list[int], masks: Sequence[int]) -> bool:
     """Give one more node to a count; the others may have to change theirs for it."""
     taken = 0
-    for own in given:
+    for own in node_sets:
         taken |= own
     came_from = {index: (-1, 0)}
     queue = [index]
@@ -177,13 +177,13 @@ def _give(index: int, fits: int, required: int, given: list[int], masks: Sequenc
         if free:
             node = free & -free
             while group >= 0:
-                given[group] |= node
+                node_sets[group] |= node
                 before, node = came_from[group]
                 if before >= 0:
-                    given[group] &= ~node
+                    node_sets[group] &= ~node
                 group = before
             return True
-        for other, own in enumerate(given):
+        for other, own in enumerate(node_sets):
             movable = own & masks[group]
             if movable and other not in came_from:
                 came_from[other] = (group, movable & -movable)
@@ -256,9 +256,9 @@ def least_loaded(
 
     Lighter nodes come first however busy they are. Source: slurm.conf's manual, CR_LLN.
     """
-    left = wanted.nodes - wanted.required.bit_count()
+    missing_count = wanted.nodes - wanted.required.bit_count()
     others = fits & ~wanted.required
-    if wanted.required & ~fits or left < 0 or others.bit_count() < left:
+    if wanted.required & ~fits or missing_count < 0 or others.bit_count() < missing_count:
         return None
 
     def rank(position: int) -> tuple[int, float, int]:
@@ -266,7 +266,7 @@ def least_loaded(
         return weight, load[position], position
 
     order = sorted(bits(others), key=rank)
-    return wanted.required | sum(1 << position for position in order[:left])
+    return wanted.required | sum(1 << position for position in order[:missing_count])
 
 
 def node_counts(need: Need, least: int, most: int) -> list[int]:
@@ -308,15 +308,15 @@ def choose_counted(
         is_enough: whether some positions hold what else is asked for.
         groups: growing sets of nodes; all counts are tried with one before the next.
     """
-    held = dict(fits)
-    everything = sum(1 << position for position in held)
+    capacity = dict(fits)
+    everything = sum(1 << position for position in capacity)
     tried = 0
     for group in groups:
         within = everything & (group | wanted.required)
         if within == tried:
             continue
         tried = within
-        inside = {position: fit for position, fit in held.items() if within >> position & 1}
+        inside = {position: fit for position, fit in capacity.items() if within >> position & 1}
         chosen = _first_count(picker, inside, tasks, counts, wanted, is_enough)
         if chosen is not None:
             return chosen
@@ -325,26 +325,26 @@ def choose_counted(
 
 def _first_count(
     picker: Picker,
-    held: Mapping[int, int],
+    capacity: Mapping[int, int],
     tasks: int,
     counts: Sequence[int],
     wanted: WantedNodes,
     is_enough: Callable[[list[int]], bool] | None,
 ) -> list[tuple[int, int]] | None:
     sums = [0]
-    for amount in sorted(held.values(), reverse=True):
+    for amount in sorted(capacity.values(), reverse=True):
         sums.append(sums[-1] + amount)
-    everything = sum(1 << position for position in held)
+    everything = sum(1 << position for position in capacity)
     for count in counts:
         if count >= len(sums) or sums[count] < tasks:
             continue
         share = -(-tasks // count)
-        roomy = sum(1 << position for position, fit in held.items() if fit >= share)
+        roomy = sum(1 << position for position, fit in capacity.items() if fit >= share)
         for candidates in dict.fromkeys((roomy | wanted.required, everything)):
             chosen = picker.pick(candidates, wanted._replace(nodes=count))
             if chosen is None:
                 continue
-            shares = [(position, held[position]) for position in bits(chosen)]
+            shares = [(position, capacity[position]) for position in bits(chosen)]
             if sum(fit for _, fit in shares) >= tasks and (
                 is_enough is None or is_enough([position for position, _ in shares])
             ):

@@ -142,9 +142,11 @@ def unplaceable(
     what = needs(need)
     if _fits(snapshot, suited, need, layout):
         away = [node_id for node_id in suited if not snapshot.usable[node_id]]
-        left = f"{len(usable)} of {plural(len(suited), 'suitable node')} of {partition.name}"
+        share_in_service = (
+            f"{len(usable)} of {plural(len(suited), 'suitable node')} of {partition.name}"
+        )
         verb = "is" if len(usable) == 1 else "are"
-        text = f"needs {what}; {left} {verb} in service, not {_names(snapshot, away)}"
+        text = f"needs {what}; {share_in_service} {verb} in service, not {_names(snapshot, away)}"
         return Wait(Reason.Resources, text, AWAY)
     if layout is not None and _fits(snapshot, suited, need):
         return reason.topology(need, partition.name)

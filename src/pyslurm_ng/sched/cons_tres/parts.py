@@ -48,7 +48,7 @@ def tasks_that_fit(need: Need, node: FreeNode, want: GresNeed) -> int:
     name, kind, count = want
     most = 0
     for _, free in free_parts(node, name, kind):
-        each = [left // count for left in free.values()]
+        each = [free_count // count for free_count in free.values()]
         if need.one_task_per_gpu:
             each = [min(1, tasks) for tasks in each]
         most = max(most, sum(each) if need.parts_of_many else max(each, default=0))
@@ -80,27 +80,27 @@ def choose_for_tasks(
     if not need.parts_of_many:
         return choose(need, node, (name, kind, count * tasks), near)
     for gres, free in free_parts(node, name, kind):
-        held: Parts = {}
-        left = tasks
+        parts: Parts = {}
+        task_count = tasks
         for number in _order(need, node.spec, gres, free, near):
-            most = min(free[number] // count, left)
+            most = min(free[number] // count, task_count)
             most = min(most, 1) if need.one_task_per_gpu else most
             if most:
-                held[number] = most * count
-                left -= most
-        if not left:
-            return gres.type, held
+                parts[number] = most * count
+                task_count -= most
+        if not task_count:
+            return gres.type, parts
     raise AssertionError((node.spec.name, want, tasks))
 
 
 def _gathered(free: Parts, order: Sequence[int], count: int) -> Parts:
-    held: Parts = {}
+    parts: Parts = {}
     for number in order:
         took = min(free[number], count)
         if took:
-            held[number] = took
+            parts[number] = took
             count -= took
-    return held
+    return parts
 
 
 def _order(
@@ -110,11 +110,11 @@ def _order(
 
     Those with enough free cores near come first, then with LL_SHARED_GRES those least in use.
     """
-    cores, wanted = near
+    cores, core_count = near
     close = gpu_cores(spec)
 
     def rank(number: int) -> tuple[bool, float, int]:
-        is_far = number in close and (close[number] & cores).bit_count() < wanted
+        is_far = number in close and (close[number] & cores).bit_count() < core_count
         load = 1 - free[number] / gres.parts[number] if need.spreads_parts else 0.0
         return is_far, load, number
 
@@ -140,8 +140,8 @@ def reachable_cores(need: Need, node: FreeNode, want: GresNeed) -> int | None:
     near = [
         close.get(number, 0) & node.cores
         for _, free in free_parts(node, name, kind)
-        for number, left in free.items()
-        if left >= count or need.parts_of_many
+        for number, free_count in free.items()
+        if free_count >= count or need.parts_of_many
     ]
     if not need.parts_of_many:
         return max(near, key=int.bit_count, default=0)

@@ -93,8 +93,8 @@ class Sharing:
             self._busy[alloc.node_id] = self._busy.get(alloc.node_id, 0) | cores
             node.mem_mib -= alloc.mem_mib
             node.is_idle = False
-            for held in alloc.gres:
-                gres_parts.hold(node.gres_busy, node.gres_used, held)
+            for gres in alloc.gres:
+                gres_parts.hold(node.gres_busy, node.gres_used, gres)
         request = self._requests.get(start.job_id)
         if request is not None:
             rows = rows_of(self._snapshot.partitions.get(start.partition), request)

@@ -52,7 +52,9 @@ def choose(
     for node, fit in fitting:
         if len(chosen) >= need.nodes_max:
             break
-        enough = capacity >= need.tasks and all(left <= 0 for left in devices.values())
+        enough = capacity >= need.tasks and all(
+            missing_count <= 0 for missing_count in devices.values()
+        )
         if len(chosen) >= max(need.nodes_min, len(required)) and enough:
             break
         useful = [(key, usable_devices(need, node, *key)) for key in devices if devices[key] > 0]
@@ -64,15 +66,15 @@ def choose(
             devices[key] -= count
     if len(chosen) < need.nodes_min or capacity < need.tasks:
         return None
-    if any(left > 0 for left in devices.values()):
+    if any(missing_count > 0 for missing_count in devices.values()):
         return None
     return share_tasks(need, chosen)
 
 
 def _has_some(need: Need, node: FreeNode) -> bool:
     """Return whether a node can give any of the devices that a job wants in all, if it does."""
-    wanted = need.gres_total
-    return not wanted or any(usable_devices(need, node, name, kind) for name, kind, _ in wanted)
+    gres = need.gres_total
+    return not gres or any(usable_devices(need, node, name, kind) for name, kind, _ in gres)
 
 
 def wanted_nodes(need: Need, layout: Picker) -> WantedNodes:
@@ -189,19 +191,19 @@ def share_tasks(
         listed = dict(need.listed_tasks)
         fits = all(fit >= listed.get(node.node_id, 1) for node, fit in chosen)
         return [(node, listed.get(node.node_id, 1)) for node, _ in chosen] if fits else None
-    left = need.tasks - len(chosen)
-    if left < 0:
+    task_count = need.tasks - len(chosen)
+    if task_count < 0:
         return [(node, 1) for node, _ in chosen]
     if need.spread or need.is_exclusive:
-        return _even_tasks(chosen, left)
+        return _even_tasks(chosen, task_count)
     tasks = {}
     for node, fit in sorted(
         chosen, key=lambda pair: (pair[0].node_id not in need.required_nodes, pair[0].weight)
     ):
-        more = min(fit - 1, left)
-        left -= more
+        more = min(fit - 1, task_count)
+        task_count -= more
         tasks[node.node_id] = 1 + more
-    if left:
+    if task_count:
         return None
     _fill_cores(need, chosen, tasks)
     return [(node, tasks[node.node_id]) for node, _ in chosen]
@@ -250,23 +252,25 @@ def batch_node(
     Args:
         features: of every node id.
     """
-    wanted = request.batch_features
-    if wanted:
+    expression = request.batch_features
+    if expression:
         for alloc in allocs:
-            if matches(wanted, features[alloc.node_id]):
+            if matches(expression, features[alloc.node_id]):
                 return alloc.node_id
     return allocs[0].node_id
 
 
-def _even_tasks(chosen: list[tuple[FreeNode, int]], left: int) -> list[tuple[FreeNode, int]] | None:
+def _even_tasks(
+    chosen: list[tuple[FreeNode, int]], task_count: int
+) -> list[tuple[FreeNode, int]] | None:
     """Give a task to each node and the others round by round, as evenly as nodes can bear."""
-    given = [1] * len(chosen)
-    while left:
-        before = left
+    task_counts = [1] * len(chosen)
+    while task_count:
+        before = task_count
         for index, (_, fit) in enumerate(chosen):
-            if left and given[index] < fit:
-                given[index] += 1
-                left -= 1
-        if left == before:
+            if task_count and task_counts[index] < fit:
+                task_counts[index] += 1
+                task_count -= 1
+        if task_count == before:
             return None
-    return [(node, count) for (node, _), count in zip(chosen, given, strict=True)]
+    return [(node, count) for (node, _), count in zip(chosen, task_counts, strict=True)]

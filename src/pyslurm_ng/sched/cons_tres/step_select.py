@@ -93,8 +93,8 @@ class NodeShare:
 
     def free_cpus(self) -> int:
         """Return the CPUs not held by other steps."""
-        held = int.from_bytes(self.alloc.cores, "little")
-        if self.cores == held:
+        cores = int.from_bytes(self.alloc.cores, "little")
+        if self.cores == cores:
             return self.alloc.charged_cpus
         return min(self.alloc.charged_cpus, self.cores.bit_count() * self.threads)
 
@@ -114,10 +114,10 @@ def shares_of(job: Job, specs: Mapping[int, NodeSpec], *, ignore_steps: bool) ->
             int.from_bytes(alloc.cores, "little"),
             alloc.mem_mib,
             {
-                (held.name, held.type): (held.count, int.from_bytes(held.indexes, "little"))
-                for held in alloc.gres
+                (gres.name, gres.type): (gres.count, int.from_bytes(gres.indexes, "little"))
+                for gres in alloc.gres
             },
-            {(held.name, held.type): held_parts(held) for held in alloc.gres if is_part(held.name)},
+            {(gres.name, gres.type): held_parts(gres) for gres in alloc.gres if is_part(gres.name)},
         )
         for position, alloc in enumerate(job.nodes)
     ]
@@ -143,13 +143,13 @@ def _take(share: NodeShare, alloc: NodeAlloc) -> None:
     share.is_busy = True
     share.cores &= ~int.from_bytes(alloc.cores, "little")
     share.mem_mib -= alloc.mem_mib
-    for held in alloc.gres:
-        parts = share.parts.get((held.name, held.type), {})
-        for number, part in held_parts(held).items():
+    for gres in alloc.gres:
+        parts = share.parts.get((gres.name, gres.type), {})
+        for number, part in held_parts(gres).items():
             parts[number] = parts.get(number, 0) - part
-        count, mask = share.gres.get((held.name, held.type), (0, 0))
-        left = mask & ~int.from_bytes(held.indexes, "little")
-        share.gres[(held.name, held.type)] = (count - held.count, left)
+        count, mask = share.gres.get((gres.name, gres.type), (0, 0))
+        rest = mask & ~int.from_bytes(gres.indexes, "little")
+        share.gres[(gres.name, gres.type)] = (count - gres.count, rest)
 
 
 # Choosing ---------------------------------------------------------------------------------------
@@ -196,9 +196,9 @@ def _chosen(
     if len(room) < nodes_min or nodes_max < nodes_min:
         return None
     if need.task_positions:
-        wanted = set(need.task_positions)
-        chosen = [pair for pair in room if pair[0].position in wanted]
-        return chosen if len(chosen) == len(wanted) else None
+        positions = set(need.task_positions)
+        chosen = [pair for pair in room if pair[0].position in positions]
+        return chosen if len(chosen) == len(positions) else None
     ntasks = need.ntasks or nodes_min * max(1, need.tasks_per_node)
     first = nodes_min
     if need.aims_high:
@@ -253,8 +253,8 @@ def _cpus(need: StepNeed, share: NodeShare) -> int:
     """Return the CPUs of a node that a step could use."""
     if not need.threads_per_core or need.threads_per_core >= share.threads:
         return share.free_cpus() if need.is_exact else share.alloc.charged_cpus
-    held = int.from_bytes(share.alloc.cores, "little")
-    cores = share.cores if need.is_exact else held
+    mask = int.from_bytes(share.alloc.cores, "little")
+    cores = share.cores if need.is_exact else mask
     return cores.bit_count() * need.threads_per_core
 
 
@@ -283,25 +283,27 @@ def _gres_count(share: NodeShare, name: str, kind: str) -> int:
 
 
 def _allot(need: StepNeed, shares: list[NodeShare], tasks: list[list[int]]) -> StepPlace | Lack:
-    used = [(share, given) for share, given in zip(shares, tasks, strict=True) if given]
-    left = {(name, kind): count for name, kind, count in need.gres_total}
+    used = [
+        (share, task_count) for share, task_count in zip(shares, tasks, strict=True) if task_count
+    ]
+    missing_gres = {(name, kind): count for name, kind, count in need.gres_total}
     allocs = []
-    for index, (share, given) in enumerate(used):
-        gres = _node_gres(need, share, len(given), left, len(used) - index - 1)
-        cores, cpus = _node_cores(need, share, len(given), gres)
+    for index, (share, task_count) in enumerate(used):
+        gres = _node_gres(need, share, len(task_count), missing_gres, len(used) - index - 1)
+        cores, cpus = _node_cores(need, share, len(task_count), gres)
         allocs.append(
             NodeAlloc(
                 share.alloc.node_id,
                 cpus,
                 cores.to_bytes((cores.bit_length() + 7) // 8, "little"),
                 _node_memory(need, share, cpus),
-                len(given),
+                len(task_count),
                 gres,
             )
         )
-    if any(count > 0 for count in left.values()):
+    if any(count > 0 for count in missing_gres.values()):
         return Lack.GRES
-    return StepPlace(tuple(allocs), [given for _, given in used])
+    return StepPlace(tuple(allocs), [task_count for _, task_count in used])
 
 
 def _cores_wanted(need: StepNeed, share: NodeShare, tasks: int) -> int:
@@ -311,29 +313,29 @@ def _cores_wanted(need: StepNeed, share: NodeShare, tasks: int) -> int:
     most = need.tasks_per_socket or tasks
     full, rest = divmod(tasks, max(1, most))
     # Threads of one core are not shared over sockets: each is counted by itself.
-    wanted = full * -(-most * need.cpus_per_task // per_core)
-    return wanted + -(-rest * need.cpus_per_task // per_core)
+    cores = full * -(-most * need.cpus_per_task // per_core)
+    return cores + -(-rest * need.cpus_per_task // per_core)
 
 
 def _node_cores(
     need: StepNeed, share: NodeShare, tasks: int, gres: tuple[GresAlloc, ...]
 ) -> tuple[int, int]:
     """Return (core mask, CPUs) of a step on one node: cores near its devices first."""
-    held = int.from_bytes(share.alloc.cores, "little")
+    job_cores = int.from_bytes(share.alloc.cores, "little")
     if not need.is_exact:
-        return held, share.alloc.charged_cpus
-    free = held if need.is_overlapping else share.cores
+        return job_cores, share.alloc.charged_cpus
+    free = job_cores if need.is_overlapping else share.cores
     per_core = min(share.threads, need.threads_per_core or share.threads)
     if need.tasks_per_socket and tasks > _tasks_by_socket(need, free, share):
         need = replace(need, tasks_per_socket=0)  # a wish of steps, as in Slurm
-    wanted = _cores_wanted(need, share, tasks)
+    core_count = _cores_wanted(need, share, tasks)
     if need.tasks_per_socket and not need.overcommit:
         free = sum(
             lowest_bits(part, _cores_wanted(need, share, _tasks_of_socket(need, share, part)))
             for part in by_socket(free, share.spec)
         )
-    picked = lowest_bits(free & near_cores(share.spec, gres), wanted) if gres else 0
-    picked |= lowest_bits(free & ~picked, wanted - picked.bit_count())
+    picked = lowest_bits(free & near_cores(share.spec, gres), core_count) if gres else 0
+    picked |= lowest_bits(free & ~picked, core_count - picked.bit_count())
     return picked, min(picked.bit_count() * per_core, share.alloc.charged_cpus)
 
 
@@ -349,7 +351,7 @@ def _node_memory(need: StepNeed, share: NodeShare, cpus: int) -> int:
 
 
 def _node_gres(
-    need: StepNeed, share: NodeShare, tasks: int, left: dict[GresKey, int], after: int
+    need: StepNeed, share: NodeShare, tasks: int, missing_gres: dict[GresKey, int], after: int
 ) -> tuple[GresAlloc, ...]:
     if need.gres_per_node is None and not need.gres_per_task and not need.gres_total:
         return tuple(_rest(share, key) for key, (count, _) in share.gres.items() if count)
@@ -360,25 +362,25 @@ def _node_gres(
         taken += _take_gres(share, name, kind, count, near)
     for name, kind, count in need.gres_per_task:
         taken += _take_gres(share, name, kind, count * tasks, near)
-    for (name, kind), count in left.items():
+    for (name, kind), count in missing_gres.items():
         # One at least for each node still to come, as far as this node can bear the rest.
         part = min(max(0, count - after), _gres_count(share, name, kind))
         if part:
             taken += _take_gres(share, name, kind, part, near)
-            left[(name, kind)] = count - part
+            missing_gres[(name, kind)] = count - part
     return tuple(taken)
 
 
 def _rest(share: NodeShare, key: GresKey) -> GresAlloc:
     """Return all that a job's share has left of a resource."""
     if key in share.parts:
-        left = {number: count for number, count in share.parts[key].items() if count > 0}
-        return part_alloc(*key, left)
+        free_parts = {number: count for number, count in share.parts[key].items() if count > 0}
+        return part_alloc(*key, free_parts)
     return _gres(*key, *share.gres[key])
 
 
 def _take_gres(
-    share: NodeShare, name: str, kind: str, wanted: int, near: tuple[int, int]
+    share: NodeShare, name: str, kind: str, amount: int, near: tuple[int, int]
 ) -> list[GresAlloc]:
     """Take devices of a job's share, those that go best together.
 
@@ -390,33 +392,33 @@ def _take_gres(
     for (held_name, held_kind), (count, mask) in list(share.gres.items()):
         if held_name != name or (kind and held_kind != kind):
             continue
-        part = min(count, wanted)
+        part = min(count, amount)
         if part <= 0:
             continue
         if is_part(held_name):
             took = _take_parts(share.parts[held_name, held_kind], part)
             taken.append(part_alloc(held_name, held_kind, took))
             share.gres[(held_name, held_kind)] = (count - part, mask)
-            wanted -= part
+            amount -= part
             continue
         gres = configured.get((held_name, held_kind), _NO_PLACES)
         picked = choose_devices(gres, mask, part, *near)
         taken.append(_gres(held_name, held_kind, part, picked))
         share.gres[(held_name, held_kind)] = (count - part, mask & ~picked)
-        wanted -= part
+        amount -= part
     return taken
 
 
-def _take_parts(left: dict[int, int], wanted: int) -> dict[int, int]:
+def _take_parts(free_parts: dict[int, int], amount: int) -> dict[int, int]:
     """Take parts of one GPU if it has so many left, else of one after another."""
-    enough = [number for number, count in left.items() if count >= wanted]
+    enough = [number for number, count in free_parts.items() if count >= amount]
     took = {}
-    for number in enough[:1] or list(left):
-        part = min(left[number], wanted)
+    for number in enough[:1] or list(free_parts):
+        part = min(free_parts[number], amount)
         if part > 0:
             took[number] = part
-            left[number] -= part
-            wanted -= part
+            free_parts[number] -= part
+            amount -= part
     return took
 
 

@@ -209,7 +209,7 @@ class Layout:
             return self._alone(fits, counts)
         if wanted.nodes == 1:
             return wanted.required or self._from_tightest(fits, counts)
-        held = sorted({self.unit_of[position] for position in bits(wanted.required)})
+        required_leaves = sorted({self.unit_of[position] for position in bits(wanted.required)})
         best: tuple[int, int, int] | None = None
         within: tuple[int, ...] = ()
         for switch in self._switches:
@@ -218,23 +218,25 @@ class Layout:
             total = sum(counts[leaf] for leaf in switch.leaves)
             if total < wanted.nodes:
                 continue
-            leaves = _fewest(counts, switch.leaves, held, wanted.nodes)
+            leaves = _fewest(counts, switch.leaves, required_leaves, wanted.nodes)
             if best is None or (leaves, switch.level, total) < best:
                 best, within = (leaves, switch.level, total), switch.leaves
         if best is None or 0 < wanted.most_leaves < best[0]:
             return None
-        chosen, left = wanted.required, wanted.nodes - wanted.required.bit_count()
-        for leaf in held:
-            chosen, left = _take(self.units[leaf].part(fits) & ~chosen, chosen, left)
-        spare = [leaf for leaf in within if counts[leaf] and leaf not in held]
-        while left:
-            enough = [leaf for leaf in spare if counts[leaf] >= left]
+        chosen, missing_count = wanted.required, wanted.nodes - wanted.required.bit_count()
+        for leaf in required_leaves:
+            chosen, missing_count = _take(
+                self.units[leaf].part(fits) & ~chosen, chosen, missing_count
+            )
+        spare = [leaf for leaf in within if counts[leaf] and leaf not in required_leaves]
+        while missing_count:
+            enough = [leaf for leaf in spare if counts[leaf] >= missing_count]
             if enough:
                 leaf = min(enough, key=lambda leaf: counts[leaf])
             else:
                 leaf = max(spare, key=lambda leaf: counts[leaf])
             spare.remove(leaf)
-            chosen, left = _take(self.units[leaf].part(fits), chosen, left)
+            chosen, missing_count = _take(self.units[leaf].part(fits), chosen, missing_count)
         return chosen
 
     def _from_tightest(self, fits: int, counts: Sequence[int]) -> int:
@@ -327,11 +329,14 @@ class Layout:
         step = size // self._sizes[0]
         smaller = self._levels[level - 1][group.start // step : -(-group.stop // step)]
         parts = [(span.part(free), inner) for span, inner in smaller if span.count(free)]
-        held = [part for part in parts if part[0] & required]
+        required_parts = [part for part in parts if part[0] & required]
         others = [part for part in parts if not part[0] & required]
-        if len(held) > most:
+        if len(required_parts) > most:
             return None
-        ways = (_tight(others, held, nodes, size), held + sorted(others, key=_size, reverse=True))
+        ways = (
+            _tight(others, required_parts, nodes, size),
+            required_parts + sorted(others, key=_size, reverse=True),
+        )
         for order in ways:
             chosen = self._fill(order[:most], level - 1, nodes, required)
             if chosen is not None:
@@ -344,20 +349,20 @@ class Layout:
         """Take nodes from blocks in order; what a block has left over stays in few smaller ones."""
         if sum(_size(part) for part in order) < nodes:
             return None
-        chosen, left = 0, nodes
+        chosen, missing_count = 0, nodes
         still = required.bit_count()
         for free, group in order:
             own = required & free
             still -= own.bit_count()
-            give = min(free.bit_count(), left - still)
+            give = min(free.bit_count(), missing_count - still)
             part: int | None = None
             if give < free.bit_count():
                 part = self._inside(free, group, level, give, own)
             if part is None:
                 part, _ = _take(free & ~own, own, give - own.bit_count())
             chosen |= part
-            left -= part.bit_count()
-            if not left:
+            missing_count -= part.bit_count()
+            if not missing_count:
                 return chosen
         return None
 
@@ -378,15 +383,15 @@ def choose_shares(
         nodes_max: nodes the job may have; `wanted.nodes` is the least.
         is_enough: whether some positions hold what else is asked for.
     """
-    held = dict(fits)
-    lighter = _lightest(layout, held, tasks, wanted) if layout.kind == "tree" else None
+    capacity = dict(fits)
+    lighter = _lightest(layout, capacity, tasks, wanted) if layout.kind == "tree" else None
     if lighter is not None:
         # All of the lighter nodes, and of the next heavier ones as few as it takes.
-        scarce, held = lighter
+        scarce, capacity = lighter
         wanted = wanted._replace(required=wanted.required | scarce)
         wanted = wanted._replace(nodes=max(wanted.nodes, wanted.required.bit_count()))
-    amounts = sorted(held.values(), reverse=True)
-    everything = sum(1 << position for position in held)
+    amounts = sorted(capacity.values(), reverse=True)
+    everything = sum(1 << position for position in capacity)
     total = sizes = 0
     for count, amount in enumerate(amounts[:nodes_max], 1):
         total += amount
@@ -396,15 +401,15 @@ def choose_shares(
         if sizes > _MOST_SIZES:
             break
         share = -(-tasks // count)
-        roomy = sum(1 << position for position, fit in held.items() if fit >= share)
+        roomy = sum(1 << position for position, fit in capacity.items() if fit >= share)
         for candidates in (roomy | wanted.required, everything):
             chosen = layout.pick(candidates, wanted._replace(nodes=count))
             if chosen is not None:
-                shares = [(position, held[position]) for position in bits(chosen)]
+                shares = [(position, capacity[position]) for position in bits(chosen)]
                 if sum(fit for _, fit in shares) >= tasks and (
                     is_enough is None or is_enough([position for position, _ in shares])
                 ):
-                    near = _below_one_leaf(layout, shares, held, tasks, nodes_max, wanted)
+                    near = _below_one_leaf(layout, shares, capacity, tasks, nodes_max, wanted)
                     if near and (
                         is_enough is None or is_enough([position for position, _ in near])
                     ):
@@ -416,7 +421,7 @@ def choose_shares(
 def _below_one_leaf(
     layout: Layout,
     shares: Sequence[tuple[int, int]],
-    held: Mapping[int, int],
+    capacity: Mapping[int, int],
     tasks: int,
     nodes_max: int,
     wanted: WantedNodes,
@@ -429,11 +434,11 @@ def _below_one_leaf(
     unit_of = layout.unit_of
     if layout.kind != "tree" or len({unit_of[position] for position, _ in shares}) == 1:
         return []
-    if wanted.nodes > layout.widest or tasks > layout.widest * max(held.values()):
+    if wanted.nodes > layout.widest or tasks > layout.widest * max(capacity.values()):
         return []  # far too large for any, without a look at each node
     named = set(bits(wanted.required))
     below: dict[int, list[tuple[int, int]]] = {}
-    for position, fit in held.items():
+    for position, fit in capacity.items():
         below.setdefault(unit_of[position], []).append((position, fit))
     best: tuple[int, int, int] | None = None
     best_shares: list[tuple[int, int]] = []
@@ -450,13 +455,13 @@ def _below_one_leaf(
 
 
 def _lightest(
-    layout: Layout, held: Mapping[int, int], tasks: int, wanted: WantedNodes
+    layout: Layout, capacity: Mapping[int, int], tasks: int, wanted: WantedNodes
 ) -> tuple[int, dict[int, int]] | None:
     """Return the nodes of weights too light to do, and what these and the next ones can hold."""
     scarce = 0
     for group in layout.groups:
         usable = group | wanted.required
-        inside = {position: fit for position, fit in held.items() if usable >> position & 1}
+        inside = {position: fit for position, fit in capacity.items() if usable >> position & 1}
         if len(inside) >= wanted.nodes and sum(inside.values()) >= tasks:
             return (scarce, inside) if scarce else None
         scarce = sum(1 << position for position in inside)
@@ -527,27 +532,31 @@ def weight_groups(weights: Sequence[int]) -> list[int]:
     return groups
 
 
-def _fewest(counts: Sequence[int], leaves: Sequence[int], held: Sequence[int], nodes: int) -> int:
+def _fewest(
+    counts: Sequence[int], leaves: Sequence[int], required_leaves: Sequence[int], nodes: int
+) -> int:
     """Return how many leaves it takes, those with required nodes among them."""
-    left = nodes - sum(counts[leaf] for leaf in held)
-    used = len(held)
-    for count in sorted((counts[leaf] for leaf in leaves if leaf not in held), reverse=True):
-        if left <= 0:
+    missing_count = nodes - sum(counts[leaf] for leaf in required_leaves)
+    used = len(required_leaves)
+    for count in sorted(
+        (counts[leaf] for leaf in leaves if leaf not in required_leaves), reverse=True
+    ):
+        if missing_count <= 0:
             break
-        left -= count
+        missing_count -= count
         used += 1
     return used
 
 
-def _take(free: int, chosen: int, left: int) -> tuple[int, int]:
-    """Add up to `left` of the first nodes of `free` to `chosen`; return how many are still left."""
-    if free.bit_count() <= left:
-        return chosen | free, left - free.bit_count()
-    while left:
+def _take(free: int, chosen: int, missing_count: int) -> tuple[int, int]:
+    """Add up to `missing_count` first nodes of `free` to `chosen`; return how many still miss."""
+    if free.bit_count() <= missing_count:
+        return chosen | free, missing_count - free.bit_count()
+    while missing_count:
         low = free & -free
         chosen |= low
         free ^= low
-        left -= 1
+        missing_count -= 1
     return chosen, 0
 
 
@@ -556,16 +565,19 @@ def _size(part: tuple[int, range]) -> int:
 
 
 def _tight(
-    others: Sequence[tuple[int, range]], held: Sequence[tuple[int, range]], nodes: int, size: int
+    others: Sequence[tuple[int, range]],
+    required_parts: Sequence[tuple[int, range]],
+    nodes: int,
+    size: int,
 ) -> list[tuple[int, range]]:
     """Return blocks by best fit: each the smallest that still gives a full share of the rest."""
-    order = list(held)
-    left = nodes - sum(map(_size, held))
+    order = list(required_parts)
+    missing_count = nodes - sum(map(_size, required_parts))
     spare = sorted(others, key=_size)
-    while left > 0 and spare:
-        share = min(left, size)
+    while missing_count > 0 and spare:
+        share = min(missing_count, size)
         best = next((part for part in spare if _size(part) >= share), spare[-1])
         spare.remove(best)
         order.append(best)
-        left -= min(_size(best), share)
+        missing_count -= min(_size(best), share)
     return order

@@ -300,8 +300,8 @@ class Demands:
 
     def _too_wide(self, partition: Partition, need: Need) -> Wait | None:
         """Return why all CPUs of a partition together would not do, if so."""
-        wanted = 0 if need.overcommit else need.tasks * need.cpus_per_task
-        if wanted <= len(partition.node_ids):
+        cpus = 0 if need.overcommit else need.tasks * need.cpus_per_task
+        if cpus <= len(partition.node_ids):
             return None
         total = self._cpus.get(partition.name)
         if total is None:
@@ -310,9 +310,9 @@ class Demands:
             specs_known = (specs[node_id] for node_id in partition.node_ids)
             total = sum(spec.cpus for spec in specs_known if spec is not None)
             self._cpus[partition.name] = total
-        if wanted <= total:
+        if cpus <= total:
             return None
-        text = f"needs {plural(wanted, 'CPU')}; partition {partition.name} has {total}"
+        text = f"needs {plural(cpus, 'CPU')}; partition {partition.name} has {total}"
         reservation = self._snapshot.only_reservation if self._snapshot is not None else None
         if reservation is not None:
             text += f" in reservation {reservation.name}"

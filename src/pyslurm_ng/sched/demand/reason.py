@@ -29,13 +29,13 @@ def minutes(duration_us: int) -> str:
     if 0 < duration_us < MINUTE_US:
         return f"{-(-duration_us // SECOND_US)} s"
     whole = max(0, -(-duration_us // MINUTE_US))
-    hours, left = divmod(whole, 60)
+    hours, minute_count = divmod(whole, 60)
     days, hours = divmod(hours, 24)
     if days:
         return plural(days, "day") + (f" {hours} h" if hours else "")
     if hours:
-        return f"{hours} h" + (f" {left} min" if left else "")
-    return f"{left} min"
+        return f"{hours} h" + (f" {minute_count} min" if minute_count else "")
+    return f"{minute_count} min"
 
 
 def needs(need: Need) -> str:
@@ -161,6 +161,6 @@ def never_together(demands: Sequence[Demand]) -> Wait:
 
 def deadline(deadline_us: int, now_us: int) -> Wait:
     """Return the reason of a job that no start found would let end by its deadline."""
-    left = minutes(deadline_us - now_us)
-    text = f"its deadline is {left} away; there is no room for it before that"
+    duration = minutes(deadline_us - now_us)
+    text = f"its deadline is {duration} away; there is no room for it before that"
     return Wait(Reason.DeadLine, text)

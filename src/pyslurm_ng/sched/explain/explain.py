@@ -189,24 +189,24 @@ def _exempt_note(probed: Probe, now_us: int) -> str:
     is_sooner = now_us < probed.exempt_us < probed.start_us
     if not is_sooner and not probed.is_vacated:
         return ""
-    left = minutes(probed.exempt_us - now_us)
+    duration = minutes(probed.exempt_us - now_us)
     then = "they are to leave for it" if probed.is_vacated else "it may start"
-    return f"jobs that it may preempt are exempt for {left} more; {then} then"
+    return f"jobs that it may preempt are exempt for {duration} more; {then} then"
 
 
 def _claimed(snapshot: Snapshot, claim: Claim) -> Outlook:
     """Return the answer about a job for which others are leaving: it starts when they have left."""
-    wanted = frozenset(alloc.node_id for alloc in claim.nodes)
-    held = [
-        holder_of(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in wanted))
+    node_ids = frozenset(alloc.node_id for alloc in claim.nodes)
+    leaving_holders = [
+        holder_of(job, tuple(alloc.node_id for alloc in job.nodes if alloc.node_id in node_ids))
         for job in snapshot.leaving(claim)
     ]
     return Outlook(
         partition=claim.partition,
         ahead=-1,
         start_us=max(snapshot.vacated_us(claim), snapshot.now_us),
-        node_ids=tuple(sorted(wanted)),
-        holders=sorted(held, key=lambda holder: (-holder.until_us, holder.job_id)),
+        node_ids=tuple(sorted(node_ids)),
+        holders=sorted(leaving_holders, key=lambda holder: (-holder.until_us, holder.job_id)),
     )
 
 

@@ -216,9 +216,9 @@ def _running(cluster: Cluster, job: Job, now_us: int, *, preempts: bool) -> Runn
     nodes = job.nodes
     tenant = tenant_of(job.request, cluster.partitions.get(job.partition), job.uid)
     if job.flags & JobFlag.COMPLETING:
-        held = frozenset(job.nodes_pending)
+        node_ids = frozenset(job.nodes_pending)
         return _leaving(cluster, job)._replace(
-            nodes=tuple(alloc for alloc in job.nodes_held if alloc.node_id in held),
+            nodes=tuple(alloc for alloc in job.nodes_held if alloc.node_id in node_ids),
             licenses=job.licenses_alloc,
             array_job_id=job.array_job_id,
         )
@@ -255,12 +255,12 @@ def waiting_record(cluster: Cluster, job: Job) -> Waiting:
 
 
 def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
-    left = 1
+    task_count = 1
     if job.array_pending:
-        left = task_ranges.count(job.array_pending)
+        task_count = task_ranges.count(job.array_pending)
         if job.array_limit:
             running = cluster.job_counts.array_active.get(job.array_job_id, 0)
-            left = min(left, max(0, job.array_limit - running))
+            task_count = min(task_count, max(0, job.array_limit - running))
     patience_us = _patience_us(job) if job.request.switches else 0
     return Waiting(
         job_id=job.job_id,
@@ -277,7 +277,7 @@ def _waiting(cluster: Cluster, job: Job, now_us: int) -> Waiting:
         assoc_id=job.assoc_id,
         uid=job.uid,
         array_pending=job.array_pending,
-        tasks_left=left,
+        tasks_left=task_count,
         user_name=job.user_name,
         switches=job.request.switches if now_us < patience_us else 0,
         patience_us=patience_us,

@@ -79,14 +79,14 @@ class Ranking:
     def _tres(self, job: Waiting, partition: Partition) -> tuple[tuple[str, float], ...]:
         """Return what a job asks for of each TRES over what its partition has."""
         names = self._policy.weight_tres
-        wanted = requested_tres(job.request, partition, names)
+        amounts = requested_tres(job.request, partition, names)
         totals = self._totals.get(partition.name)
         if totals is None:
             totals = self._totals[partition.name] = self._partition_tres(partition)
         if "tres" in self._policy.no_normal:
-            return tuple((name, float(wanted.get(name, 0))) for name in names)
+            return tuple((name, float(amounts.get(name, 0))) for name in names)
         return tuple(
-            (name, min(1.0, wanted.get(name, 0) / totals[name]) if totals.get(name) else 0.0)
+            (name, min(1.0, amounts.get(name, 0) / totals[name]) if totals.get(name) else 0.0)
             for name in names
         )
 

@@ -135,14 +135,14 @@ def reservations_for(
     Args:
         partitions: in one of which it is to run.
     """
-    wanted = job.request.reservation
+    names = job.request.reservation
     if not reservations:
-        return () if wanted else (OUTSIDE,)
-    if wanted:
+        return () if names else (OUTSIDE,)
+    if names:
         known = {reservation.name: reservation for reservation in reservations}
         return tuple(
             name
-            for name in wanted.split(",")
+            for name in names.split(",")
             if name in known and _takes(known[name], job, partitions)
         )
     drawn = (
@@ -158,11 +158,11 @@ def reservations_for(
 
 def not_for_it(reservations: Iterable[Reservation], job: Applicant) -> Wait:
     """Say why none of the reservations that a job names takes it."""
-    wanted = job.request.reservation
+    names = job.request.reservation
     known = {reservation.name for reservation in reservations}
-    is_gone = known.isdisjoint(wanted.split(","))
+    is_gone = known.isdisjoint(names.split(","))
     what = "does not exist" if is_gone else "is not for this job"
-    return Wait(Reason.Reservation, f"reservation {wanted} {what}")
+    return Wait(Reason.Reservation, f"reservation {names} {what}")
 
 
 def _takes(reservation: Reservation, job: Applicant, partitions: Sequence[str]) -> bool:
@@ -322,7 +322,7 @@ def reservation_for(
     reservations: Sequence[Reservation],
     job: Applicant,
     partition: str,
-    wanted: Mapping[int, NodePart],
+    parts: Mapping[int, NodePart],
     begin_us: int,
     end_us: int,
 ) -> str | None:
@@ -332,7 +332,7 @@ def reservation_for(
     """
     if not reservations:
         return None if job.request.reservation else OUTSIDE
-    node_ids = frozenset(wanted)
+    node_ids = frozenset(parts)
     closing = [
         reservation for reservation in reservations if not gives_way(reservation, job.request)
     ]
@@ -342,11 +342,11 @@ def reservation_for(
         if not until_us or (allowed is not None and not node_ids <= allowed):
             continue
         own = own_parts(reservations, candidate)
-        if any(not part.lies_in(own.get(node_id, WHOLE)) for node_id, part in wanted.items()):
+        if any(not part.lies_in(own.get(node_id, WHOLE)) for node_id, part in parts.items()):
             continue
         kept = kept_parts(closing, candidate, begin_us, until_us)
         if not any(
-            node_id in kept and part.meets(kept[node_id]) for node_id, part in wanted.items()
+            node_id in kept and part.meets(kept[node_id]) for node_id, part in parts.items()
         ):
             return candidate
     return None

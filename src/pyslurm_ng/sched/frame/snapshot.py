@@ -236,8 +236,8 @@ def _claim(cluster: Cluster, job: Job) -> Claim:
     is_free = True
     for alloc in job.claim:
         is_free = is_free and is_free_now(cluster, alloc)
-        held = cluster.node_index.use[alloc.node_id].allocs
-        leaving.update(dict.fromkeys(victim for victim in job.claim_victims if victim in held))
+        allocs = cluster.node_index.use[alloc.node_id].allocs
+        leaving.update(dict.fromkeys(victim for victim in job.claim_victims if victim in allocs))
     licenses = license_counts(job.request.licenses)
     for name, count in licenses:
         is_free = is_free and cluster.licenses_left(name) >= count
@@ -300,7 +300,7 @@ def is_free_now(cluster: Cluster, alloc: NodeAlloc, partition: str = "", rows: i
         return True
     resources = spec_with_facts(cluster.node(alloc.node_id)).gres
     return all(
-        gres_parts.has_room(resources, use.gres, use.gres_count, held) for held in alloc.gres
+        gres_parts.has_room(resources, use.gres, use.gres_count, gres) for gres in alloc.gres
     )
 
 
@@ -315,10 +315,10 @@ def _has_row(cluster: Cluster, alloc: NodeAlloc, partition: str, rows: int) -> b
     All its jobs share it; see `may_mix` for those of other partitions.
     """
     own = cluster.partitions.get(partition)
-    wanted = int.from_bytes(alloc.cores, "little")
+    own_cores = int.from_bytes(alloc.cores, "little")
     load = Load()
-    for job_id, held in cluster.node_index.use[alloc.node_id].allocs.items():
-        cores = wanted & int.from_bytes(held.cores, "little")
+    for job_id, other_alloc in cluster.node_index.use[alloc.node_id].allocs.items():
+        cores = own_cores & int.from_bytes(other_alloc.cores, "little")
         job = cluster.jobs[job_id]
         if not cores or (
             job_id in cluster.job_index.suspended and job.suspended_by != SUSPENDED_BY_GANG
@@ -344,9 +344,9 @@ def _keep_cores(view: Snapshot, alloc: NodeAlloc) -> None:
     node_id, spec = alloc.node_id, view.specs[alloc.node_id]
     assert spec is not None, node_id
     before = view.cores_busy[node_id]
-    wanted = int.from_bytes(alloc.cores, "little")
-    view.cores_busy[node_id] = before | wanted
-    view.cpus_free[node_id] -= (wanted & ~before).bit_count() * max(1, spec.threads_per_core)
+    cores = int.from_bytes(alloc.cores, "little")
+    view.cores_busy[node_id] = before | cores
+    view.cpus_free[node_id] -= (cores & ~before).bit_count() * max(1, spec.threads_per_core)
 
 
 def _keep_claims(cluster: Cluster, view: Snapshot) -> None:
@@ -383,6 +383,6 @@ def _keep(view: Snapshot, alloc: NodeAlloc, leaving: list[NodeAlloc]) -> None:
     view.mem_free_mib[node_id] -= max(0, alloc.mem_mib - freed_mib)
     busy, used = dict(view.gres_busy[node_id]), dict(view.gres_used[node_id])
     gres_parts.keep(
-        busy, used, alloc.gres, (held for alloc_leaving in leaving for held in alloc_leaving.gres)
+        busy, used, alloc.gres, (gres for alloc_leaving in leaving for gres in alloc_leaving.gres)
     )
     view.gres_busy[node_id], view.gres_used[node_id] = busy, used

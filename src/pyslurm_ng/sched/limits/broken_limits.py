@@ -144,11 +144,11 @@ class BrokenLimits:
             promised = self._used.get(key, NOTHING).run_min
             for tres, most in limits.grp_tres_mins.items():
                 used = int(spent.tres_s.get(tres, 0.0) / 60) + promised.get(tres, 0)
-                wanted = ask.amounts.get(tres, 0) * run_min
-                if most != INFINITE and wanted and used + wanted > most:
+                job_amount = ask.amounts.get(tres, 0) * run_min
+                if most != INFINITE and job_amount and used + job_amount > most:
                     text = (
                         f"{name} may use {most} {tres}-minutes; {used} are used or promised, "
-                        f"{wanted} more needed"
+                        f"{job_amount} more needed"
                     )
                     yield Wait(tres_reason("group minutes", owner_kind, tres), text)
 
@@ -194,10 +194,10 @@ def _of_a_job(
             text = f"a job of {name} may hold {amount} on each node; it needs {per_node}"
             yield Wait(tres_reason("node", owner_kind, tres), text)
     for tres, least in limits.min_tres_per_job.items():
-        wanted = ask.amounts.get(tres, 0)
-        if wanted < least and not any(tres in earlier.min_tres_per_job for earlier in before):
+        job_amount = ask.amounts.get(tres, 0)
+        if job_amount < least and not any(tres in earlier.min_tres_per_job for earlier in before):
             text = f"a job of {name} must ask for {_amount_of(tres, least)} or more; "
-            text += f"it asks for {wanted}"
+            text += f"it asks for {job_amount}"
             yield Wait(tres_reason("least", owner_kind, tres), text)
     if all(earlier.max_wall_min == INFINITE for earlier in before):
         limit = limits.max_wall_min
@@ -245,15 +245,21 @@ def _tres(
 ) -> Iterator[Wait]:
     """Yield limits on amounts held at once; a node that several jobs share counts once."""
     for tres, limit in most.items():
-        held, wanted = used.tres.get(tres, 0), ask.amounts.get(tres, 0)
+        used_amount, job_amount = used.tres.get(tres, 0), ask.amounts.get(tres, 0)
         if tres == "node" and used.node_ids:
-            held = len(used.node_ids)
+            used_amount = len(used.node_ids)
             shared = (
-                sum(node_id in used.node_ids for node_id in ask.node_ids()) if ask.nodes else held
+                sum(node_id in used.node_ids for node_id in ask.node_ids())
+                if ask.nodes
+                else used_amount
             )
-            wanted = max(0, wanted - shared)
-        if limit != INFINITE and wanted and held + wanted > limit:
-            need = f"it needs {wanted}" if kind == "job" else f"{held} held, {wanted} more needed"
+            job_amount = max(0, job_amount - shared)
+        if limit != INFINITE and job_amount and used_amount + job_amount > limit:
+            need = (
+                f"it needs {job_amount}"
+                if kind == "job"
+                else f"{used_amount} held, {job_amount} more needed"
+            )
             text = f"{name} may hold {_amount_of(tres, limit)}; {need}"
             yield Wait(tres_reason(kind, owner_kind, tres), text)
 
@@ -263,9 +269,10 @@ def _minutes(
 ) -> Iterator[Wait]:
     """Yield limits on TRES-minutes still to come."""
     for tres, limit in most.items():
-        held, wanted = used.get(tres, 0), ask.amounts.get(tres, 0) * run_min
-        if limit != INFINITE and wanted and held + wanted > limit:
-            text = f"{name} may have {limit} {tres}-minutes to run; {held} held, {wanted} more"
+        used_minutes, job_minutes = used.get(tres, 0), ask.amounts.get(tres, 0) * run_min
+        if limit != INFINITE and job_minutes and used_minutes + job_minutes > limit:
+            sums = f"{used_minutes} held, {job_minutes} more"
+            text = f"{name} may have {limit} {tres}-minutes to run; {sums}"
             yield Wait(tres_reason(kind, owner_kind, tres), text)
 
 

@@ -35,9 +35,9 @@ class Used:
             self.tres[name] = self.tres.get(name, 0) + count * jobs
             self.run_min[name] = self.run_min.get(name, 0) + count * run_min * jobs
         for node_id in ask.node_ids() if with_nodes else ():
-            left = self.node_ids.get(node_id, 0) + jobs
-            if left:
-                self.node_ids[node_id] = left
+            job_count = self.node_ids.get(node_id, 0) + jobs
+            if job_count:
+                self.node_ids[node_id] = job_count
             else:
                 del self.node_ids[node_id]
 
@@ -95,13 +95,13 @@ class Headroom:
             return Room(self.lets_reserve, -1, ())
         if any(used.get(counter, NOTHING).jobs >= most for counter, most in self._jobs):
             return Room(self.lets_reserve, -1, ())
-        left: dict[str, int] = {}
+        room: dict[str, int] = {}
         for name, most in self._most:
-            left[name] = min(most, left.get(name, most))
+            room[name] = min(most, room.get(name, most))
         for counter, name, most in self._tres:
             free = most - used.get(counter, NOTHING).tres.get(name, 0)
-            left[name] = min(free, left.get(name, free))
-        return Room(self.lets_reserve, self._wall_min, tuple(left.items()))
+            room[name] = min(free, room.get(name, free))
+        return Room(self.lets_reserve, self._wall_min, tuple(room.items()))
 
     def limit_job(self, limits: assoc.Limits, factor: int = _MILLION) -> None:
         """Heed the limits on any one job; limits on TRES are multiplied by `factor` millionths."""

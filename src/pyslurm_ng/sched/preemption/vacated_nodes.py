@@ -69,7 +69,9 @@ class VacatedNodes:
 
     def give_back(self, claim: int) -> None:
         """Give back what was held under the number of a claim."""
-        self.release(claim, [held[claim] for held in self._holders.values() if claim in held])
+        self.release(
+            claim, [amounts[claim] for amounts in self._holders.values() if claim in amounts]
+        )
 
     def release(self, holder: int, nodes: Iterable[NodeAlloc]) -> None:
         """Take out what a job had of its nodes."""
@@ -110,8 +112,8 @@ class VacatedNodes:
                 continue
             node.mem_mib -= alloc.mem_mib
             node.is_idle = node.is_idle and is_gone
-            for held in alloc.gres:
-                gres_parts.hold(node.gres_busy, node.gres_used, held)
+            for gres in alloc.gres:
+                gres_parts.hold(node.gres_busy, node.gres_used, gres)
             # A job that was suspended to make room keeps its cores from all but jobs that may
             # preempt it.
             if not is_gone and (not is_suspended or self._was_preempted(job_id)):

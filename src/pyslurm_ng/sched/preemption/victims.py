@@ -226,17 +226,17 @@ class Victims:
         for running_job, _ in members:
             victim = running_job.victim
             assert victim is not None
-            held = sum(alloc.cpus for alloc in running_job.nodes)
-            cpus += held
+            cpu_count = sum(alloc.cpus for alloc in running_job.nodes)
+            cpus += cpu_count
             if policy.preempts_youngest_first:
-                values.append((-victim.start_us, held))
+                values.append((-victim.start_us, cpu_count))
                 continue
             if policy.preempt_by == "qos":
                 worth = snapshot.qos_priority.get(victim.job.qos, 0)
             else:
                 partition = snapshot.partitions.get(victim.partition)
                 worth = partition.priority_tier if partition is not None else 0
-            values.append((worth, held, -victim.start_us))
+            values.append((worth, cpu_count, -victim.start_us))
         return Unit(
             value=max(values),
             job_ids=tuple(running_job.job_id for running_job, _ in members),

@@ -85,14 +85,14 @@ def _holds(tree: Tree, values: dict[str, str | int | float | bool]) -> bool:
     return left in values and _compares(operator, values[left], right)
 
 
-def _compares(operator: object, has: str | int | float | bool, wanted: str) -> bool:
-    number, other = _number(has), _number(wanted)
+def _compares(operator: object, has: str | int | float | bool, value: str) -> bool:
+    number, other = _number(has), _number(value)
     if number is not None and other is not None:
         order = 0 if abs(number - other) < _NEARLY else (number > other) - (number < other)
     else:
         text = str(has).lower() if isinstance(has, bool) else str(has)
-        wanted = wanted.lower() if isinstance(has, bool) else wanted
-        order = (text > wanted) - (text < wanted)
+        value = value.lower() if isinstance(has, bool) else value
+        order = (text > value) - (text < value)
     return {
         "=": order == 0, "!=": order != 0, "<": order < 0, "<=": order <= 0,
         ">": order > 0, ">=": order >= 0,

@@ -149,8 +149,8 @@ class Need:
     @property
     def has_gpus(self) -> bool:
         """Return whether it asks for GPUs or gets all there are."""
-        wanted = (*self.gres_per_node, *self.gres_per_task, *self.gres_total)
-        return self.is_exclusive or any(name == "gpu" for name, _, _ in wanted)
+        gres = (*self.gres_per_node, *self.gres_per_task, *self.gres_total)
+        return self.is_exclusive or any(name == "gpu" for name, _, _ in gres)
 
     @property
     def has_parts(self) -> bool:

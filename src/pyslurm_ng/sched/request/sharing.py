@@ -162,9 +162,9 @@ class Neighbours:
             self.is_any_particular = True
             if tenant.sharing == TOPO:
                 node_ids = self._units.beside(tenant.partition, cpus)
-        held = {alloc.node_id: alloc for alloc in allocs}
+        alloc_of = {alloc.node_id: alloc for alloc in allocs}
         for node_id in node_ids:
-            guest = Guest(tenant, end_us, cpus.get(node_id, 0), held.get(node_id))
+            guest = Guest(tenant, end_us, cpus.get(node_id, 0), alloc_of.get(node_id))
             self._guests.setdefault(node_id, []).append(guest)
 
     def on(self, node_id: int) -> Sequence[Guest]:

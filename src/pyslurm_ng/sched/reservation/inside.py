@@ -56,22 +56,22 @@ class Inside:
         rank = _ranks(ranking, snapshot)
         named = NamedOrder(snapshot.reservations, chain.from_iterable(jobs.values()), rank)
         while True:
-            outcome, seen, left = self._rounds(
+            outcome, seen, waiting_of = self._rounds(
                 snapshot, policy, jobs, budget, fairshare, rank, named
             )
-            if named.is_settled(left):
+            if named.is_settled(waiting_of):
                 break
         snapshot = seen
         for job in homeless:
             outcome.waits[job.job_id] = reserved.not_for_it(snapshot.reservations, job)
         apart = [job for job in snapshot.waiting if job.het_job_id in across] if across else []
-        _rank(outcome, ranking, snapshot, [*homeless, *apart, *filter(None, left.values())])
+        _rank(outcome, ranking, snapshot, [*homeless, *apart, *filter(None, waiting_of.values())])
         others = [
             job
             for job in snapshot.waiting
             if not job.request.reservation and job.het_job_id not in across
         ]
-        rest = [left.get(job.job_id, job) for job in others]
+        rest = [waiting_of.get(job.job_id, job) for job in others]
         ids = {job.job_id for job in others}
         claims = {key: claim for key, claim in snapshot.claims.items() if key in ids}
         waiting = [job for job in rest if job is not None]
@@ -99,7 +99,7 @@ class Inside:
             licenses = LicenseOrder(snapshot, rank)
         orders = [turns for turns in (order, licenses) if turns is not None]
         while True:
-            outcome, seen, left = self._round(
+            outcome, seen, waiting_of = self._round(
                 snapshot, policy, jobs, budget, fairshare, order, licenses, named
             )
             settled = [order.is_settled() for order in orders]  # each learns from the round
@@ -109,7 +109,7 @@ class Inside:
                 claim_order.begin()
         if order is not None:
             seen = dataclasses.replace(seen, limits=order.limits)
-        return outcome, seen, left
+        return outcome, seen, waiting_of
 
     def _round(
         self,
@@ -129,12 +129,12 @@ class Inside:
             all of it has started.
         """
         outcome = Plan()
-        left: dict[int, Waiting | None] = {}
+        waiting_of: dict[int, Waiting | None] = {}
         for reservation in named.reservations:
             here = [
                 job
                 for job_here in jobs.get(reservation.name, ())
-                if (job := left.setdefault(job_here.job_id, job_here)) is not None
+                if (job := waiting_of.setdefault(job_here.job_id, job_here)) is not None
                 and named.lets_in(job, reservation)
             ]
             if not here:
@@ -148,18 +148,18 @@ class Inside:
             budget = max(0, budget - plan.tested)
             for job in here:
                 started = [start.task_id for start in plan.starts if start.job_id == job.job_id]
-                left[job.job_id] = left_of(job, started)
+                waiting_of[job.job_id] = left_of(job, started)
             cut_us = reserved.cut_us(reservation, policy.over_run_us)
             by_id = {job.job_id: job for job in here}
             snapshot = after_starts(snapshot, reservation, plan.starts, by_id, cut_us)
-            waiting = [*filter(None, left.values())]
+            waiting = [*filter(None, waiting_of.values())]
             kept = _promised_licenses(snapshot, reservation, plan, waiting, cut_us)
             snapshot = with_reservations(snapshot, kept)
             if "FLEX" not in reservation.flags:
                 later = beyond(snapshot, reservation, plan, waiting, cut_us)
                 snapshot = with_reservations(snapshot, later)
             outcome.add(plan)
-        return outcome, snapshot, left
+        return outcome, snapshot, waiting_of
 
 
 def _by_place(
@@ -202,14 +202,14 @@ def _promised_licenses(
     own = dict(license_counts(reservation.licenses))
     for job in waiting:
         start_us = plan.expected_start_us.get(job.job_id, 0)
-        wanted = [
+        words = [
             f"{name}:{count}"
             for name, count in license_counts(job.request.licenses)
             if name not in own
         ]
-        if wanted and snapshot.now_us < start_us < NO_END_US:
+        if words and snapshot.now_us < start_us < NO_END_US:
             end_us = min(start_us + longest_us(snapshot, job), max(cut_us, start_us + 1))
-            yield Reservation(reserved.REST, start_us, end_us, licenses=",".join(wanted))
+            yield Reservation(reserved.REST, start_us, end_us, licenses=",".join(words))
 
 
 def _ranks(ranking: Ranking, snapshot: Snapshot) -> Callable[[Waiting], Rank]:

@@ -75,9 +75,9 @@ class LicenseOrder:
         self._had_turn.add(reservation.name)
         away = [
             given_away
-            for name, given in self._aside.items()
+            for name, amount in self._aside.items()
             if name not in self._had_turn
-            for given_away in given
+            for given_away in amount
         ]
         if not away:
             return snapshot
@@ -107,11 +107,13 @@ class LicenseOrder:
             # Of a job without alternatives a start does not say what it gets.
             started = sum(starts[job.job_id, way] for way in {*ways, ()})
             is_refused = wait is not None and wait.reason is Reason.Licenses
-            wanted = (job.tasks_left if job.array_pending else 1) if is_refused else started
-            if wanted:
+            start_count = (job.tasks_left if job.array_pending else 1) if is_refused else started
+            if start_count:
                 rank, length_us = self._rank(job), longest_us(snapshot, job)
                 self._asked.append(
-                    _Asked((job.job_id, reservation.name), rank, ways, started, wanted, length_us)
+                    _Asked(
+                        (job.job_id, reservation.name), rank, ways, started, start_count, length_us
+                    )
                 )
 
     def _are_everybodys(self, way: _Way) -> bool:
@@ -134,25 +136,25 @@ class LicenseOrder:
 
     def _in_order(self) -> dict[_Place, int]:
         """Return how many starts there are in the order of the queue; set them aside."""
-        left = dict(self._free)
+        free_counts = dict(self._free)
         keys: dict[_Place, int] = {}
-        wanted: Counter[int] = Counter()
+        most_of_job: Counter[int] = Counter()
         for asked in self._asked:
-            wanted[asked.key[0]] = max(wanted[asked.key[0]], asked.wanted)
+            most_of_job[asked.key[0]] = max(most_of_job[asked.key[0]], asked.wanted)
         self._aside = {}
         for asked in sorted(self._asked, key=lambda claim: claim.rank):
             job_id, reservation_name = asked.key
-            most = min(self._most.get(asked.key, asked.wanted), asked.wanted, wanted[job_id])
+            most = min(self._most.get(asked.key, asked.wanted), asked.wanted, most_of_job[job_id])
             for way in asked.ways:
-                count = min([most, *(left[name] // each for name, each in way if each)])
+                count = min([most, *(free_counts[name] // each for name, each in way if each)])
                 if count <= 0:
                     continue
                 keys[asked.key] = keys.get(asked.key, 0) + count
-                wanted[job_id] -= count
+                most_of_job[job_id] -= count
                 most -= count
                 self._aside.setdefault(reservation_name, []).append((asked, way, count))
                 for name, each in way:
-                    left[name] -= each * count
+                    free_counts[name] -= each * count
         return keys
 
 

@@ -38,15 +38,15 @@ class NamedOrder:
             rank: says where a job stands in the queue of all.
         """
         several = [job for job in jobs if "," in job.request.reservation]
-        wanted = {
+        names_by_job = {
             job.job_id: reserved.reservations_for(reservations, job, job.partitions)
             for job in sorted(several, key=rank)
         }
-        self.reservations = _in_order(reservations, wanted.values())
+        self.reservations = _in_order(reservations, names_by_job.values())
         turn = {reservation.name: at for at, reservation in enumerate(self.reservations)}
         # By job: the reservations that it is kept out of, the one to be opened first at the end.
         self._kept_out: dict[int, list[str]] = {}
-        for job_id, names in wanted.items():
+        for job_id, names in names_by_job.items():
             too_soon = [
                 name
                 for at, name in enumerate(names)
@@ -60,13 +60,13 @@ class NamedOrder:
         """Return whether a job may be planned in a reservation in this round."""
         return reservation.name not in self._kept_out.get(job.job_id, ())
 
-    def is_settled(self, left: Mapping[int, Waiting | None]) -> bool:
+    def is_settled(self, waiting_of: Mapping[int, Waiting | None]) -> bool:
         """Return whether a plan may stand; else jobs that wait may try one reservation more.
 
         Args:
-            left: what the plan has left of each job; None where all of it has started.
+            waiting_of: what still waits of each job; None if all of it has started.
         """
-        waiting = [job_id for job_id in self._kept_out if left.get(job_id) is not None]
+        waiting = [job_id for job_id in self._kept_out if waiting_of.get(job_id) is not None]
         self._rounds += 1
         for job_id in waiting:
             del self._kept_out[job_id][-1 if self._rounds < _MOST_ROUNDS else 0 :]
@@ -76,27 +76,28 @@ class NamedOrder:
 
 
 def _in_order(
-    reservations: Sequence[Reservation], wanted: Iterable[Sequence[str]]
+    reservations: Sequence[Reservation], name_lists: Iterable[Sequence[str]]
 ) -> tuple[Reservation, ...]:
     """Return reservations so that those that jobs name first come first, else as they were.
 
     Args:
-        wanted: the names of one job after another; what contradicts a job before it does not count.
+        name_lists: the names of one job after the other; those that contradict an earlier job do
+            not count.
     """
     before: dict[str, set[str]] = {reservation.name: set() for reservation in reservations}
 
     def precedes(first: str, then: str) -> bool:
         return first in before[then] or any(precedes(first, name) for name in before[then])
 
-    for names in wanted:
+    for names in name_lists:
         for first, then in pairwise(names):
             if first != then and not precedes(then, first):
                 before[then].add(first)
     ordered: list[Reservation] = []
-    left = [*reservations]
-    while left:
+    unordered = [*reservations]
+    while unordered:
         done = {reservation.name for reservation in ordered}
-        chosen = next(reservation for reservation in left if before[reservation.name] <= done)
-        left.remove(chosen)
+        chosen = next(reservation for reservation in unordered if before[reservation.name] <= done)
+        unordered.remove(chosen)
         ordered.append(chosen)
     return tuple(ordered)

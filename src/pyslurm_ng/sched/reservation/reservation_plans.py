@@ -191,12 +191,12 @@ def _unplaced(jobs: list[Waiting], plan: Plan) -> list[Waiting]:
     tasks: dict[int, list[int]] = {}
     for start in plan.starts:
         tasks.setdefault(start.job_id, []).append(start.task_id)
-    left = (
+    unplaced_jobs = (
         left_of(job, tasks.get(job.job_id, []))
         for job in jobs
         if not job.is_guest and job.job_id not in plan.expected_start_us
     )
-    return [job for job in left if job is not None]
+    return [job for job in unplaced_jobs if job is not None]
 
 
 def _cut(start: Start, jobs: Mapping[int, Waiting], term: Term, now_us: int) -> Start:

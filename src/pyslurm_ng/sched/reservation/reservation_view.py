@@ -236,10 +236,10 @@ def why_inside(
         return wait
     else:
         count = plural(len(_nodes_of(snapshot, reservation)), "node")
-        wanted, _, _ = wait.text.partition(";")
+        names, _, _ = wait.text.partition(";")
         when = "now" if is_planned else f"in the {minutes(current - now_us)} left of it"
-        text = f"{wanted}; reservation {name} of {count} has no room for that {when}"
-        return Wait(Reason.Resources, text if wanted.startswith("needs ") else wait.text)
+        text = f"{names}; reservation {name} of {count} has no room for that {when}"
+        return Wait(Reason.Resources, text if names.startswith("needs ") else wait.text)
     return Wait(Reason.Reservation, text)
 
 

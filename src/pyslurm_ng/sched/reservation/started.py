@@ -27,8 +27,8 @@ def left_of(job: Waiting, task_ids: list[int]) -> Waiting | None:
     ranges = job.array_pending
     for task_id in task_ids:
         ranges = task_ranges.remove(ranges, task_id)
-    left = job.tasks_left - len(task_ids)
-    return dataclasses.replace(job, array_pending=ranges, tasks_left=left)
+    task_count = job.tasks_left - len(task_ids)
+    return dataclasses.replace(job, array_pending=ranges, tasks_left=task_count)
 
 
 def after_starts(
@@ -93,10 +93,10 @@ def _take_licenses(
         kept = min(count, inside_licenses.left.get(name, 0)) if inside_licenses is not None else 0
         fresh.licenses_free[name] = fresh.licenses_free.get(name, 0) - count + kept
         if inside_licenses is not None and kept:
-            left = inside_licenses.left | {name: inside_licenses.left[name] - kept}
+            counts = inside_licenses.left | {name: inside_licenses.left[name] - kept}
             taken = inside_licenses.taken | {name: inside_licenses.taken.get(name, 0) + count}
             inside_licenses = inside[reservation_name] = LicensesInside(
-                left, taken, inside_licenses.job_ids | {job.job_id}
+                counts, taken, inside_licenses.job_ids | {job.job_id}
             )
 
 

@@ -90,8 +90,8 @@ class Bookings:
         node = empty_node(node_id, hardware.kinds[hardware.kind_of[position]])
         for booking in self._during(node_id, start_us, end_us, only_fixed):
             node.cores &= ~booking.cores
-            for held in booking.gres:
-                hold(node.gres_busy, node.gres_used, held)
+            for gres in booking.gres:
+                hold(node.gres_busy, node.gres_used, gres)
         return node
 
     def _during(
@@ -149,8 +149,8 @@ class HiddenBooking(NamedTuple):
     def show(self) -> None:
         """Put it back."""
         self.node.cores |= self.cores
-        for held in self.gres:
-            give_back(self.node.gres_busy, self.node.gres_used, held)
+        for gres in self.gres:
+            give_back(self.node.gres_busy, self.node.gres_used, gres)
 
 
 def _hide(node: FreeNode, booking: Booking) -> HiddenBooking:
@@ -158,14 +158,14 @@ def _hide(node: FreeNode, booking: Booking) -> HiddenBooking:
     cores = node.cores & booking.cores
     node.cores &= ~cores
     hidden = []
-    for held in booking.gres:
-        if not is_part(held.name):
+    for gres in booking.gres:
+        if not is_part(gres.name):
             # A device that is in use until the promise begins is not given back when this is.
-            busy = node.gres_busy.get(f"{held.name}:{held.type}", 0)
-            mask = int.from_bytes(held.indexes, "little") & ~busy
-            held = GresAlloc(held.name, held.type, mask.bit_count(), mask_bytes(mask))
-        hold(node.gres_busy, node.gres_used, held)
-        hidden.append(held)
+            busy = node.gres_busy.get(f"{gres.name}:{gres.type}", 0)
+            mask = int.from_bytes(gres.indexes, "little") & ~busy
+            gres = GresAlloc(gres.name, gres.type, mask.bit_count(), mask_bytes(mask))
+        hold(node.gres_busy, node.gres_used, gres)
+        hidden.append(gres)
     return HiddenBooking(node, cores, tuple(hidden))
 
 
@@ -174,10 +174,10 @@ def is_free_on(node: FreeNode, alloc: NodeAlloc) -> bool:
     if int.from_bytes(alloc.cores, "little") & ~node.cores:
         return False
     return all(
-        has_room(node.spec.gres, node.gres_busy, node.gres_used, held) for held in alloc.gres
+        has_room(node.spec.gres, node.gres_busy, node.gres_used, gres) for gres in alloc.gres
     )
 
 
 def gpu_gres(alloc: NodeAlloc) -> tuple[GresAlloc, ...]:
     """Return what a job has of GPUs on a node, whole or in parts."""
-    return tuple(held for held in alloc.gres if held.name == "gpu" or is_part(held.name))
+    return tuple(gres for gres in alloc.gres if gres.name == "gpu" or is_part(gres.name))

@@ -83,8 +83,8 @@ class ExactAmounts:
         if key not in self._known:
             need = demand.need
             if need.gres_total:
-                wanted = need.gres_per_node + devices
-                need = replace(need, gres_per_node=wanted, gres_total=())
+                gres = need.gres_per_node + devices
+                need = replace(need, gres_per_node=gres, gres_total=())
             amounts = self._hardware.node_amounts(need, kind, tasks)
             self._known[key] = None if amounts is None else tuple(sorted(amounts.items()))
         return self._known[key]

@@ -72,13 +72,13 @@ class FreedNodes:
         if len(fresh) + len(gone) > _MOST_ONE_BY_ONE:
             self._add_up()
             return
-        ends, held = self._ends, self._held
+        ends, sums = self._ends, self._held
         for end in _ends_of(gone):
             del ends[bisect_left(ends, end)]
-            held[end[1]] -= end[2]
+            sums[end[1]] -= end[2]
         for end in _ends_of(fresh):
             insort(ends, end)
-            held[end[1]] += end[2]
+            sums[end[1]] += end[2]
 
     def _add_up(self) -> None:
         """Make ends and sums of all records."""

@@ -21,9 +21,9 @@ class Holdings:
         self.held = array("q")
         self.begins = array("i", [0])  # of each job's stretch, and where the last one ends
 
-    def append(self, held: Iterable[int]) -> None:
+    def append(self, amounts: Iterable[int]) -> None:
         """Add what one more job holds."""
-        self.held.extend(held)
+        self.held.extend(amounts)
         self.begins.append(len(self.held))
 
     def extend(self, other: Holdings, first: int, last: int) -> None:

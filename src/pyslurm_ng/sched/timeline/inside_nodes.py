@@ -37,7 +37,7 @@ class InsideNodes:
 
     def fitting(self, demand: Demand, variant: Variant, fits: int, start_us: int) -> int:
         """Return those of some nodes that have the cores and GPUs then which a job wants."""
-        fitting_nodes, left = 0, variant.nodes
+        fitting_nodes, missing_count = 0, variant.nodes
         takes_first = not demand.need.is_choosy and self._nearness.layout(demand) is None
         for position in bits(fits):
             node = self._free.node(self._hardware.order[position])
@@ -48,9 +48,9 @@ class InsideNodes:
                 node = self._bookings.node_at(position, start_us, demand.end_us(start_us))
             if tasks_that_fit(variant.need, node) >= variant.tasks_per_node:
                 fitting_nodes |= 1 << position
-                left -= 1
+                missing_count -= 1
             self.show([node], hidden)
-            if takes_first and left <= 0 and not demand.need.required_nodes:
+            if takes_first and missing_count <= 0 and not demand.need.required_nodes:
                 break
         return fitting_nodes
 

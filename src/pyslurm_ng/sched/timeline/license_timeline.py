@@ -44,8 +44,8 @@ class LicenseTimeline:
                 for begin_us, end_us in reservation.occurrences() if index is not None else ():
                     assert index is not None
                     if begin_us <= now_us < end_us:
-                        held = inside.left.get(name, 0) + inside.taken.get(name, 0)
-                        profile.release(end_us, index, held)
+                        count = inside.left.get(name, 0) + inside.taken.get(name, 0)
+                        profile.release(end_us, index, count)
                     elif begin_us > now_us:
                         profile.take(begin_us, end_us - begin_us, (index,), (most,))
         return frozenset(job_ids)

@@ -155,8 +155,8 @@ class NeighbourJobs:
         edges = [first, *sorted(turn for turn in turns if first < turn < last), last]
         for at, until in pairwise(edges):
             begins_us = slots[at]
-            held = sum(guest.cpus for guest in guests if guest.start_us <= begins_us < guest.end_us)
-            if free[at:until].count(total - held) != until - at:
+            cpus = sum(guest.cpus for guest in guests if guest.start_us <= begins_us < guest.end_us)
+            if free[at:until].count(total - cpus) != until - at:
                 return False
         return True
 

@@ -62,7 +62,7 @@ class NodePlan:
 
     def begin(self, snapshot: Snapshot, demands: Iterable[Demand], policy: Policy) -> None:
         """Enter what is free now; later moments only once some job has to wait."""
-        wanted = [demand for demand in demands if demand.verdict is None]
+        open_demands = [demand for demand in demands if demand.verdict is None]
         self._now_us, self._is_endless = snapshot.now_us, snapshot.until_us == NO_END_US
         self._has_hosts = bool(snapshot.hosts)
         self._reserved = array("q")
@@ -70,7 +70,7 @@ class NodePlan:
         self._neighbours.begin(snapshot)
         self._nearness.begin(snapshot, policy)
         self._free = NodesNow(snapshot, self.hardware)
-        self._licenses = LicenseTimeline(snapshot, wanted)
+        self._licenses = LicenseTimeline(snapshot, open_demands)
         tables = PassTables(
             self.hardware,
             self._nearness,
@@ -89,7 +89,9 @@ class NodePlan:
             self._uneven, self._owner_room, self._inside, amounts, self._licenses, self._kept
         )
         self._search = NodeSearch(tables, searched, snapshot.until_us)
-        self._timeline.begin(snapshot, wanted, policy.window_s)  # when no code holds the last grid
+        self._timeline.begin(
+            snapshot, open_demands, policy.window_s
+        )  # when no code holds the last grid
 
     @property
     def slots(self) -> int:

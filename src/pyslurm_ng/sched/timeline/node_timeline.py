@@ -158,9 +158,9 @@ class Timeline:
     def promise(self, amounts: Iterable[tuple[int, Amounts]], start_us: int, end_us: int) -> int:
         """Take for a time what some positions give; return the number of the placing."""
         positions = []
-        for position, held in amounts:
+        for position, node_amounts in amounts:
             positions.append(position)
-            for resource, amount in held:
+            for resource, amount in node_amounts:
                 self.grid.take(position, resource, amount, start_us, end_us)
         return self.grid.note_placing(positions)
 
@@ -178,13 +178,13 @@ class Timeline:
     def hold(self, tenant: Tenant, allocs: tuple[NodeAlloc, ...], end_us: int) -> None:
         """Take from now on what a job gets that starts in this pass."""
         now_us, take = self._snapshot.now_us, self.grid.take
-        held = [*self._held_of(allocs, False, tenant)]
-        for position, resource, amount in held:
+        amounts = [*self._held_of(allocs, False, tenant)]
+        for position, resource, amount in amounts:
             take(position, resource, amount, now_us, end_us)
         self.shared_gpus.hold(allocs, end_us)
         self.bookings.hold(allocs, end_us)
         if not self.is_deep:
-            self._started.append(holding(*amount) for amount in held)
+            self._started.append(holding(*amount) for amount in amounts)
             self._started_ends_us.append(end_us)
 
     def keep_apart(self, demand: Demand, positions: list[int], start_us: int, end_us: int) -> None:
@@ -217,23 +217,25 @@ class Timeline:
     def _amounts(self, alloc: NodeAlloc, tenant: Tenant) -> list[tuple[int, int]]:
         """Return (resource, amount) of what a job holds on a node."""
         hardware = self._hardware
-        held = [(CPUS, alloc.cpus)]
+        amounts = [(CPUS, alloc.cpus)]
         if tenant.sharing:
-            held = [(CPUS, hardware.all_cpus(hardware.position[alloc.node_id]))]
+            amounts = [(CPUS, hardware.all_cpus(hardware.position[alloc.node_id]))]
         cap = hardware.caps.get(tenant.partition)
         if cap is not None:
-            held.append((cap, alloc.cpus))
+            amounts.append((cap, alloc.cpus))
         if hardware.without_gpus and all(gres.name != "gpu" for gres in alloc.gres):
-            held.append((hardware.without_gpus, alloc.cpus))
+            amounts.append((hardware.without_gpus, alloc.cpus))
         if alloc.mem_mib:
-            held.append((MEM, alloc.mem_mib))
+            amounts.append((MEM, alloc.mem_mib))
         for gres in alloc.gres:
-            held += [(resource, gres.count) for resource in hardware.counting(gres.name, gres.type)]
+            amounts += [
+                (resource, gres.count) for resource in hardware.counting(gres.name, gres.type)
+            ]
             if hardware.units:
                 position = hardware.position[alloc.node_id]
                 units = hardware.units_taken(position, gres.name, gres.count)
-                held.append((hardware.units, units))
-        return held
+                amounts.append((hardware.units, units))
+        return amounts
 
     # Reservations of administrators -------------------------------------------------------------
 
@@ -254,19 +256,19 @@ class Timeline:
 
     def _close_parts(self, several: list[Closed], node_id: int, position: int) -> None:
         """Keep some of a node; what several reservations or jobs hold at once counts once."""
-        held = self._holders(several, node_id)
+        holdings = self._holders(several, node_id)
         times = {moment for closed in several for moment in (closed.begin_us, closed.end_us)}
         first_us, last_us = min(times), max(times)
-        times.update(end_us for end_us, _ in held if first_us < end_us < last_us)
+        times.update(end_us for end_us, _ in holdings if first_us < end_us < last_us)
         for at_us, until_us in pairwise(sorted(times)):
-            left = NOTHING
+            kept_part = NOTHING
             for closed in several:
                 if closed.begin_us <= at_us and until_us <= closed.end_us:
-                    left = left.joined(closed.parts[node_id])
-            for end_us, part in held:
+                    kept_part = kept_part.joined(closed.parts[node_id])
+            for end_us, part in holdings:
                 if end_us >= until_us:
-                    left = left.without(part)
-            for resource, amount in self._amounts_of(left, node_id):
+                    kept_part = kept_part.without(part)
+            for resource, amount in self._amounts_of(kept_part, node_id):
                 if amount:
                     self.grid.take(position, resource, amount, at_us, until_us)
 

@@ -86,8 +86,8 @@ class NodesNow:
             node.cores &= ~int.from_bytes(alloc.cores, "little")
             node.mem_mib -= alloc.mem_mib
             node.is_idle = False
-            for held in alloc.gres:
-                gres_parts.hold(node.gres_busy, node.gres_used, held)
+            for gres in alloc.gres:
+                gres_parts.hold(node.gres_busy, node.gres_used, gres)
 
     def hide_kept(self, nodes: Iterable[FreeNode], duration_us: int) -> list[Hidden]:
         """Take out of nodes what reservations keep while a job would run; return it."""

@@ -47,15 +47,15 @@ def shared_cores(
         for alloc in running_job.nodes:
             cores = int.from_bytes(alloc.cores, "little")
             on_node.setdefault(alloc.node_id, []).append((running_job, alloc, cores))
-    crowded = {node_id: held for node_id, held in on_node.items() if _overlap(held)}
+    crowded = {node_id: allocs for node_id, allocs in on_node.items() if _overlap(allocs)}
     if not crowded:
         return {}
     ends = _ends(crowded, now_us)
     changed: dict[int, dict[int, NodeAlloc]] = {}
-    for node_id, held in crowded.items():
+    for node_id, allocs in crowded.items():
         covered = 0
         for running_job, alloc, cores in sorted(
-            held, key=lambda part: (-ends.get(part[0].job_id, part[0].end_us), part[0].job_id)
+            allocs, key=lambda part: (-ends.get(part[0].job_id, part[0].end_us), part[0].job_id)
         ):
             own = cores & ~covered
             covered |= cores
@@ -63,8 +63,8 @@ def shared_cores(
                 cpus = own.bit_count() * threads_of(node_id)
                 size = (own.bit_length() + 7) // 8
                 mask = own.to_bytes(size, "little")
-                left = NodeAlloc(node_id, cpus, mask, alloc.mem_mib, alloc.tasks, alloc.gres)
-                changed.setdefault(running_job.job_id, {})[node_id] = left
+                rest_alloc = NodeAlloc(node_id, cpus, mask, alloc.mem_mib, alloc.tasks, alloc.gres)
+                changed.setdefault(running_job.job_id, {})[node_id] = rest_alloc
     return {
         running_job.job_id: Held(
             ends.get(running_job.job_id, running_job.end_us),
@@ -82,26 +82,26 @@ def _was_preempted(running_job: Running) -> bool:
     return running_job.victim is not None and bool(running_job.victim.preemptor)
 
 
-def _overlap(held: Sequence[tuple[Running, NodeAlloc, int]]) -> bool:
+def _overlap(allocs: Sequence[tuple[Running, NodeAlloc, int]]) -> bool:
     seen = 0
-    for _, _, cores in held:
+    for _, _, cores in allocs:
         if seen & cores:
             return True
         seen |= cores
-    return any(_was_preempted(running_job) for running_job, _, _ in held)
+    return any(_was_preempted(running_job) for running_job, _, _ in allocs)
 
 
 def _ends(crowded: dict[int, list[tuple[Running, NodeAlloc, int]]], now_us: int) -> dict[int, int]:
     """Return when suspended jobs will end that go on when others have left their cores."""
     resumes: dict[int, tuple[Running, int]] = {}
-    for held in crowded.values():
-        for running_job, _, cores in held:
+    for allocs in crowded.values():
+        for running_job, _, cores in allocs:
             if not _was_preempted(running_job):
                 continue
             at_us = max(
                 (
                     other.end_us
-                    for other, _, theirs in held
+                    for other, _, theirs in allocs
                     if theirs & cores and not _was_preempted(other)
                 ),
                 default=now_us,

@@ -159,8 +159,8 @@ class OwnerRoom:
         for guest in guests:
             if guest.alloc is not None:
                 taken |= _cores(guest)
-                for held in guest.alloc.gres:
-                    gres_parts.hold(node.gres_busy, node.gres_used, held)
+                for gres in guest.alloc.gres:
+                    gres_parts.hold(node.gres_busy, node.gres_used, gres)
         node.cores &= ~taken
         # Jobs one after another may have the same cores; those at one time never have.
         starts_us = {start_us, *(guest.start_us for guest in guests if guest.start_us > start_us)}

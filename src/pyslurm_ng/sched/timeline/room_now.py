@@ -49,8 +49,8 @@ class RoomNow:
         self._snapshot, self._now_us = snapshot, snapshot.now_us
         self._neighbours.begin(snapshot)
         self._free = NodesNow(snapshot, self._hardware)
-        wanted = [demand for demand in demands if demand.verdict is None]
-        self._licenses = LicenseTimeline(snapshot, wanted)
+        open_demands = [demand for demand in demands if demand.verdict is None]
+        self._licenses = LicenseTimeline(snapshot, open_demands)
         self._closed: set[int] = set()
         self._kept: dict[int, dict[int, NodePart]] = {}  # by the time a job would run
 

@@ -233,21 +233,21 @@ class Hardware:
         if amounts is None:
             return None
         threads = max(1, spec.threads_per_core)
-        wanted = totals[CPUS]
+        cpus = totals[CPUS]
         if not need.is_exclusive:
-            wanted = cores_wanted(need, spec, tasks, gpus_on_each(need)) * threads
-        amounts[CPUS] = totals[CPUS] if need.sharing else wanted
+            cpus = cores_wanted(need, spec, tasks, gpus_on_each(need)) * threads
+        amounts[CPUS] = totals[CPUS] if need.sharing else cpus
         cap = self.caps.get(need.partition)
         if cap is not None:
             # What comes beyond its tasks, whole nodes and sockets, is not held against a job.
             is_rounded = need.is_exclusive or need.whole_sockets
-            amounts[cap] = min(wanted, totals[cap]) if is_rounded else wanted
+            amounts[cap] = min(cpus, totals[cap]) if is_rounded else cpus
         if self.without_gpus and not need.has_gpus:
-            amounts[self.without_gpus] = wanted
+            amounts[self.without_gpus] = cpus
         if need.mem_per_node_mib:
             amounts[MEM] = need.mem_per_node_mib
         elif need.mem_per_cpu_mib:
-            used = wanted if need.shares_cpus else need.cpus_per_task * tasks
+            used = cpus if need.shares_cpus else need.cpus_per_task * tasks
             amounts[MEM] = need.mem_per_cpu_mib * used
         elif need.mem_per_gpu_mib:
             gpus = amounts.get(self.resource_of.get(("gpu", ""), -1), 0)
@@ -261,13 +261,14 @@ class Hardware:
     def variant(self, demand: Demand, need: Need, nodes: int, tasks: int) -> Variant | None:
         """Return the variant with `tasks` on each of `nodes`, None if no node could bear that."""
         per_kind = [self.node_amounts(need, kind, tasks) for kind in range(len(self.kinds))]
-        given = [amounts for amounts in per_kind if amounts is not None]
-        if not given:
+        known_amounts = [amounts for amounts in per_kind if amounts is not None]
+        if not known_amounts:
             return None
-        resources = tuple(sorted({resource for amounts in given for resource in amounts}))
+        resources = tuple(sorted({resource for amounts in known_amounts for resource in amounts}))
         # Kinds left out get the largest amount, so that equal needs have equal thresholds.
         most = {
-            resource: max(amounts.get(resource, 0) for amounts in given) for resource in resources
+            resource: max(amounts.get(resource, 0) for amounts in known_amounts)
+            for resource in resources
         }
         rows = tuple(
             tuple((most if amounts is None else amounts).get(resource, 0) for resource in resources)

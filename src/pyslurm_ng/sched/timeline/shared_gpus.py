@@ -51,12 +51,12 @@ class SharedGpus:
     def enter(self, grid: Grid, slots: Sequence[int]) -> None:
         """Look at another grid from here on; `slots` are when its slots begin."""
         self._grid, self._slots = grid, slots
-        held = Holdings()
+        holdings = Holdings()
         for node_id, number in self._until_us:
             position = self._hardware.position[node_id]
             resources = self._hardware.rows_of_gpu(position, number)
-            held.append(holding(position, resource, 1) for resource in resources)
-        grid.hold(held.held, held.begins, array("q", self._until_us.values()))
+            holdings.append(holding(position, resource, 1) for resource in resources)
+        grid.hold(holdings.held, holdings.begins, array("q", self._until_us.values()))
 
     # What is taken ------------------------------------------------------------------------------
 
@@ -133,4 +133,4 @@ class SharedGpus:
 
 def _in_parts(gres: Iterable[GresAlloc]) -> set[int]:
     """Return the numbers of the GPUs that are held in parts."""
-    return {number for held in gres for number in held_parts(held)}
+    return {number for alloc in gres for number in held_parts(alloc)}

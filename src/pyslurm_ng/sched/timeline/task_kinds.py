@@ -112,8 +112,8 @@ class TaskKinds:
         ((name, kind, _),) = need.gres_total
 
         def with_some(count: int) -> Need:
-            wanted = (*need.gres_per_node, (name, kind, count))
-            return replace(need, gres_per_node=wanted, gres_total=())
+            gres = (*need.gres_per_node, (name, kind, count))
+            return replace(need, gres_per_node=gres, gres_total=())
 
         single = hardware.variant(demand, with_some(1), 1, 1)
         if single is None:

@@ -202,8 +202,8 @@ class Uneven:
         """Return the nodes that can hold some tasks, with how many; see `Grid.capacity`."""
         kind, amounts, most = single
         kind_of = self._hardware.kind_of
-        wanted = need.tasks_per_node or need.tasks
-        capacity = self._timeline.grid.capacity(kind, amounts, wanted, enough, slot)
+        task_count = need.tasks_per_node or need.tasks
+        capacity = self._timeline.grid.capacity(kind, amounts, task_count, enough, slot)
         if need.sharing == TOPO:
             start_us = self._timeline.times_us[slot]
             fits = sum(1 << position for position, _ in capacity)
@@ -224,11 +224,11 @@ class Uneven:
         """Return how many tasks nodes can hold beside the very cores and GPUs that others have."""
         start_us, node_at = self._timeline.times_us[slot], self._timeline.bookings.node_at
         end_us = demand.end_us(start_us)
-        held = (
+        shares = (
             (position, min(tasks, tasks_that_fit(need, node_at(position, start_us, end_us))))
             for position, tasks in fits
         )
-        return [(position, tasks) for position, tasks in held if tasks]
+        return [(position, tasks) for position, tasks in shares if tasks]
 
     def _counted(self, demand: Demand, fits: Shares, slot: int) -> Shares:
         """Try the node counts a job would like, one after another, on what is free."""
@@ -254,13 +254,13 @@ class Uneven:
         even = variant.tasks_per_node
         if even > 1 and (single := self._single(demand)) is not None:
             kind, amounts, most = single
-            wanted = demand.need.tasks_per_node or demand.need.tasks
+            tasks = demand.need.tasks_per_node or demand.need.tasks
             slot = bisect_left(self._timeline.times_us, start_us)
-            held = self._timeline.grid.tasks_on(kind, positions, amounts, wanted, slot)
+            tasks_on = self._timeline.grid.tasks_on(kind, positions, amounts, tasks, slot)
             kind_of = self._hardware.kind_of
             return [
                 (position, max(even, min(fit, most[kind_of[position]])))
-                for position, fit in zip(positions, held, strict=True)
+                for position, fit in zip(positions, tasks_on, strict=True)
             ]
         return [(position, even) for position in positions]
 

@@ -35,7 +35,7 @@ def lost(
     proof: str = "",
 ) -> ev.LostRunsChanged:
     """Return the events that note a job's run as lost with those of its nodes that are `gone`."""
-    held = dict.fromkeys(alloc.node_id for alloc in job.nodes_held if alloc.node_id in gone)
+    lost_ids = dict.fromkeys(alloc.node_id for alloc in job.nodes_held if alloc.node_id in gone)
     return ev.LostRunsChanged(
         now_us,
         job.job_id,
@@ -48,7 +48,7 @@ def lost(
                 policy=node_loss,
                 proof=proof,
             )
-            for node in cluster.nodes_of(held)
+            for node in cluster.nodes_of(lost_ids)
             if job.job_id in cluster.node_index.use[node.node_id].allocs
         ),
     )
@@ -115,15 +115,15 @@ def configured(
     configuration while it is DOWN does not come back.
     """
     events: list[ev.AnyEvent] = []
-    wanted = policy(conf)
+    policy_word = policy(conf)
     for job_id in dict.fromkeys(
         job_id for jobs in cluster.job_index.lost_on.values() for job_id in jobs
     ):
         job = cluster.jobs[job_id]
         runs = tuple(
-            msgspec.structs.replace(run, policy=wanted)
+            msgspec.structs.replace(run, policy=policy_word)
             for run in job.lost_runs
-            if run.policy != wanted and not run.proof
+            if run.policy != policy_word and not run.proof
         )
         if runs and job_id not in cluster.job_index.active:
             events.append(ev.LostRunsChanged(now_us, job_id, runs))

@@ -59,15 +59,15 @@ def requeued(
     # A special exit is a special kind of hold, and shown as such.
     kept = flags & JobFlag.SPECIAL_EXIT or flags & JobFlag.REQUEUE_HOLD
     failures = job.launch_failures + 1 if flags & JobFlag.LAUNCH_FAILED else 0
-    held = partial(
+    event_of = partial(
         ev.JobRequeued, time_us=now_us, job_id=job.job_id, attempt=attempt, begin_us=0, priority=0
     )
     if kept and failures:
-        return held(reason=Reason.JobHeldAdmin, reason_text="launch failed requeued held")
+        return event_of(reason=Reason.JobHeldAdmin, reason_text="launch failed requeued held")
     if kept:
-        return held(reason=Reason.JobHeldUser, flags=kept)
+        return event_of(reason=Reason.JobHeldUser, flags=kept)
     if failures > rules.launches:
-        return held(reason=Reason.JobHoldMaxRequeue, launch_failures=failures)
+        return event_of(reason=Reason.JobHoldMaxRequeue, launch_failures=failures)
     # The second more is Slurm's: a run never begins in the second in which the last one ended.
     delay_s = (rules.delay_s << min(max(0, failures - 1), _MOST_DOUBLINGS)) + 1
     begin_us = now_us + delay_s * SECOND_US

@@ -140,10 +140,10 @@ def _shortage(node: Node, facts: NodeFacts) -> str:
     missing: dict[str, int] = {}
     for gres in facts.gres:
         missing[gres.name] = missing.get(gres.name, 0) + gres.count
-    wanted: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for gres in spec.gres:
-        wanted[gres.name] = wanted.get(gres.name, 0) + gres.count
-    for name, count in wanted.items():
+        counts[gres.name] = counts.get(gres.name, 0) + gres.count
+    for name, count in counts.items():
         have = missing.get(name, 0)
         if have < count:
             return f"gres/{name} count reported lower than configured ({have} < {count})"

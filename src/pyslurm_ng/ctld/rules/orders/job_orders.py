@@ -286,9 +286,9 @@ class _Revived:
 def _requeue(steering: Steering, job: Job, flags: int) -> None:
     now_us, events = steering.context.now_us, steering.parts.events
     if is_completing(job):
-        wanted = job.flags | flags | JobFlag.REQUEUED
+        new_flags = job.flags | flags | JobFlag.REQUEUED
         events.append(
-            ev.JobUpdated(time_us=now_us, job_id=job.job_id, fields={"flags": int(wanted)})
+            ev.JobUpdated(time_us=now_us, job_id=job.job_id, fields={"flags": int(new_flags)})
         )
     elif job.state in TERMINAL_STATES:
         events.append(requeued(job, flags, now_us, requeue_rules(steering.context.conf)))

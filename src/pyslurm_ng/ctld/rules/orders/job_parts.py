@@ -24,10 +24,10 @@ class JobParts:
 
         0 where this decision has split off all of them already: they were named twice.
         """
-        left = self.left.get(job.job_id, job.array_pending)
+        pending = self.left.get(job.job_id, job.array_pending)
         if not tasks:
             return job.job_id
-        tasks, rest = task_ranges.intersect(left, tasks)
+        tasks, rest = task_ranges.intersect(pending, tasks)
         if not tasks:
             return 0
         if not rest:

@@ -64,9 +64,9 @@ def _queue(job: Job) -> Queue:
     return job.uid, job.partition, job.account, job.qos
 
 
-def _queues(cluster: Cluster, wanted: dict[Queue, list[Job]]) -> dict[Queue, list[Job]]:
+def _queues(cluster: Cluster, top_jobs: dict[Queue, list[Job]]) -> dict[Queue, list[Job]]:
     """Return the jobs that can change places, by queue."""
-    queues: dict[Queue, list[Job]] = {key: [] for key in wanted}
+    queues: dict[Queue, list[Job]] = {key: [] for key in top_jobs}
     for job_id in cluster.job_index.pending:
         job = cluster.jobs[job_id]
         queue = queues.get(_queue(job))

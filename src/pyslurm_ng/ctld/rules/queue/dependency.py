@@ -77,12 +77,12 @@ def judge(
         is_never = bool(states) and all(state == NEVER for state in states)
         return (() if MET in states else job.dependencies), is_never
     is_never = NEVER in states
-    left = tuple(
+    open_dependencies = tuple(
         term if state != NEVER or term.state == NEVER else structs.replace(term, state=NEVER)
         for term, state in zip(job.dependencies, states, strict=True)
         if state != MET
     )
-    return left, is_never
+    return open_dependencies, is_never
 
 
 def after_end(
@@ -305,10 +305,10 @@ def _follow(
     Args:
         job_id: of `job`, or of a task that is split off from it.
     """
-    left, is_never = judged
-    if left == job.dependencies and not is_never:
+    open_dependencies, is_never = judged
+    if open_dependencies == job.dependencies and not is_never:
         return []
-    events = _changed(job, job_id, left, now_us, is_never)
+    events = _changed(job, job_id, open_dependencies, now_us, is_never)
     if is_never and job.request.flags & REQ_KILL_INVALID_DEP:
         events.append(never(job_id, now_us))
     return events
@@ -368,18 +368,18 @@ def _concerned(cluster: Cluster, job: Job, ends: Ends, cause: Job | None) -> Ite
 
 
 def _changed(
-    job: Job, job_id: int, left: tuple[Dependency, ...], now_us: int, is_never: bool
+    job: Job, job_id: int, open_dependencies: tuple[Dependency, ...], now_us: int, is_never: bool
 ) -> list[ev.AnyEvent]:
     events: list[ev.AnyEvent] = [
         ev.DependencyChanged(
             time_us=now_us,
             job_id=job_id,
-            dependencies=left,
+            dependencies=open_dependencies,
             dependency_any=job.dependency_any,
             never_satisfied=is_never,
         )
     ]
-    if not left and job.begin_us <= now_us:
+    if not open_dependencies and job.begin_us <= now_us:
         events.append(ev.JobEligible(time_us=now_us, job_id=job_id))
     return events
 

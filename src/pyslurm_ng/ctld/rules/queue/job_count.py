@@ -22,18 +22,18 @@ def refusal(cluster: Cluster, more: int, context: Context) -> Reject | None:
     """Return why there is no room for so many more jobs; tasks of an array count singly."""
     most = context.conf.max_job_count
     free = max(0, most - jobs_of_all(cluster))
-    left = free - more
-    if left < 0:
+    room = free - more
+    if room < 0:
         return Reject(Errno.EAGAIN, f"MaxJobCount={most}: there is room for {free} more")
     if context.caller.is_operator:
         return None
-    left -= most // _OPERATORS_PART
-    held = jobs_of(cluster, context.caller.uid)
+    room -= most // _OPERATORS_PART
+    job_count = jobs_of(cluster, context.caller.uid)
     # One more than is left: of a table of nine places the only user has all.
-    if left < 0 or held + more > _TIMES_LEFT * (left + 1):
+    if room < 0 or job_count + more > _TIMES_LEFT * (room + 1):
         return Reject(
             Errno.EAGAIN,
-            f"MaxJobCount={most}: the user's jobs are {held}, and what is left is for others",
+            f"MaxJobCount={most}: the user's jobs are {job_count}, and what is left is for others",
         )
     return None
 

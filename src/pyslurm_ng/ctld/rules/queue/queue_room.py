@@ -83,15 +83,15 @@ def waiting_tasks(job: Job) -> int:
     return max(1, task_ranges.count(job.array_pending))
 
 
-def refusal(cluster: Cluster, context: Context, wanted: Iterable[int]) -> Reject | None:
+def refusal(cluster: Cluster, context: Context, counts: Iterable[int]) -> Reject | None:
     """Return why a user may not have more jobs that count for so much."""
-    more = sum(wanted)
+    more = sum(counts)
     if not more or context.caller.is_operator:
         return None
-    left = room(cluster, context, context.caller.uid)
-    if more <= left:
+    free_count = room(cluster, context, context.caller.uid)
+    if more <= free_count:
         return None
-    return Reject(Errno.ESLURM_ACCOUNTING_POLICY, text(more, left))
+    return Reject(Errno.ESLURM_ACCOUNTING_POLICY, text(more, free_count))
 
 
 def room(cluster: Cluster, context: Context, uid: int) -> int:
@@ -99,10 +99,10 @@ def room(cluster: Cluster, context: Context, uid: int) -> int:
     return max(MOST, MOST_OF_EACH * context.conf.max_job_count) - of_user(cluster, uid)
 
 
-def text(more: int, left: int) -> str:
+def text(more: int, free_count: int) -> str:
     """Return what a refusal says."""
     return (
         f"options, arguments and dependencies beyond {USUAL} characters a job and task, or "
         f"{USUAL_OF_STEP} a step: {more} characters, and the user's jobs have room for "
-        f"{max(0, left)} more"
+        f"{max(0, free_count)} more"
     )

@@ -43,7 +43,7 @@ class _Share(NamedTuple):
 
     def has(self, wish: DeviceWish) -> int:
         """Return how many devices it has that answer a wish."""
-        return sum(held.count for held in self.gres if wish.is_met_by(held))
+        return sum(gres.count for gres in self.gres if wish.is_met_by(gres))
 
 
 class _Room:
@@ -60,7 +60,7 @@ class _Room:
         shares: list[GresAlloc] = []
         taken_cores = 0
         for wish in wishes:
-            left = wish.number
+            missing_count = wish.number
             of_name = sum(gres.count for gres in spec.gres if gres.name == wish.name)
             cores_each = max(1, usable_cores(spec).bit_count() // max(1, of_name))
             for gres in spec.gres:
@@ -68,23 +68,23 @@ class _Room:
                     continue
                 key = gres.name, gres.type
                 count = min(
-                    left,
+                    missing_count,
                     self.devices.get(key, 0).bit_count(),
                     self.cores.bit_count() // cores_each,
                 )
                 if count < 1:
                     continue
-                wanted = count * cores_each
-                mask = choose_devices(gres, self.devices[key], count, self.cores, wanted)
+                core_count = count * cores_each
+                mask = choose_devices(gres, self.devices[key], count, self.cores, core_count)
                 alloc = GresAlloc(gres.name, gres.type, count, pick.packed(mask))
                 near = self.cores & near_cores(spec, (alloc,))
-                cores = lowest_bits(near, min(wanted, near.bit_count()))
-                cores |= lowest_bits(self.cores & ~cores, wanted - cores.bit_count())
+                cores = lowest_bits(near, min(core_count, near.bit_count()))
+                cores |= lowest_bits(self.cores & ~cores, core_count - cores.bit_count())
                 self.devices[key] &= ~mask
                 self.cores &= ~cores
                 taken_cores |= cores
                 shares.append(alloc)
-                left -= count
+                missing_count -= count
         return _Share(self.node.node_id, taken_cores, tuple(shares))
 
 
@@ -114,22 +114,22 @@ def with_devices(
             return Reject(Errno.ESLURM_NODES_BUSY)
         return _with_shares(reservation, shares[:count])
     shares = []
-    left = list(wishes)
+    open_wishes = list(wishes)
     for room in rooms:
         nodes_left = node_count - len(shares)
-        wanted = [
+        room_wishes = [
             wish._replace(number=-(-wish.number // nodes_left) if node_count else wish.number)
-            for wish in left
+            for wish in open_wishes
             if wish.number
         ]
-        share = room.share(wanted)
+        share = room.share(room_wishes)
         if not share.gres:
             continue
         shares.append(share)
-        left = [wish._replace(number=wish.number - share.has(wish)) for wish in left]
-        if not any(wish.number for wish in left) or nodes_left == 1:
+        open_wishes = [wish._replace(number=wish.number - share.has(wish)) for wish in open_wishes]
+        if not any(wish.number for wish in open_wishes) or nodes_left == 1:
             break
-    if any(wish.number for wish in left) or len(shares) < node_count:
+    if any(wish.number for wish in open_wishes) or len(shares) < node_count:
         return Reject(Errno.ESLURM_NODES_BUSY)
     return _with_shares(reservation, shares)
 

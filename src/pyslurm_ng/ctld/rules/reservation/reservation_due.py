@@ -199,7 +199,7 @@ def _idle(cluster: Cluster, reservation: Reservation, now_us: int) -> Reservatio
 
 def _is_awaited(cluster: Cluster, name: str) -> bool:
     return any(
-        name in wanted.split(",")
+        name in names.split(",")
         for job_id in cluster.job_index.pending
-        if (wanted := cluster.jobs[job_id].request.reservation)
+        if (names := cluster.jobs[job_id].request.reservation)
     )

@@ -43,19 +43,17 @@ def check_named(
 ) -> Reject | None:
     """Refuse nodes that another reservation has at the time, or that jobs will still use."""
     parts = reservation.parts()
-    wanted = {node_id: parts.get(node_id, WHOLE) for node_id in node_ids}
-    if _meets(wanted, reserved_parts(cluster, reservation, calendar)):
+    named_parts = {node_id: parts.get(node_id, WHOLE) for node_id in node_ids}
+    if _meets(named_parts, reserved_parts(cluster, reservation, calendar)):
         return Reject(Errno.ESLURM_RESERVATION_OVERLAP)
     busy = busy_parts(cluster, reservation.start_us, reservation.name)
-    if not _ignores_jobs(reservation) and _meets(wanted, busy):
+    if not _ignores_jobs(reservation) and _meets(named_parts, busy):
         return Reject(Errno.ESLURM_NODES_BUSY)
     return None
 
 
-def _meets(wanted: dict[int, NodePart], others: dict[int, NodePart]) -> bool:
-    return any(
-        node_id in others and part.meets(others[node_id]) for node_id, part in wanted.items()
-    )
+def _meets(parts: dict[int, NodePart], others: dict[int, NodePart]) -> bool:
+    return any(node_id in others and part.meets(others[node_id]) for node_id, part in parts.items())
 
 
 def with_cores(
@@ -78,7 +76,7 @@ def with_cores(
     taken = taken_parts(cluster, reservation, calendar)
     cores: dict[int, int] = {}
     each = list(counts) if is_each else []
-    left = sum(counts)
+    core_count = sum(counts)
     for node in candidates(cluster, reservation, named=named):
         spec, node_id = node.spec, node.node_id
         usable = usable_cores(spec)
@@ -86,7 +84,7 @@ def with_cores(
         if "FIRST_CORES" in reservation.flags:
             free = _first_of(usable, free)
         threads = max(1, spec.threads_per_core) if in_cpus else 1
-        count = -(-(each[0] if is_each else left) // threads)
+        count = -(-(each[0] if is_each else core_count) // threads)
         count = count if is_each else min(free.bit_count(), count)
         if free.bit_count() < count:
             if named:
@@ -94,11 +92,11 @@ def with_cores(
             continue
         if count:
             cores[node_id] = lowest_bits(free, count)
-            left -= count * threads
+            core_count -= count * threads
         del each[:1]
-        if not each if is_each else left <= 0:
+        if not each if is_each else core_count <= 0:
             break
-    if each if is_each else left > 0:
+    if each if is_each else core_count > 0:
         return Reject(Errno.ESLURM_NODES_BUSY)
     node_ids = tuple(sorted(cores))
     masks = tuple(packed(cores[node_id]) for node_id in node_ids)
@@ -149,9 +147,9 @@ def _by_counts(
     suiting = [node for node in free if _every(way, node)]
     chosen: list[Node] = []
     remaining = list(have)
-    for tree, wanted in way.counts:
+    for tree, node_count in way.counts:
         with_features = [node for node in remaining if features.holds(tree, node.features_active)][
-            :wanted
+            :node_count
         ]
         remaining = [node for node in remaining if node not in with_features]
         fresh = [
@@ -159,9 +157,9 @@ def _by_counts(
             for node in suiting
             if node not in chosen and features.holds(tree, node.features_active)
         ]
-        if len(with_features) + len(fresh) < wanted:
+        if len(with_features) + len(fresh) < node_count:
             return None
-        chosen += fresh[: wanted - len(with_features)]
+        chosen += fresh[: node_count - len(with_features)]
     if way.counts:
         kinds = [tree for tree, _ in way.counts]
         suiting = [
@@ -185,11 +183,12 @@ def candidates(cluster: Cluster, reservation: Reservation, *, named: bool = Fals
     """
     if named:
         return cluster.nodes_of(reservation.node_ids)
-    wanted = reservation.features
+    expression = reservation.features
     nodes = [
         node
         for node in _source(cluster, reservation)
-        if not is_failed(node) and (not wanted or features.matches(wanted, node.features_active))
+        if not is_failed(node)
+        and (not expression or features.matches(expression, node.features_active))
     ]
     busy = busy_parts(cluster, reservation.start_us, reservation.name)
     nodes.sort(key=lambda node: (node.node_id in busy, node.weight, node.node_id))

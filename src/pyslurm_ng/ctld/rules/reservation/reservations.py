@@ -104,14 +104,14 @@ def _check_access(draft: Draft) -> Reject | None:
 
 def _check_licenses(cluster: Cluster, fresh: Reservation, context: Context) -> Reject | None:
     """Refuse more licences than there are, with those of reservations at the same time."""
-    wanted = Counter(dict(license_counts(fresh.licenses)))
-    if not wanted:
+    counts = Counter(dict(license_counts(fresh.licenses)))
+    if not counts:
         return None
     for other in cluster.reservations.values():
         if other.name != fresh.name and meet(fresh, other, context.calendar):
-            wanted.update(dict(license_counts(other.licenses)))
+            counts.update(dict(license_counts(other.licenses)))
     own = dict(license_counts(fresh.licenses))
-    if any(count > cluster.licenses.get(name, 0) for name, count in wanted.items() if name in own):
+    if any(count > cluster.licenses.get(name, 0) for name, count in counts.items() if name in own):
         return Reject(Errno.ESLURM_INVALID_LICENSES)
     return None
 
@@ -341,15 +341,15 @@ def deletion(cluster: Cluster, reservation: Reservation, now_us: int) -> list[ev
         names = job.request.reservation.split(",") if job.request.reservation else ()
         if reservation.name not in names:
             continue
-        left = ",".join(name for name in names if name != reservation.name)
+        other_names = ",".join(name for name in names if name != reservation.name)
         fields: dict[str, object] = {}
-        if not left and "NO_HOLD_JOBS_AFTER_END" not in reservation.flags and job.priority:
+        if not other_names and "NO_HOLD_JOBS_AFTER_END" not in reservation.flags and job.priority:
             fields = {
                 "priority": 0,
                 "reason": int(Reason.ReservationDeleted),
                 "flags": int(job.flags | JobFlag.RESV_DEL_HOLD),
             }
-        request = changed_request(job.request, reservation=left)
+        request = changed_request(job.request, reservation=other_names)
         events.append(ev.JobUpdated(now_us, job_id, fields, request))
     events.append(ev.ReservationDeleted(time_us=now_us, name=reservation.name))
     return events

@@ -147,17 +147,19 @@ def _may_start_together(
     first = jobs[0]
     if first is None or not first.het_job_id:
         return False
-    left = [
+    components = [
         job for job in het_components(cluster, first) if job.job_id not in cluster.job_index.ended
     ]
-    if [job.job_id for job in left] != [start.job_id for start in starts]:
+    if [job.job_id for job in components] != [start.job_id for start in starts]:
         return False
-    wanted: Counter[str] = Counter()
-    for job, start in zip(left, starts, strict=True):
-        wanted.update(dict(license_counts(start.licenses or job.request.licenses)))
-    inside = licenses_inside(cluster, now_us) if wanted and cluster.reservations else {}
-    kept = kept_from(inside, [name for job in left for name in job.request.reservation.split(",")])
-    for name, count in wanted.items():
+    counts: Counter[str] = Counter()
+    for job, start in zip(components, starts, strict=True):
+        counts.update(dict(license_counts(start.licenses or job.request.licenses)))
+    inside = licenses_inside(cluster, now_us) if counts and cluster.reservations else {}
+    kept = kept_from(
+        inside, [name for job in components for name in job.request.reservation.split(",")]
+    )
+    for name, count in counts.items():
         if cluster.licenses_left(name) - kept.get(name, 0) < count:
             return False
     allocs = [alloc for start in starts for alloc in start.nodes]
@@ -216,12 +218,12 @@ def _may_start(cluster: Cluster, job: Job, start: Start, now_us: int) -> bool:
 
 def _leaves_claims(cluster: Cluster, start: Start) -> bool:
     """Return whether a start takes no core and device that another job preempted for."""
-    wanted = {alloc.node_id: alloc for alloc in start.nodes}
+    allocs = {alloc.node_id: alloc for alloc in start.nodes}
     for job_id in cluster.job_index.claims:
         if job_id == start.job_id:
             continue
         for alloc in cluster.jobs[job_id].claim:
-            own = wanted.get(alloc.node_id)
+            own = allocs.get(alloc.node_id)
             if own is not None and collide(own, alloc):
                 return False
     return True
@@ -244,6 +246,6 @@ def reservation_of(cluster: Cluster, job: Job, start: Start, now_us: int) -> str
     limit_min = job.time_limit_min if start.time_limit_min == NO_VAL else start.time_limit_min
     partition = opened(cluster.partitions[start.partition], cluster.qos.get(job.qos))
     end_us = now_us + limit_us(limit_min, partition)
-    wanted = {alloc.node_id: part_of(alloc) for alloc in start.nodes}
+    parts = {alloc.node_id: part_of(alloc) for alloc in start.nodes}
     reservations = reserved.with_families(cluster)
-    return reserved.reservation_for(reservations, job, start.partition, wanted, now_us, end_us)
+    return reserved.reservation_for(reservations, job, start.partition, parts, now_us, end_us)

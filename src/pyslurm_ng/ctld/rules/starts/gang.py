@@ -74,11 +74,13 @@ def apart(jobs: Iterable[Job]) -> list[list[Job]]:
         number = job.job_id
         crowds[number], crowd_of[number] = [job], number
         for node_id, cores in _cores(job).items():
-            held = on_node.setdefault(node_id, [])
-            for other in {crowd_of[job_id] for mask, job_id in held if mask & cores} - {number}:
+            jobs_here = on_node.setdefault(node_id, [])
+            for other in {crowd_of[job_id] for mask, job_id in jobs_here if mask & cores} - {
+                number
+            }:
                 crowd_of |= dict.fromkeys((job.job_id for job in crowds[other]), number)
                 crowds[number] = crowds.pop(other) + crowds[number]
-            held.append((cores, job.job_id))
+            jobs_here.append((cores, job.job_id))
     for crowd in crowds.values():
         crowd.sort(key=lambda job: job.job_id)
     return [*crowds.values()]

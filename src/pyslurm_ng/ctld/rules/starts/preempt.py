@@ -260,8 +260,8 @@ def _is_covered(cluster: Cluster, job: Job, again: dict[int, int]) -> bool:
         if (cluster.node_index.use[alloc.node_id].cores | again.get(alloc.node_id, 0)) & cores:
             return True
         if any(
-            _has_turns(cluster, job, other) and collide(held, alloc)
-            for other, held in cluster.node_index.use[alloc.node_id].allocs.items()
+            _has_turns(cluster, job, other) and collide(other_alloc, alloc)
+            for other, other_alloc in cluster.node_index.use[alloc.node_id].allocs.items()
         ):
             return True
         if any(claim.node_id == alloc.node_id and collide(claim, alloc) for claim in claims):
@@ -333,21 +333,21 @@ def _fits(cluster: Cluster, alloc: NodeAlloc, modes: dict[int, str]) -> bool:
     if node is None or not cluster.node_index.columns.usable[alloc.node_id]:
         return False
     mem_mib = schedulable_mem_mib(node.spec) - alloc.mem_mib
-    for job_id, held in cluster.node_index.use[alloc.node_id].allocs.items():
+    for job_id, other_alloc in cluster.node_index.use[alloc.node_id].allocs.items():
         mode = modes.get(job_id)
         if mode in ("CANCEL", "REQUEUE") or _is_leaving(cluster, job_id):
             continue
-        mem_mib -= held.mem_mib
+        mem_mib -= other_alloc.mem_mib
         # A suspended job keeps its devices, not its cores.
         own = alloc
         if mode == "SUSPEND" or job_id in cluster.job_index.suspended:
             own = NodeAlloc(alloc.node_id, 0, b"", 0, 0, alloc.gres)
-        if collide(own, held):
+        if collide(own, other_alloc):
             return False
     for job_id in cluster.job_index.claims:
-        for held in cluster.jobs[job_id].claim:
-            if held.node_id == alloc.node_id:
-                mem_mib -= held.mem_mib
-                if collide(alloc, held):
+        for other_alloc in cluster.jobs[job_id].claim:
+            if other_alloc.node_id == alloc.node_id:
+                mem_mib -= other_alloc.mem_mib
+                if collide(alloc, other_alloc):
                     return False
     return mem_mib >= 0

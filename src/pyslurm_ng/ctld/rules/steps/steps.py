@@ -139,17 +139,17 @@ def _candidates(cluster: Cluster, job: Job, message: CreateStep) -> list[int] | 
     }
     try:
         most = len(cluster.node_index.by_name)
-        wanted = expand_of_user(message.node_list, most)
+        node_names = expand_of_user(message.node_list, most)
         unwanted = set(expand_of_user(message.exclude, most))
     except HostlistError:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
-    if any(name not in position_of for name in (*wanted, *message.task_nodes)):
+    if any(name not in position_of for name in (*node_names, *message.task_nodes)):
         return _NOT_IN_JOB
-    if unwanted.intersection(wanted):
+    if unwanted.intersection(node_names):
         return _NOT_IN_JOB
     if message.task_nodes:
         return list(dict.fromkeys(position_of[name] for name in message.task_nodes))
-    first = list(dict.fromkeys(position_of[name] for name in wanted))
+    first = list(dict.fromkeys(position_of[name] for name in node_names))
     limit = message.nodes_max or message.nodes_min
     if first and (not limit or limit <= len(first)):
         return first[:limit] if limit else first
@@ -208,9 +208,9 @@ def _need(
     nodes_max = message.nodes_max or (nodes_min if message.nodes_min else 0)
     if packs:
         nodes_min = min(nodes_min, 1)  # no more nodes than its tasks fill
-    wanted = len(set(expand(message.node_list)))
-    if wanted and not message.nodes_min:
-        nodes_min = min(wanted, ntasks) if ntasks else wanted
+    name_count = len(set(expand(message.node_list)))
+    if name_count and not message.nodes_min:
+        nodes_min = min(name_count, ntasks) if ntasks else name_count
     return StepNeed(
         ntasks=ntasks,
         nodes_min=nodes_min,
@@ -230,7 +230,7 @@ def _need(
         gres_total=gres[2],
         task_positions=positions,
         tasks_per_socket=message.ntasks_per_socket,
-        aims_high=0 < nodes_min < nodes_max and not wanted and not distribution.pack,
+        aims_high=0 < nodes_min < nodes_max and not name_count and not distribution.pack,
     )
 
 
@@ -340,7 +340,7 @@ def _step(
         step_id=STEP_INTERACTIVE if message.flags & STEP_BESIDE_ALL else job.next_step_id,
         name=message.name,
         uid=job.uid,
-        ntasks=sum(len(given) for given in step_place.tasks),
+        ntasks=sum(len(task_ids) for task_ids in step_place.tasks),
         cpus=sum(alloc.cpus for alloc in step_place.allocs),
         nodes=step_place.allocs,
         created_us=now_us,
@@ -369,7 +369,9 @@ def _step(
 def _shown_distribution(need: StepNeed, step_place: StepPlace) -> str:
     """Return the word for the layout; cyclic by default only for a count of tasks asked for."""
     tasks = (
-        sum(len(given) for given in step_place.tasks) if need.ntasks else len(step_place.allocs) + 1
+        sum(len(task_ids) for task_ids in step_place.tasks)
+        if need.ntasks
+        else len(step_place.allocs) + 1
     )
     return need.distribution.text(tasks, len(step_place.allocs))
 

@@ -47,10 +47,10 @@ def check(
         return _POLICY
     if not _denies(qualities, context):
         return None
-    wanted = _wanted(request, partition, context)
+    amounts = _wanted(request, partition, context)
     holders = _holders(cluster, standing, qualities).values()
     return (
-        _POLICY if any(_too_large(limits, wanted, time_limit_min) for limits in holders) else None
+        _POLICY if any(_too_large(limits, amounts, time_limit_min) for limits in holders) else None
     )
 
 
@@ -67,11 +67,11 @@ def check_together(
         qualities = _qualities(cluster, standing, partition)
         if not _denies(qualities, context):
             continue
-        wanted = _wanted(request, partition, context)
+        amounts = _wanted(request, partition, context)
         for name, limits in _holders(cluster, standing, qualities).items():
             for whose, allowed in _shared(limits, standing.account):
                 total = asked.setdefault((name, whose), Counter())
-                total.update({tres: wanted.get(tres, 0) for tres in allowed})
+                total.update({tres: amounts.get(tres, 0) for tres in allowed})
                 if any(total[tres] > amount for tres, amount in allowed.items()):
                     return _POLICY
     return None
@@ -102,9 +102,9 @@ def _holders(
 
 
 def _wanted(request: JobRequest, partition: Partition, context: Context) -> dict[str, int]:
-    wanted = dict(requested_tres(request, partition, context.conf.tracked_tres()))
-    wanted["node"] = max(wanted["node"], 1)
-    return wanted
+    amounts = dict(requested_tres(request, partition, context.conf.tracked_tres()))
+    amounts["node"] = max(amounts["node"], 1)
+    return amounts
 
 
 def _qualities(cluster: Cluster, standing: Standing, partition: Partition) -> list[Qos]:
@@ -116,25 +116,25 @@ def _qualities(cluster: Cluster, standing: Standing, partition: Partition) -> li
     ]
 
 
-def _too_large(limits: Limits, wanted: Mapping[str, int], time_limit_min: int) -> bool:
+def _too_large(limits: Limits, amounts: Mapping[str, int], time_limit_min: int) -> bool:
     """Return whether one job alone is beyond what a job, a group or a user may have."""
     if limits.max_wall_min != INFINITE and time_limit_min > limits.max_wall_min:
         return True
     for most in (limits.max_tres_per_job, *dict(_shared(limits, "")).values()):
-        if any(wanted.get(name, 0) > amount for name, amount in most.items()):
+        if any(amounts.get(name, 0) > amount for name, amount in most.items()):
             return True
-    nodes = max(1, wanted.get("node", 1))
+    nodes = max(1, amounts.get("node", 1))
     if any(
-        -(-wanted.get(name, 0) // nodes) > amount
+        -(-amounts.get(name, 0) // nodes) > amount
         for name, amount in limits.max_tres_per_node.items()
     ):
         return True
     if time_limit_min < NO_VAL and any(
-        wanted.get(name, 0) * time_limit_min > amount
+        amounts.get(name, 0) * time_limit_min > amount
         for name, amount in limits.max_tres_mins_per_job.items()
     ):
         return True
-    return any(wanted.get(name, 0) < amount for name, amount in limits.min_tres_per_job.items())
+    return any(amounts.get(name, 0) < amount for name, amount in limits.min_tres_per_job.items())
 
 
 def _too_many_submitted(

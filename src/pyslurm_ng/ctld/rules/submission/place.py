@@ -294,11 +294,11 @@ def _check_licenses(cluster: Cluster, request: JobRequest, conf: SlurmConf) -> R
     if "|" in request.licenses and "," in request.licenses:
         return Reject(Errno.ESLURM_INVALID_LICENSES, "names are joined by , or by |, not by both")
     try:
-        wanted = license_counts(request.licenses.replace("|", ","))
+        counts = license_counts(request.licenses.replace("|", ","))
     except ValueError:
         return Reject(Errno.ESLURM_INVALID_LICENSES)
     may_wait = has_option(conf.scheduler_parameters, "allow_zero_lic")
-    for name, count in wanted:
+    for name, count in counts:
         most = cluster.licenses.get(name)
         if most is None and is_remote(name):
             detail = f"licence {name}: sacctmgr show resource withclusters says what there is"
@@ -423,8 +423,8 @@ def _check_limits(
         return Reject(Errno.ESLURM_TOO_MANY_REQUESTED_CPUS)
     if limit_in(request, time_limit_min, partition) > partition.max_time_min:
         return Reject(Errno.ESLURM_INVALID_TIME_LIMIT)
-    wanted = node_ids(request.node_list, cluster.node_index.by_name)
-    if not wanted.issubset(partition.node_ids):
+    ids = node_ids(request.node_list, cluster.node_index.by_name)
+    if not ids.issubset(partition.node_ids):
         return Reject(Errno.ESLURM_REQUESTED_NODES_NOT_IN_PARTITION)
     return None
 

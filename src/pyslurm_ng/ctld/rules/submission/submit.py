@@ -289,8 +289,8 @@ def _check(
     refusal = limits.check(cluster, request, partitions[0], standing, times, count, context)
     if refusal is not None:
         return refusal
-    left, is_any = terms or ((), False)
-    return Accepted(request, partitions, standing, times, array, left, is_any)
+    dependencies, is_any = terms or ((), False)
+    return Accepted(request, partitions, standing, times, array, dependencies, is_any)
 
 
 def _check_caller(request: JobRequest, context: Context) -> Reject | None:

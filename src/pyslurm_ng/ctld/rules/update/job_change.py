@@ -135,14 +135,14 @@ def yes_no(bit: int, *, yes_needs_operator: bool = False) -> Setter:
     """Return the setter of a flag of the request."""
 
     def set_flag(change: Change, value: str) -> int:
-        wanted = yes_or_no(value)
-        if wanted is None:
+        is_yes = yes_or_no(value)
+        if is_yes is None:
             return Errno.ESLURM_NOT_SUPPORTED
         if not change.is_pending:
             return Errno.ESLURM_JOB_NOT_PENDING
-        if wanted and yes_needs_operator and not change.context.caller.is_operator:
+        if is_yes and yes_needs_operator and not change.context.caller.is_operator:
             return Errno.ESLURM_ACCESS_DENIED
-        change.flag(bit if wanted else 0, 0 if wanted else bit)
+        change.flag(bit if is_yes else 0, 0 if is_yes else bit)
         return 0
 
     return set_flag

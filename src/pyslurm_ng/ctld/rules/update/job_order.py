@@ -80,10 +80,10 @@ def throttle(change: Change, value: str) -> int:
 
 def requeue(change: Change, value: str) -> int:
     """Set whether the job may be run again."""
-    wanted = yes_or_no(value)
-    if wanted is None:
+    is_yes = yes_or_no(value)
+    if is_yes is None:
         return Errno.ESLURM_NOT_SUPPORTED
-    change.fields["requeue"] = wanted
+    change.fields["requeue"] = is_yes
     either = REQ_REQUEUE | REQ_NO_REQUEUE
-    change.flag(REQ_REQUEUE if wanted else REQ_NO_REQUEUE, either)
+    change.flag(REQ_REQUEUE if is_yes else REQ_NO_REQUEUE, either)
     return 0

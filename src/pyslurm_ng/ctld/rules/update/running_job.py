@@ -34,13 +34,13 @@ def kept_of_names(cluster: Cluster, job: Job, text: str, conf: SlurmConf) -> Kep
         names = hostlist.expand_of_user(text, len(cluster.node_index.by_name))
     except hostlist.HostlistError:
         return Errno.ESLURM_INVALID_NODE_NAME
-    held = {cluster.node(alloc.node_id).spec.name: alloc.node_id for alloc in job.nodes}
-    if not names or not held.keys() >= set(names):
+    id_of_name = {cluster.node(alloc.node_id).spec.name: alloc.node_id for alloc in job.nodes}
+    if not names or not id_of_name.keys() >= set(names):
         return Errno.ESLURM_INVALID_NODE_NAME
-    wanted = {held[name] for name in names}
-    if job.batch_node_id >= 0 and job.batch_node_id not in wanted:
+    node_ids = {id_of_name[name] for name in names}
+    if job.batch_node_id >= 0 and job.batch_node_id not in node_ids:
         return Errno.ESLURM_INVALID_NODE_NAME
-    return _kept(job, wanted, conf)
+    return _kept(job, node_ids, conf)
 
 
 def _kept(job: Job, node_ids: set[int], conf: SlurmConf) -> Kept | int:
@@ -65,8 +65,8 @@ def traded_licenses(
     """
     before = dict(license_counts(job.licenses_alloc))
     for choice in text.split("|"):
-        wanted = dict(license_counts(choice))
-        more = {name: count - before.get(name, 0) for name, count in wanted.items()}
+        counts = dict(license_counts(choice))
+        more = {name: count - before.get(name, 0) for name, count in counts.items()}
         if all(
             count <= 0 or cluster.licenses_left(name) - taken.get(name, 0) >= count
             for name, count in more.items()
