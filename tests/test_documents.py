@@ -258,6 +258,7 @@ PLAIN = frozenset(
     hooks
     host
     hostlist
+    hour
     identities
     identity
     ids
@@ -458,6 +459,7 @@ PLAIN = frozenset(
     smart
     snapshot
     sockets
+    span
     spec
     spool
     spreading

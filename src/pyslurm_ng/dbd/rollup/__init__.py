@@ -1,0 +1,1 @@
+"""Usage by hour, day and month: what sreport adds up."""

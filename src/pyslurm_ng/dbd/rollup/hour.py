@@ -1,0 +1,272 @@
+"""What one hour of a cluster adds up to: seconds times amount, for each TRES.
+
+Everything here is integers. The rows that come in may begin before the hour and end after it; an
+end of 0 is one that has not come. The sum of allocated, down, planned down, idle and planned time
+is the cluster's whole time.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
+
+from pyslurm_ng.dbd.rollup.spans import Span, covered
+
+Key = TypeVar("Key")
+Amounts = Mapping[str, int]
+Seconds = dict[str, int]
+"""Seconds times amount, by the name of the TRES."""
+
+_WAITING_TRES = "cpu"
+"""Jobs that wait are counted with their CPUs only, as in Slurm."""
+
+
+class Job(NamedTuple):
+    """A record of one job.
+
+    Attributes:
+        held: what it holds from its start to its end.
+        waiting_cpus: what it asks for while it waits, for all its waiting tasks.
+        suspended: when it held nothing; periods that overlap count once.
+        reservation: the reservation in which it runs.
+    """
+
+    association_id: int
+    qos_id: int
+    user: str
+    wckey: str
+    eligible_s: int
+    start_s: int
+    end_s: int
+    held: Amounts
+    waiting_cpus: int = 0
+    suspended: tuple[Span, ...] = ()
+    reservation: str = ""
+
+
+class Down(NamedTuple):
+    """A time for which a node was out of service."""
+
+    node: str
+    start_s: int
+    end_s: int
+    held: Amounts
+
+
+class Capacity(NamedTuple):
+    """What the cluster had during a time."""
+
+    start_s: int
+    end_s: int
+    held: Amounts
+
+
+class Reserved(NamedTuple):
+    """A time for which a reservation was the same.
+
+    Attributes:
+        associations: those that may use it, which pay for what no job uses.
+        is_maintenance: it has the flag MAINT: what no job uses is planned down time.
+    """
+
+    name: str
+    start_s: int
+    end_s: int
+    held: Amounts
+    associations: tuple[int, ...] = ()
+    is_maintenance: bool = False
+
+
+@dataclass(slots=True)
+class ClusterTime:
+    """The time of one TRES of the cluster, in seconds times amount.
+
+    Attributes:
+        count: the amount at the end of the hour.
+        planned: idle time while jobs waited that could have started.
+        over: what was counted twice and is left out of the others.
+    """
+
+    count: int = 0
+    allocated: int = 0
+    down: int = 0
+    planned_down: int = 0
+    idle: int = 0
+    planned: int = 0
+    over: int = 0
+
+    def settle(self, total: int) -> None:
+        """Share out the whole time: what is left is idle, what is too much is cut.
+
+        Planned time is cut first, then down time, then planned down time.
+        """
+        left = total
+        for name in ("allocated", "planned_down", "down", "planned"):
+            kept = min(getattr(self, name), left)
+            self.over += getattr(self, name) - kept
+            setattr(self, name, kept)
+            left -= kept
+        self.idle = left
+
+
+@dataclass(slots=True)
+class Usage:
+    """The usage of one hour.
+
+    Attributes:
+        by_association: by association and QOS, so that both can be added up.
+        by_wckey: by wckey and user.
+        cluster: by TRES.
+    """
+
+    by_association: dict[tuple[int, int], Seconds] = field(default_factory=dict)
+    by_wckey: dict[tuple[str, str], Seconds] = field(default_factory=dict)
+    cluster: dict[str, ClusterTime] = field(default_factory=dict)
+
+
+def roll_up(
+    hour: Span,
+    capacities: Iterable[Capacity],
+    jobs: Iterable[Job],
+    downs: Iterable[Down] = (),
+    reservations: Iterable[Reserved] = (),
+) -> Usage:
+    """Return what the rows of one hour add up to.
+
+    Jobs that do not overlap the hour, and TRES that the cluster does not have, count nothing in
+    the cluster's time.
+    """
+    usage = Usage()
+    cluster: defaultdict[str, ClusterTime] = defaultdict(ClusterTime)
+    in_reservations: defaultdict[str, list[Job]] = defaultdict(list)
+    for job in jobs:
+        used = _times(job.held, _running_s(job, hour))
+        _add(usage.by_association, (job.association_id, job.qos_id), used)
+        if job.wckey:
+            _add(usage.by_wckey, (job.wckey, job.user), used)
+        for name, seconds in used.items():
+            cluster[name].allocated += seconds
+        if job.waiting_cpus:
+            cluster[_WAITING_TRES].planned += job.waiting_cpus * _waiting_s(job, hour)
+        if job.reservation:
+            in_reservations[job.reservation].append(job)
+    _add_reservations(usage, cluster, hour, reservations, in_reservations)
+    for name, seconds in _down_times(downs, hour).items():
+        cluster[name].down += seconds
+    totals = _totals(cluster, capacities, hour)
+    usage.cluster = {name: cluster[name] for name in totals}
+    for name, total in totals.items():
+        cluster[name].settle(total)
+    return usage
+
+
+def _part(start_s: int, end_s: int, hour: Span) -> Span:
+    """Return the part of a period that lies in the hour."""
+    return Span(start_s, end_s or hour.end_s).within(hour)
+
+
+def _running_s(job: Job, hour: Span) -> int:
+    """Return for how many seconds of the hour a job held its allocation."""
+    if not job.start_s:
+        return 0
+    ran = _part(job.start_s, job.end_s, hour)
+    if not ran.seconds:
+        return 0
+    return ran.seconds - covered(span.within(ran) for span in job.suspended)
+
+
+def _waiting_s(job: Job, hour: Span) -> int:
+    """Return for how many seconds of the hour a job could have started."""
+    if not job.eligible_s:
+        return 0
+    return _part(job.eligible_s, job.start_s or job.end_s, hour).seconds
+
+
+def _times(held: Amounts, seconds: int) -> Seconds:
+    return {name: amount * seconds for name, amount in held.items() if amount * seconds}
+
+
+def _add(table: dict[Key, Seconds], key: Key, more: Seconds) -> None:
+    if not more:
+        return
+    sums = table.setdefault(key, {})
+    for name, seconds in more.items():
+        sums[name] = sums.get(name, 0) + seconds
+
+
+def _add_reservations(
+    usage: Usage,
+    cluster: Mapping[str, ClusterTime],
+    hour: Span,
+    reservations: Iterable[Reserved],
+    jobs: Mapping[str, list[Job]],
+) -> None:
+    """Charge what no job has used of the reservations.
+
+    A reservation that was changed comes in parts. Parts with the same members are added up before
+    they are shared out, so that it does not matter how often it was changed.
+    """
+    unused: dict[tuple[str, tuple[int, ...], bool], Seconds] = {}
+    for reserved in reservations:
+        part = _part(reserved.start_s, reserved.end_s, hour)
+        left = _times(reserved.held, part.seconds)
+        for job in jobs.get(reserved.name, ()):
+            for name, seconds in _times(job.held, _running_s(job, part)).items():
+                left[name] = left.get(name, 0) - seconds
+        key = (reserved.name, reserved.associations, reserved.is_maintenance)
+        _add(unused, key, {name: left[name] for name in reserved.held if name in left})
+    for (_, associations, is_maintenance), sums in unused.items():
+        for name, seconds in sums.items():
+            if seconds <= 0:
+                continue
+            if is_maintenance:
+                cluster[name].planned_down += seconds
+                continue
+            cluster[name].allocated += seconds
+            _share(usage, associations, name, seconds)
+
+
+def _share(usage: Usage, associations: tuple[int, ...], name: str, seconds: int) -> None:
+    """Charge associations in equal parts; the first ones have what is left."""
+    if not associations:
+        return
+    each, more = divmod(seconds, len(associations))
+    for index, association_id in enumerate(associations):
+        part = each + (index < more)
+        if part:
+            _add(usage.by_association, (association_id, 0), {name: part})
+
+
+def _down_times(downs: Iterable[Down], hour: Span) -> Seconds:
+    """Return the time for which nodes were down; events of one node may overlap."""
+    spans: defaultdict[tuple[str, str, int], list[Span]] = defaultdict(list)
+    for down in downs:
+        part = _part(down.start_s, down.end_s, hour)
+        if part.seconds:
+            for name, amount in down.held.items():
+                spans[down.node, name, amount].append(part)
+    times: defaultdict[str, int] = defaultdict(int)
+    for (_, name, amount), parts in spans.items():
+        times[name] += amount * covered(parts)
+    return times
+
+
+def _totals(
+    cluster: Mapping[str, ClusterTime], capacities: Iterable[Capacity], hour: Span
+) -> Seconds:
+    """Return the whole time of each TRES, and note how much of it there is at the end."""
+    totals: Seconds = {}
+    latest_s = 0
+    for capacity in sorted(capacities, key=lambda capacity: capacity.start_s):
+        part = _part(capacity.start_s, capacity.end_s, hour)
+        if not part.seconds:
+            continue
+        for name, amount in capacity.held.items():
+            totals[name] = totals.get(name, 0) + amount * part.seconds
+        if part.end_s > latest_s:
+            latest_s = part.end_s
+            for name in totals:
+                cluster[name].count = capacity.held.get(name, 0)
+    return totals

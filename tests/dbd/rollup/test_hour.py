@@ -1,0 +1,223 @@
+"""One hour of a cluster adds up to what each TRES was used for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given, strategies as st
+
+from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, Reserved, Usage, roll_up
+from pyslurm_ng.dbd.rollup.spans import Span, covered
+
+H = 1_000_800  # a whole hour since the epoch
+HOUR = Span(H, H + 3600)
+NODE = {"cpu": 4, "mem": 1000}
+ALL = Capacity(1, 0, {"cpu": 16, "mem": 4000, "node": 4})
+
+
+def job(start: int, end: int, *, eligible: int | None = None, **more: Any) -> Job:
+    """A job of association 7 with four CPUs; times count from the beginning of the hour."""
+    fields: dict[str, Any] = {"held": NODE, "qos_id": 1, "user": "alice", "wckey": "", **more}
+    first = start if eligible is None else eligible
+    return Job(7, eligible_s=H + first, start_s=H + start, end_s=H + end, **fields)
+
+
+def cluster(usage: Usage, name: str = "cpu") -> dict[str, int]:
+    """Return what is not zero of one TRES of the cluster."""
+    times = usage.cluster[name]
+    values = {key: getattr(times, key) for key in times.__slots__ if key != "count"}
+    return {key: value for key, value in values.items() if value}
+
+
+def test_a_job_counts_from_its_start_to_its_end() -> None:
+    usage = roll_up(HOUR, [ALL], [job(600, 1200)])
+    assert usage.by_association == {(7, 1): {"cpu": 2400, "mem": 600_000}}
+    assert cluster(usage) == {"allocated": 2400, "idle": 16 * 3600 - 2400}
+    assert cluster(usage, "mem") == {"allocated": 600_000, "idle": 4000 * 3600 - 600_000}
+    assert usage.cluster["cpu"].count == 16
+
+
+def test_only_the_part_of_a_job_in_the_hour_counts() -> None:
+    """The parts of a long job in all its hours add up to all of it."""
+    long = job(-1800, 3600 + 1800)
+    parts = [
+        roll_up(Span(start, start + 3600), [ALL], [long]).by_association[7, 1]["cpu"]
+        for start in (H - 3600, H, H + 3600)
+    ]
+    assert parts == [4 * 1800, 4 * 3600, 4 * 1800]
+
+
+def test_a_job_that_runs_has_no_end() -> None:
+    usage = roll_up(HOUR, [ALL], [job(600, 0)._replace(end_s=0)])
+    assert usage.by_association[7, 1]["cpu"] == 4 * 3000
+
+
+def test_suspended_time_is_idle() -> None:
+    """A suspended job holds nothing, as in Slurm; periods that overlap count once."""
+    spans = (Span(H - 60, H + 60), Span(H + 30, H + 90), Span(H + 3500, H + 9000))
+    usage = roll_up(HOUR, [ALL], [job(0, 7200, suspended=spans)])
+    assert usage.by_association[7, 1]["cpu"] == 4 * (3600 - 90 - 100)
+
+
+def test_waiting_jobs_plan_cpus_only() -> None:
+    """A recording of Slurm's has planned time for cpu, none for mem and billing."""
+    started = job(1000, 2000, eligible=400, waiting_cpus=4)
+    cancelled = job(0, 900, eligible=800, waiting_cpus=2)._replace(start_s=0)
+    waiting = job(0, 0, eligible=3500, waiting_cpus=3)._replace(start_s=0, end_s=0)
+    usage = roll_up(HOUR, [ALL], [started, cancelled, waiting])
+    planned = 4 * 600 + 2 * 100 + 3 * 100
+    assert cluster(usage)["planned"] == planned
+    assert "planned" not in cluster(usage, "mem")
+
+
+def test_jobs_that_cannot_start_yet_plan_nothing() -> None:
+    held = job(0, 0, waiting_cpus=4)._replace(eligible_s=0, start_s=0, end_s=0)
+    assert cluster(roll_up(HOUR, [ALL], [held])) == {"idle": 16 * 3600}
+
+
+def test_planned_time_is_cut_first() -> None:
+    """More jobs can wait than the cluster has room for."""
+    usage = roll_up(HOUR, [ALL], [job(0, 3600, eligible=0), job(0, 0, waiting_cpus=100)._replace(
+        start_s=0, end_s=0)])  # fmt: skip
+    times = usage.cluster["cpu"]
+    assert (times.allocated, times.planned, times.idle) == (4 * 3600, 12 * 3600, 0)
+    assert times.over == 88 * 3600
+
+
+def test_down_nodes_count_once() -> None:
+    """Events of one node may overlap or follow one another without a gap."""
+    downs = [
+        Down("n1", H - 100, H + 100, NODE),
+        Down("n1", H + 50, H + 200, NODE),
+        Down("n2", H + 3000, 0, NODE),
+    ]
+    usage = roll_up(HOUR, [ALL], [], downs)
+    assert cluster(usage)["down"] == 4 * 200 + 4 * 600
+
+
+def test_a_reservation_charges_its_members_with_what_no_job_uses() -> None:
+    """Members pay for the time that they keep others away."""
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (7, 8, 9))
+    inside = job(0, 2000, reservation="res")
+    usage = roll_up(HOUR, [ALL], [inside], [], [reserved])
+    unused = 8 * 1000 - 4 * 1000
+    assert usage.by_association[7, 0] == {"cpu": unused // 3 + 1}
+    assert usage.by_association[8, 0] == usage.by_association[9, 0] == {"cpu": unused // 3}
+    assert cluster(usage)["allocated"] == 4 * 2000 + unused
+
+
+def test_a_maintenance_is_planned_down_time() -> None:
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (7,), is_maintenance=True)
+    usage = roll_up(HOUR, [ALL], [], [], [reserved])
+    assert cluster(usage) == {"planned_down": 8000, "idle": 16 * 3600 - 8000}
+    assert usage.by_association == {}
+
+
+def test_a_cluster_that_grows_has_both_amounts() -> None:
+    """The whole time of a TRES is that of each amount for as long as it was there."""
+    periods = [Capacity(H - 50, H + 1000, {"cpu": 8}), Capacity(H + 1000, 0, {"cpu": 16})]
+    usage = roll_up(HOUR, periods, [])
+    assert cluster(usage) == {"idle": 8 * 1000 + 16 * 2600}
+    assert usage.cluster["cpu"].count == 16
+
+
+def test_wckeys_count_by_user() -> None:
+    usage = roll_up(HOUR, [ALL], [job(0, 10, wckey="w"), job(0, 20, wckey="w", user="bob")])
+    assert usage.by_wckey["w", "alice"]["cpu"] == 40
+    assert usage.by_wckey["w", "bob"]["cpu"] == 80
+
+
+# Properties -------------------------------------------------------------------------------------
+
+seconds = st.integers(H - 4000, H + 8000)
+ends = st.one_of(st.just(0), seconds)
+amounts = st.dictionaries(st.sampled_from(["cpu", "mem", "node"]), st.integers(0, 50))
+spans = st.lists(st.builds(Span, seconds, seconds), max_size=3).map(tuple)
+jobs = st.builds(
+    Job, st.integers(0, 3), st.integers(0, 2), st.sampled_from(["a", "b"]),
+    st.sampled_from(["", "w"]), ends, ends, ends, amounts, st.integers(0, 50), spans,
+    st.sampled_from(["", "r"]),
+)  # fmt: skip
+downs = st.builds(Down, st.sampled_from(["n1", "n2"]), seconds, ends, amounts)
+capacities = st.builds(Capacity, seconds, ends, amounts)
+members = st.lists(st.integers(0, 4), max_size=3, unique=True).map(tuple)
+reservations = st.builds(Reserved, st.just("r"), seconds, ends, amounts, members, st.booleans())
+
+
+@given(
+    st.lists(capacities, max_size=3), st.lists(jobs, max_size=5), st.lists(downs, max_size=4),
+    st.lists(reservations, max_size=3),
+)  # fmt: skip
+def test_the_parts_are_the_whole(
+    have: list[Capacity], ran: list[Job], out: list[Down], kept: list[Reserved]
+) -> None:
+    """No time of the cluster is lost or counted twice, and none is negative."""
+    usage = roll_up(HOUR, have, ran, out, kept)
+    for name, times in usage.cluster.items():
+        parts = (times.allocated, times.down, times.planned_down, times.idle, times.planned)
+        total = sum(
+            capacity.held.get(name, 0)
+            * Span(capacity.start_s, capacity.end_s or HOUR.end_s).within(HOUR).seconds
+            for capacity in have
+        )
+        assert sum(parts) == total
+        assert min(*parts, times.over) >= 0
+
+
+def cut(start_s: int, end_s: int, where_s: int) -> list[tuple[int, int]]:
+    """Return a period in one part or two."""
+    last_s = end_s or HOUR.end_s + 10_000
+    if start_s < where_s < last_s:
+        return [(start_s, where_s), (where_s, end_s)]
+    return [(start_s, end_s)]
+
+
+@given(
+    st.lists(jobs, max_size=4), st.lists(downs, max_size=3), st.lists(reservations, max_size=1),
+    seconds,
+)  # fmt: skip
+def test_it_does_not_matter_how_events_are_split(
+    ran: list[Job], out: list[Down], kept: list[Reserved], where_s: int
+) -> None:
+    """A node that is down, a suspension, a reservation, and the cluster may come in parts."""
+
+    def parts(row: Any) -> list[Any]:
+        cuts = cut(row.start_s, row.end_s, where_s)
+        return [row._replace(start_s=start_s, end_s=end_s) for start_s, end_s in cuts]
+
+    split_jobs = [
+        one._replace(suspended=tuple(Span(*part) for span in one.suspended
+                                     for part in cut(*span, where_s)))
+        for one in ran
+    ]  # fmt: skip
+    whole = roll_up(HOUR, [ALL], ran, out, kept)
+    split = roll_up(
+        HOUR,
+        parts(ALL),
+        split_jobs,
+        [part for down in out for part in parts(down)],
+        [part for reserved in kept for part in parts(reserved)],
+    )
+    assert split == whole
+
+
+@given(st.lists(jobs, max_size=5), st.integers(1, 3599))
+def test_two_parts_of_an_hour_are_the_hour(ran: list[Job], where: int) -> None:
+    """Times between hours are neither lost nor counted twice."""
+    first = roll_up(Span(H, H + where), [ALL], ran).by_association
+    second = roll_up(Span(H + where, HOUR.end_s), [ALL], ran).by_association
+    whole = roll_up(HOUR, [ALL], ran).by_association
+    sums = {
+        key: {
+            name: first.get(key, {}).get(name, 0) + second.get(key, {}).get(name, 0)
+            for name in {*first.get(key, {}), *second.get(key, {})}
+        }
+        for key in {*first, *second}
+    }
+    assert sums == whole
+
+
+@given(spans)
+def test_covered_seconds_are_those_in_any_span(some: tuple[Span, ...]) -> None:
+    inside = {second for span in some for second in range(span.start_s, span.end_s)}
+    assert covered(some) == len(inside)
