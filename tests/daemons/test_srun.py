@@ -182,6 +182,34 @@ def test_salloc_lines_and_code(live_cluster: LiveCluster, work: Path) -> None:
     assert ran.returncode == 6
 
 
+def test_salloc_looks_for_its_command_last(live_cluster: LiveCluster, work: Path) -> None:
+    """As Slurm does: the request has its answer first, and the allocation is given back."""
+    for command in ("nosuchprogram", "/tmp"):
+        ran = live_cluster.run("salloc", "-n1", command, cwd=work)
+        assert normal(ran.stderr) == [
+            "salloc: Granted job allocation J",
+            "salloc: Nodes N are ready for job",
+            f'salloc: error: Unable to find command "{command}"',
+            "salloc: Relinquishing job allocation J",
+        ]
+        assert ran.returncode == 1
+
+
+@pytest.mark.parametrize("words", [("true",), ("--export=A=1", "true"), ("",)])
+def test_programs_are_found_by_the_tasks_path(
+    live_cluster: LiveCluster, work: Path, words: tuple[str, ...]
+) -> None:
+    """Which --export may leave out; a program without a name is nowhere."""
+    ran = live_cluster.run("srun", "-n1", *words, cwd=work)
+    if words == ("true",):
+        assert ran.returncode == 0
+        return
+    assert (
+        normal(ran.stderr)[0] == f"[TIME] error: execve(): {words[-1]}: No such file or directory"
+    )
+    assert ran.returncode == 2
+
+
 def test_salloc_runs_the_command_where_chdir_says(live_cluster: LiveCluster, work: Path) -> None:
     """Without such a folder nothing is allocated."""
     (work / "below").mkdir()

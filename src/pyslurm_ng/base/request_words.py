@@ -40,6 +40,17 @@ MAIL_WORDS = {
     "ALL": MAIL_BEGIN | MAIL_END | MAIL_FAIL | MAIL_REQUEUE | MAIL_STAGE_OUT | MAIL_INVALID_DEPEND,
 }
 """What --mail-type takes."""
+_MAIL_ORDER = (
+    "ARRAY_TASKS", "INVALID_DEPEND", "BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT",
+    "TIME_LIMIT_50", "TIME_LIMIT_80", "TIME_LIMIT_90", "TIME_LIMIT",
+)  # fmt: skip
+
+
+def mail_words(bits: int) -> list[str]:
+    """Return the words of --mail-type in the order in which Slurm prints them."""
+    return [word for word in _MAIL_ORDER if bits & MAIL_BITS[word]] or ["NONE"]
+
+
 # The first flag that is set counts.
 _EXCLUSIVE = (
     (REQ_EXCLUSIVE_TOPO, "TOPO"),

@@ -47,11 +47,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     for component in (options, *further):
         submission.finish(component, conf)
     command = operands or _default_command(options, conf)
-    path = _find(command[0])
-    if not path:
-        say(f'salloc: error: Unable to find command "{command[0]}"')
-        return 1
-    work = _Salloc(options, argv, conf, command, path, has_command=bool(operands))
+    work = _Salloc(options, argv, conf, command, has_command=bool(operands))
     work.further = further
     return work.run()
 
@@ -75,7 +71,7 @@ def _default_command(options: Options, conf: "dict[str, str]") -> "list[str]":
 def _find(name: str) -> str:
     """Return the path of a program, "" when there is none."""
     if "/" in name:
-        return name if os.access(name, os.X_OK) else ""
+        return name if os.access(name, os.X_OK) and not os.path.isdir(name) else ""
     for directory in os.environ.get("PATH", "").split(":"):
         path = f"{directory or '.'}/{name}"
         if os.access(path, os.X_OK) and not os.path.isdir(path):
@@ -97,7 +93,6 @@ class _Salloc:
         argv: "list[str]",
         conf: "dict[str, str]",
         command: "list[str]",
-        path: str,
         *,
         has_command: bool,
     ) -> None:
@@ -105,7 +100,7 @@ class _Salloc:
         self._options = options
         self._argv = argv
         self._command = command
-        self._path = path
+        self._path = _find(command[0])
         self._conf = conf
         self._quiet = "quiet" in options.settings
         self._signals = Signals()
@@ -128,11 +123,11 @@ class _Salloc:
         if "job-name" not in options.given:
             # As in Slurm: neither the shell nor the command names the job.
             request["name"] = "interactive"
-        request["command"] = self._path
+        request["command"] = self._path or self._command[0]
         for component in self.further:
             submission.describe_origin(component, self._argv)
             component.request.setdefault("name", request["name"])
-            component.request["command"] = self._path
+            component.request["command"] = self._path or self._command[0]
         submission.become(options)
         allocation = Allocation(connect(self._conf), options, self._signals, self.further)
         is_kept = "no-shell" in options.settings
@@ -160,7 +155,11 @@ class _Salloc:
             self._info(f"Job allocation time limit to be reached at {when}")
         if is_kept:
             return 0
-        status = self._attend(allocation)
+        if self._path:
+            status = self._attend(allocation)
+        else:
+            say(f'salloc: error: Unable to find command "{self._command[0]}"')
+            status = 1 << 8
         if allocation.over is None:
             self._info(f"Relinquishing job allocation {allocation.job_id}")
             allocation.give_back(status)

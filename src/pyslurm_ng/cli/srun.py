@@ -211,9 +211,7 @@ def _run(
         # The first has a variable that scripts may set once for all steps.
         if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE and not quiet:
             say(f"srun: --{name} has no effect in pyslurm-ng yet")
-    if options.verbose and not quiet:
-        for line in options.verbose_lines():
-            say(f"srun: {line}")
+    submission.say_options(options)
     if not operands and "test-only" not in options.settings:
         say("srun: fatal: No command given to execute.")
         return 1

@@ -406,9 +406,9 @@ def _job_wishes(row: "Row") -> "list[str]":
         if text:
             lines.append(f"{key}={text}")
     if row["mail_type"]:
-        from pyslurm_ng.base.request_words import MAIL_BITS
+        from pyslurm_ng.base.request_words import mail_words
 
-        words = ",".join(word for word, bit in MAIL_BITS.items() if row["mail_type"] & bit)
+        words = ",".join(mail_words(row["mail_type"]))
         lines.append(f"MailUser={row['mail_user'] or row['user_name']} MailType={words}")
     if row["container"]:
         lines.append(f"Container={row['container']}")

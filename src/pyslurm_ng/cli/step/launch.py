@@ -180,16 +180,18 @@ def launching_lines(
     from pyslurm_ng.base.hostlist import fold, fold_numbers
     from pyslurm_ng.sched.cons_tres.layout import counts_text
 
+    def bracketed(ids: "list[int]") -> str:
+        return f"[{fold_numbers(ids)}]" if len(ids) > 1 else fold_numbers(ids)
+
     nodes = granted["nodes"]
-    cpus = counts_text(granted["cpus"])
-    if "(x" not in cpus and len(nodes) == 1:
-        cpus += "(x1)"
+    words = counts_text(granted["cpus"]).split(",")
+    cpus = ",".join(word if "(x" in word else f"{word}(x1)" for word in words)
     bind = binding_options.step_cpu_bind(options).text().removeprefix("quiet").lstrip(",")
     return [
         f"jobid {granted['job_id']}: nodes({len(nodes)}):`{fold(nodes)}', cpu counts: {cpus}",
         f"CpuBindType={bind or '(null type)'}",
         *(
-            f"launching {step_name} on host {node}, {len(ids)} tasks: {fold_numbers(ids)}"
+            f"launching {step_name} on host {node}, {len(ids)} tasks: {bracketed(ids)}"
             for node, ids in zip(nodes, granted["tasks"], strict=True)
         ),
     ]

@@ -86,13 +86,9 @@ def mpi_list() -> str:
 
 
 def is_on(options: "Options", name: str, default: bool = False) -> bool:
-    """Return whether a switch with an optional 0 or 1 is on."""
+    """Return whether a switch with an optional number is on."""
     value = options.settings.get(name)
-    if value is None:
-        return default
-    if value not in ("", "0", "1"):
-        raise OptionError(f'Invalid numeric value "{value}" for --{name}.', 1)
-    return value != "0"
+    return default if value is None else not value or int(value) != 0
 
 
 def _came_from(options: "Options", name: str) -> int:

@@ -326,6 +326,8 @@ def signal(options: "OptionState", name: str, value: str) -> None:
         bits = REQ_SIGNAL_BATCH * ("B" in head.upper()) | REQ_SIGNAL_RESV * ("R" in head.upper())
     else:
         rest = head
+    if bits & REQ_SIGNAL_BATCH and options.command != "sbatch":
+        raise invalid(name)  # there is no batch shell
     word, _, seconds = rest.partition("@")
     if seconds and not _is_small(seconds):
         raise invalid(name)
@@ -558,6 +560,13 @@ def immediate(options: "OptionState", name: str, value: "str | None") -> None:
     """`-I[SECONDS]`: how long the job may wait for its start; without a number not at all."""
     if value is not None and not (value.isascii() and value.isdigit()):
         raise OptionError(f'Invalid numeric value "{value}" for {name}.', 1)
+    options.settings[name] = value or ""
+
+
+def count_or_none(options: "OptionState", name: str, value: "str | None") -> None:
+    """Read `-K[0|1]` of srun; every number but 0 means yes."""
+    if value:
+        number(name, value, 0)
     options.settings[name] = value or ""
 
 

@@ -6,7 +6,6 @@ command needs.
 """
 
 from pyslurm_ng.base.numbers import (
-    INFINITE,
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
     REQ_HOLD,
@@ -69,7 +68,7 @@ READERS: "dict[str, Reader]" = {
     "gpu-bind": ov.gpu_bind,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
-    "ignore-signals": ov.signals, "immediate": ov.immediate,
+    "ignore-signals": ov.signals, "immediate": ov.immediate, "kill-on-bad-exit": ov.count_or_none,
     "extra-node-info": ov.extra_node_info,
     "kill-command": ov.kill_command,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
@@ -96,7 +95,7 @@ SETTINGS = frozenset(
     # Options of salloc and srun only; these commands read them.
     "bcast bcast-exclude external-launcher wait-for-children "
     "bell no-bell no-shell disable-status epilog exact "
-    "het-group interactive jobid kill-on-bad-exit label mpi msg-timeout multi-prog overlap "
+    "het-group interactive jobid label mpi msg-timeout multi-prog overlap "
     "preserve-env prolog "
     "pty quit-on-interrupt relative slurmd-debug task-epilog task-prolog threads unbuffered "
     "pack-group treewidth whole".split()
@@ -228,29 +227,3 @@ class Options(OptionState):
         known = [word.strip() for word in gres_types.split(",")]
         if any(name not in known for name in self.resources):
             raise OptionError("Invalid generic resource (gres) specification", 1)
-
-    def verbose_lines(self) -> "list[str]":
-        """Return what -v prints: the options that count."""
-        ruler = f"{'-' * 20} {'-' * 20}"
-        lines = ["defined options", ruler]
-        for name in sorted(self.given):
-            value = self.given[name][1]
-            text = str(self.verbose) if name == "verbose" else _printed(name, value)
-            lines.append(f"{name:<20}: {text}")
-        return [*lines, ruler, "end of defined options"]
-
-
-def _printed(name: str, value: "str | None") -> str:
-    """Return an option's value as -v prints it: times and sizes in one form."""
-    if value is None:
-        return "set"
-    from pyslurm_ng.base import units
-
-    if name in ("time", "time-min"):
-        from pyslurm_ng.cli.listing.list_format import long_time
-
-        seconds = units.parse_time_limit_s(value)
-        return "UNLIMITED" if seconds == INFINITE else long_time(seconds)
-    if name == "mem" or name.startswith("mem-per-"):
-        return units.format_mem_mib(units.parse_mem_mib(value))
-    return value

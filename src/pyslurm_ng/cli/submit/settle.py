@@ -23,6 +23,8 @@ def settle(options: OptionState) -> "list[str]":
     Raises:
         OptionError: options exclude one another.
     """
+    if options.verbose and "quiet" in options.settings:
+        raise OptionError("don't specify both --verbose (-v) and --quiet (-Q)", 1)
     _settle_memory(options)
     if options.command == "srun" and "parsable" in options.given:
         raise OptionError("--parsable requires --async", 1)
@@ -81,6 +83,10 @@ def _tasks_of_nodes(options: OptionState) -> "list[str]":
     tasks, nodes = request.get("ntasks", 0), request.get("nodes_min", 0)
     per_node = request.get("ntasks_per_node", 0)
     # With only a count of nodes, the job's tasks per node say how many tasks there are.
+    if per_node and not tasks and nodes < request.get("nodes_max", 0) and not _is_step(options):
+        request["ntasks"] = per_node * nodes  # as many as the fewest nodes have
+        options.flag(REQ_NTASKS_SET)
+        return []
     is_by_tasks = _source(options, "ntasks") >= _source(options, "nodes")
     if not (is_by_tasks and nodes and 0 < per_node < tasks and tasks != nodes * per_node):
         return []

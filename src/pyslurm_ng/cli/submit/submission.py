@@ -271,14 +271,24 @@ def finish(options: "Options", conf: "dict[str, str]") -> None:
     try:
         lines = options.finish()
         if "quiet" not in options.settings:
-            for line in lines + options.verbose_lines() if options.verbose else lines:
+            for line in lines:
                 say(f"{options.command}: {line}")
+            say_options(options)
         check_cluster(options, conf.get("ClusterName", ""))
         check_configured(options, conf)
     except OptionError as problem:
         if problem.code == 1 and not problem.level.startswith("fatal"):
             problem.code = error_code(options.command)
         raise
+
+
+def say_options(options: "Options") -> None:
+    """Print the options in force with -v."""
+    if options.verbose:
+        from pyslurm_ng.cli.submit.option_lines import verbose_lines
+
+        for line in verbose_lines(options):
+            say(f"{options.command}: {line}")
 
 
 def check_cluster(options: "Options", cluster_name: str) -> None:

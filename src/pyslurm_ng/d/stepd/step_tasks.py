@@ -327,15 +327,13 @@ class TaskStarter:
 def _candidates(program: bytes, environment: "list[bytes]") -> "list[bytes]":
     """Return where to look for a program: in the directories of the task's PATH, then as it is.
 
-    A name without a slash that is in none of them is looked for in the working directory.
+    A name without a slash that is in none of them is looked for in the working directory. As in
+    Slurm no directory stands for a PATH that the task has not got.
     """
-    if b"/" in program:
+    if b"/" in program or not program:
         return [program]
-    path = b"/usr/local/bin:/usr/bin:/bin"
-    for entry in environment:
-        if entry.startswith(b"PATH="):
-            path = entry[5:]
-    folders = (folder or b"." for folder in path.split(b":"))
+    path = next((entry[5:] for entry in environment if entry.startswith(b"PATH=")), None)
+    folders = [] if path is None else [folder or b"." for folder in path.split(b":")]
     return [*(folder + b"/" + program for folder in folders), program]
 
 
