@@ -243,13 +243,23 @@ def _comments(job: "Row") -> "dict[str, Any]":
     }
 
 
+def _task_list(text: str) -> str:
+    """Return the waiting tasks of an array as Slurm writes them, all of them."""
+    if ":" not in text:
+        return text
+    from pyslurm_ng.base.task_lists import written
+
+    tasks, percent, limit = text.partition("%")
+    return f"{written(tasks)}{percent}{limit}"
+
+
 def _array(job: "Row") -> "dict[str, Any]":
     task = job["array_task_id"]
     return {
         "job_id": job["array_job_id"],
         "limits": {"max": {"running": {"tasks": job["array_max_tasks"]}}},
         "task_id": number(task if job["array_job_id"] and task >= 0 else None),
-        "task": job["array_tasks"],
+        "task": _task_list(job["array_tasks"]),
     }
 
 

@@ -10,11 +10,8 @@ from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
-    REQ_HOLD,
     REQ_KILL_INVALID_DEP,
     REQ_NO_SPECIAL_CORES,
-    REQ_NODES_SET,
-    REQ_NTASKS_SET,
     REQ_REBOOT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
@@ -29,13 +26,16 @@ from pyslurm_ng.cli.control.session import null, print_record, star
 from pyslurm_ng.cli.listing.list_format import (
     STEP_ID,
     Dates,
+    cut_tasks,
     exit_text,
     long_limit,
     long_time,
     mem_text,
+    most_nodes,
     signal_text,
     sluid_text,
     step_id_text,
+    was_planned,
 )
 from pyslurm_ng.cli.request_parts import show_all
 from pyslurm_ng.wire.client import SlurmError
@@ -170,7 +170,7 @@ def _job_head(row: "Row") -> str:
         task: str | int = row["array_task_id"]
         if row["array_tasks"]:
             limit = f"%{row['array_limit']}" if row["array_limit"] else ""
-            task = row["array_tasks"] + limit
+            task = cut_tasks(row["array_tasks"]) + limit
         text += f"ArrayJobId={row['array_job_id']} ArrayTaskId={task} "
         if row["array_limit"]:
             text += f"ArrayTaskThrottle={row['array_limit']} "
@@ -228,8 +228,8 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
             f" PreemptTime={text(row['preempt_us'], 'None')}"
         )
     # A star: planned, not started.
-    waits = row["state"] == JOB_PENDING and row["reason"] in ("Priority", "Resources")
-    scheduler = "Backfill:*" if waits else row["scheduler"] or "Main"
+    planned = was_planned(row["state"], row["reason"])
+    scheduler = "Backfill:*" if planned else row["scheduler"] or "Main"
     before_s = row["elapsed_before_us"] // SECOND_US if row["state"] == JOB_SUSPENDED else 0
     lines.append(
         f"SuspendTime={text(row['suspend_us'], 'None')} SecsPreSuspend={before_s}"
@@ -241,11 +241,10 @@ def _job_times(row: "Row", dates: Dates) -> "list[str]":
 
 def node_count_text(row: "Row") -> str:
     """Return NumNodes: a count, or bounds for a waiting job that named a size or was held."""
-    bounded = REQ_NODES_SET | REQ_NTASKS_SET | (0 if row["priority"] else REQ_HOLD)
-    if row["state"] or not row["request_flags"] & bounded:
-        return str(row["node_count"])
-    high = row["nodes_max"] or max(row["tasks"], row["node_count"])
-    return f"{row['node_count']}-{high}"
+    high = row["state"] == JOB_PENDING and most_nodes(
+        row["request_flags"], row["priority"], row["nodes_max"], row["tasks"], row["node_count"]
+    )
+    return f"{row['node_count']}-{high}" if high else str(row["node_count"])
 
 
 def _job_place(row: "Row", detail: int) -> "list[str]":

@@ -16,6 +16,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.state_names import job_state, job_state_compact
 from pyslurm_ng.cli.listing.list_format import (
     Dates,
+    cut_tasks,
     exit_text,
     job_id_text,
     mem_text,
@@ -84,7 +85,8 @@ def _array_task(context: Context, tasks: "Cells", limits: "Cells", ids: "Cells")
     cells: list[object] = []
     for text, limit, task_id in zip(tasks, limits, ids, strict=False):
         if text:
-            cells.append(f"{text}%{limit}" if limit else text)
+            shown = cut_tasks(text)
+            cells.append(f"{shown}%{limit}" if limit else shown)
         else:
             cells.append(task_id if task_id < NO_VAL else "N/A")
     return cells

@@ -9,7 +9,6 @@ from pyslurm_ng.base.numbers import (
     REQ_CPUS_SET,
     REQ_DEFAULT_PARTITION,
     REQ_KILL_INVALID_DEP,
-    REQ_LOOKED_AT,
     REQ_MEM_SET,
     REQ_NODES_SET,
     REQ_NTASKS_SET,
@@ -34,6 +33,7 @@ from pyslurm_ng.cli.listing.json_text import (
     seconds,
     tail,
 )
+from pyslurm_ng.cli.listing.list_format import most_nodes, was_planned
 from pyslurm_ng.cli.request_parts import show_all as ask_all
 
 TYPE_CHECKING = False
@@ -78,6 +78,10 @@ def _task_id_text(task_id: int) -> str:
 
 
 def _task_list_text(text: str, limit_count: int) -> str:
+    if ":" in text:
+        from pyslurm_ng.base.task_lists import written
+
+        text = written(text)
     return quote(f"{text}%{limit_count}" if text and limit_count else text)
 
 
@@ -112,7 +116,7 @@ def _states(state: int, flags: int) -> "list[str]":
     return [JOB_STATES[state][0], *[name for bit, name, _ in JOB_FLAGS if flags & bit]]
 
 
-def _flags(flags: int, dependency: str, state: int) -> "list[str]":
+def _flags(flags: int, dependency: str, state: int, reason: str) -> "list[str]":
     words = []
     if flags & REQ_NTASKS_SET:
         words.append("EXACT_TASK_COUNT_REQUESTED")
@@ -135,11 +139,18 @@ def _flags(flags: int, dependency: str, state: int) -> "list[str]":
         words.append("DEPENDENT")
     if flags & REQ_DEFAULT_PARTITION:
         words.append("PARTITION_ASSIGNED")
-    if flags & REQ_LOOKED_AT:
+    if was_planned(state, reason):
         words += ["BACKFILL_ATTEMPTED", "SCHEDULING_ATTEMPTED"]
     if flags & REQ_NTASKS_SET and not flags & REQ_NODES_SET:
         words.append("JOB_IMPLICIT_MAX_NODES")
     return words
+
+
+def _max_nodes_text(
+    state: int, flags: int, priority: int, most: int, tasks: int, nodes: int
+) -> str:
+    """Return the bound of a waiting job; a job that runs has none."""
+    return _number_text(0 if state else most_nodes(flags, priority, most, tasks, nodes))
 
 
 def _billing(text: str) -> "dict[str, Any]":
@@ -196,8 +207,6 @@ def _end(
 
 
 def _shared(oversubscribe: str, exclusive: str) -> "list[str]":
-    if exclusive == "NODE":
-        return ["none"]
     if exclusive in ("USER", "MCS", "TOPO"):
         return [exclusive.lower()]
     return ["oversubscribe"] if oversubscribe == "YES" else []
@@ -307,7 +316,7 @@ KEYS: "tuple[Key, ...]" = (
     ("batch_features", SHARED, ("batch_features",), _unchanged),
     ("batch_flag", SHARED, ("is_batch",), _unchanged),
     ("batch_host", SHARED, ("batch_host",), _unchanged),
-    ("flags", SHARED, ("request_flags", "dependency", "state"), _flags),
+    ("flags", SHARED, ("request_flags", "dependency", "state", "reason"), _flags),
     ("burst_buffer", SHARED, ("burst_buffer",), _unchanged),
     ("burst_buffer_state", STATIC, (), ""),
     ("cluster", SHARED, ("cluster",), _unchanged),
@@ -351,13 +360,18 @@ KEYS: "tuple[Key, ...]" = (
     ("job_resources", OWN, ("resources", "nodes", "node_count", "cpus"), _resources),
     ("job_size_str", STATIC, (), []),
     ("job_state", SHARED, ("state", "flags"), _states),
-    ("last_sched_evaluation", OWN, ("last_eval_us",), _seconds_text),
+    ("last_sched_evaluation", OWN, ("last_eval_us", "submit_us"), _eligible_text),
     ("licenses", SHARED, ("licenses",), _unchanged),
     ("licenses_allocated", SHARED, ("licenses_alloc",), _unchanged),
     ("mail_type", SHARED, ("mail_type",), _mail),
     ("mail_user", SHARED, ("mail_user", "user_name"), lambda mail, user: mail or user),
     ("max_cpus", STATIC, (), number(0)),
-    ("max_nodes", SHARED, ("nodes_max",), number),
+    (
+        "max_nodes",
+        OWN,
+        ("state", "request_flags", "priority", "nodes_max", "tasks", "node_count"),
+        _max_nodes_text,
+    ),
     ("mcs_label", SHARED, ("mcs_label",), _unchanged),
     ("memory_per_tres", SHARED, ("mem_per_gpu_mib",), lambda n: f"gres/gpu:{n}" if n else ""),
     ("memory_update_delay", STATIC, (), 0),

@@ -3,7 +3,14 @@
 import os
 from time import localtime, strftime
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    NO_VAL,
+    REQ_HOLD,
+    REQ_NODES_SET,
+    REQ_NTASKS_SET,
+    SECOND_US,
+)
 from pyslurm_ng.kernels.records import RIGHT, render
 
 TYPE_CHECKING = False
@@ -282,6 +289,8 @@ def job_id_text(
 
 
 _TASK_WIDTH = 64
+_UNCUT_TASKS = _TASK_WIDTH - 3  # room for the dots
+_MAX_WIDTH_DIGITS = 9
 
 
 def step_id_text(
@@ -300,14 +309,31 @@ def step_id_text(
 
 
 def cut_tasks(text: str) -> str:
-    """Return a task list within SLURM_BITSTR_LEN characters, with `...` where it is cut."""
-    if len(text) <= _TASK_WIDTH and "SLURM_BITSTR_LEN" not in os.environ:
+    """Return a task list as Slurm writes it, cut where SLURM_BITSTR_LEN says."""
+    if ":" not in text and len(text) <= _UNCUT_TASKS and "SLURM_BITSTR_LEN" not in os.environ:
         return text
-    setting = os.environ.get("SLURM_BITSTR_LEN", "")
-    width = int(setting) if setting.isdigit() and len(setting) < 9 else _TASK_WIDTH
-    if not width or len(text) <= width:
-        return text
-    return text[:width] + "..."
+    from pyslurm_ng.base.task_lists import written
+
+    return written(text, _task_width())
+
+
+def _task_width() -> int:
+    """Return the number in SLURM_BITSTR_LEN; a word in its place cuts nothing, as 0 does."""
+    setting = os.environ.get("SLURM_BITSTR_LEN", str(_TASK_WIDTH)).strip()
+    if setting.startswith("-"):
+        return _TASK_WIDTH
+    return int(setting) if setting.isdecimal() and len(setting) < _MAX_WIDTH_DIGITS else 0
+
+
+def was_planned(state: int, reason: str) -> bool:
+    """Return whether a waiting job came as far as backfill, by its reason."""
+    return not state and reason.startswith(("Priority", "Resources", "QOS", "Assoc"))
+
+
+def most_nodes(request_flags: int, priority: int, nodes_max: int, tasks: int, nodes: int) -> int:
+    """Return the most nodes that a waiting job may get, 0 where it named no size."""
+    bounded = REQ_NODES_SET | REQ_NTASKS_SET | (0 if priority else REQ_HOLD)
+    return (nodes_max or max(tasks, nodes)) if request_flags & bounded else 0
 
 
 def sluid_text(submit_us: int, resize_us: int, job_id: int) -> str:
