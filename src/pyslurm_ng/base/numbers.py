@@ -130,14 +130,13 @@ REQ_CONSOLIDATE_SEGMENTS = 1 << 33
 REQ_SPREAD_SEGMENTS = 1 << 34
 REQ_GRES_MANY_TASKS_SHARING = 1 << 35
 REQ_NO_SPECIAL_CORES = 1 << 36  # --core-spec=0 or --thread-spec=0: the system's cores, too
-# What the controller adds in its answers: which names were left to a default, whether CPUs were
-# counted exactly, and whether the scheduler has looked at the job.
+# What the controller adds in its answers: which names were left to a default, and whether CPUs were
+# counted exactly.
 REQ_DEFAULT_ACCOUNT = 1 << 40
 REQ_DEFAULT_PARTITION = 1 << 41
 REQ_DEFAULT_QOS = 1 << 42
 REQ_DEFAULT_WCKEY = 1 << 43
 REQ_CPUS_SET = 1 << 44
-REQ_LOOKED_AT = 1 << 45
 
 # Bits of JobRequest.mail_type.
 MAIL_BEGIN = 1 << 0

@@ -370,6 +370,22 @@ def test_components_that_never_have_room_together_say_what_they_need_together() 
         )
 
 
+def test_components_behind_another_job_wait_for_room_as_in_slurm() -> None:
+    """Recorded of 26.11: `low` behind `big` says Priority, both components say Resources."""
+    cluster = cluster_of()
+    whole = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE)
+    submit(cluster, whole, time_limit_min=60)
+    run_pass(cluster)
+    first = submit(cluster, whole, time_limit_min=60)
+    second = submit(cluster, whole, time_limit_min=60)
+    both = submit_het(cluster, JobRequest(), JobRequest(ntasks=2), time_limit_min=120)
+    waits = run_pass(cluster).waits
+    assert waits[first].reason == Reason.Resources
+    assert waits[second].reason == Reason.Priority
+    assert {waits[job_id].reason for job_id in both} == {Reason.Resources}
+    assert f"job {first} of higher priority" in waits[both[0]].text
+
+
 def test_components_that_never_fit_at_once_say_so() -> None:
     """Each fits the four nodes alone; the sentence names what they need together."""
     cluster = cluster_of()

@@ -19,7 +19,6 @@ from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_CPUS_SET,
     REQ_DEFAULT_ACCOUNT,
-    REQ_LOOKED_AT,
     SECOND_US,
 )
 from pyslurm_ng.base.request_words import exclusive_word
@@ -455,16 +454,13 @@ def cpu_mask(cores: bytes, threads: int) -> bytes:
 def _shown_flags(job: Job) -> int:
     """Return what `--json` tells about a request beside its own flags, as bits above those.
 
-    Which names were left to their defaults, whether CPUs were counted exactly, and whether the
-    scheduler has looked at the job.
+    Which names were left to their defaults, and whether CPUs were counted exactly.
     """
     request = job.request
     values = (request.account, request.partition, request.qos, request.wckey)
     flags = sum(REQ_DEFAULT_ACCOUNT << bit for bit, name in enumerate(values) if not name)
     if request.cpus_per_task:
         flags |= REQ_CPUS_SET
-    if job.last_eval_us and job.state == JobState.PENDING:
-        flags |= REQ_LOOKED_AT
     return flags
 
 

@@ -186,16 +186,20 @@ def _verdict(walk: WalkResult, part: het.Part) -> Wait | None:
 
 
 def _why(walk: WalkResult, part: het.Part) -> Wait:
-    """Return why a component waits that could start later."""
+    """Return why a component waits that could start later.
+
+    Slurm looks at these in backfill only, which calls it room even behind other jobs.
+    """
     demand = part.hopeful[0]
     if walk.room.lacks_licenses(demand):
         return reason.licenses(demand, walk.room.licenses)
     name = demand.partition.name
-    wait = walk.room.behind.get(name)
-    if wait is None:
+    before = walk.room.behind.get(name)
+    if before is None:
         walk.room.behind[name] = reason.behind(part.job.job_id, name)
         return reason.resources(demand)
-    return wait
+    room = reason.resources(demand)
+    return Wait(room.reason, f"{room.text}; {before.text}")
 
 
 def _note_waits(walk: WalkResult, parts: list[het.Part], waits: Mapping[int, Wait | None]) -> Wait:
