@@ -189,6 +189,7 @@ END_CLEAN = 1 << 1  # nothing of the job is left on this node
 END_LOST = 1 << 2  # the supervisor vanished; the status is made up
 END_KILLED = 1 << 3  # by an order of ours: time limit, cancel
 END_OVER_MEMORY = 1 << 4  # OverMemoryKill ended it
+OOM_STATUS = 125  # wait status of a task or step that the kernel killed for its memory
 
 # Signals of Linux, the same on every machine we run on; importing `signal` takes a millisecond.
 SIGHUP = 1

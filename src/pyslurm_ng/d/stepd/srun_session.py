@@ -4,7 +4,7 @@ import os
 import time
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
-from pyslurm_ng.d.stepd.step_result import OOM_STATUS
+from pyslurm_ng.base.numbers import OOM_STATUS
 from pyslurm_ng.d.stepd.step_streams import SrunLink
 from pyslurm_ng.d.stepd.step_tasks import CannotStart
 from pyslurm_ng.wire import step_io

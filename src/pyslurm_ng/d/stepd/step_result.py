@@ -2,15 +2,13 @@
 
 import time
 
-from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY
+from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY, OOM_STATUS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.d.stepd.task import Task
-
-OOM_STATUS = 125
 
 
 class StepResult:

@@ -15,7 +15,7 @@ from _signal import (  # type: ignore[import-not-found]
     signal,
 )
 
-from pyslurm_ng.d.stepd.step_result import OOM_STATUS
+from pyslurm_ng.base.numbers import OOM_STATUS
 from pyslurm_ng.d.stepd.task_programs import TaskEpilogs
 
 TYPE_CHECKING = False

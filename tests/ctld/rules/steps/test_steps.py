@@ -23,7 +23,7 @@ from pyslurm_ng.model.apply import apply, apply_all
 from pyslurm_ng.model.check import check
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, Step
-from pyslurm_ng.model.states import JobState
+from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.wire.step_messages import CompleteJob, CompleteStep, CreateStep, StepGranted
 from tests.ctld.rules.steps.step_requests import EXACT, USER, ask, context, running
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of, submit
@@ -270,15 +270,27 @@ def test_on_whole_nodes_cpus_per_task_say_how_many_tasks_there_are(
     assert list(map(len, reply.tasks)) == tasks
 
 
-def test_allocation_ends_with_its_commands_status() -> None:
-    """salloc's command left with 6."""
+@pytest.mark.parametrize(
+    ("status", "state", "reason"),
+    [
+        (0, JobState.COMPLETED, Reason.NONE),
+        (6 << 8, JobState.FAILED, Reason.NonZeroExitCode),
+        (9, JobState.FAILED, Reason.RaisedSignal),
+        # srun tells so of a step of which the kernel killed a task for its memory.
+        (125, JobState.OUT_OF_MEMORY, Reason.OutOfMemory),
+    ],
+)
+def test_allocation_ends_with_its_commands_status(
+    status: int, state: JobState, reason: Reason
+) -> None:
+    """As salloc's command or the step of srun ended."""
     cluster = cluster_of()
     job = running(cluster, ntasks=1)
     job.script_hash = ""
-    decision = steps.complete_job(cluster, CompleteJob(bytes(16), job.job_id, 6 << 8), context())
+    decision = steps.complete_job(cluster, CompleteJob(bytes(16), job.job_id, status), context())
     assert isinstance(decision, Decision)
     apply_all(cluster, decision.events)
-    assert (job.state, job.exit_code) == (JobState.FAILED, 6 << 8)
+    assert (job.state, job.exit_code, job.reason) == (state, status, reason)
 
 
 def test_pending_allocation_is_revoked() -> None:

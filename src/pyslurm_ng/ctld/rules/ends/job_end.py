@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from operator import attrgetter
 
-from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.base.numbers import NO_VAL, OOM_STATUS
 from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules, requeued
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
@@ -36,6 +36,16 @@ class End:
     failed_node: str = ""
     duty_flags: int = 0  # SIGNAL_* bits that tell nodes why
     end_us: int = 0  # when that was, if a node knows better than the moment it is heard of
+
+
+def of_command(status: int) -> End:
+    """Return the end of an allocation whose salloc or srun has ended with this wait status."""
+    if not status:
+        return End(JobState.COMPLETED)
+    if status & 0x7F == OOM_STATUS:
+        return End(JobState.OUT_OF_MEMORY, exit_code=status, reason=Reason.OutOfMemory)
+    reason = Reason.RaisedSignal if status & 0x7F else Reason.NonZeroExitCode
+    return End(JobState.FAILED, exit_code=status, reason=reason)
 
 
 def complete(

@@ -572,18 +572,7 @@ def end_allocation(
             job_end.End(JobState.CANCELLED, cancelled_by=cancelled_by, duty_flags=SIGNAL_CANCELLED),
             now_us,
         )
-    failed = exit_code != 0
-    reason = Reason.NONE
-    if failed:
-        reason = Reason.RaisedSignal if exit_code & 0x7F else Reason.NonZeroExitCode
-    return job_end.complete(
-        cluster,
-        job,
-        job_end.End(
-            JobState.FAILED if failed else JobState.COMPLETED, exit_code=exit_code, reason=reason
-        ),
-        now_us,
-    )
+    return job_end.complete(cluster, job, job_end.of_command(exit_code), now_us)
 
 
 def end_inactive(cluster: Cluster, job: Job, now_us: int) -> list[ev.AnyEvent]:
