@@ -105,6 +105,60 @@ def test_debug_level(live_cluster: LiveCluster) -> None:
     assert level() == before
 
 
+def test_the_level_of_node_daemons(live_cluster: LiveCluster) -> None:
+    """One node's; the others stay as they are."""
+
+    def level(node: str) -> str:
+        lines = live_cluster.out("scontrol", "show", "slurmd", node).splitlines()
+        return next(line for line in lines if line.startswith("Slurmd Debug")).split()[-1]
+
+    before = level("n2")
+    live_cluster.out("scontrol", "setdebug", "debug3", "nodes=n1")
+    assert (level("n1"), level("n2")) == ("7", before)
+    live_cluster.out("scontrol", "setdebug", "info", "n1")
+    assert level("n1") == "3"
+    refused = live_cluster.run("scontrol", "setdebug", "info", "n9")
+    assert (refused.returncode, refused.stdout) == (1, "")
+
+
+def test_debug_flags(live_cluster: LiveCluster) -> None:
+    """They are shown until the files are read again, and nothing else comes of them yet."""
+
+    def flags() -> str:
+        lines = live_cluster.out("scontrol", "show", "config").splitlines()
+        return next(line for line in lines if line.startswith("DebugFlags")).split()[-1]
+
+    before = flags()
+    for word, wanted in (("+backfill,gres", "Backfill,Gres"), ("-Backfill", "Gres"), ("+", "Gres")):
+        assert live_cluster.run("scontrol", "setdebugflags", word).returncode == 0
+        assert flags() == wanted
+    live_cluster.out("scontrol", "reconfigure")
+    assert flags() == before
+
+
+def test_the_scheduling_log(live_cluster: LiveCluster) -> None:
+    """It needs SlurmSchedLogFile, and has what the scheduler does as long as it is on."""
+    done = live_cluster.run("scontrol", "schedloglevel", "1")
+    text = "slurm_set_schedlog_level error: Requested operation is presently disabled\n"
+    assert (done.stderr, done.returncode) == (text, 1)
+    conf = live_cluster.directory / "etc" / "slurm.conf"
+    log = live_cluster.directory / "log" / "sched.log"
+    before = conf.read_text()
+    conf.write_text(f"{before}SlurmSchedLogFile={log}\n")
+    try:
+        live_cluster.out("scontrol", "reconfigure")
+        live_cluster.out("scontrol", "schedloglevel", "enable")
+        live_cluster.wait_for_jobs(live_cluster.submit("-o", "/dev/null", "--wrap", "true"))
+        live_cluster.wait_until("a line", lambda: "sched: " in log.read_text())
+        live_cluster.out("scontrol", "schedloglevel", "0")
+        written = log.read_text()
+        live_cluster.wait_for_jobs(live_cluster.submit("-o", "/dev/null", "--wrap", "true"))
+        assert log.read_text() == written
+    finally:
+        conf.write_text(before)
+        live_cluster.out("scontrol", "reconfigure")
+
+
 def test_a_reservation_ends_its_jobs(live_cluster: LiveCluster) -> None:
     """A job that it may outlive starts at once, and is ended with it; its record says so."""
     live_cluster.out(

@@ -111,7 +111,9 @@ OPERATORS = {
     "DeletePartition": {"name": "debug"},
     "Reconfigure": {},
     "ResetDiagnostics": {},
+    "SetDebugFlags": {"add": ["Gres"]},
     "SetDebugLevel": {"level": 0},
+    "SetSchedulingLog": {"is_on": False},
     "Shutdown": {},
     "UpdateNodes": {"nodes": "n1", "settings": {"state": "DRAIN", "reason": "x"}},
     "UpdatePartition": {"name": "debug", "settings": {"state": "DOWN"}},
@@ -130,7 +132,7 @@ from pyslurm_ng.cli.command import connect, read_conf
 from pyslurm_ng.wire.client import SlurmError
 
 for kind, fields in {messages!r}.items():
-    if kind not in ("ResetDiagnostics", "SetDebugLevel"):
+    if kind != "ResetDiagnostics" and not kind.startswith("Set"):
         fields["request_id"] = os.urandom(16)
     try:
         connect(read_conf("test")).call(kind, fields)

@@ -39,6 +39,7 @@ LIKE_SLURM = {"sacct": ("clusters", "qos"), "squeue": ("qos",), "scancel": ("qos
 SCONTROL: dict[str, str] = {
     "create": "partition and reservation; node is refused",
     "delete": "partition and reservation; node is refused",
+    "setdebugflags": "kept and shown by show config; no flag logs more yet; nodes= is refused",
 }
 """Commands of scontrol."""
 

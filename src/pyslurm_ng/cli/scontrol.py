@@ -61,7 +61,7 @@ _SHORTEST = {
 }  # fmt: skip
 REFUSED_COMMANDS = (
     "abort cancel_reboot fsdampeningfactor getaddrs getent gethost listjobs liststeps "
-    "power reboot schedloglevel setdebugflags takeover token"
+    "power reboot takeover token"
 ).split()
 
 
@@ -279,10 +279,14 @@ _OWN: "dict[str, Action]" = {
 # As in Slurm, `all` and `hide` take no notice of words behind them.
 _FIRST_ERROR = 1000  # of Slurm's; those below are the system's
 _NEED_ARGUMENTS = (
-    "create delete hold holdu notify release requeue requeuehold resume setdebug show suspend top "
-    "uhold update wait_job write"
+    "create delete hold holdu notify release requeue requeuehold resume schedloglevel setdebug "
+    "setdebugflags show suspend top uhold update wait_job write"
 ).split()
-_MOST_ARGUMENTS = {"cluster": 1, "pidinfo": 1, "wait_job": 1, "write": 3} | dict.fromkeys(
-    ("completing", "details", "exit", "oneliner", "ping", "quiet", "quit", "verbose"), 0
-)
-_TO_DAEMONS = "listpids notify pidinfo ping reconfigure setdebug shutdown".split()
+_MOST_ARGUMENTS = {
+    "cluster": 1, "pidinfo": 1, "schedloglevel": 1, "setdebug": 2, "wait_job": 1, "write": 3,
+    "completing": 0, "details": 0, "exit": 0, "oneliner": 0, "ping": 0, "quiet": 0, "quit": 0,
+    "verbose": 0,
+}  # fmt: skip
+_TO_DAEMONS = (
+    "listpids notify pidinfo ping reconfigure schedloglevel setdebug setdebugflags shutdown"
+).split()

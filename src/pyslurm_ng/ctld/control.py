@@ -6,6 +6,7 @@ import asyncio
 from dataclasses import replace
 from typing import cast
 
+from pyslurm_ng.base.error_texts import error_text
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.ctld.configuration import BadConfiguration, load_configuration
 from pyslurm_ng.ctld.controller_parts import ControllerParts
@@ -13,10 +14,10 @@ from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.start import Options
 from pyslurm_ng.daemon import background as bg
-from pyslurm_ng.daemon.log import FATAL, LEVELS, DaemonLog
+from pyslurm_ng.daemon.log import FATAL, INFO, LEVELS, DaemonLog
 from pyslurm_ng.wire.messages import Done, Shutdown
 from pyslurm_ng.wire.node_messages import NodeReconfigure
-from pyslurm_ng.wire.query_messages import SetDebugLevel
+from pyslurm_ng.wire.query_messages import SetDebugFlags, SetDebugLevel, SetSchedulingLog
 from pyslurm_ng.wire.stream import Call
 
 # The answer to the request that asked for it leaves first.
@@ -43,6 +44,8 @@ class Control:
         self._log = log
         parts.service.more["Reconfigure"] = self._answer_reconfigure
         parts.service.more["SetDebugLevel"] = self._set_debug_level
+        parts.service.more["SetDebugFlags"] = self._set_debug_flags
+        parts.service.more["SetSchedulingLog"] = self._set_scheduling_log
         parts.service.more["Shutdown"] = self._answer_shutdown
 
     def _answer_shutdown(self, call: Call, caller: Caller) -> None:
@@ -111,6 +114,7 @@ class Control:
         cluster = parts.writer.cluster
         parts.writer.record(configure(cluster, conf, parts.clock.now_us(), fresh.topologies))
         parts.sender.broadcast(NodeReconfigure(cluster.epoch))
+        self._write_scheduling(is_on=bool(conf.slurm_sched_log_level))
         self._log.info("reconfigured from " + conf.path)
         names = ", ".join(key.title().replace("_", "") for key in kept)
         return [f"{names}: a change needs a restart of slurmctld"] if kept else []
@@ -127,3 +131,45 @@ class Control:
         self._parts.show(replace(configuration, conf=conf))
         self._log.info(f"Set debug level to '{LEVELS[level]}'")
         self._parts.writer.when_durable(lambda: call.reply(Done()))
+
+    def _set_debug_flags(self, call: Call, caller: Caller) -> None:
+        """`scontrol setdebugflags`: change DebugFlags until the files are read again."""
+        request = cast(SetDebugFlags, call.request)
+        configuration = self._parts.configuration
+        flags = [word for word in configuration.conf.debug_flags if word not in request.remove]
+        flags += [word for word in request.add if word not in flags]
+        conf = replace(configuration.conf, debug_flags=tuple(flags))
+        self._parts.show(replace(configuration, conf=conf))
+        self._log.info(f"Set DebugFlags to {','.join(flags) or 'none'}")
+        self._parts.writer.when_durable(lambda: call.reply(Done()))
+
+    def _set_scheduling_log(self, call: Call, caller: Caller) -> None:
+        """`scontrol schedloglevel`: write SlurmSchedLogFile or not, until the files are read."""
+        request = cast(SetSchedulingLog, call.request)
+        configuration = self._parts.configuration
+        if not configuration.conf.slurm_sched_log_file:
+            call.error(Errno.ESLURM_DISABLED, error_text(Errno.ESLURM_DISABLED))
+            return
+        problem = self._write_scheduling(is_on=request.is_on)
+        if problem:
+            call.error(Errno.SLURM_ERROR, problem)
+            return
+        conf = replace(configuration.conf, slurm_sched_log_level=int(request.is_on))
+        self._parts.show(replace(configuration, conf=conf))
+        self._log.info(f"sched: Set scheduler log level to {int(request.is_on)}")
+        self._parts.writer.when_durable(lambda: call.reply(Done()))
+
+    def _write_scheduling(self, *, is_on: bool) -> str:
+        """Begin or end the file of what the scheduler does; return why it cannot be, or ""."""
+        conf, log = self._parts.configuration.conf, self._parts.scheduling_log
+        path = conf.slurm_sched_log_file
+        if not is_on or not path:
+            log.close()
+            return ""
+        try:
+            log.open(path, INFO, conf.log_time_format[0] if conf.log_time_format else "iso8601_ms")
+        except OSError as error:
+            problem = f"Unable to open logfile `{path}': {error.strerror}"
+            self._log.error(problem)
+            return problem
+        return ""

@@ -121,6 +121,20 @@ class DaemonLog:
         if level:
             syslog.openlog(self._name, syslog.LOG_PID, syslog.LOG_DAEMON)
 
+    def set_level(self, level: int) -> None:
+        """Write more or less wherever lines are written at all; fatal lines remain."""
+        if self.file_level:
+            self.file_level = max(FATAL, level)
+        if self.stderr_level:
+            self.stderr_level = max(FATAL, level)
+        self.info(f"Set debug level to '{LEVELS[level]}'")
+
+    def close(self) -> None:
+        """Write no more to a file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd, self.file_level = -1, QUIET
+
     def reopen(self) -> None:
         """Open the log file again, after it was moved away."""
         if self._fd >= 0:

@@ -537,6 +537,30 @@ class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @message(kind="SetDebugLevel", roles="user", owner_rule="operator", rate="change", max_bytes=1024)
 class SetDebugLevel(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`scontrol setdebug`: how much slurmctld logs, 0 (quiet) to 9 (debug5), until reconfigured."""
+    """`scontrol setdebug`: how much a daemon logs, 0 (quiet) to 9 (debug5), until reconfigured."""
 
     level: Annotated[int, msgspec.Meta(ge=0, le=9)]
+
+
+_DebugFlags = Annotated[
+    list[Annotated[str, msgspec.Meta(max_length=64)]], msgspec.Meta(max_length=64)
+]
+
+
+@message(
+    kind="SetDebugFlags", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 14
+)
+class SetDebugFlags(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol setdebugflags`: words of DebugFlags to add and to take away, until reconfigured."""
+
+    add: _DebugFlags = []
+    remove: _DebugFlags = []
+
+
+@message(
+    kind="SetSchedulingLog", roles="user", owner_rule="operator", rate="change", max_bytes=1024
+)
+class SetSchedulingLog(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol schedloglevel`: whether SlurmSchedLogFile is written, until reconfigured."""
+
+    is_on: bool

@@ -168,23 +168,68 @@ def notify(session: "Session", words: "list[str]") -> int:
 
 
 def set_debug(session: "Session", words: "list[str]") -> int:
-    """`setdebug LEVEL`: how much slurmctld logs, until it reads its files again."""
-    if not words:
-        fail("too few arguments for keyword:setdebug")
-    if len(words) > 1:
-        fail(f"scontrol: error: setdebug {words[1]}: levels of node daemons are not supported yet")
+    """`setdebug LEVEL [nodes=NODES]`: how much daemons log, until they read their files again."""
     from pyslurm_ng.daemon.log import LEVELS
 
     word = words[0].lower()
     level = int(word) if word.isdigit() else LEVELS.index(word) if word in LEVELS else -1
     if not 0 <= level < len(LEVELS):
         fail(f"invalid debug level: {words[0]}")
+    if len(words) > 1:
+        return _set_node_debug(session, level, words[1].removeprefix("nodes="))
+    return _set(session, "SetDebugLevel", {"level": level}, "slurm_set_debug_level")
+
+
+def _set_node_debug(session: "Session", level: int, nodes: str) -> int:
+    """Let node daemons log more or less."""
+    code = 0
+    for node, client in _daemons(session, nodes):
+        try:
+            client.call("SetDebugLevel", {"level": level})
+        except SlurmError as error:
+            say(f"slurm_set_slurmd_debug_level error on {node}: {error.text}")
+            code = 1
+        client.close()
+    return code
+
+
+def _set(session: "Session", kind: str, fields: "dict[str, Any]", verb: str) -> int:
     try:
-        session.client.call("SetDebugLevel", {"level": level})
+        session.client.call(kind, fields)
     except SlurmError as error:
-        say(f"slurm_set_debug_level error: {error.text}")
+        say(f"{verb} error: {error.text}")
         return 1
     return 0
+
+
+def set_debug_flags(session: "Session", words: "list[str]") -> int:
+    """`setdebugflags {+|-}FLAG... `: DebugFlags of slurmctld, until it reads its files again."""
+    from pyslurm_ng.conf.tables.keys import PARAMETERS
+
+    known = next(key.choices for key in PARAMETERS if key.name == "DebugFlags")
+    names = {name.lower(): name for name in known}
+    change: dict[str, list[str]] = {"add": [], "remove": []}
+    for word in words:
+        if word.lower().startswith("nodes="):
+            fail(f"scontrol: error: setdebugflags {word}: only slurmctld has DebugFlags yet")
+        if word[:1] not in ("+", "-"):
+            fail(f"invalid debug flag: {word}\nUsage: setdebugflags [+|-]NAME")
+        for flag in filter(None, word[1:].split(",")):
+            if flag.lower() not in names:
+                fail(f"scontrol: error: Invalid DebugFlag: {flag}\ninvalid debug flag: {word}")
+            change["add" if word[0] == "+" else "remove"].append(names[flag.lower()])
+    if change["add"]:
+        say("scontrol: DebugFlags has no effect in pyslurm-ng yet")
+    return _set(session, "SetDebugFlags", change, "slurm_set_debug_flags")
+
+
+def set_scheduling_log(session: "Session", words: "list[str]") -> int:
+    """`schedloglevel 0|1|disable|enable`: whether slurmctld writes SlurmSchedLogFile."""
+    levels = {"0": False, "disable": False, "1": True, "enable": True}
+    is_on = levels.get(words[0].lower())
+    if is_on is None:
+        fail(f"invalid schedlog level: {words[0]}")
+    return _set(session, "SetSchedulingLog", {"is_on": is_on}, "slurm_set_schedlog_level")
 
 
 # This host and the controller ----------------------------------------------------------------
@@ -250,6 +295,8 @@ ACTIONS: "dict[str, Action]" = {
     "pidinfo": pid_info,
     "ping": lambda session, words: session.ping(as_json=bool(session.json)),
     "reconfigure": _control("Reconfigure", "slurm_reconfigure"),
+    "schedloglevel": set_scheduling_log,
     "setdebug": set_debug,
+    "setdebugflags": set_debug_flags,
     "shutdown": _control("Shutdown", "slurm_shutdown"),
 }

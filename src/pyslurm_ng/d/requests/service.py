@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from pyslurm_ng import __version__
+from pyslurm_ng.base.error_texts import error_text
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import INFINITE, SIGKILL
 from pyslurm_ng.d.core.actions import Command
@@ -29,6 +30,7 @@ from pyslurm_ng.wire.daemon_link import socket_file
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.messages import Done, Pong
 from pyslurm_ng.wire.node_loss_messages import RelayWord, WordRelayed
+from pyslurm_ng.wire.query_messages import SetDebugLevel
 from pyslurm_ng.wire.stream import Call, StreamServer
 
 if TYPE_CHECKING:
@@ -110,6 +112,8 @@ class NodeStreams:
             status = self._daemon_status()
             seen = [step for step in status.steps if self._sees(call, step[0])]
             call.reply(msgspec.structs.replace(status, steps=seen))
+        elif isinstance(request, SetDebugLevel):
+            self._set_debug_level(call, request.level)
         elif isinstance(request, RelayWord):
             self._relay(request, call.reply)
         elif call.kind == "Ping":
@@ -125,6 +129,14 @@ class NodeStreams:
             call.error(
                 Errno.ESLURM_NOT_SUPPORTED, f"{call.kind}: a node daemon does not answer this"
             )
+
+    def _set_debug_level(self, call: Call, level: int) -> None:
+        """`scontrol setdebug LEVEL nodes=`: root and SlurmUser may; no operators are known here."""
+        if call.peer.uid not in self._server.roles.privileged:
+            call.error(Errno.ESLURM_USER_ID_MISSING, error_text(Errno.ESLURM_USER_ID_MISSING))
+            return
+        self._node.log.set_level(level)
+        call.reply(Done())
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
