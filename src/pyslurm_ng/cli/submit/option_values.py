@@ -535,17 +535,6 @@ def resv_ports(options: "OptionState", name: str, value: "str | None") -> None:
     options.request["resv_ports"] = number(name, value, 1) if value else 0
 
 
-def signals(options: "OptionState", name: str, value: str) -> None:
-    """Read a list of signals, by name or number."""
-    from pyslurm_ng.base.signal_names import parse_signal
-
-    numbers = [parse_signal(word) for word in value.split(",")]
-    if 0 in numbers:
-        word = value.split(",")[numbers.index(0)]
-        raise OptionError(f"Invalid --{name} specification: {word} is no signal", 1)
-    options.settings[name] = ",".join(map(str, numbers))
-
-
 def sampling(options: "OptionState", name: str, value: str) -> None:
     """Read `--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
     for word in value.split(",") if value else ():
@@ -554,45 +543,6 @@ def sampling(options: "OptionState", name: str, value: str) -> None:
         if not is_known or not (seconds.isascii() and seconds.isdigit()):
             raise OptionError(f"{invalid(name).text}: {value}")
     options.request["acctg_freq"] = value
-
-
-def immediate(options: "OptionState", name: str, value: "str | None") -> None:
-    """`-I[SECONDS]`: how long the job may wait for its start; without a number not at all."""
-    if value is not None and not (value.isascii() and value.isdigit()):
-        raise OptionError(f'Invalid numeric value "{value}" for {name}.', 1)
-    options.settings[name] = value or ""
-
-
-def count_or_none(options: "OptionState", name: str, value: "str | None") -> None:
-    """Read `-K[0|1]` of srun; every number but 0 means yes."""
-    if value:
-        number(name, value, 0)
-    options.settings[name] = value or ""
-
-
-def compress(options: "OptionState", name: str, value: "str | None") -> None:
-    """`--compress[=lz4|none]`; another type is reported, and the file sent as it is."""
-    word = (value or "").lower()
-    if word not in ("", "lz4", "none"):
-        options.complain_later(
-            f"error: Compression type '{value}' unknown, disabling compression support."
-        )
-        word = "none"
-    options.settings[name] = word
-
-
-def send_libs(options: "OptionState", name: str, value: "str | None") -> None:
-    """`--send-libs[=yes|no]`."""
-    if value and value.lower() not in ("yes", "no"):
-        raise invalid(name)
-    options.settings[name] = value or ""
-
-
-def kill_command(options: "OptionState", name: str, value: "str | None") -> None:
-    """Read `-K[SIGNAL]` of salloc."""
-    if value and not signal_number(value):
-        raise invalid(name)
-    options.settings[name] = value or ""
 
 
 def propagate(options: "OptionState", name: str, value: "str | None") -> None:

@@ -15,7 +15,7 @@ from pyslurm_ng.base.numbers import (
     REQ_USE_MIN_NODES,
 )
 from pyslurm_ng.cli.option_words import OPTIONAL, REQUIRED, OptionError, UsageError, split_words
-from pyslurm_ng.cli.submit import option_names as on, option_values as ov
+from pyslurm_ng.cli.submit import client_values as cv, option_names as on, option_values as ov
 from pyslurm_ng.cli.submit.option_state import COMMANDS, ENVIRONMENT, OptionState
 from pyslurm_ng.cli.submit.option_table import OPTIONS
 from pyslurm_ng.cli.submit.settle import settle
@@ -61,16 +61,16 @@ FLAGS = {
 READERS: "dict[str, Reader]" = {
     "account": on.account, "acctg-freq": ov.sampling, "bbf": on.burst_buffer_file,
     "begin": ov.moment, "chdir": on.directory, "cluster": on.cluster,
-    "clusters": on.cluster, "compress": ov.compress, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
+    "clusters": on.cluster, "compress": cv.compress, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
     "deadline": ov.moment, "distribution": ov.distribution,
     "exclude": on.node_list, "exclusive": ov.exclusive, "get-user-env": ov.get_user_env,
     "gid": on.group, "gpus": ov.gpus,
     "gpu-bind": ov.gpu_bind,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
-    "ignore-signals": ov.signals, "immediate": ov.immediate, "kill-on-bad-exit": ov.count_or_none,
+    "ignore-signals": cv.signals, "immediate": cv.immediate, "kill-on-bad-exit": cv.count_or_none,
     "extra-node-info": ov.extra_node_info,
-    "kill-command": ov.kill_command,
+    "kill-command": cv.kill_command,
     "kill-on-invalid-dep": ov.kill_on_invalid_dep, "mail-type": ov.mail_type, "mem": ov.memory,
     "mem-bind": ov.binding,
     "mem-per-cpu": ov.memory, "mem-per-gpu": ov.memory, "nice": ov.nice, "no-kill": ov.no_kill,
@@ -79,7 +79,7 @@ READERS: "dict[str, Reader]" = {
     "open-mode": ov.open_mode,
     "oversubscribe": ov.oversubscribe, "priority": ov.priority, "profile": on.profile,
     "propagate": ov.propagate,
-    "requeue": ov.requeue, "resv-ports": ov.resv_ports, "send-libs": ov.send_libs,
+    "requeue": ov.requeue, "resv-ports": ov.resv_ports, "send-libs": cv.send_libs,
     "signal": ov.signal,
     "switches": ov.switches, "time": ov.time_limit,
     "time-min": ov.time_limit, "tmp": ov.mebibytes, "tres-bind": ov.gpu_bind,
