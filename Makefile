@@ -63,7 +63,7 @@ fuzz: build
 	-@$(PY) -m pip install -q --disable-pip-version-check --no-build-isolation -e '.[fuzz]'
 	$(PY) -m tests.fuzz.run --seconds $(FUZZ_SECONDS)
 
-# Every door of a live cluster, FUZZ_SECONDS each, as an ordinary user and as strangers; as root.
+# Every socket of a live cluster, FUZZ_SECONDS each, as an ordinary user and as strangers; as root.
 fuzz-live: build
 	$(PY) -m tests.fuzz.live --seconds $(FUZZ_SECONDS)
 

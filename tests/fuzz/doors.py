@@ -1,7 +1,7 @@
-"""Send odd messages to one door of a live cluster: `python -m tests.fuzz.doors DOOR WHERE SECONDS`.
+"""Send odd messages to a socket of a cluster: `python -m tests.fuzz.doors KIND ADDRESS SECONDS`.
 
-DOOR is `unix` (a path: the kernel vouches for this process's user), `tcp` (host:port, as a stranger
-without a credential), `zmq` (host:port, a stranger, too) or `srun` (WHERE is a command line whose
+KIND is `unix` (a path: the kernel vouches for this process's user), `tcp` (host:port, as a stranger
+without a credential), `zmq` (host:port, a stranger, too) or `srun` (ADDRESS is a command line whose
 frames to the supervisors are spoilt). Runs as an ordinary user; prints how much was sent.
 """
 
@@ -62,24 +62,24 @@ def frames(random: Random, pools: dict[str, list[bytes]]) -> bytes:
     return b"".join(sent)
 
 
-def connect(door: str, where: str) -> socket.socket:
+def connect(kind: str, address: str) -> socket.socket:
     """Return a connection to a stream server."""
-    if door == "unix":
+    if kind == "unix":
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(5)
-        connection.connect(where)
+        connection.connect(address)
         return connection
-    host, _, port = where.rpartition(":")
+    host, _, port = address.rpartition(":")
     return socket.create_connection((host, int(port)), 5)
 
 
-def to_stream(door: str, where: str, end_s: float, random: Random) -> int:
+def to_stream(kind: str, address: str, end_s: float, random: Random) -> int:
     """Send frames over one connection after another; return how many bytes went out."""
     pools = {kind: pool_of(kind) for kind in messages.requests()}
     count = 0
     while time.monotonic() < end_s:
         try:
-            with connect(door, where) as connection:
+            with connect(kind, address) as connection:
                 for _ in range(random.randrange(1, 5)):
                     data = frames(random, pools)
                     connection.sendall(data)
@@ -88,11 +88,11 @@ def to_stream(door: str, where: str, end_s: float, random: Random) -> int:
                     while connection.recv(1 << 20):
                         pass
         except OSError:
-            continue  # the door was closed on us, as it should be
+            continue  # the daemon closed the connection, as it should
     return count
 
 
-def to_zmq(where: str, end_s: float, random: Random) -> int:
+def to_zmq(address: str, end_s: float, random: Random) -> int:
     """Send messages of one and of several parts to the daemons' port."""
     import zmq
 
@@ -104,7 +104,7 @@ def to_zmq(where: str, end_s: float, random: Random) -> int:
         dealer.setsockopt(zmq.LINGER, 0)
         dealer.setsockopt(zmq.SNDTIMEO, 1000)
         dealer.setsockopt(zmq.IDENTITY, random.choice([b"node:n1", b"x", random.randbytes(8)]))
-        dealer.connect(f"tcp://{where}")
+        dealer.connect(f"tcp://{address}")
         try:
             for _ in range(random.randrange(1, 50)):
                 data = frames(random, pools)[: random.randrange(1, 1 << 16)]
@@ -164,15 +164,15 @@ def to_supervisors(line: str, end_s: float, random: Random) -> int:
 def main() -> int:
     """Send until the time is over."""
     warnings.simplefilter("ignore")
-    door, where, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
+    kind, address, seconds = sys.argv[1], sys.argv[2], float(sys.argv[3])
     random = Random(os.getpid())
     end_s = time.monotonic() + seconds
-    if door == "zmq":
-        count = to_zmq(where, end_s, random)
-    elif door == "srun":
-        count = to_supervisors(where, end_s, random)
+    if kind == "zmq":
+        count = to_zmq(address, end_s, random)
+    elif kind == "srun":
+        count = to_supervisors(address, end_s, random)
     else:
-        count = to_stream(door, where, end_s, random)
+        count = to_stream(kind, address, end_s, random)
     print(count)
     return 0
 

@@ -1,9 +1,9 @@
-"""Fuzz every door of a live cluster: `python -m tests.fuzz.live [--seconds S] [--at-once]`.
+"""Fuzz every socket of a live cluster: `python -m tests.fuzz.live [--seconds S] [--at-once]`.
 
 It needs root. One ordinary user and strangers send to slurmctld, slurmd, slurmdbd and supervisors,
-S seconds a door. Afterwards: every daemon is the process it was, its memory is within 64 MiB of its
-start, no log holds a traceback, and the cluster runs jobs. Prints a line a door; exit code 1 on a
-finding.
+S seconds for each socket. Afterwards: every daemon is the process it was, its memory is within 64
+MiB of its start, no log holds a traceback, and the cluster runs jobs. Prints a line for each
+socket; exit code 1 on a finding.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def memory_mib(pid: int) -> int:
     return 0
 
 
-def doors(cluster: LiveCluster) -> list[tuple[str, str, str]]:
-    """Return (name, door, where) of every entrance."""
-    found = []
+def sockets(cluster: LiveCluster) -> list[tuple[str, str, str]]:
+    """Return (name, kind, address) of every socket on which daemons listen."""
+    rows = []
     conf = dict(
         line.split("=", 1)
         for line in (cluster.directory / "etc" / "slurm.conf").read_text().splitlines()
@@ -44,9 +44,9 @@ def doors(cluster: LiveCluster) -> list[tuple[str, str, str]]:
     port = int(conf["SlurmctldPort"])
     tcp = {"slurmctld": port, "slurmdbd": port + 1, "slurmd-n1": port + 2}
     for path in sorted((cluster.directory / "run").rglob("*.sock")):
-        found.append((f"{path.name.split('-')[0]}, a user", "unix", str(path)))
+        rows.append((f"{path.name.split('-')[0]}, a user", "unix", str(path)))
     for daemon, number in tcp.items():
-        found.append((f"{daemon}, a stranger", "tcp", f"127.0.0.1:{number}"))
+        rows.append((f"{daemon}, a stranger", "tcp", f"127.0.0.1:{number}"))
     listening = subprocess.run(
         ["ss", "-Hltnp"], capture_output=True, text=True, check=True
     ).stdout.splitlines()
@@ -54,16 +54,16 @@ def doors(cluster: LiveCluster) -> list[tuple[str, str, str]]:
     for line in listening:
         number = line.split()[3].rpartition(":")[2]
         if f"pid={pid}," in line and int(number) != port:
-            found.append(("slurmctld's ZeroMQ, a stranger", "zmq", f"127.0.0.1:{number}"))
-    found.append(("supervisors, a user's srun", "srun", "-n2 --overlap cat"))
-    return found
+            rows.append(("slurmctld's ZeroMQ, a stranger", "zmq", f"127.0.0.1:{number}"))
+    rows.append(("supervisors, a user's srun", "srun", "-n2 --overlap cat"))
+    return rows
 
 
-def send(cluster: LiveCluster, door: str, where: str, seconds: int) -> str:
-    """Send to one door as an ordinary user; return what the sender printed."""
+def send(cluster: LiveCluster, kind: str, address: str, seconds: int) -> str:
+    """Send to one socket as an ordinary user; return what the sender printed."""
     group = str(pwd.getpwnam(USER).pw_gid)
     words = ["setpriv", f"--reuid={USER}", f"--regid={group}", "--clear-groups", "--"]
-    words += [sys.executable, "-m", "tests.fuzz.doors", door, where, str(seconds)]
+    words += [sys.executable, "-m", "tests.fuzz.doors", kind, address, str(seconds)]
     environment = {**cluster.environment, "PYTHONPATH": f"{REPOSITORY}/src:{REPOSITORY}"}
     done = subprocess.run(
         words, cwd="/tmp", env=environment, capture_output=True, text=True, check=False
@@ -86,12 +86,12 @@ def findings(cluster: LiveCluster, pids: dict[str, int], begun: dict[str, int]) 
 
 
 def main() -> int:
-    """Fuzz one door after another, or all at once."""
-    parser = argparse.ArgumentParser(description="Fuzz every door of a live cluster.")
-    parser.add_argument("--seconds", type=int, default=600, help="for each door")
-    parser.add_argument("--at-once", action="store_true", help="all doors at the same time")
-    parser.add_argument("--only", default="", help="doors whose name holds this word")
-    given = parser.parse_args()
+    """Fuzz one socket after the other, or all at once."""
+    parser = argparse.ArgumentParser(description="Fuzz every socket of a live cluster.")
+    parser.add_argument("--seconds", type=int, default=600, help="for each socket")
+    parser.add_argument("--at-once", action="store_true", help="all sockets at the same time")
+    parser.add_argument("--only", default="", help="sockets whose name has this word")
+    options = parser.parse_args()
     if os.geteuid() != 0:
         print("only root can act as an ordinary user", file=sys.stderr)
         return 1
@@ -103,12 +103,12 @@ def main() -> int:
             pids = {daemon: pid_of(cluster, daemon) for daemon in DAEMONS}
             cluster.run("srun", "-n1", "true")
             begun = {daemon: memory_mib(pid) for daemon, pid in pids.items()}
-            chosen = [door for door in doors(cluster) if given.only in door[0]]
-            for group in [chosen] if given.at_once else [[door] for door in chosen]:
+            rows = [row for row in sockets(cluster) if options.only in row[0]]
+            for group in [rows] if options.at_once else [[row] for row in rows]:
                 with ThreadPoolExecutor(len(group)) as senders:
                     sent = list(
                         senders.map(
-                            lambda door: send(cluster, door[1], door[2], given.seconds), group
+                            lambda row: send(cluster, row[1], row[2], options.seconds), group
                         )
                     )
                 cluster.run("scancel", "-u", USER)

@@ -444,7 +444,7 @@ def test_long_directories_are_fine(tmp_path: Path) -> None:
     )
 )
 def test_no_bytes_break_the_server(room: Room, sent: bytes) -> None:
-    """RELIABILITY 42: an error reply or a closed door, and the next client is served."""
+    """RELIABILITY 42: an error reply or a closed connection, and the next client is served."""
     connection = room.raw_unix()
     connection.sendall(sent)
     connection.shutdown(socket.SHUT_WR)

@@ -281,7 +281,7 @@ def test_a_fault_of_no_job_starts_another_pass(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("field", INT_FIELDS)
 def test_no_number_of_a_job_stops_others(field: str) -> None:
-    """Old journals may hold any number: what the door refuses today was accepted before."""
+    """Old journals may hold any number: what submission refuses today was accepted before."""
     for value in EXTREMES:
         room = Room()
         room.submit(uid=1, **{field: value})
