@@ -23,7 +23,6 @@ from option_status import (
 from pyslurm_ng.cli.differences import SACCTMGR
 from pyslurm_ng.conf.effects.effect import SAME, effect_of, word_effect, words_of
 from pyslurm_ng.conf.tables import keys
-from pyslurm_ng.conf.tables.key import Key
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,18 +32,6 @@ else:
 ROOT = Path(__file__).resolve().parents[1]
 CLI = ROOT / "src" / "pyslurm_ng" / "cli"
 PROOFS = ROOT / "tests" / "compat" / "proofs.toml"
-SECTIONS: dict[str, tuple[Key, ...]] = {
-    "slurm.conf": keys.PARAMETERS,
-    "NodeName": keys.NODE,
-    "PartitionName": keys.PARTITION,
-    "NodeSet": keys.NODESET,
-    "DownNodes": keys.DOWNNODES,
-    "PowerAction": keys.POWERACTION,
-    "slurmdbd.conf": keys.SLURMDBD,
-    "cgroup.conf": keys.CGROUP,
-    "gres.conf": keys.GRES,
-    "topology.conf": keys.TOPOLOGY,
-}
 
 
 class Row(NamedTuple):
@@ -121,7 +108,7 @@ def word_rows(command: str) -> Iterator[Row]:
 
 def key_rows(section: str) -> Iterator[Row]:
     """Yield a row for each key of a file or kind of line, and for each word of different effect."""
-    for key in SECTIONS[section]:
+    for key in keys.SECTIONS[section]:
         yield Row(section, key.name, *effect_of(section, key.name), key.help)
         for word in words_of(section, key):
             yield Row(section, f"{key.name}={word}", *word_effect(section, key, word))
@@ -131,5 +118,5 @@ def every_row() -> Iterator[Row]:
     """Yield every row there is."""
     for name in FACTS:
         yield from command_rows(name)
-    for section in SECTIONS:
+    for section in keys.SECTIONS:
         yield from key_rows(section)

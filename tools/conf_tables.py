@@ -19,6 +19,20 @@ MAX32 = 2**32 - 3
 INFINITE = 2**32 - 1
 NO_VALUE = 2**32 - 2
 
+# By file, or by kind of line in slurm.conf.
+SECTIONS = {
+    "slurm.conf": "PARAMETERS",
+    "NodeName": "NODE",
+    "PartitionName": "PARTITION",
+    "NodeSet": "NODESET",
+    "DownNodes": "DOWNNODES",
+    "PowerAction": "POWERACTION",
+    "slurmdbd.conf": "SLURMDBD",
+    "cgroup.conf": "CGROUP",
+    "gres.conf": "GRES",
+    "topology.conf": "TOPOLOGY",
+}
+
 DEBUG_LEVELS = "quiet fatal error info verbose debug debug2 debug3 debug4 debug5".split()
 LIMITS = "ALL NONE AS CORE CPU DATA FSIZE MEMLOCK NOFILE NPROC RSS STACK".split()
 TIME_FORMATS = (
@@ -565,6 +579,9 @@ def modules() -> dict[Path, str]:
     out += ["from pyslurm_ng.conf.tables.key import Key"]
     for constant, items in tables.items():
         out += ["", *key_lines(items, constant)]
+    out += ["", "SECTIONS: dict[str, tuple[Key, ...]] = {"]
+    out += [f"    {literal(section)}: {constant}," for section, constant in SECTIONS.items()]
+    out += ["}", '"""By file, or by kind of line in slurm.conf."""']
     texts = {"keys.py": out}
 
     out = ['"""Every word that list parameters take: name, kind, lowest, highest."""', head]

@@ -12,7 +12,6 @@ from pathlib import Path
 
 from command_pages import FACTS
 from compat_rows import (
-    SECTIONS,
     Row,
     command_rows,
     every_row,
@@ -22,6 +21,7 @@ from compat_rows import (
 
 from pyslurm_ng import __version__
 from pyslurm_ng.conf.effects.other_files import NOT_READ
+from pyslurm_ng.conf.tables import keys
 
 HEAD = f"""# Compatibility
 
@@ -73,7 +73,7 @@ def main(arguments: list[str]) -> None:
         lines += ["planned"] if rows[0].kind == "planned" else table(rows, "option")
         lines.append("")
     lines += ["## Files", ""]
-    for section in SECTIONS:
+    for section in keys.SECTIONS:
         heading = section if section.endswith(".conf") else f"Lines of slurm.conf: {section}"
         lines += [f"### {heading}", "", *table(list(key_rows(section)), "key"), ""]
     lines += ["### Files that are not read", ""]

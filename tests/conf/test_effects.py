@@ -29,18 +29,6 @@ from pyslurm_ng.conf.tables.options import OPTIONS
 from tests.model.clusters import FOUR_NODES, conf_of
 
 SOURCE = Path(pyslurm_ng.__file__).parent
-TABLES = {
-    "slurm.conf": keys.PARAMETERS,
-    "NodeName": keys.NODE,
-    "PartitionName": keys.PARTITION,
-    "NodeSet": keys.NODESET,
-    "DownNodes": keys.DOWNNODES,
-    "PowerAction": keys.POWERACTION,
-    "slurmdbd.conf": keys.SLURMDBD,
-    "cgroup.conf": keys.CGROUP,
-    "gres.conf": keys.GRES,
-    "topology.conf": keys.TOPOLOGY,
-}
 BASE = "ClusterName=t\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n"
 
 
@@ -55,11 +43,11 @@ def refusals_of(tmp_path: Path, text: str) -> list[str]:
     return [line.removeprefix(f"{tmp_path}/") for line in check(str(path))]
 
 
-@pytest.mark.parametrize("section", TABLES)
+@pytest.mark.parametrize("section", keys.SECTIONS)
 def test_every_key_named_exists_and_is_named_once(section: str) -> None:
     """A key that cannot be written, or has two effects, is a mistake in the table."""
     table: Keys = SECTIONS[section]
-    known = {key.name for key in TABLES[section]}
+    known = {key.name for key in keys.SECTIONS[section]}
     lists = [set(table.same), set(table.differs), set(table.accepted), set(table.refused)]
     assert set().union(*lists) <= known
     assert sum(map(len, lists)) == len(set().union(*lists))
@@ -70,7 +58,7 @@ def test_every_key_named_exists_and_is_named_once(section: str) -> None:
     [("slurm.conf", SLURM_WORDS), ("slurmdbd.conf", DBD_WORDS), ("gres.conf", GRES_WORDS)],
 )
 def test_every_word_named_exists_and_is_named_once(section: str, table: dict[str, Words]) -> None:
-    by_name = {key.name: key for key in TABLES[section]}
+    by_name = {key.name: key for key in keys.SECTIONS[section]}
     for name, words in table.items():
         key = by_name[name]
         known = {plain_word(key, word) for word in words_of(section, key)}
@@ -238,7 +226,7 @@ def texts() -> str:
     "key",
     [
         pytest.param((section, key), id=f"{section}:{key.name}")
-        for section, table in TABLES.items()
+        for section, table in keys.SECTIONS.items()
         for key in table
         if effect_of(section, key.name).kind in (SAME, DIFFERS)
         and key.name not in _USED_WHILE_READING

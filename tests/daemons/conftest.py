@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,3 +29,13 @@ def live_cluster() -> Iterator[LiveCluster]:
             yield cluster
         finally:
             cluster.down()
+
+
+@pytest.fixture
+def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A directory for one test's files; its jobs are cancelled afterwards."""
+    name = re.sub(r"\W", "-", f"{request.path.stem}-{request.node.name}")[:80]
+    directory = live_cluster.directory.parent / name
+    directory.mkdir(mode=0o755, exist_ok=True)
+    yield directory
+    live_cluster.run("scancel", "--me")

@@ -59,6 +59,15 @@ def open_directory() -> Iterator[Path]:
         yield Path(name)
 
 
+def directory_for(cluster: LiveCluster, test_name: str) -> Path:
+    """Make a directory for one test that every user may write to."""
+    name = "".join(char if char.isalnum() else "_" for char in test_name)
+    directory = cluster.directory.parent / name
+    directory.mkdir()
+    directory.chmod(0o777)
+    return directory
+
+
 def as_user(
     cluster: LiveCluster, user: str, *words: str, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:

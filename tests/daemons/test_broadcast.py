@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,15 +10,6 @@ import pytest
 from tests.daemons.live import LiveCluster
 
 pytestmark = pytest.mark.daemons
-
-
-@pytest.fixture
-def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A directory for one test's files."""
-    place = live_cluster.directory.parent / f"broadcast-{request.node.name[:40]}"
-    place.mkdir(mode=0o755, exist_ok=True)
-    yield place
-    live_cluster.run("scancel", "--me")
 
 
 def in_job(live_cluster: LiveCluster, work: Path, script: str) -> str:

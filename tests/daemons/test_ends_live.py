@@ -16,6 +16,7 @@ from tests.d.stepd.hung_files import hung_files
 from tests.daemons.faults import (
     AS_OTHERS,
     accounted,
+    directory_for,
     open_directory,
     submit_as,
     tracebacks,
@@ -52,12 +53,7 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
 @pytest.fixture
 def work(cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
     """Return a directory for one test that every user may write to."""
-    place = cluster.directory.parent / "".join(
-        char if char.isalnum() else "_" for char in request.node.name
-    )
-    place.mkdir()
-    place.chmod(0o777)
-    return place
+    return directory_for(cluster, request.node.name)
 
 
 def supervisor_of(cluster: LiveCluster, job_id: int) -> int:

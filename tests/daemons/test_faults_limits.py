@@ -13,6 +13,7 @@ from tests.daemons.faults import (
     AS_OTHERS,
     accounted,
     as_user,
+    directory_for,
     open_directory,
     submit_as,
     tracebacks,
@@ -80,12 +81,7 @@ def cluster(marker: str) -> Iterator[LiveCluster]:
 @pytest.fixture
 def work(cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
     """Return a directory for one test that every user may write to."""
-    place = cluster.directory.parent / "".join(
-        char if char.isalnum() else "_" for char in request.node.name
-    )
-    place.mkdir()
-    place.chmod(0o777)
-    return place
+    return directory_for(cluster, request.node.name)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from tests.daemons.faults import (
     AS_OTHERS,
     accounted,
     as_user,
+    directory_for,
     open_directory,
     submit_as,
     tracebacks,
@@ -52,11 +53,7 @@ def cluster() -> Iterator[LiveCluster]:
 @pytest.fixture
 def work(cluster: LiveCluster, request: pytest.FixtureRequest) -> Path:
     """Return a directory for one test that every user may write to."""
-    name = "".join(c if c.isalnum() else "_" for c in request.node.name)
-    place = cluster.directory.parent / name
-    place.mkdir()
-    place.chmod(0o777)
-    return place
+    return directory_for(cluster, request.node.name)
 
 
 # What people do to outlive their job, each with its own mark in the argument of sleep.

@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,6 @@ from tests.daemons.live import BIN, LiveCluster
 
 pytestmark = pytest.mark.daemons
 LIMIT_S = 40.0
-
-
-@pytest.fixture
-def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A directory for one test's files."""
-    place = live_cluster.directory.parent / re.sub(r"\W", "-", request.node.name)[:60]
-    place.mkdir(mode=0o755, exist_ok=True)
-    yield place
-    live_cluster.run("scancel", "--me")
 
 
 # srun: what its tasks get ------------------------------------------------------------------------

@@ -17,15 +17,6 @@ pytestmark = pytest.mark.daemons
 LIMIT_S = 40.0
 
 
-@pytest.fixture
-def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A directory for one test's files."""
-    place = live_cluster.directory.parent / f"srun-{request.node.name[:40]}"
-    place.mkdir(mode=0o755, exist_ok=True)
-    yield place
-    live_cluster.run("scancel", "--me")
-
-
 Spawn = Callable[..., "subprocess.Popen[str]"]
 
 

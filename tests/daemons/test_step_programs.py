@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,6 @@ import pytest
 from tests.daemons.live import LiveCluster
 
 pytestmark = pytest.mark.daemons
-
-
-@pytest.fixture
-def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A directory for one test's files."""
-    place = live_cluster.directory.parent / f"programs-{request.node.name[:40]}"
-    place.mkdir(mode=0o755, exist_ok=True)
-    yield place
-    live_cluster.run("scancel", "--me")
 
 
 def program(work: Path, name: str, text: str) -> str:

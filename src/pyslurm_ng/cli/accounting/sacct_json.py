@@ -1,7 +1,5 @@
 """sacct --json: jobs with their steps, keys as Slurm's data parser v0.0.46 has them."""
 
-import os
-
 from pyslurm_ng.base import file_patterns
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US, STEP_BATCH
@@ -14,7 +12,8 @@ from pyslurm_ng.cli.accounting.sacct_columns import (
     planned_s,
     step_name,
 )
-from pyslurm_ng.cli.command import DATA_PARSER, user_name
+from pyslurm_ng.cli.command import user_name
+from pyslurm_ng.cli.listing import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,41 +82,15 @@ def document(answers: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -
 
 def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
     """Return meta, errors and warnings, which follow the payload."""
-    from pyslurm_ng import __version__
-
-    major, minor, micro = __version__.partition("-")[0].split(".")[:3]
-    import grp
-
-    try:
-        group = grp.getgrgid(os.getgid()).gr_name
-    except KeyError:
-        group = str(os.getgid())
-    return {
-        "meta": {
-            "plugin": {
-                "type": "",
-                "name": "",
-                "data_parser": f"data_parser/{DATA_PARSER}",
-                "accounting_storage": "accounting_storage/slurmdbd",
-            },
-            "client": {"source": "", "user": user_name(os.getuid()), "group": group},
-            "command": [command, *argv],
-            "slurm": {
-                "version": {"major": major, "micro": micro, "minor": minor},
-                "release": __version__,
-                "cluster": cluster,
-            },
-        },
-        "errors": [],
-        "warnings": [],
-    }
+    return json_text.tail(
+        [command, *argv], cluster, accounting_storage="accounting_storage/slurmdbd"
+    )
 
 
 def number(value: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
     """Return Slurm's triple for a number that may be missing or infinite."""
-    if is_infinite:
-        return {"set": False, "infinite": True, "number": 0}
-    return {"set": value is not None, "infinite": False, "number": value or 0}
+    is_set = value is not None and not is_infinite
+    return json_text.number(value or 0, is_set=is_set, is_infinite=is_infinite)
 
 
 def exit_code(status: int) -> "dict[str, Any]":

@@ -86,7 +86,7 @@ def exit_code(status: int) -> "dict[str, Any]":
 
 
 def _accounting_storage() -> str:
-    """Return the kind of accounting as documents name it; nothing for none."""
+    """Return the kind of accounting of slurm.conf, "" if there is none."""
     from pyslurm_ng.conf.quick import find_conf, quick
 
     try:
@@ -96,8 +96,20 @@ def _accounting_storage() -> str:
     return "" if kind == "accounting_storage/none" else kind
 
 
-def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[str, Any]":
-    """Return what follows the list of records: when it changed, who asked what, and no errors."""
+def tail(
+    argv: "list[str]",
+    cluster: str,
+    *,
+    last_update_us: int = -1,
+    accounting_storage: "str | None" = None,
+) -> "dict[str, Any]":
+    """Return what follows the list of records: when it changed, who asked what, and no errors.
+
+    Args:
+        accounting_storage: the kind of accounting; None means that of slurm.conf.
+    """
+    if accounting_storage is None:
+        accounting_storage = _accounting_storage()
     from pyslurm_ng import __version__
     from pyslurm_ng.cli.command import user_name
 
@@ -113,7 +125,7 @@ def tail(argv: "list[str]", cluster: str, *, last_update_us: int = -1) -> "dict[
                 "type": "",
                 "name": "",
                 "data_parser": f"data_parser/{DATA_PARSER}",
-                "accounting_storage": _accounting_storage(),
+                "accounting_storage": accounting_storage,
             },
             "client": {"source": "", "user": name, "group": group_name(os.getgid())},
             "command": argv,

@@ -446,3 +446,17 @@ TOPOLOGY: tuple[Key, ...] = (
     Key("BlockSizes", "block_sizes", "codes", "", tier=2, help="planning block size and the aggregated sizes above"),
     Key("RingName", "ring_name", "string", "", tier=3, help="ring"),
 )
+
+SECTIONS: dict[str, tuple[Key, ...]] = {
+    "slurm.conf": PARAMETERS,
+    "NodeName": NODE,
+    "PartitionName": PARTITION,
+    "NodeSet": NODESET,
+    "DownNodes": DOWNNODES,
+    "PowerAction": POWERACTION,
+    "slurmdbd.conf": SLURMDBD,
+    "cgroup.conf": CGROUP,
+    "gres.conf": GRES,
+    "topology.conf": TOPOLOGY,
+}
+"""By file, or by kind of line in slurm.conf."""
