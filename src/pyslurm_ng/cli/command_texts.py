@@ -29,6 +29,10 @@ COMMANDS = {
         ("!!", "repeat the last command"),
     ],
     "scontrol": [
+        (
+            "cancel_reboot <nodelist>",
+            "drop a pending reboot; undrains a node drained by reboot ASAP",
+        ),
         ("completing", "jobs in COMPLETING with their nodes"),
         ("create <SPECIFICATIONS>", "create an entity"),
         ("delete <SPECIFICATIONS>", "remove an entity"),

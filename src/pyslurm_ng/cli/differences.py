@@ -37,6 +37,7 @@ LIKE_SLURM = {"sacct": ("clusters", "qos"), "squeue": ("qos",), "scancel": ("qos
 """Commands with another option of that name, which takes all that Slurm's takes."""
 
 SCONTROL: dict[str, str] = {
+    "cancel_reboot": "no reboot is ever pending, so each node refuses it",
     "create": "partition and reservation; node is refused",
     "delete": "partition and reservation; node is refused",
     "setdebugflags": "kept and shown by show config; no flag logs more yet; nodes= is refused",

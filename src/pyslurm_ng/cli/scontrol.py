@@ -60,8 +60,7 @@ _SHORTEST = {
     "update": 1, "verbose": 4, "version": 4, "write": 5,
 }  # fmt: skip
 REFUSED_COMMANDS = (
-    "abort cancel_reboot fsdampeningfactor getaddrs getent gethost listjobs liststeps "
-    "power reboot takeover token"
+    "abort fsdampeningfactor getaddrs getent gethost listjobs liststeps power reboot takeover token"
 ).split()
 
 
@@ -183,7 +182,7 @@ def _action(name: str) -> "Action":
         from pyslurm_ng.cli.control.write import write
 
         return write
-    if name in ("create", "delete", "update"):
+    if name in ("cancel_reboot", "create", "delete", "update"):
         from pyslurm_ng.cli.control.update import ACTIONS
     elif name in _TO_DAEMONS:
         from pyslurm_ng.cli.control.daemons import ACTIONS
@@ -283,7 +282,8 @@ _NEED_ARGUMENTS = (
     "setdebugflags show suspend top uhold update wait_job write"
 ).split()
 _MOST_ARGUMENTS = {
-    "cluster": 1, "pidinfo": 1, "schedloglevel": 1, "setdebug": 2, "wait_job": 1, "write": 3,
+    "cancel_reboot": 1, "cluster": 1, "pidinfo": 1, "schedloglevel": 1, "setdebug": 2,
+    "wait_job": 1, "write": 3,
     "completing": 0, "details": 0, "exit": 0, "oneliner": 0, "ping": 0, "quiet": 0, "quit": 0,
     "verbose": 0,
 }  # fmt: skip

@@ -155,3 +155,40 @@ def test_other_commands(words: str, line: str, monkeypatch: pytest.MonkeyPatch) 
 def test_the_systems_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run_command(monkeypatch, queue(), "root", ["scontrol", "errnumstr", "1"])
     assert printed == Printed("Operation not permitted\n", "", 0)
+
+
+@pytest.mark.parametrize("word", ["Contiguous=no", "OverSubscribe=no", "Reboot=no",
+                                  "TasksPerNode=1", "Deadline=2099-01-01"])  # fmt: skip
+def test_keys_of_operators(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Slurm 22.05, which refuses both values of a flag to the owner of a job."""
+    words = ["scontrol", "update", "JobId=29", word]
+    line = "Access/permission denied for job 29\n"
+    assert run_command(monkeypatch, queue(), "alice", words) == Printed("", line, 1)
+    assert run_command(monkeypatch, queue(), "root", words) == Printed("", "", 0)
+
+
+@pytest.mark.parametrize("word", ["MinMemoryNode=1", "MinMemoryCPU=1", "CoreSpec=1",
+                                  "CpusPerTres=x", "TasksPerNode=1"])  # fmt: skip
+def test_a_job_that_runs(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    line = "Job is no longer pending execution for job 21\n"
+    assert update(monkeypatch, word, "21") == Printed("", line, 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("update JobId=27 NumTasks=0", "27_0-9: Task count specification invalid\n"),
+        ("update JobId=27_5 NumTasks=0", "27_5: Task count specification invalid\n"),
+        ("update JobId=27_99 Comment=x", "27_99: Invalid job id specified\n"),
+        ("hold 27_99", "27_99: Invalid job id specified\n"),
+        ("requeue 27_99", "27_99: Invalid job id specified\n"),
+        ("cancel_reboot", "missing argument for keyword:cancel_reboot\n"),
+        ("cancel_reboot n1 n2", "too many arguments for keyword:cancel_reboot\n"),
+        ("cancel_reboot n99", "slurm_update error: Invalid node name specified\n"),
+        ("cancel_reboot n1", "slurm_update error: Invalid node state specified\n"),
+    ],
+)
+def test_tasks_and_reboots(words: str, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Errors about arrays begin with the tasks."""
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", *words.split()])
+    assert printed == Printed("", line, 1)

@@ -194,10 +194,13 @@ def _set_node_debug(session: "Session", level: int, nodes: str) -> int:
 
 
 def _set(session: "Session", kind: str, fields: "dict[str, Any]", verb: str) -> int:
+    from pyslurm_ng.base.error_numbers import Errno
+
     try:
         session.client.call(kind, fields)
     except SlurmError as error:
-        say(f"{verb} error: {error.text}")
+        is_denied = error.code in (Errno.ESLURM_ACCESS_DENIED, Errno.ESLURM_USER_ID_MISSING)
+        say(f"{verb} error: {'Permission denied' if is_denied else error.text}")
         return 1
     return 0
 

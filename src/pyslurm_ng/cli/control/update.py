@@ -259,6 +259,8 @@ def change_jobs(
         is_unknown = code == Errno.ESLURM_INVALID_JOB_ID and kind == "UpdateJob"
         if is_unknown and request.get("name") == text:
             session.complain(_no_job_of_name(session, request))
+        elif "_" in text and kind != "TopJobs":
+            session.complain(f"{text}: {words}")
         else:
             _complain_of_job(session, text, words, second_line)
     return 1 if reply["errors"] or refused else 0
@@ -467,4 +469,17 @@ def _delete(session: "Session", kind: str, name: str, doing: str) -> int:
     return 0
 
 
-ACTIONS: "dict[str, Action]" = {"create": create, "delete": delete, "update": update}
+def cancel_reboot(session: "Session", words: "list[str]") -> int:
+    """`scontrol cancel_reboot NODES`: a node without a pending reboot refuses it, as in Slurm."""
+    if not words:
+        fail("missing argument for keyword:cancel_reboot")
+    request = {"nodes": words[0], "settings": {"state": "CANCEL_REBOOT"}}
+    return _send(session, "UpdateNodes", request, {})
+
+
+ACTIONS: "dict[str, Action]" = {
+    "cancel_reboot": cancel_reboot,
+    "create": create,
+    "delete": delete,
+    "update": update,
+}

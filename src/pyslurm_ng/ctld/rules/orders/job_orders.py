@@ -27,6 +27,7 @@ from pyslurm_ng.wire.query_messages import (
 )
 
 Act = Callable[[Job, TaskRanges], int]
+_LONGEST_ID = 64  # characters of an id in an error; many ranges of tasks would be longer
 """Do it to one job (or some of its waiting tasks); answer 0 or an error number."""
 
 SPECIAL_EXIT_FLAGS = JobFlag.SPECIAL_EXIT | JobFlag.REQUEUE_HOLD
@@ -108,9 +109,16 @@ class Steering:
     def _act(self, text: str, job: Job, tasks: TaskRanges, act: Act) -> None:
         code = act(job, tasks)
         if code:
-            self.error(text, code)
+            self.error(self._shown(text, job, tasks), code)
         else:
             self.count += 1
+
+    def _shown(self, text: str, job: Job, tasks: TaskRanges) -> str:
+        """Return an id as errors name it: of an array with the tasks that they are about."""
+        if not job.array_job_id or self.part is None:
+            return text
+        shown = job_id_text(job, tasks).partition("%")[0].rstrip("]")
+        return shown.replace("[", "") if len(shown) <= _LONGEST_ID else text
 
     def decision(self) -> Decision | Reject:
         """Return what came of it."""

@@ -131,7 +131,18 @@ def yes_or_no(word: str) -> bool | None:
     return _YES.get(word.lower())
 
 
-def yes_no(bit: int, *, yes_needs_operator: bool = False) -> Setter:
+def by_operators(setter: Setter) -> Setter:
+    """Let a key be set only by operators."""
+
+    def set_by_operator(change: Change, value: str) -> int:
+        if not change.context.caller.is_operator:
+            return Errno.ESLURM_ACCESS_DENIED
+        return setter(change, value)
+
+    return set_by_operator
+
+
+def yes_no(bit: int) -> Setter:
     """Return the setter of a flag of the request."""
 
     def set_flag(change: Change, value: str) -> int:
@@ -140,8 +151,6 @@ def yes_no(bit: int, *, yes_needs_operator: bool = False) -> Setter:
             return Errno.ESLURM_NOT_SUPPORTED
         if not change.is_pending:
             return Errno.ESLURM_JOB_NOT_PENDING
-        if is_yes and yes_needs_operator and not change.context.caller.is_operator:
-            return Errno.ESLURM_ACCESS_DENIED
         change.flag(bit if is_yes else 0, 0 if is_yes else bit)
         return 0
 

@@ -22,10 +22,10 @@ def priority(change: Change, value: str) -> int:
         return Errno.ESLURM_JOB_NOT_PENDING
     if number == 0:
         changed = hold_fields(change.cluster, job, change.context, as_user=False)
-    elif not change.context.caller.is_operator:
-        return Errno.ESLURM_ACCESS_DENIED
     elif job.priority == 0:
         return Errno.ESLURM_JOB_HELD
+    elif not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
     else:
         changed = {"priority": number}
     if isinstance(changed, int):

@@ -65,13 +65,12 @@ def tasks(change: Change, value: str) -> int:
 def memory(name: str) -> Setter:
     """Return the setter of one of the three ways to ask for memory; the others end."""
 
+    @while_pending
     def set_memory(change: Change, value: str) -> int:
         try:
             mib = units.parse_mem_mib(value)
         except units.UnitError:
             return Errno.ESLURM_INVALID_TASK_MEMORY
-        if not change.is_pending:
-            return Errno.ESLURM_NOT_SUPPORTED
         for other in ("mem_per_node_mib", "mem_per_cpu_mib", "mem_per_gpu_mib"):
             change.request[other] = mib if other == name else 0
         change.flag(REQ_MEM_SET, 0)
@@ -114,6 +113,7 @@ def gpus(name: str) -> Setter:
 def of_each_gpu(setter: Setter) -> Setter:
     """Return the setter of what comes with each GPU; its word names GPUs only: `gres/gpu:2`."""
 
+    @while_pending
     def set_for_gpu(change: Change, value: str) -> int:
         name, _, amount = _plain_gres(value).replace("=", ":").partition(":")
         if value and (name != "gpu" or not amount):
@@ -164,6 +164,7 @@ def tres_bind(change: Change, value: str) -> int:
 def special(name: str, other: str) -> Setter:
     """Return the setter of cores, or threads, that the job's nodes keep for their system."""
 
+    @while_pending
     def set_special(change: Change, value: str) -> int:
         if not selection(change.context.conf).allows_special:
             return Errno.ESLURM_ACCESS_DENIED

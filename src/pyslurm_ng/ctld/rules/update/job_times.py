@@ -98,11 +98,13 @@ def reset_accrual(change: Change, value: str) -> int:
 
 
 def deadline(change: Change, value: str) -> int:
-    """Set the deadline, which must be to come; 0 for none."""
+    """Set the deadline, which must be to come; 0 for none. Only operators may."""
     code = moment("deadline_us")(change, value)
     # Dates as typed have whole seconds: `now` has passed, but not by a second.
     if not code and 0 < int(value) <= change.context.now_us - SECOND_US:
         return Errno.ESLURM_INVALID_TIME_VALUE
+    if not code and not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
     return code
 
 

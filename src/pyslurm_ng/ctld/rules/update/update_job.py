@@ -36,7 +36,7 @@ from pyslurm_ng.ctld.rules.update import (
     job_size,
     job_times,
 )
-from pyslurm_ng.ctld.rules.update.job_change import Change, Setter
+from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, by_operators, while_pending
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
@@ -74,7 +74,7 @@ SETTERS: dict[str, Setter] = {
     "numnodes": job_size.nodes,
     "numcpus": job_size.cpus,
     "numtasks": job_size.tasks,
-    "taskspernode": job_change.count("ntasks_per_node"),
+    "taskspernode": while_pending(by_operators(job_change.count("ntasks_per_node"))),
     "cpuspertask": job_change.count("cpus_per_task"),
     "mincpusnode": job_change.count("mincpus"),
     "minmemorycpu": job_size.memory("mem_per_cpu_mib"),
@@ -95,9 +95,9 @@ SETTERS: dict[str, Setter] = {
     "wait-for-switch": job_place.wait_for_switch,
     "corespec": job_size.special("core_spec", "thread_spec"),
     "threadspec": job_size.special("thread_spec", "core_spec"),
-    "contiguous": job_change.yes_no(REQ_CONTIGUOUS, yes_needs_operator=True),
-    "oversubscribe": job_change.yes_no(REQ_OVERSUBSCRIBE, yes_needs_operator=True),
-    "reboot": job_change.yes_no(REQ_REBOOT, yes_needs_operator=True),
+    "contiguous": while_pending(by_operators(job_change.yes_no(REQ_CONTIGUOUS))),
+    "oversubscribe": while_pending(by_operators(job_change.yes_no(REQ_OVERSUBSCRIBE))),
+    "reboot": by_operators(job_change.yes_no(REQ_REBOOT)),
     "requeue": job_order.requeue,
     "stdin": job_change.text("std_in"),
     "stdout": job_change.text("std_out"),
