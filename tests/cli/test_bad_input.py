@@ -14,8 +14,8 @@ from tests.cli.run_command import run_command
     [
         ("squeue -w nope", "squeue: error: Invalid node name nope\n"),
         ("squeue -S ?", "squeue: error: Invalid sort specification: ?\n"),
-        ("squeue -i x", "squeue: error: Error: invalid entry for --iterate: 'x'\n"),
-        (f"squeue -i {10**30}", f"squeue: error: Error: invalid entry for --iterate: '{10**30}'\n"),
+        ("squeue -i x", "squeue: error: --iterate=x\n\n"),
+        (f"squeue -i {10**30}", f"squeue: error: --iterate={10**30}\n\n"),
         ("squeue -j a", "squeue: error: Invalid job id: a\n"),
         ("squeue --st", "squeue: option '--st' is ambiguous; possibilities: '--start' '--states' "
          '\'--steps\'\nTry "squeue --help" for more information\n'),

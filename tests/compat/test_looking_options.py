@@ -79,9 +79,10 @@ def test_squeue_shows_states_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_squeue_says_what_it_was_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """--verbose lists the options on stderr."""
+    """--verbose lists the options before the jobs."""
     printed = run_command(monkeypatch, queue(), "alice", "squeue --verbose -h -o %i".split())
-    assert "format      = %i" in printed.stderr and printed.stdout.split() == EVERY_JOB.split()
+    options, _, jobs = printed.stdout.partition(" records=14\n")
+    assert "format      = %i\n" in options and jobs.split() == EVERY_JOB.split()
 
 
 def test_noconvert_leaves_megabytes() -> None:

@@ -3,7 +3,7 @@
 from pyslurm_ng.cli.command import fail, read_conf, say, split_list
 
 
-def check_clusters(command: str, cluster_names: str, own: str) -> None:
+def check_clusters(command: str, cluster_names: str, own: str, origin: str = "--cluster") -> None:
     """Exit with Slurm's text if a list of clusters does not hold this one, `own`.
 
     A name that the database does not know costs one line if this cluster is in the list too. A
@@ -22,7 +22,7 @@ def check_clusters(command: str, cluster_names: str, own: str) -> None:
     if len(foreign) == len(names):
         fail(
             f"{command}: error: '{cluster_names}' can't be reached now, or it is an invalid entry "
-            "for --cluster.  Use 'sacctmgr list clusters' to see available clusters."
+            f"for {origin}.  Use 'sacctmgr list clusters' to see available clusters."
         )
 
 

@@ -140,12 +140,16 @@ class Program:
             print(self._usage)
         fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
 
-    def check_cluster(self, options: "Mapping[str, str]", own: str) -> None:
-        """Exit if -M does not name the cluster of slurm.conf."""
-        if options.get("clusters"):
+    def check_cluster(
+        self, options: "Mapping[str, str]", own: str, origin: str = "SLURM_CLUSTERS"
+    ) -> None:
+        """Exit if -M, or the variable for it, does not name the cluster of slurm.conf."""
+        if "clusters" in options:
             from pyslurm_ng.cli.clusters import check_clusters
 
-            check_clusters(self.name, options["clusters"], own)
+            if not isinstance(options, OptionValues) or options.times("clusters"):
+                origin = "--cluster"
+            check_clusters(self.name, options["clusters"], own, origin)
 
 
 def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:
@@ -153,7 +157,9 @@ def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> i
     if interval is None:
         return show()
     if not interval.isdigit() or len(interval) > 9 or not int(interval):
-        fail(f"{command}: error: Error: invalid entry for --iterate: '{interval}'")
+        lead = "" if command == "squeue" else "Error: invalid entry for "
+        end = "\n" if command == "squeue" else ""
+        fail(f"{command}: error: {lead}--iterate={interval}{end}")
     from time import sleep, time
 
     from pyslurm_ng.cli.listing.list_format import date_line

@@ -170,7 +170,7 @@ def _run(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
     verbose = "verbose" in options and "quiet" not in options
     flags |= CANCEL_VERBOSE if verbose else 0
     conf = read_conf("scancel")
-    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
+    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"), "--cluster")
     client = connect(conf)
     try:
         code = 0

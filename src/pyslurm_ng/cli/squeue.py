@@ -24,7 +24,8 @@ from pyslurm_ng.cli.command import (
     write_bytes,
 )
 from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
-from pyslurm_ng.cli.listing.list_format import Format, date_line, lines_of, parse_long, parse_short
+from pyslurm_ng.cli.listing.list_format import Format, lines_of, parse_long, parse_short
+from pyslurm_ng.cli.listing.squeue_options import choose_format, headings, parameters
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program, repeat
 from pyslurm_ng.wire.client import SlurmError
@@ -97,8 +98,8 @@ _ENVIRONMENT = (
     ("SQUEUE_ALL", "all"),
     ("SQUEUE_ARRAY", "array"),
     ("SLURM_CLUSTERS", "clusters"),
-    ("SQUEUE_FORMAT", "format"),
     ("SQUEUE_FORMAT2", "Format"),
+    ("SQUEUE_FORMAT", "format"),
     ("SQUEUE_LICENSES", "licenses"),
     ("SQUEUE_NAMES", "name"),
     ("SQUEUE_PARTITION", "partitions"),
@@ -152,6 +153,7 @@ PROGRAM = Program(
 def main(argv: "list[str]") -> int:
     """Run squeue; return its exit code."""
     options, operands = PROGRAM.read(argv)
+    choose_format(options, [name for name, _ in options.pairs])
     for name in ("jobs", "steps"):
         # Their argument is optional, so getopt leaves one that stands apart among the operands.
         if operands and options.get(name) == "":
@@ -160,11 +162,9 @@ def main(argv: "list[str]") -> int:
     conf = read_conf("squeue")
     own = conf.get("ClusterName", "cluster")
     PROGRAM.check_cluster(options, own)
-    if "clusters" in options and "noheader" not in options and "json" not in options:
-        print(f"CLUSTER: {own}")
     job_filter = filter_of(options)
     if "verbose" in options:
-        _show_parameters(options)
+        write_bytes(parameters(options, options.times("verbose")))
     client = connect(conf)
     return repeat(
         "squeue", options.get("iterate"), lambda: _show(options, client, job_filter, argv)
@@ -212,11 +212,20 @@ def _uids(text: str) -> "list[int]":
     uids = []
     for word in split_list(text):
         uid = uid_of(word)
-        if uid < 0:
+        if uid < 0 or not _is_person(uid):
             say(f"squeue: error: Invalid user: {word}\n")
             uid = NO_UID  # an empty list would mean the jobs of all users
         uids.append(uid)
     return uids
+
+
+def _is_person(uid: int) -> bool:
+    from pwd import getpwuid
+
+    try:
+        return bool(getpwuid(uid))
+    except (KeyError, OverflowError):
+        return False
 
 
 def _seconds(option: str, text: str) -> int:
@@ -240,9 +249,9 @@ def _states(options: "dict[str, str]") -> "dict[str, Any]":
         }
     states: list[int] = []
     flags = 0
+    if text.lower() == "all":
+        return {"all_states": True}
     for word in split_list(text):
-        if word.lower() == "all":
-            return {"all_states": True}
         state = parse_job_state(word)
         if state is None:
             fail(
@@ -253,15 +262,6 @@ def _states(options: "dict[str, str]") -> "dict[str, Any]":
             states.append(state[0])
         flags |= state[1]
     return {"states": states, "state_flags": flags}
-
-
-def _show_parameters(options: "dict[str, str]") -> None:
-    say("-----------------------------")
-    for name in ("all", "array", "format", "iterate", "jobs", "names", "partitions", "start",
-                 "states", "steps", "users", "verbose"):  # fmt: skip
-        value = options.get(name)
-        say(f"{name:<12}= {'(null)' if value is None else value or 1}")
-    say("-----------------------------")
 
 
 # Jobs -----------------------------------------------------------------------------------------
@@ -302,10 +302,10 @@ def format_of(options: "dict[str, str]") -> Format:
     else:
         if "format" in options:
             text = options["format"]
-        elif "long" in options:
-            text = LONG_FORMAT
         elif "start" in options:
             text = START_FORMAT
+        elif "long" in options:
+            text = LONG_FORMAT
         elif "only-job-state" in options:
             text = STATE_FORMAT
         else:
@@ -377,9 +377,7 @@ def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str
         _expand_partitions(table, job_filter.get("partitions"))
     _sort(table, keys, sort_fields)
     context = Context(reply["now_us"], reply["cluster_name"], is_raw="noconvert" in options)
-    out = []
-    if "long" in options and "iterate" not in options:
-        out.append(f"{date_line(context.now_us)}\n".encode())
+    out = [headings(options, context, len(table.rows))]
     out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in options))
     write_bytes(b"".join(out))
     return 0

@@ -81,7 +81,7 @@ def parse_short(text: str, known: "Mapping[str, object]", all_letters: str) -> F
             continue
         end = position + 1
         right = fits = False
-        while end < len(text) and text[end] in ".#-":
+        while end < len(text) and text[end] in ".#":
             right = right or text[end] == "."
             fits = fits or text[end] == "#"
             end += 1
@@ -90,6 +90,9 @@ def parse_short(text: str, known: "Mapping[str, object]", all_letters: str) -> F
             end += 1
         width = int(text[start:end] or 0)
         letter = text[end : end + 1]
+        if letter == "%" or position + 1 == len(text):
+            position = end  # a percent sign that begins nothing is left out
+            continue
         end += 1
         if letter not in known:
             bad.append(letter)
@@ -116,6 +119,8 @@ def parse_long(text: str, known: "Mapping[str, object]") -> Format:
     for part in text.split(","):
         name, colon, spec = part.partition(":")
         key = name.strip().lower()
+        if not key:
+            continue
         if key not in known:
             bad.append(name.strip())
             continue
@@ -124,7 +129,7 @@ def parse_long(text: str, known: "Mapping[str, object]") -> Format:
         end = 0
         while end < len(rest) and rest[end].isdigit():
             end += 1
-        width = int(rest[:end]) if end else (DEFAULT_WIDTH if not colon or not rest else 0)
+        width = int(rest[:end]) if end else 0 if colon else DEFAULT_WIDTH
         columns.append(Column(key, min(width, 65536), right, rest[end:]))
     return Format("", columns, bad)
 

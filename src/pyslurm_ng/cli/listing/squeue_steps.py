@@ -7,13 +7,13 @@ from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
 from pyslurm_ng.cli.listing.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
 from pyslurm_ng.cli.listing.list_format import (
     STEP_ID,
-    date_line,
     lines_of,
     parse_long,
     parse_short,
     short_time,
     step_id_text,
 )
+from pyslurm_ng.cli.listing.squeue_options import headings
 from pyslurm_ng.cli.request_parts import show_all
 
 TYPE_CHECKING = False
@@ -123,8 +123,7 @@ def show_steps(
 
         return print_steps(["squeue", *argv], reply, table)
     context = Context(reply["now_us"], reply["cluster_name"])
-    if "long" in options:
-        print(date_line(context.now_us))
+    write_bytes(headings(options, context, len(table.rows)))
     write_bytes(lines_of(chosen, table, context, FIELDS, "noheader" not in options))
     return 0
 
