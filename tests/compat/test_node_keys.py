@@ -290,7 +290,12 @@ def test_node_hostname(tmp_path: Path) -> None:
 
 _FILES = {
     "freezer": ("cgroup.procs",),
-    "memory": ("cgroup.procs", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+    "memory": (
+        "cgroup.procs",
+        "memory.limit_in_bytes",
+        "memory.memsw.limit_in_bytes",
+        "memory.swappiness",
+    ),
     "cpuset": ("cgroup.procs", "cpuset.mems", "cpuset.cpus"),
     "devices": ("cgroup.procs", "devices.deny"),
 }
@@ -350,6 +355,7 @@ def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") 
             "memory.memsw.limit_in_bytes",
             str(150 * MIB),
         ),
+        ("ConstrainRAMSpace=yes\nMemorySwappiness=10", "memory.swappiness", "10"),
         ("ConstrainDevices=yes", "devices.deny", "c 1:5 rwm"),
     ],
 )

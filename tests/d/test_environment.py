@@ -6,6 +6,7 @@ four GPUs; tasks of srun are numbered.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,25 @@ def test_plain_script() -> None:
     job = credential(["n3"], [1], [1], 1795176985, 1795180585, job_id=69, job_name="envbatch")
     found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
     assert shown(found, expected["SLURM_TASK_PID"]) == expected
+
+
+def test_launchers_of_mpi_start_through_slurm() -> None:
+    """MpiParams=disable_slurm_hydra_bootstrap leaves those of Hydra alone."""
+    job = credential(["n3"], [1], [1], 1795176985, 1795180585, job_id=69)
+
+    def launchers(node: env.NodeSettings) -> set[str]:
+        found = env.batch_environment(job, node, {}, env.GpuView(), {})
+        return {name for name in found if "HYDRA" in name or "_plm_slurm_" in name}
+
+    every = launchers(settings("n3"))
+    rest = launchers(replace(settings("n3"), starts_hydra=False))
+    assert sorted(every - rest) == [
+        "HYDRA_BOOTSTRAP",
+        "HYDRA_LAUNCHER_EXTRA_ARGS",
+        "I_MPI_HYDRA_BOOTSTRAP",
+        "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS",
+    ]
+    assert rest == {"OMPI_MCA_plm_slurm_args", "PRTE_MCA_plm_slurm_args"}
 
 
 def test_array_task() -> None:

@@ -333,6 +333,8 @@ def _check_option(name: str, kind: str, low: int, high: int, value: str, is_give
             raise BadValue(f"{name}={value} is unknown; {_allowed(tuple(kind.split('/')))}")
     elif kind in ("int", "seconds", "minutes", "microseconds", "percent", "bytes", "ms"):
         digits = value[:-1] if kind == "bytes" and value[-1:].lower() in "kmg" else value
+        if kind == "percent":
+            digits = digits.partition(".")[0] if value.replace(".", "", 1).isdigit() else value
         digits = digits.removeprefix("-") if low == 0 and value == "-1" else digits
         if not (digits.isascii() and digits.isdigit()):
             raise BadValue(f"{name}={value} is not a number; allowed: {low} to {high}")

@@ -11,7 +11,7 @@ _NO_SYSTEMD = "groups are made below the mount point without asking systemd"
 CGROUP = Keys(
     same=named("""
         CgroupMountpoint CgroupPlugin AllowedRAMSpace AllowedSwapSpace ConstrainCores
-        ConstrainDevices ConstrainRAMSpace ConstrainSwapSpace MinRAMSpace
+        ConstrainDevices ConstrainRAMSpace ConstrainSwapSpace MemorySwappiness MinRAMSpace
     """),
     accepted={
         "CgroupJobIdPaths": "groups are always named by job ids",

@@ -76,7 +76,8 @@ _NOT_SLURMS = "Slurm has no such word: "
 
 _CONTROLLER = Words(
     same=named("""
-        rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate rl_table_size zmq_port
+        node_reg_mem_percent rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate
+        rl_table_size user_resv_delete zmq_port
     """),
     differs={
         "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
@@ -188,7 +189,7 @@ SLURM_WORDS: dict[str, Words] = {
         same=named("iso8601 iso8601_ms rfc5424 rfc5424_ms rfc3339 clock short"),
         accepted={"thread_id": "there is one thread", "format_stderr": "stderr has no times"},
     ),
-    "MpiParams": Words(same=named("ports")),
+    "MpiParams": Words(same=named("disable_slurm_hydra_bootstrap ports")),
     "PreemptParameters": Words(
         same=named("min_exempt_priority reclaim_licenses send_user_signal youngest_first"),
         accepted={

@@ -22,11 +22,11 @@ _KILL_PAUSE_S = 0.01
 class Limits:
     """What a job or step is confined to; zero or None does not confine.
 
-    `swap_mib` is beside memory, -1 for no limit; `cpus` are the kernel's CPU numbers, `denied` the
-    devices of others.
+    `swap_mib` is beside memory, -1 for no limit; `swappiness` is version 1's, -1 leaves it as it
+    is; `cpus` are the kernel's CPU numbers, `denied` the devices of others.
     """
 
-    __slots__ = ("cpus", "denied", "dies_whole", "mem_mib", "pids", "swap_mib")
+    __slots__ = ("cpus", "denied", "dies_whole", "mem_mib", "pids", "swap_mib", "swappiness")
 
     def __init__(
         self,
@@ -36,7 +36,9 @@ class Limits:
         denied: "tuple[device_filter.DeviceNode, ...]" = (),
         pids: int = 0,
         dies_whole: bool = False,
+        swappiness: int = -1,
     ) -> None:
+        self.swappiness = swappiness
         self.mem_mib = mem_mib
         self.dies_whole = dies_whole
         self.swap_mib = swap_mib
@@ -210,6 +212,8 @@ class GroupV1(Group):
             if limits.swap_mib >= 0:
                 limit_bytes = (limits.mem_mib + limits.swap_mib) << 20
                 _write(f"{memory}/memory.memsw.limit_in_bytes", str(limit_bytes), optional=True)
+            if limits.swappiness >= 0:
+                _write(f"{memory}/memory.swappiness", str(limits.swappiness), optional=True)
         pids = self.directories.get("pids")
         if pids and limits.pids:
             _write(f"{pids}/pids.max", str(limits.pids))

@@ -40,6 +40,7 @@ _LAUNCHERS = {
     "OMPI_MCA_plm_slurm_args": "--external-launcher",
     "PRTE_MCA_plm_slurm_args": "--external-launcher",
 }
+_OTHER_LAUNCHERS = {name: word for name, word in _LAUNCHERS.items() if "HYDRA" not in name}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class NodeSettings:
     oom_kill_step: bool = False
     mem_per_cpu_mib: int = 0  # defaults of partition or cluster, shown as if asked for
     mem_per_node_mib: int = 0
+    starts_hydra: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,8 +316,7 @@ def batch_environment(
     variables |= gpu_variables(gpus, is_step=False)
     if gpus.job:
         variables["SLURM_GPUS_ON_NODE"] = str(len(gpus.job))
-    variables |= _LAUNCHERS
-    return variables
+    return variables | (_LAUNCHERS if settings.starts_hydra else _OTHER_LAUNCHERS)
 
 
 _OF_COMPONENTS = (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
-from pyslurm_ng.base.numbers import REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
+from pyslurm_ng.base.numbers import NO_VAL, REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
@@ -156,6 +156,8 @@ def cgroup_plan(setup: NodeSetup, credential: nm.JobCredential) -> sc.CgroupPlan
                 controllers.add("memory")
                 allowed = alloc.mem_mib * conf.allowed_ram_space // 100
                 limits["mem_mib"] = max(int(allowed), conf.min_ram_space)
+                if conf.memory_swappiness != NO_VAL:
+                    limits["swappiness"] = conf.memory_swappiness
                 if conf.constrain_swap_space:
                     limits["swap_mib"] = int(alloc.mem_mib * conf.allowed_swap_space // 100)
             cpus = setup.host.of_mask(int.from_bytes(alloc.cores, "little"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.conf.cgroup_conf import CgroupConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.d.host import binding, gpu_names, gres
 from pyslurm_ng.d.host.cgroup import Tree
 from pyslurm_ng.d.spec import environment
@@ -75,6 +76,7 @@ def node_settings(setup: NodeSetup, credential: nm.JobCredential) -> environment
         oom_kill_step=oom_kill_step(setup, credential.request.oom_kill_step),
         mem_per_cpu_mib=_amount(per_cpu),
         mem_per_node_mib=_amount(per_node),
+        starts_hydra=not has_option(conf.mpi_params, "disable_slurm_hydra_bootstrap"),
     )
 
 

@@ -25,6 +25,7 @@ class GroupLimits(TypedDict, total=False):
 
     mem_mib: int
     swap_mib: int
+    swappiness: int
     cpus: list[int]
     denied: list[list[Any]]
     dies_whole: bool

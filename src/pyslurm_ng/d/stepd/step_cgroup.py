@@ -30,6 +30,7 @@ def limits_of(fields: "GroupLimits") -> Limits:
     return Limits(
         mem_mib=fields.get("mem_mib", 0),
         swap_mib=fields.get("swap_mib", -1),
+        swappiness=fields.get("swappiness", -1),
         cpus=tuple(cpus) if cpus else None,
         dies_whole=fields.get("dies_whole", False),
         denied=tuple((kind, major, minor) for kind, major, minor in fields.get("denied", ())),

@@ -81,6 +81,20 @@ def test_too_little_hardware(fields: dict[str, object], reason: str) -> None:
     assert node.reason == ""
 
 
+@pytest.mark.parametrize(
+    ("percent", "reason"),
+    [
+        ("90", ""),
+        ("98.5", "Low RealMemory (reported:60000 < 98.50% of configured:64000)"),
+    ],
+)
+def test_a_node_may_have_a_little_less_memory(percent: str, reason: str) -> None:
+    """SlurmctldParameters=node_reg_mem_percent."""
+    conf = conf_of(FOUR_NODES + f"SlurmctldParameters=node_reg_mem_percent={percent}\n")
+    node = registered(cluster_of(conf), with_fields(real_memory_mib=60000), conf=conf)
+    assert node.reason == reason
+
+
 def test_a_pretended_node_may_have_less() -> None:
     conf = conf_of(FOUR_NODES + "SlurmdParameters=config_overrides\n")
     node = registered(cluster_of(conf), with_fields(cpus=1, gres=()), conf=conf)

@@ -381,6 +381,14 @@ def test_members_delete_what_says_so() -> None:
     assert room.delete(who=ALICE) == 0
 
 
+def test_members_delete_all_where_the_site_says_so() -> None:
+    """SlurmctldParameters=user_resv_delete."""
+    room = ReservationSite("SlurmctldParameters=user_resv_delete")
+    room.make(nodes="n1", users="alice")
+    assert room.delete(who=BOB) == Errno.ESLURM_USER_ID_MISSING
+    assert room.delete(who=ALICE) == 0
+
+
 def test_each_named_node_wants_its_number_of_cores() -> None:
     room = ReservationSite()
     assert room.not_made(nodes="n[1-2]", corecnt=2) == Errno.ESLURM_INVALID_CORE_CNT

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from pyslurm_ng.conf.node_loss import AS_SLURM, policy
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import option_text
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.model import events as ev
@@ -76,7 +77,7 @@ def _registered(
     if flags & NodeFlag.REBOOT_ISSUED and rebooted:
         flags &= ~(NodeFlag.REBOOT_ISSUED | NodeFlag.REBOOT_REQUESTED)
         state, reason = NodeState.IDLE, ""
-    problem = "" if _is_pretended(conf) else _shortage(node, facts)
+    problem = "" if _is_pretended(conf) else _shortage(node, facts, _memory_percent(conf))
     if problem:
         flags |= NodeFlag.INVALID_REG | NodeFlag.DRAIN
         reason = problem
@@ -118,7 +119,12 @@ def _is_pretended(conf: SlurmConf) -> bool:
     return any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
 
 
-def _shortage(node: Node, facts: NodeFacts) -> str:
+def _memory_percent(conf: SlurmConf) -> float:
+    """Return which share of its configured memory a node has to have."""
+    return float(option_text(conf.slurmctld_parameters, "node_reg_mem_percent") or 100)
+
+
+def _shortage(node: Node, facts: NodeFacts, memory_percent: float) -> str:
     """Return Slurm's reason for a node with less than configured, or nothing."""
     spec = node.spec
     if facts.cpus and facts.cpus < spec.cpus:
@@ -130,9 +136,10 @@ def _shortage(node: Node, facts: NodeFacts) -> str:
             f"Low socket*core*thread count (reported:{reported_cpus} < "
             f"configured:{configured_cpus})"
         )
-    if facts.real_memory_mib and facts.real_memory_mib < spec.real_memory_mib:
+    least_mib = spec.real_memory_mib * memory_percent / 100
+    if facts.real_memory_mib and facts.real_memory_mib < least_mib:
         return (
-            f"Low RealMemory (reported:{facts.real_memory_mib} < 100.00% of "
+            f"Low RealMemory (reported:{facts.real_memory_mib} < {memory_percent:.2f}% of "
             f"configured:{spec.real_memory_mib})"
         )
     if spec.tmp_disk_mib and facts.tmp_disk_mib < spec.tmp_disk_mib:

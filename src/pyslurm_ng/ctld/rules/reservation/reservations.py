@@ -13,6 +13,7 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.base.units import plural
+from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.reservation import reservation_nodes as pick
 from pyslurm_ng.ctld.rules.reservation.devices import with_devices
@@ -304,7 +305,10 @@ def delete_reservation(
     caller = context.caller
     if current is None:
         return Reject(Errno.ESLURM_RESERVATION_INVALID)
-    may = "USER_DELETE" in current.flags and concerns(cluster, current, caller)
+    members_may = "USER_DELETE" in current.flags or has_option(
+        context.conf.slurmctld_parameters, "user_resv_delete"
+    )
+    may = members_may and concerns(cluster, current, caller)
     if not may and not caller.is_operator:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     if running_jobs(cluster, request.name):
