@@ -170,3 +170,40 @@ def test_sbcast_says_what_it_sends(
         "sbcast: node_list  = n1",
     ):  # fmt: skip
         assert line in said
+
+
+@pytest.mark.parametrize(
+    ("word", "line"),
+    [
+        ("-sx", "size specification is invalid, ignored"),
+        ("-s-1", "size specification is invalid, ignored"),
+        ("-s0", ""),
+        (
+            "-Cfrob",
+            "sbcast: error: Compression type 'frob' unknown, disabling compression support.",
+        ),
+        ("-tx", ""),
+        ("--send-libs=foo", "sbcast: error: Ignoring unrecognized --send-libs value 'foo'"),
+    ],
+)
+def test_a_wrong_value_costs_no_file(
+    node: type[Node], tool: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, word: str, line: str
+) -> None:
+    """As in Slurm it is reported, if at all, and the file is sent as without it."""
+    assert run_sbcast(monkeypatch, word, str(tool), "/there/tool") == 0
+    assert node.files() == {"/there/tool": tool.read_bytes()}
+    assert not any(fields.get("is_packed") for fields in node.sent)
+    assert capsys.readouterr().err.splitlines() == ([line] if line else [])
+
+
+def test_a_file_that_is_no_program_goes_without_libraries(
+    node: type[Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("hello\n")
+    assert run_sbcast(monkeypatch, "--send-libs", str(text), "/there/text") == 0
+    assert node.files() == {"/there/text": b"hello\n"}
+    assert capsys.readouterr().err == (
+        f"sbcast: error: Cannot autodetect libraries for '{text}' with ldd command; still sending "
+        "the file but ignoring send_libs\n"
+    )

@@ -63,3 +63,7 @@ def test_a_job_that_does_not_run_has_no_steps(live_cluster: LiveCluster) -> None
     found = live_cluster.run("sstat", "-n", "-j", "999999")
     assert found.stdout == ""
     assert found.stderr == "sstat: error: No steps running for JobId=999999\n"
+    found = live_cluster.run("sstat", "-n", "-j", "999999.3")
+    assert found.stderr == "sstat: error: StepId=999999.3 not found running.\n"
+    found = live_cluster.run("sstat", "-n", "-j", "7.x")
+    assert (found.stderr, found.returncode) == ("sstat: fatal: Bad step specified: 7\n", 1)

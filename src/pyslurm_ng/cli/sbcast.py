@@ -70,17 +70,14 @@ def main(argv: "list[str]") -> int:
         fail(f'Need two file names, have {len(operands)} names\nTry "sbcast --help" for more '
              "information")  # fmt: skip
     source, path = operands
-    if path.endswith("/"):
+    if not path or path.endswith("/"):
         fail("sbcast: error: Target filename cannot be a directory.")
     conf = read_conf("sbcast", "BcastExclude", "BcastParameters")
     name = _job_name(options.get("jobid", ""))
     block_bytes = _size(options["size"]) if "size" in options else LARGEST_BLOCK
-    _number("fanout", options.get("fanout", "0"))
-    limit_s = _number("timeout", options.get("timeout", "0")) or 60
-    compress = _is_on("compress", options, "lz4", ("lz4", "none"), parameter(conf, "Compression"))
-    sends_libraries = _is_on(
-        "send-libs", options, "yes", ("yes", "no"), parameter(conf, "send_libs")
-    )
+    limit_s = _seconds(options.get("timeout", "0")) or 60
+    compress = _compresses(options, parameter(conf, "Compression"))
+    sends_libraries = _sends_libraries(options, parameter(conf, "send_libs"))
     path = os.path.join(os.getcwd(), path)
     if "verbose" in options:
         _tell(options, source, path, block_bytes, sends_libraries=sends_libraries)
@@ -98,7 +95,7 @@ def main(argv: "list[str]") -> int:
         code = broadcast.send(source, path)
         if sends_libraries and not code:
             text = options.get("exclude", conf.get("BcastExclude", EXCLUDED))
-            for library in libraries_of(source, excluded_directories(text)):
+            for library in libraries_of("sbcast", source, excluded_directories(text)):
                 to = f"{path}_libs/{os.path.basename(library)}"
                 code = broadcast.send(library, to, make_directory=True) or code
     except BroadcastError as error:
@@ -136,34 +133,40 @@ def _credential(client: "Client", name: "JobName") -> "dict[str, Any] | None":
         return None
 
 
-def _number(name: str, text: str) -> int:
-    if not text.isdigit() or len(text) > 10:
-        fail(f"sbcast: error: --{name}={text}: a number is needed")
-    return int(text)
+def _seconds(text: str) -> int:
+    """Return a number; as in Slurm a text that does not begin with one is 0."""
+    digits = text[: len(text) - len(text.lstrip("0123456789"))]
+    return int(digits or "0") if len(digits) <= 10 else 0
 
 
 def _size(text: str) -> int:
+    """Return the bytes of a block; a text that is no size is reported and left out."""
     digits = text.rstrip("kKmMgG")
     unit = _UNITS.get(text[len(digits) :].lower())
-    if unit is None or not digits.isdigit() or len(digits) > 12 or not int(digits):
-        fail(f"sbcast: error: --size={text}: a number of bytes is needed, or one with k or m")
-    return int(digits) * (unit or 1)
+    if unit is None or not digits.isdigit() or len(digits) > 12:
+        say("size specification is invalid, ignored")
+        return LARGEST_BLOCK
+    return int(digits) * unit or LARGEST_BLOCK
 
 
-def _is_on(
-    name: str,
-    options: "Mapping[str, str]",
-    word: str,
-    allowed: "tuple[str, str]",
-    default: "str | None",
-) -> bool:
-    """Return whether a switch with an optional word is on; BcastParameters has its default."""
-    if name not in options:
-        return default is not None and (default.lower() or word) == word
-    value = options[name].lower() or word
-    if value not in allowed:
-        fail(f"sbcast: error: --{name}={options[name]}: {' or '.join(allowed)} is allowed")
-    return value == word
+def _compresses(options: "Mapping[str, str]", default: "str | None") -> bool:
+    """Return whether files are packed; BcastParameters has the default."""
+    if "compress" not in options:
+        return default is not None and (default.lower() or "lz4") == "lz4"
+    word = options["compress"]
+    if word.lower() not in ("", "lz4", "none"):
+        say(f"sbcast: error: Compression type '{word}' unknown, disabling compression support.")
+    return word.lower() in ("", "lz4")
+
+
+def _sends_libraries(options: "Mapping[str, str]", default: "str | None") -> bool:
+    """Return whether libraries go along; BcastParameters has the default."""
+    if "send-libs" not in options:
+        return default is not None and (default.lower() or "yes") == "yes"
+    word = options["send-libs"]
+    if word.lower() not in ("", "yes", "no"):
+        say(f"sbcast: error: Ignoring unrecognized --send-libs value '{word}'")
+    return word.lower() in ("", "yes")
 
 
 def _tell(

@@ -41,6 +41,9 @@ def main(argv: "list[str]") -> int:
         try:
             parse_job_id(text)
         except JobIdError:
+            job, dot, _ = text.partition(".")
+            if dot and job.isdigit():
+                fail(f"sstat: fatal: Bad step specified: {job}")
             fail(f"sstat: fatal: Bad job/step specified: {text}")
     default = PID_FORMAT if "pidformat" in options else DEFAULT_FORMAT
     chosen = choose_fields("sstat", options.get("format", default), FIELDS)
@@ -69,8 +72,10 @@ def _steps(client: "Client", text: str, *, all_steps: bool) -> "list[Row]":
         fail(f"sstat: error: couldn't get steps for job {text}: {error.text}")
     steps = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if not steps:
-        kind = "StepId" if "." in text else "JobId"
-        say(f"sstat: error: No steps running for {kind}={text}")
+        if "." in text:
+            say(f"sstat: error: StepId={text} not found running.")
+        else:
+            say(f"sstat: error: No steps running for JobId={text}")
     return steps if all_steps else sorted(steps, key=lambda step: step["step_id"])[:1]
 
 

@@ -139,7 +139,7 @@ class Broadcast:
         return (codes[-1] if 0 < codes[-1] < 256 else _FAILED) if codes else 0
 
 
-def libraries_of(program: str, excluded: "list[str]") -> "list[str]":
+def libraries_of(command: str, program: str, excluded: "list[str]") -> "list[str]":
     """Return the shared libraries that a program needs, but for those below excluded directories.
 
     They are those that the system's loader would use here; a file that is no program has none.
@@ -150,6 +150,10 @@ def libraries_of(program: str, excluded: "list[str]") -> "list[str]":
         ran = subprocess.run(["ldd", program], capture_output=True, text=True, check=False)
     except OSError as error:
         raise BroadcastError(f"ldd: {error.strerror}") from None
+    if ran.returncode:
+        say(f"{command}: error: Cannot autodetect libraries for '{program}' with ldd command; "
+            "still sending the file but ignoring send_libs")  # fmt: skip
+        return []
     libraries = []
     for line in ran.stdout.splitlines():
         path = line.partition("=>")[2].strip().partition(" (")[0]

@@ -44,7 +44,7 @@ def send_program(
     fields: dict[str, Any] = {"program": path}
     if _is_on(settings.get("send-libs"), "no", parameter(conf, "send_libs")):
         text = settings.get("bcast-exclude", conf.get("BcastExclude", EXCLUDED))
-        for library in libraries_of(source, excluded_directories(text)):
+        for library in libraries_of("srun", source, excluded_directories(text)):
             to = f"{path}_libs/{os.path.basename(library)}"
             if broadcast.send(library, to, make_directory=True):
                 raise BroadcastError(failed)
