@@ -1,4 +1,4 @@
-"""The field and option tables of sacct, sstat and sacctmgr."""
+"""The field and option tables of sacct, sshare, sstat and sacctmgr."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 from slurm_facts import command as facts_of
 
 OUTPUT = Path(__file__).resolve().parents[1] / "src/pyslurm_ng/cli/accounting"
-FORMATS = {"sacct": ("default", "brief", "long"), "sstat": ("default", "pidformat")}
+FORMATS = {
+    "sacct": ("default", "brief", "long"),
+    "sshare": ("fair_tree", "fair_tree_long", "classic_long"),
+    "sstat": ("default", "pidformat"),
+}
 ARGUMENT = {"none": 0, "required": 1, "optional": 2}
 
 

@@ -17,6 +17,7 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import NO_VAL, REQ_EXCLUSIVE, REQ_HOLD, REQ_NODES_SET, REQ_NTASKS_SET
 from pyslurm_ng.conf.slurm_conf import SlurmConf, parse_slurm_conf
+from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.routes import QUERIES, RULES
 from pyslurm_ng.ctld.rules.configure import configure
@@ -32,9 +33,10 @@ from pyslurm_ng.model.job import Dependency, GresAlloc, JobRequest, NodeAlloc, S
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
 from pyslurm_ng.sched.frame.plan import PlannedNodes, Wait
+from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.messages import Done, decode_request, encode, row
-from pyslurm_ng.wire.query_messages import ShowDiagnostics
+from pyslurm_ng.wire.query_messages import ShowAssociations, ShowDiagnostics
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "cli"
 ADMIN = Caller(uid=0, gid=0, user_name="root", is_admin=True, is_operator=True)
@@ -71,6 +73,7 @@ class ReferenceCluster:
         self.cluster = Cluster()
         self.soft = Soft(started_us=at("12:08:00"))
         self.now_us = NOW_US
+        self.spent: dict[OwnerKey, Spent] = {}
         self.apply(configure(self.cluster, self.conf, at("12:08:00")))
         for node in self.cluster.living_nodes():
             self.apply([self._registered(node.node_id, node.spec.name)])
@@ -273,6 +276,8 @@ class LocalClient:
             raise SlurmError(Errno.ESLURM_ACCESS_DENIED, error_text(Errno.ESLURM_ACCESS_DENIED))
         if kind == "ShowDiagnostics":
             return self._diagnostics(request)
+        if isinstance(request, ShowAssociations):
+            return self._associations(request)
         if kind not in QUERIES and kind not in RULES:
             # The daemon's own: files, configuration, sockets.
             raise SlurmError(1800, "Unable to contact slurm controller (connect failure)")
@@ -300,6 +305,16 @@ class LocalClient:
                 )
             )
         )  # fmt: skip
+        return reply
+
+    def _associations(self, request: ShowAssociations) -> dict[str, Any]:
+        reference = self.reference
+        spent = reference.spent
+        answer = show_associations(
+            reference.cluster, reference.conf, request, self.user, {},
+            lambda owner: spent.get(owner, Spent()), reference.soft.fairshare,
+        )  # fmt: skip
+        reply: dict[str, Any] = unpack(encode(answer))
         return reply
 
     def _change(self, rule: Any, request: msgspec.Struct) -> Any:

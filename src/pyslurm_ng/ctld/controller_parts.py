@@ -20,6 +20,7 @@ from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
 from pyslurm_ng.ctld.followers.completion_log import CompletionLog
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.event_log import EventLog
+from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
@@ -119,6 +120,7 @@ class ControllerParts:
         self._allocations.inactive_limit_s = conf.inactive_limit
         self.scheduler.adopt(fresh.policy, preparation(conf))
         self.usage.adopt(conf)
+        self.fair_share.adopt(conf)
         self.rate_limit.words = rate_limit_words(conf.slurmctld_parameters)
         keep_us = conf.group_update_time * SECOND_US
         self.identities.keep_us = self.reservation_groups.keep_us = keep_us
@@ -182,6 +184,9 @@ class ControllerParts:
             usage=self.usage,
             from_thread=self.loop.call_soon_threadsafe,
         )
+        self.fair_share = FairShare(
+            self.writer.cluster, self.soft, self.usage, conf, self.scheduler.due
+        )
 
     def _build_service(self) -> None:
         """Put together what answers commands."""
@@ -222,6 +227,7 @@ class ControllerParts:
         self.limits = LimitIndex(cluster)
         self.dependencies = DependencyIndex(cluster)
         writer.observe(self.usage.applied, is_brittle=True)
+        writer.observe(self.fair_share.applied)
         writer.observe(self.limits.applied)
         writer.observe(self.dependencies.applied)
         writer.observe(self.soft.applied)

@@ -204,6 +204,7 @@ class Daemon:
         works: tuple[tuple[str, Callable[[], object]], ...] = (
             # Usage is written down before its jobs are purged.
             ("usage", lambda: parts.writer.record(parts.usage.due(now_us, LOCAL))),
+            ("fair-share", lambda: parts.fair_share.tick(now_us)),
             ("limits", lambda: self._end_in_time(now_us)),
             ("reservations", lambda: self._keep_reservations(now_us)),
             ("age", lambda: self._accrue(now_us)),

@@ -9,6 +9,7 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
+from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.followers.het_ends import HetFollower
 from pyslurm_ng.ctld.followers.limit_index import LimitIndex
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
@@ -123,7 +124,9 @@ class SimController:
             faults=self.faults,
             usage=self.usage,
         )
+        self.fair_share = FairShare(self.cluster, self.soft, self.usage, conf, self.scheduler.due)
         self.writer.observe(self.usage.applied, is_brittle=True)
+        self.writer.observe(self.fair_share.applied)
         self.limits = LimitIndex(self.cluster)
         self.writer.observe(self.limits.applied)
         self.dependencies = DependencyIndex(self.cluster)
@@ -167,6 +170,7 @@ class SimController:
         limited = self.limits.due(self.conf, now_us)
         run_out = self.usage.run_out(now_us) if self.scheduler.policy.stops_jobs else ()
         self.writer.record(self.usage.due(now_us, UTC))
+        self.fair_share.tick(now_us)
         self.writer.record(
             timers.due(
                 self.cluster,

@@ -196,14 +196,14 @@ class ShowAssociations(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """Usage that counts against limits: TRES by name, minutes used and minutes still promised."""
+    """Usage that counts against limits: TRES by name, seconds used and minutes still promised."""
 
     jobs: int = 0
     accruing: int = 0  # jobs that wait and gather age
     submitted: int = 0
     wall_min: float = 0.0
     tres: dict[str, int] = {}
-    tres_min: dict[str, int] = {}
+    tres_s: dict[str, float] = {}
     run_min: dict[str, int] = {}
     usage_s: float = 0.0  # billing-seconds, faded
 
@@ -220,8 +220,9 @@ class UserShown(msgspec.Struct, frozen=True):
 class AssociationShown(msgspec.Struct, frozen=True):
     """An association; `limits` holds only those that are set, by the field names of the model.
 
-    `level_shares` is the sum of the shares of all children of its parent, `level_usage_s` their
-    usage; shares of -1 are those of the parent.
+    `level_shares` is the sum of the shares of its level; shares of -1 are those of the parent. For
+    `norm_shares`, `norm_usage`, `effective_usage` and `level` see `sched.fair_share.ShareFigures`;
+    a `factor` of -1 is none.
     """
 
     assoc_id: int
@@ -235,8 +236,10 @@ class AssociationShown(msgspec.Struct, frozen=True):
     priority: int
     shares: int
     level_shares: int
-    level_usage_s: float
-    all_usage_s: float
+    norm_shares: float
+    norm_usage: float
+    effective_usage: float
+    level: float
     factor: float
     is_default: bool
     limits: dict[str, int | dict[str, int]]

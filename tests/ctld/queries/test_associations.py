@@ -44,7 +44,7 @@ def test_counts_what_runs_what_waits_and_what_was_used() -> None:
     for item in found.associations:
         assert (item.counted.jobs, item.counted.submitted, item.counted.accruing) == (1, 2, 1)
         assert (item.counted.tres["cpu"], item.counted.tres["node"]) == (2, 1)
-        assert (item.counted.tres_min["cpu"], item.counted.wall_min) == (20, 10.0)
+        assert (item.counted.tres_s["cpu"], item.counted.wall_min) == (1200.0, 10.0)
         assert item.counted.run_min["cpu"] == 2 * 590
     (qos,) = found.qos
     assert [counted.tres["cpu"] for counted in qos.users.values()] == [2]

@@ -85,17 +85,13 @@ class _Printer:
         is_account = row["parent"] and not row["user"]
         parent = f"{row['parent']}({row['parent_id']})" if is_account else ""
         shares = "parent" if row["shares"] < 0 else row["shares"]
-        # The root is on no level: it has no share of anything, and all of the usage.
-        norm = row["shares"] / row["level_shares"] if row["parent"] and row["level_shares"] else 0
-        usage_s, above_s = counted["usage_s"], row["all_usage_s"]
-        is_root = not row["parent"]
         return [
             f"ClusterName={self._cluster} Account={row['account']} UserName={user}"
             f" Partition={row['partition']} Priority={row['priority']} ID={row['assoc_id']}",
-            f"SharesRaw/Norm/Level/Factor={shares}/{max(norm, 0):.2f}/{row['level_shares']}"
-            f"/{row['factor']:.2f}",
-            f"UsageRaw/Norm/Efctv={usage_s:.2f}/{_part(usage_s, above_s, is_root):.2f}"
-            f"/{_part(usage_s, row['level_usage_s'], is_root):.2f}",
+            f"SharesRaw/Norm/Level/Factor={shares}/{row['norm_shares']:.2f}/{row['level_shares']}"
+            f"/{max(0.0, row['factor']):.2f}",
+            f"UsageRaw/Norm/Efctv={counted['usage_s']:.2f}/{row['norm_usage']:.2f}"
+            f"/{row['effective_usage']:.2f}",
             f"ParentAccount={parent} Lineage={row['lineage']}"
             f" DefAssoc={'Yes' if row['is_default'] else 'No'}",
             f"{_job_limit('GrpJobs', limits, 'grp_jobs', counted['jobs'])}"
@@ -138,12 +134,13 @@ class _Printer:
         ]  # fmt: skip
 
     def _groups(self, limits: "Row", counted: "Row") -> "list[str]":
+        used_min = {name: int(used_s / 60) for name, used_s in counted["tres_s"].items()}
         return [
-            f"{key}={self._each(limits.get(field, {}), counted[used])}"
+            f"{key}={self._each(limits.get(field, {}), used)}"
             for key, field, used in (
-                ("GrpTRES", "grp_tres", "tres"),
-                ("GrpTRESMins", "grp_tres_mins", "tres_min"),
-                ("GrpTRESRunMins", "grp_tres_run_mins", "run_min"),
+                ("GrpTRES", "grp_tres", counted["tres"]),
+                ("GrpTRESMins", "grp_tres_mins", used_min),
+                ("GrpTRESRunMins", "grp_tres_run_mins", counted["run_min"]),
             )
         ]
 
@@ -186,10 +183,6 @@ def _preempt_mode(mode: str) -> str:
 def _user(name: str) -> str:
     uid = uid_of(name)
     return f"{name}({uid if uid >= 0 else NO_UID})"
-
-
-def _part(used_s: float, of_s: float, is_all: bool) -> float:
-    return 1.0 if is_all else used_s / of_s if of_s else 0.0
 
 
 def _job_limit(key: str, limits: "Row", field: str, used: int) -> str:

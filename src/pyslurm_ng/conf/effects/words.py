@@ -15,7 +15,6 @@ _LEAST = "only jobs whose resources are needed are preempted"
 _NEAR_RANKS = "nodes of one switch or block always have ranks next to each other"
 _NO_BOOT = "nodes are up before a job gets them"
 _NO_POWER = "nodes are not powered up and down"
-_NO_SHARES = "accounting computes no fair-share factors yet"
 _NO_SIZES = "there is one event loop, and no pool of threads"
 _NO_TRIGGERS = "there are no triggers"
 _NOT_YET = "not in this version"
@@ -200,13 +199,12 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "PriorityFlags": Words(
         same=named("""
-            accrue_always incr_only max_tres max_tres_gres no_normal_all no_normal_assoc
-            no_normal_part no_normal_qos no_normal_tres small_relative_to_time
+            accrue_always depth_oblivious incr_only max_tres max_tres_gres no_fair_tree
+            no_normal_all no_normal_assoc no_normal_part no_normal_qos no_normal_tres
+            small_relative_to_time
         """),
         accepted={
             "calculate_running": "priorities of running jobs stay as they were",
-            "depth_oblivious": _NO_SHARES,
-            "no_fair_tree": _NO_SHARES,
         },
     ),
     "PrivateData": Words(

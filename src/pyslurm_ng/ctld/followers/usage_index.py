@@ -7,7 +7,7 @@ job is purged before its usage is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -170,18 +170,31 @@ class UsageIndex:
                 job_ids.append(job_id)
         return tuple(job_ids)
 
-    def _spending(self, now_us: int) -> Callable[[OwnerKey], Spent]:
-        """Return a function that says what an owner has used, running jobs included."""
-        running: dict[OwnerKey, Spent] = {}
+    def billing_s(self, now_us: int) -> dict[int, float]:
+        """Return the billing-seconds of associations that have any, running jobs included."""
+        seconds = self._ledger.assoc_seconds("billing", now_us)
+        for owner, counted_s, charge in self._running_charges(now_us):
+            if owner[0] == "assoc":
+                assoc_id = int(owner[1])
+                used_s = counted_s * charge.amounts.get("billing", 0)
+                seconds[assoc_id] = seconds.get(assoc_id, 0.0) + used_s
+        return seconds
+
+    def _running_charges(self, now_us: int) -> Iterator[tuple[OwnerKey, float, Charge]]:
+        """Yield what running jobs are charged so far: owner, seconds that count, and for what."""
         for job_id, charge in self._holds.items():
             job = self._cluster.jobs[job_id]
             factor, run_s = self._charging.factor(charge.qos), charged_s(job, charge, now_us)
             for owner in charge.owners:
                 counted_s = self._charging.counted_s(owner, charge.start_us, run_s, now_us)
-                counted_s = factor * self._ledger.lasting_s(
-                    counted_s, fades=self._charging.fades(owner)
-                )
-                running.setdefault(owner, Spent()).add(counted_s, charge.amounts, counted_s)
+                lasting_s = self._ledger.lasting_s(counted_s, fades=self._charging.fades(owner))
+                yield owner, factor * lasting_s, charge
+
+    def _spending(self, now_us: int) -> Callable[[OwnerKey], Spent]:
+        """Return a function that says what an owner has used, running jobs included."""
+        running: dict[OwnerKey, Spent] = {}
+        for owner, counted_s, charge in self._running_charges(now_us):
+            running.setdefault(owner, Spent()).add(counted_s, charge.amounts, counted_s)
 
         def spent(owner: OwnerKey) -> Spent:
             total = self._ledger.of(owner, now_us, fades=self._charging.fades(owner))

@@ -9,9 +9,11 @@ import msgspec
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import task_ranges
-from pyslurm_ng.model.assoc import Association, Limits, Qos
+from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.sched.fair_share.factors import ShareRules, share_figures, share_rules
+from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.query_messages import (
@@ -59,7 +61,8 @@ def show_associations(
         for user in cluster.users.values()
         if only in ("", user.name) and (not request.users or user.name in request.users)
     ]
-    associations = _associations(cluster, request, only, counters, fairshare)
+    rules = share_rules(conf)
+    associations = _associations(cluster, request, only, counters, fairshare, rules)
     qos = [
         _qos(qos, counters)
         for qos in sorted(cluster.qos.values(), key=lambda qos: qos.qos_id)
@@ -108,7 +111,7 @@ class _Counters:
             submitted=submitted,
             wall_min=spent.wall_s / 60,
             tres={**used.tres, "node": len(used.node_ids)},
-            tres_min={name: int(used_s / 60) for name, used_s in spent.tres_s.items()},
+            tres_s=spent.tres_s,
             run_min=used.run_min,
             usage_s=self.usage_s(key),
         )
@@ -143,15 +146,12 @@ def _associations(
     only: str,
     counters: _Counters,
     fairshare: Mapping[int, float],
+    rules: ShareRules,
 ) -> list[AssociationShown]:
     """Return associations down the tree; a filter of users keeps the accounts themselves."""
-    level_shares: dict[int, int] = {}
-    level_usage: dict[int, float] = {}
-    for assoc in cluster.assocs.values():
-        above = assoc.parent_id
-        level_shares[above] = level_shares.get(above, 0) + _shares(assoc)
-        usage_s = counters.usage_s(("assoc", assoc.assoc_id))
-        level_usage[above] = level_usage.get(above, 0.0) + usage_s
+    tree = ShareTree(cluster.assocs.values())
+    usage = [counters.usage_s(("assoc", assoc_id)) for assoc_id in tree.assoc_ids]
+    figures = share_figures(tree, usage, rules)
     shown = []
     for assoc in sorted(cluster.assocs.values(), key=lambda assoc: assoc.lineage):
         if request.accounts and assoc.account not in request.accounts:
@@ -162,6 +162,8 @@ def _associations(
             continue
         above = assoc.parent_id
         parent = cluster.assocs.get(above)
+        number = tree.index[assoc.assoc_id]
+        level, figure = tree.parents[number], figures[number]
         shown.append(
             AssociationShown(
                 assoc_id=assoc.assoc_id,
@@ -173,21 +175,19 @@ def _associations(
                 lineage=assoc.lineage,
                 comment=assoc.comment,
                 priority=assoc.priority,
-                shares=_shares(assoc) if assoc.shares != INFINITE else -1,
-                level_shares=level_shares[above],
-                level_usage_s=level_usage[above],
-                all_usage_s=level_usage.get(0, 0.0),
-                factor=fairshare.get(assoc.assoc_id, 0.0),
+                shares=assoc.shares if assoc.shares != INFINITE else -1,
+                level_shares=tree.level_shares[level] if level >= 0 else assoc.shares,
+                norm_shares=figure.shares,
+                norm_usage=figure.usage,
+                effective_usage=figure.effective_usage,
+                level=figure.level,
+                factor=fairshare.get(assoc.assoc_id, -1.0),
                 is_default=assoc.is_default,
                 limits=_set(assoc.limits),
                 counted=counters.of(("assoc", assoc.assoc_id)),
             )
         )
     return shown
-
-
-def _shares(assoc: Association) -> int:
-    return assoc.shares if assoc.shares != INFINITE else 0
 
 
 def _qos(qos: Qos, counters: _Counters) -> QosShown:

@@ -83,6 +83,16 @@ class Ledger:
         elapsed_s = max(0, now_us - at_us) / SECOND_US
         return spent.faded(self._factor(elapsed_s) if fades else 1.0)
 
+    def assoc_seconds(self, tres: str, now_us: int) -> dict[int, float]:
+        """Return the seconds of one TRES that associations have used, as they count now, by id."""
+        seconds = {}
+        for (kind, owner), (at_us, spent) in self._spent.items():
+            used_s = spent.tres_s.get(tres, 0.0)
+            if kind == "assoc" and used_s:
+                elapsed_s = max(0, now_us - at_us) / SECOND_US
+                seconds[int(owner)] = used_s * self._factor(elapsed_s)
+        return seconds
+
     def lasting_s(self, run_s: float, *, fades: bool = True) -> float:
         """Return how many seconds of a run still count at its end: the first have faded most."""
         if not self.half_life_s or not fades:

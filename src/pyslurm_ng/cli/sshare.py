@@ -1,0 +1,161 @@
+"""sshare: what associations are due, what they have used, and their fair-share factors."""
+
+import os
+
+from pyslurm_ng.cli.accounting.sshare_fields import (
+    CLASSIC_LONG_FORMAT,
+    FAIR_TREE_FORMAT,
+    FAIR_TREE_LONG_FORMAT,
+    FIELDS,
+    OPTIONS,
+)
+from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
+from pyslurm_ng.cli.command import (
+    connect,
+    fail,
+    read_conf,
+    say,
+    split_list,
+    user_name,
+    write_bytes,
+)
+from pyslurm_ng.cli.program import Given, Program
+from pyslurm_ng.wire.client import SlurmError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+USAGE = (
+    "Usage: sshare [-a] [-A accounts] [-l] [-m] [-M cluster] [-n] [-o fields] [-p|-P]\n"
+    "              [-u users] [-U] [-v] [-V] [--json|--yaml] [--helpformat] [--usage]"
+)
+PROGRAM = Program(
+    "sshare",
+    OPTIONS,
+    USAGE,
+    same={"cluster": "clusters"},
+    tells={"helpformat": lambda: field_list(FIELDS)},
+)
+
+
+def main(argv: "list[str]") -> int:
+    """Run sshare; return its exit code."""
+    given, _ = PROGRAM.read(argv)
+    conf = read_conf("sshare", "PriorityType", "PriorityFlags")
+    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
+    if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
+        fail(
+            "You are not running a supported priority plugin\n"
+            f"({conf['PriorityType']}).\nOnly 'priority/multifactor' is supported."
+        )
+    flags = {flag.upper() for flag in split_list(conf.get("PriorityFlags", ""))}
+    is_fair_tree = flags.isdisjoint({"NO_FAIR_TREE", "DEPTH_OBLIVIOUS"})
+    accounts, users = split_list(given.get("accounts", "")), _users(given)
+    if "verbose" in given:
+        _say_request(users, accounts)
+    try:
+        reply = connect(conf).call("ShowAssociations", {"parts": ["assoc"]})
+    except SlurmError as error:
+        fail(f"sshare: error: Couldn't get shares from controller: {error.text}")
+    rows = _chosen(reply["associations"], given, users, accounts)
+    if "json" in given:
+        from pyslurm_ng.cli.accounting.sshare_json import print_shares
+
+        return print_shares(rows, reply, argv)
+    return _print(rows, reply, given, is_fair_tree=is_fair_tree)
+
+
+def _users(given: "Given") -> "list[str]":
+    """Return the users to show, all if empty: those named, or the one who asks."""
+    if "users" in given:
+        return split_list(given["users"])
+    if "all" in given:
+        return []
+    return [user_name(os.getuid())]
+
+
+def _say_request(users: "list[str]", accounts: "list[str]") -> None:
+    """Print what -v prints first."""
+    for kind, names in (("Users", users), ("Accounts", accounts)):
+        say(f"{kind} requested:")
+        for name in names or ["all"]:
+            say(f"\t: {name}")
+
+
+def _chosen(
+    rows: "list[Row]", given: "Given", users: "list[str]", accounts: "list[str]"
+) -> "list[Row]":
+    """Return the associations to show, each with `depth`, the number of shown ones above it."""
+    of_users, of_accounts = set(users), set(accounts)
+    depths: dict[int, int] = {}
+    chosen = []
+    for row in rows:
+        if of_accounts and row["account"] not in of_accounts:
+            continue
+        if row["user"] and of_users and row["user"] not in of_users:
+            continue
+        if "Users" in given and not row["user"]:
+            continue
+        row["depth"] = depths[row["assoc_id"]] = depths.get(row["parent_id"], -1) + 1
+        chosen.append(row)
+    return chosen
+
+
+def _print(rows: "list[Row]", reply: "Row", given: "Given", *, is_fair_tree: bool) -> int:
+    default = FAIR_TREE_FORMAT
+    if "long" in given:
+        default = FAIR_TREE_LONG_FORMAT if is_fair_tree else CLASSIC_LONG_FORMAT
+    if "partition" in given:
+        default = default.replace("User,", "User,Partition,")
+    chosen = choose_fields("sshare", given.get("format") or default, FIELDS)
+    layout = TableLayout(chosen, given)
+    out = layout.header() if "noheader" not in given else b""
+    cells = [[shown(_cell(name, row, reply)) for name, _, _ in chosen] for row in rows]
+    write_bytes(out + layout.rows(cells))
+    return 0
+
+
+def _cell(name: str, row: "Row", reply: "Row") -> str:
+    """Return one field of an association; the root has no shares and no part of the usage."""
+    counted, is_root = row["counted"], not row["parent_id"]
+    if name == "Account":
+        return " " * row["depth"] + str(row["account"])
+    if name == "Cluster":
+        return str(reply["cluster_name"])
+    if name == "User":
+        return str(row["user"])
+    if name == "Partition":
+        return str(row["partition"])
+    if name == "ID":
+        return str(row["assoc_id"])
+    if name == "RawShares":
+        return "" if is_root else "parent" if row["shares"] < 0 else str(row["shares"])
+    if name == "RawUsage":
+        return str(int(counted["usage_s"]))
+    if name == "GrpTRESMins":
+        limits = row["limits"].get("grp_tres_mins", {})
+        return ",".join(f"{tres}={limits[tres]}" for tres in reply["tres"] if tres in limits)
+    if name == "GrpTRESRaw":
+        return _amounts(reply["tres"], {key: s / 60 for key, s in counted["tres_s"].items()})
+    if name == "TRESRunMins":
+        return _amounts(reply["tres"], counted["run_min"])
+    return _figure(name, row, is_root=is_root)
+
+
+def _figure(name: str, row: "Row", *, is_root: bool) -> str:
+    """Return a field that is a fraction; empty where there is none."""
+    if name == "NormShares":
+        return f"{row['norm_shares']:.6f}"
+    if name == "NormUsage":
+        return "" if is_root else f"{row['norm_usage']:.6f}"
+    if name == "EffectvUsage":
+        return f"{row['effective_usage']:.6f}"
+    figure = row["factor" if name == "FairShare" else "level"]
+    return f"{figure:.6f}" if figure >= 0 else ""
+
+
+def _amounts(names: "list[str]", amounts: "dict[str, float]") -> str:
+    return ",".join(f"{name}={int(amounts.get(name, 0))}" for name in names)

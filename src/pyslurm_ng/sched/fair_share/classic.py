@@ -1,0 +1,109 @@
+"""Classic fair-share (PriorityFlags=NO_FAIR_TREE): a factor from shares and usage of the cluster.
+
+Source: Slurm's manual, classic_fair_share (F = 2 ** (-usage / shares / dampening)), and
+priority_multifactor3 for DEPTH_OBLIVIOUS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import inf, log
+
+from pyslurm_ng.sched.fair_share.share_tree import ShareTree
+
+
+def normal_shares(tree: ShareTree) -> list[float]:
+    """Return the part of the whole cluster that each association is due."""
+    shares: list[float] = []
+    for number, parent in enumerate(tree.parents):
+        if parent < 0:
+            shares.append(1.0)
+        elif tree.is_apart[number]:
+            shares.append(shares[parent])
+        else:
+            shares.append(tree.portions[number] * shares[parent])
+    return shares
+
+
+def effective_usage(tree: ShareTree, usage: Sequence[float]) -> list[float]:
+    """Return what counts as each association's part of the use, with some of its account's.
+
+    Args:
+        usage: billing-seconds of each association, those of all below it included.
+    """
+    effective: list[float] = []
+    for number, parent in enumerate(tree.parents):
+        if parent < 0:
+            effective.append(1.0)
+            continue
+        if tree.is_apart[number]:
+            effective.append(effective[parent])
+            continue
+        own = usage[number] / usage[0] if usage[0] else 0.0
+        is_top = tree.parents[parent] < 0
+        lent = 0.0 if is_top else (effective[parent] - own) * tree.portions[number]
+        effective.append(own + lent)
+    return effective
+
+
+def classic(tree: ShareTree, usage: Sequence[float], *, dampening: int = 1) -> dict[int, float]:
+    """Return the factor of each association, 0 to 1, by its id.
+
+    Args:
+        usage: billing-seconds of each association, those of all below it included.
+        dampening: FairShareDampeningFactor.
+    """
+    shares, used = normal_shares(tree), effective_usage(tree, usage)
+    return {
+        assoc_id: 2.0 ** -(used[number] / shares[number] / max(1, dampening))
+        if shares[number]
+        else 0.0
+        for number, assoc_id in enumerate(tree.assoc_ids)
+    }
+
+
+def usage_ratios(tree: ShareTree, usage: Sequence[float]) -> list[float]:
+    """Return the effective ratio of use to shares, as DEPTH_OBLIVIOUS has it, of each association.
+
+    Args:
+        usage: billing-seconds of each association, those of all below it included.
+    """
+    ratios: list[float] = []
+    for number, parent in enumerate(tree.parents):
+        if parent < 0:
+            ratios.append(1.0)
+        elif tree.is_apart[number]:
+            ratios.append(ratios[parent])
+        else:
+            portion, siblings = tree.portions[number], tree.children[parent]
+            level_usage = sum(usage[child] for child in siblings if not tree.is_apart[child])
+            used = usage[number] / level_usage if level_usage else 0.0
+            local = used / portion if portion else inf
+            is_top = tree.parents[parent] < 0
+            ratios.append(local if is_top else _combined(ratios[parent], local))
+    return ratios
+
+
+def depth_oblivious(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:
+    """Return the factor of each association, which the depth of the tree does not lower, by its id.
+
+    Args:
+        usage: billing-seconds of each association, those of all below it included.
+    """
+    ratios = usage_ratios(tree, usage)
+    return {assoc_id: 2.0**-ratio for assoc_id, ratio in zip(tree.assoc_ids, ratios, strict=True)}
+
+
+def _combined(above: float, local: float) -> float:
+    """Return an association's ratio from its account's and from that among its siblings.
+
+    The further the account is off its shares, the less its children's own ratios count, unless
+    they are off to the same side.
+    """
+    if not above or not local:
+        return 0.0
+    if inf in (above, local):
+        return inf
+    if log(above) * log(local) > 0:
+        return above * local
+    return float(above * local ** (1 / (1 + (5 * log(above)) ** 2)))
