@@ -162,6 +162,7 @@ PLAIN = frozenset(
     checks
     choice
     choosing
+    classic
     clear
     cli
     client
@@ -229,8 +230,10 @@ PLAIN = frozenset(
     explained
     explainer
     extra
+    factors
     failed
     failures
+    fair
     faulty
     features
     field
@@ -466,6 +469,7 @@ PLAIN = frozenset(
     sprio
     squeue
     srun
+    sshare
     sstat
     standing
     start
@@ -530,7 +534,7 @@ PLAIN = frozenset(
     write
     yaml
     zmq
-    """.split()
+""".split()
 )
 
 

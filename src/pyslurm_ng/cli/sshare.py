@@ -121,18 +121,14 @@ def _print(rows: "list[Row]", reply: "Row", given: "Given", *, is_fair_tree: boo
 def _cell(name: str, row: "Row", reply: "Row") -> str:
     """Return one field of an association; the root has no shares and no part of the usage."""
     counted, is_root = row["counted"], not row["parent_id"]
-    if name == "Account":
-        return " " * row["depth"] + str(row["account"])
+    fields = {"Account": "account", "User": "user", "Partition": "partition", "ID": "assoc_id"}
+    if name in fields:
+        return (" " * row["depth"] if name == "Account" else "") + str(row[fields[name]])
     if name == "Cluster":
         return str(reply["cluster_name"])
-    if name == "User":
-        return str(row["user"])
-    if name == "Partition":
-        return str(row["partition"])
-    if name == "ID":
-        return str(row["assoc_id"])
     if name == "RawShares":
-        return "" if is_root else "parent" if row["shares"] < 0 else str(row["shares"])
+        shares = "parent" if row["shares"] < 0 else str(row["shares"])
+        return "" if is_root else shares
     if name == "RawUsage":
         return str(int(counted["usage_s"]))
     if name == "GrpTRESMins":
