@@ -19,7 +19,7 @@ from pyslurm_ng.cli.command import (
     user_name,
     write_bytes,
 )
-from pyslurm_ng.cli.program import Given, Program
+from pyslurm_ng.cli.program import OptionValues, Program
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -43,9 +43,9 @@ PROGRAM = Program(
 
 def main(argv: "list[str]") -> int:
     """Run sshare; return its exit code."""
-    given, _ = PROGRAM.read(argv)
+    options, _ = PROGRAM.read(argv)
     conf = read_conf("sshare", "PriorityType", "PriorityFlags")
-    PROGRAM.check_cluster(given, conf.get("ClusterName", "cluster"))
+    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
     if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
         fail(
             "You are not running a supported priority plugin\n"
@@ -53,26 +53,26 @@ def main(argv: "list[str]") -> int:
         )
     flags = {flag.upper() for flag in split_list(conf.get("PriorityFlags", ""))}
     is_fair_tree = flags.isdisjoint({"NO_FAIR_TREE", "DEPTH_OBLIVIOUS"})
-    accounts, users = split_list(given.get("accounts", "")), _users(given)
-    if "verbose" in given:
+    accounts, users = split_list(options.get("accounts", "")), _users(options)
+    if "verbose" in options:
         _say_request(users, accounts)
     try:
         reply = connect(conf).call("ShowAssociations", {"parts": ["assoc"]})
     except SlurmError as error:
         fail(f"sshare: error: Couldn't get shares from controller: {error.text}")
-    rows = _chosen(reply["associations"], given, users, accounts)
-    if "json" in given:
+    rows = _chosen(reply["associations"], options, users, accounts)
+    if "json" in options:
         from pyslurm_ng.cli.accounting.sshare_json import print_shares
 
         return print_shares(rows, reply, argv)
-    return _print(rows, reply, given, is_fair_tree=is_fair_tree)
+    return _print(rows, reply, options, is_fair_tree=is_fair_tree)
 
 
-def _users(given: "Given") -> "list[str]":
+def _users(options: "OptionValues") -> "list[str]":
     """Return the users to show, all if empty: those named, or the one who asks."""
-    if "users" in given:
-        return split_list(given["users"])
-    if "all" in given:
+    if "users" in options:
+        return split_list(options["users"])
+    if "all" in options:
         return []
     return [user_name(os.getuid())]
 
@@ -86,7 +86,7 @@ def _say_request(users: "list[str]", accounts: "list[str]") -> None:
 
 
 def _chosen(
-    rows: "list[Row]", given: "Given", users: "list[str]", accounts: "list[str]"
+    rows: "list[Row]", options: "OptionValues", users: "list[str]", accounts: "list[str]"
 ) -> "list[Row]":
     """Return the associations to show, each with `depth`, the number of shown ones above it."""
     of_users, of_accounts = set(users), set(accounts)
@@ -97,22 +97,22 @@ def _chosen(
             continue
         if row["user"] and of_users and row["user"] not in of_users:
             continue
-        if "Users" in given and not row["user"]:
+        if "Users" in options and not row["user"]:
             continue
         row["depth"] = depths[row["assoc_id"]] = depths.get(row["parent_id"], -1) + 1
         chosen.append(row)
     return chosen
 
 
-def _print(rows: "list[Row]", reply: "Row", given: "Given", *, is_fair_tree: bool) -> int:
+def _print(rows: "list[Row]", reply: "Row", options: "OptionValues", *, is_fair_tree: bool) -> int:
     default = FAIR_TREE_FORMAT
-    if "long" in given:
+    if "long" in options:
         default = FAIR_TREE_LONG_FORMAT if is_fair_tree else CLASSIC_LONG_FORMAT
-    if "partition" in given:
+    if "partition" in options:
         default = default.replace("User,", "User,Partition,")
-    chosen = choose_fields("sshare", given.get("format") or default, FIELDS)
-    layout = TableLayout(chosen, given)
-    out = layout.header() if "noheader" not in given else b""
+    chosen = choose_fields("sshare", options.get("format") or default, FIELDS)
+    layout = TableLayout(chosen, options)
+    out = layout.header() if "noheader" not in options else b""
     cells = [[shown(_cell(name, row, reply)) for name, _, _ in chosen] for row in rows]
     write_bytes(out + layout.rows(cells))
     return 0
