@@ -12,7 +12,7 @@ from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.updates import association_update, store_value
 from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
-from tests.dbd.accounting_room import at, manage, record, register, rows, submitted
+from tests.dbd.accounting_room import at, listed, manage, record, register, rows, submitted
 
 SCENARIO = (
     "add account physics fairshare=60",
@@ -135,7 +135,7 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
     ("line", "text"),
     [
         ("modify user bob set maxjobs=x", "sacctmgr: error: Invalid value for MaxJobs (x)"),
-        ("modify user bob set maxwall=soon", " Bad MaxWallDurationPerJob time format: soon"),
+        ("modify user bob set maxwall=soon", " Bad MaxWall time format: maxwall=soon"),
         ("modify user bob set grptres=cpu", " Bad GrpTRES value: "),
         (
             "modify user bob set fairshare=many",
@@ -148,12 +148,28 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
         ("modify user bob set frobnicate=1", " Unknown option: frobnicate=1"),
         ("modify user where frob=1 set maxjobs=1", " Unknown condition: frob=1"),
         ("add user dave account=chem cluster=nope", " This cluster 'nope' doesn't exist."),
-        ("modify qos low set flags=Nonsense", " Bad Flags value: Nonsense"),
-        ("modify qos low set preemptmode=hug", " Bad Preempt Mode given: hug"),
-        ("modify account chem set parent=nope", " Parent account nope doesn't exist"),
+        ("modify qos low set preemptmode=hug", " Bad Preempt Mode given: preemptmode=hug"),
+        ("modify qos low set priority=x", "sacctmgr: error: Invalid value for Priority (x)"),
+        ("modify qos low set usagefactor=x", "sacctmgr: error: Invalid value for UsageFactor (x)"),
+        ("modify qos low set preempt=low", "sacctmgr: error: QOS Preemption loop detected"),
+        ("modify account chem set parent=nope", " Parent Account nope doesn't exist."),
+        (
+            "modify user bob set defaultqos=nope",
+            "You gave a bad default qos 'nope'.  Use 'list qos' to get complete list.",
+        ),
+        ("add coordinator", " You need to specify conditions to to add the coordinator."),
+        ("add coordinator account=chem", " You need to specify a user list here."),
+        ("add coordinator bob", " You need to specify an account list here."),
+        ("add coordinator account=no bob", " You specified a non-existent account 'no'."),
+        ("add coordinator account=chem no", " You specified a non-existent user 'no'."),
+        ("delete coordinator", " You need to specify a user list or account list here."),
+        ("delete account root", " You are not allowed to remove the root account."),
+        ("delete account", " No conditions given to remove, not executing."),
+        ("delete qos", " No conditions given to remove, not executing."),
+        ("delete cluster", " No conditions given to remove, not executing."),
         ("add account bad/name", " Bad account name"),
         ("modify user bob set adminlevel=king", " You gave a bad admin level 'king'"),
-        ("delete user", " Need user name to delete."),
+        ("delete user", " No conditions given to remove, not executing."),
         ("modify user bob", " You didn't give me anything to set"),
     ],
 )
@@ -164,6 +180,110 @@ def test_a_bad_word_is_one_line_and_changes_nothing(store: Database, line: str, 
     assert result.exit_code == 1
     assert result.error_lines[0].startswith(text)
     assert rows(store, schema.store, "value") == version
+
+
+@pytest.mark.parametrize(
+    ("line", "lines"),
+    [
+        (
+            "modify user bob set maxj=x",
+            [
+                "sacctmgr: error: Invalid value for MaxJobs (x)",
+                " Unknown option: maxj=x",
+                " Use keyword 'where' to modify condition",
+            ],
+        ),
+        (
+            "add account new foo=1",
+            [" Unknown option: foo=1", " Use keyword 'where' to modify condition"],
+        ),
+        (
+            "delete user foo=1",
+            [
+                " Unknown condition: foo=1",
+                " Use keyword 'set' to modify value",
+                " No conditions given to remove, not executing.",
+            ],
+        ),
+    ],
+)
+def test_the_word_that_is_not_understood_is_named(
+    store: Database, line: str, lines: list[str]
+) -> None:
+    """As it was typed, with what Slurm says about it."""
+    assert manage(store, line).error_lines == lines
+
+
+def test_unknown_flags_of_a_qos_list_those_that_there_are(store: Database) -> None:
+    """On stdout, as in Slurm."""
+    refused = manage(store, "modify qos low set flags=Nonsense")
+    assert (refused.error_lines, refused.exit_code) == ([], 1)
+    assert refused.lines[:3] == [
+        " Unknown QOS flag used in:", "  'Nonsense'", " Valid QOS flags are",
+    ]  # fmt: skip
+    assert "DenyOnLimit," in refused.lines[3]
+
+
+def test_a_new_qos_is_shown_with_all_that_was_set(store: Database) -> None:
+    """The description first, then Slurm's names in Slurm's order; a name may have a hyphen."""
+    line = "add qos a-b description=Foo minc=2 maxwall=60 flags=NoDecay grptres=cpu=4 usagef=0.5"
+    assert manage(store, line).lines == [
+        " Adding QOS(s)",
+        "  a-b",
+        " Settings",
+        "  Description    = foo",
+        "  Flags                    = NoDecay",
+        "  GrpTRES                  = cpu=4",
+        "  MinTRESPerJob            = cpu=2",
+        "  MaxWall                  = 01:00:00",
+        "  UsageFactor              = 0.5000",
+    ]
+    assert manage(store, "add qos c-d,e-f").lines[-1] == "  Description    = e-f"
+    assert manage(store, "add qos -x").error_lines == [" Bad QOS name '-x'"]
+
+
+def test_what_is_changed_is_shown_as_slurm_shows_it(store: Database) -> None:
+    """Accounts with their parents, clusters with their root; the same parent is no change."""
+    assert manage(store, "modify account chem set fairshare=3").lines == [
+        " Modified account associations...", "  C = demo       A = chem of root",
+    ]  # fmt: skip
+    assert manage(store, "modify account chem set parent=root").lines == [" Nothing modified"]
+    assert manage(store, "modify cluster demo set fairshare=2").lines == [
+        " Setting",
+        " Default Limits:",
+        "  Fairshare     = 2",
+        " Modified cluster defaults for associations...",
+        "  C = demo       A = root",
+    ]
+    assert manage(store, "modify user bob set defaultaccount=nope").lines == [
+        " Can't modify because these users aren't associated with new default account 'nope'...",
+        "  U = bob C = demo",
+    ]
+
+
+def test_a_new_account_belongs_to_its_parents_organization(store: Database) -> None:
+    """Unless it is named, or the parent is root."""
+    manage(store, "add account bio parent=chem")
+    manage(store, "add account art")
+    shown = {row["Account"]: row["Organization"] for row in listed(store, "account")}
+    assert (shown["bio"], shown["art"]) == ("chem", "art")
+
+
+def test_coordinators_that_were_removed_are_listed(store: Database) -> None:
+    """What was asked for, then what was done."""
+    manage(store, "add coordinator account=chem bob")
+    assert manage(store, "delete coordinator account=chem").lines == [
+        " Removing all users from Accounts",
+        "  chem",
+        " Removed Coordinators (sub accounts not listed)...",
+        "  U = bob       A = chem      ",
+    ]
+    assert manage(store, "delete coordinator bob").lines == [
+        " Removing Coordinators with user name",
+        "  bob",
+        " From all accounts",
+        " Nothing removed",
+    ]
 
 
 def test_accounts_move_with_everything_below(store: Database) -> None:

@@ -37,11 +37,11 @@ _LISTS = {
     "list": 'Input line must include "Account", "Association", "Cluster", "Configuration",\n'
     '"Event", "Federation", "Problem", "QOS", "Resource", "Reservation",\n'
     '"RunAwayJobs", "Stats", "Transaction", "TRES", "User", or "WCKey"',
-    "add": 'Input line must include "Account", "Cluster", "Coordinator",\n'
+    "add": 'Input line must include "Account", "Cluster", "Coordinator", '
     '"Federation", "QOS", "Resource", or "User"',
-    "modify": 'Input line must include "Account", "Cluster", "Federation", "Job", "QOS",\n'
-    '"Resource", or "User"',
-    "delete": 'Input line must include "Account", "Cluster", "Coordinator",\n'
+    "modify": 'Input line must include "Account", "Cluster", "Federation", "Job", "QOS", '
+    '"Resource" or "User"',
+    "delete": 'Input line must include "Account", "Cluster", "Coordinator", '
     '"Federation", "QOS", "Resource", or "User"',
     "clear": 'Input line must include "Stats"',
 }
@@ -65,7 +65,7 @@ def run(session: Session, words: "list[str]") -> int:
     if words[0].lower() == "help":
         print(_help())
         return 0
-    verb = _match(words[0], VERBS)
+    verb = _verb(words[0])
     if not verb:
         say(f"invalid keyword: {words[0]}")
         return 1
@@ -79,10 +79,11 @@ def run(session: Session, words: "list[str]") -> int:
         return _daemon(session, verb)
     entity = _match(words[1], _entities(verb)) if words[1:] else ""
     if not entity:
-        say(f"No valid entity in {verb} command\n{_LISTS[verb]}")
+        shown = "list" if verb == "clear" else verb  # as Slurm words it
+        say(f"No valid entity in {shown} command\n{_LISTS[verb]}")
         return 1
     if verb in ("add", "modify", "delete", "clear") and "readonly" in session.options:
-        say("sacctmgr: error: Can't run this command in readonly mode.")
+        say("Can't run this command in readonly mode.")
         return 1
     if verb == "clear":
         session.call("ShowDbdStats", {"clear": True})
@@ -170,16 +171,24 @@ def _entities(verb: str) -> "list[tuple[str, str]]":
     return names + [("acct", "account")] if "account" in ENTITIES[verb] else names
 
 
+def _verb(word: str) -> str:
+    """Return the verb that a word or its beginning means; all but two need three letters."""
+    least = 1 if word[:1].lower() in ("m", "u") else 3
+    if len(word) < least:
+        return ""
+    return next((verb for name, verb in VERBS if name.startswith(word.lower())), "")
+
+
 def _match(word: str, table: "Any") -> str:
-    """Return the entity that a word or its beginning means; plurals are allowed."""
+    """Return the entity that a word or its only beginning means; plurals are allowed."""
     lower_word = word.lower()
     for name, meaning in table:
         if lower_word in (name, name + "s"):
             return str(meaning)
-    for name, meaning in table:
-        if name.startswith(lower_word):
-            return str(meaning)
-    return ""
+    if lower_word and "transaction".startswith(lower_word) and "transaction" in dict(table):
+        return "transaction"  # TRES needs three letters
+    meanings = {str(meaning) for name, meaning in table if name.startswith(lower_word)}
+    return meanings.pop() if len(meanings) == 1 else ""
 
 
 def _interactive(session: Session) -> int:

@@ -139,7 +139,8 @@ def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> N
         try:
             minutes = parse_time_limit_min(text)
         except UnitError:
-            raise LimitValueError(f" Bad {spec.name} time format: {text}") from None
+            short = spec.name.removesuffix("DurationPerJob")
+            raise LimitValueError(f" Bad {short} time format: {{word}}") from None
         _set(stored, spec.name, None if minutes == INFINITE else minutes)
         return
     _set(stored, spec.name, _number(spec.name, text))

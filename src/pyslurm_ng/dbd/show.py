@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import sqlalchemy as sa
 
-from pyslurm_ng.base.dates import parse_date
-from pyslurm_ng.base.numbers import DAY_US, SECOND_US
 from pyslurm_ng.base.units import format_seconds, whole_number
-from pyslurm_ng.dbd import limits, open_jobs, schema
+from pyslurm_ng.dbd import history_rows, limits, open_jobs, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
-from pyslurm_ng.dbd.admin.words import Words, read_where
+from pyslurm_ng.dbd.admin.words import read_where
+from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
 
@@ -40,35 +38,6 @@ QOS_FIELDS = (
     *[spec.name for spec in limits.QOS_LIMITS],
     *limits.SINGLE_TRES,
 )  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """One list request: its conditions, its flag words in lower case, its user."""
-
-    connection: sa.Connection
-    where: Words
-    flags: frozenset[str]
-    actor: Actor
-    is_private: bool
-    now_us: int
-
-    def clusters(self) -> list[tuple[int, str]]:
-        """Return the clusters that the conditions name, by name."""
-        table = schema.clusters
-        query = sa.select(table.c.id, table.c.name).where(table.c.is_deleted == 0)
-        names = self.where.values("Clusters", lower=True)
-        if names:
-            query = query.where(table.c.name.in_(names))
-        rows = self.connection.execute(query.order_by(table.c.name))
-        return [(row.id, row.name) for row in rows]
-
-    def sees(self, user: str, account: str) -> bool:
-        """Whether PrivateData lets the caller see this user of this account."""
-        actor = self.actor
-        if not self.is_private or actor.is_operator:
-            return True
-        return user == actor.name or account in actor.coordinates
 
 
 _OF_OTHERS = frozenset(("accounts", "users", "usage"))
@@ -156,7 +125,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     accounts, users = where.values("Accounts", lower=True), where.values("Users", lower=True)
     partitions = where.values("Partitions")
-    ids = {number for word in where.values("IDs") if (number := whole_number(word)) is not None}
+    ids = set(history_rows.ids_of(where, "AssocId"))
     parents = where.values("Parents", lower=True)
     qos, default_qos = where.values("QosLevel", lower=True), where.values("DefaultQOS", lower=True)
 
@@ -296,12 +265,18 @@ def _is_member(asked: Asked, account: str) -> bool:
 def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     names = asked.where.values("Names", lower=True)
     classes = asked.where.values("Classification")
+    flags = [word.lower() for word in asked.where.values("Flags")]
+    versions = asked.where.values("RPCVersions")
     table = schema.clusters
     query = sa.select(table).where(table.c.is_deleted == 0).order_by(table.c.name)
     shown = []
     for cluster in asked.connection.execute(query):
         if (names and cluster.name not in names) or (
             classes and cluster.classification not in classes
+        ):
+            continue
+        if (flags and not any(flag in cluster.flags.lower().split(",") for flag in flags)) or (
+            versions and str(cluster.rpc_version) not in versions
         ):
             continue
         tree = Tree(asked.connection, cluster.id)
@@ -344,6 +319,8 @@ def _qos(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     if "IDs" in where:
         ids = [number for word in where.values("IDs") if (number := whole_number(word)) is not None]
         query = query.where(table.c.id.in_(ids))
+    if "PreemptMode" in where:
+        query = query.where(table.c.preempt_mode.in_(where.values("PreemptMode", lower=True)))
     names = {row.id: row.name for row in asked.connection.execute(sa.select(table))}
     shown = []
     for qos in asked.connection.execute(query):
@@ -425,104 +402,6 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     return fields, shown
 
 
-def _transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    where = asked.where
-    table = schema.txn
-    query = sa.select(table).order_by(table.c.time_us, table.c.id)
-    if "Actors" in where:
-        query = query.where(table.c.actor.in_(where.values("Actors")))
-    if "IDs" in where:
-        query = query.where(table.c.id.in_([int(word) for word in where.values("IDs")]))
-    if "Clusters" in where:
-        query = query.where(table.c.cluster.in_(where.values("Clusters", lower=True)))
-    start_us, end_us = _window(asked, 0)
-    query = query.where(table.c.time_us >= start_us, table.c.time_us <= end_us)
-    if not asked.actor.is_operator:
-        query = query.where(table.c.actor == asked.actor.name)
-    actions = where.values("Actions", lower=True)
-    names = where.values("Accounts", lower=True) + where.values("Users", lower=True)
-    shown = [
-        {
-            "TimeStamp": row.time_us,
-            "Action": row.action,
-            "Actor": row.actor,
-            "Where": row.object,
-            "Info": row.info,
-            "Cluster": row.cluster,
-            "ID": row.id,
-        }
-        for row in asked.connection.execute(query)
-        if (not actions or row.action.lower() in actions)
-        and (not names or any(name in f"{row.object} {row.info}" for name in names))
-    ]
-    return ("TimeStamp", "Action", "Actor", "Where", "Info", "Cluster", "ID"), shown
-
-
-def _window(asked: Asked, default_start_us: int) -> tuple[int, int]:
-    """Return the period that `Start` and `End` name, in microseconds."""
-    now_s = asked.now_us // SECOND_US
-    times = [default_start_us, asked.now_us]
-    for index, key in enumerate(("Start", "End")):
-        text = asked.where.last(key)
-        if text:
-            try:
-                times[index] = parse_date(text, now_s, past=True) * SECOND_US
-            except ValueError:
-                raise RefusedError(f" Invalid time specification: {text}") from None
-    return times[0], times[1]
-
-
-def _events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    where = asked.where
-    table = schema.node_events
-    day_us = DAY_US
-    default_us = 0 if "All_Time" in where or "all_time" in asked.flags else asked.now_us - day_us
-    start_us, end_us = _window(asked, default_us)
-    nodes = set(where.values("Nodes"))
-    kinds = [word.lower() for word in where.values("Events")]
-    states = [word.lower() for word in where.values("States")]
-    reasons = where.values("Reason")
-    is_open = any(word.lower() == "open" for word in where.values("CondFlags"))
-    shown = []
-    for cluster_id, cluster in asked.clusters():
-        query = (
-            sa.select(table)
-            .where(
-                table.c.cluster_id == cluster_id,
-                table.c.start_us <= end_us,
-                sa.or_(table.c.end_us == 0, table.c.end_us >= start_us),
-            )
-            .order_by(table.c.start_us, table.c.node_name)
-        )
-        for row in asked.connection.execute(query):
-            kind = "node" if row.node_name else "cluster"
-            if (
-                (nodes and row.node_name not in nodes)
-                or (kinds and kind not in kinds)
-                or (states and not any(row.state.lower().startswith(word) for word in states))
-                or (reasons and row.reason not in reasons)
-                or (is_open and row.end_us)
-            ):
-                continue
-            shown.append(
-                {
-                    "Cluster": cluster,
-                    "NodeNames": row.node_name,
-                    "ClusterNodes": row.cluster_nodes,
-                    "TimeStart": row.start_us,
-                    "TimeEnd": row.end_us,
-                    "State": row.state,
-                    "Reason": row.reason,
-                    "User": row.reason_uid,
-                    "Event": kind.capitalize(),
-                    "TRES": row.tres,
-                }
-            )
-    fields = ("Cluster", "NodeNames", "ClusterNodes", "TimeStart", "TimeEnd", "State", "Reason",
-              "User", "Event", "TRES")  # fmt: skip
-    return fields, shown
-
-
 def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Accounts without users and users without accounts, for which submissions fail."""
     shown: list[Row] = []
@@ -582,8 +461,8 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "cluster": _clusters,
     "qos": _qos,
     "tres": _tres,
-    "transaction": _transactions,
-    "event": _events,
+    "transaction": history_rows.transactions,
+    "event": history_rows.events,
     "problem": _problems,
     "runawayjobs": _open_jobs,
     "wckey": lambda asked: (("WCKeys", "Cluster", "User"), []),

@@ -162,6 +162,7 @@ def test_users_are_refused_as_recorded(commands: Commands) -> None:
 
 @pytest.mark.parametrize(("answer", "code", "is_there"), [
     ("y\n", 0, True), ("n\n", 0, False), ("\n", 0, False), ("", 0, False), ("yes\n", 0, True),
+    ("what\n", 0, False),
 ])  # fmt: skip
 def test_changes_need_a_yes(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answer: str, code: int,
@@ -215,7 +216,22 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
     [
         ("frobnicate", "invalid keyword: frobnicate"),
         ("list account format=frob", "Unknown field 'frob'"),
-        ("list account frob=1", " Unknown condition: frob=1"),
+        (
+            "list account frob=1",
+            " Unknown condition: frob=1\n Use keyword 'set' to modify value\n",
+        ),
+        ("list event format=node", "Unknown field 'node'"),
+        ("list account format=def", "Unknown field 'def'"),
+        ("list account format=grp", "Unknown field 'grp'"),
+        ("li account", "invalid keyword: li"),
+        ("list c", "No valid entity in list command"),
+        ("list re", "No valid entity in list command"),
+        ("list event all", " Unknown event type: 'all'  Valid events are Cluster and Node."),
+        ("list event user=nobody-x", "sacctmgr: error: Invalid user id: nobody-x"),
+        ("list event start=soon", " Invalid time specification (pos=0): soon"),
+        ("list transaction action=add", "sacctmgr: error: You gave a bad action 'add'."),
+        ("list transaction id=x", "sacctmgr: error: Invalid value for Transaction ID (x)"),
+        ("list association frob", "sacctmgr: error: Invalid value for AssocId (frob)"),
         ("add frob", "No valid entity in add command"),
         ("--frob", "sacctmgr: unrecognized option '--frob'"),
         ("list federation", " list federation is not implemented yet"),
@@ -223,7 +239,7 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
         ("dump mars", " No cluster by name 'mars' found."),
         ("dump demo file=/no/such/dir/x", "sacctmgr: error: Can't write /no/such/dir/x: No such"),
         ("load x", "sacctmgr: error: load is not supported yet"),
-        ("-r -i add account x", "sacctmgr: error: Can't run this command in readonly mode."),
+        ("-r -i add account x", "Can't run this command in readonly mode."),
     ],
 )
 def test_bad_input_is_one_clear_line(commands: Commands, words: str, text: str) -> None:
@@ -239,6 +255,27 @@ def test_abbreviated_commands(commands: Commands) -> None:
     full = commands.run("sacctmgr", "-nP", "list", "association").stdout
     for words in ("show assoc", "list associations", "sho asso"):
         assert commands.run("sacctmgr", "-nP", *words.split()).stdout == full
+
+
+@pytest.mark.parametrize(
+    ("words", "header"),
+    [
+        ("list event event=cluster", "Cluster|TRES|TimeStart|TimeEnd|Cluster Nodes"),
+        ("list event cl", "Cluster|TRES|TimeStart|TimeEnd|Cluster Nodes"),
+        ("list cluster wolimits", "Cluster|ControlHost|ControlPort|RPC"),
+        ("list t", "Time|Action|Actor|Where|Info"),
+        ("list tre cpu", "Type|Name|ID\ncpu||1"),
+        ("list cluster flags=nope format=cluster", "Cluster"),
+        ("list cluster rpc=1 format=cluster", "Cluster"),
+        ("list qos preemptmode=gang format=name", "Name"),
+    ],
+)
+def test_conditions_choose_rows_and_columns(commands: Commands, words: str, header: str) -> None:
+    """As in Slurm."""
+    printed = commands.run("sacctmgr", "-P", *words.split())
+    assert (printed.stderr, printed.code) == ("", 0)
+    lines = len(header.splitlines())
+    assert "\n".join(printed.stdout.splitlines()[:lines]) == header
 
 
 def test_ping_and_statistics(commands: Commands) -> None:

@@ -58,7 +58,9 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
             where.append(assignment(word))
     if entity in ("user", "account") and _names_associations(where):
         flags.append("withassoc")
-    fields = choose(_format(entity, flags, format_text), "tree" in flags)
+    kinds = [kind for key, _, value in where for kind in split_list(value.lower())
+             if not key or "events".startswith(key.lower())]  # fmt: skip
+    fields = choose(_format(entity, flags, format_text, kinds), "tree" in flags)
     answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
     rows = rows_of(answer)
     if entity == "runawayjobs":
@@ -90,11 +92,13 @@ def _names_associations(where: "list[list[str]]") -> bool:
     ) and any(key.lower().startswith(("part",)) for key, _, _ in where)
 
 
-def _format(entity: str, flags: "list[str]", format_text: str) -> str:
+def _format(entity: str, flags: "list[str]", format_text: str, kinds: "list[str]") -> str:
     """Return the fields to show: those of format=, or the entity's own."""
     if format_text.strip(","):
         return format_text
     text = ENTITIES[entity][1]
+    if entity == "event" and kinds and all("cluster".startswith(kind) for kind in kinds):
+        return "Cluster,TRES,TimeStart,TimeEnd,ClusterNodes"
     if "withassoc" in flags and entity in ("user", "account"):
         text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
     if "withclusters" in flags and entity == "resource":
@@ -104,7 +108,8 @@ def _format(entity: str, flags: "list[str]", format_text: str) -> str:
     if "wolimits" in flags or "woplimits" in flags:
         if entity == "association":
             return "Cluster,Account,User,Partition"
-        text = ",".join(name for name in split_list(text) if not name.startswith(_LIMITS))
+        left_out = (*_LIMITS, "Share", "QOS", "Default") if entity == "cluster" else _LIMITS
+        text = ",".join(name for name in split_list(text) if not name.startswith(left_out))
     return text
 
 
@@ -132,6 +137,14 @@ _WCKEY = ("WCKeys", (), "WCKey", 10, False)
 """The column of `list wckey`: one key, not a user's list."""
 
 
+_SHARED = (
+    "ac", "control", "default", "e", "fe", "grpcp", "grptre", "i", "maxcpu", "maxtre",
+    "maxtresper", "mincpu", "mintre", "node", "parent", "preemp", "qo", "t", "usage", "w",
+)  # fmt: skip
+"""Fields share these beginnings, and Slurm takes none of them, nor shorter ones but for some."""
+_TAKEN = ("p", "pr", "u", "us")
+
+
 def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
     lower_name = name.lower().replace(" ", "")
     if lower_name == "wckey":
@@ -140,6 +153,8 @@ def _field(name: str) -> "tuple[str, tuple[str, ...], str, int, bool] | None":
         names = (field[0], *field[1], field[2].replace(" ", ""))
         if any(name.lower() == lower_name for name in names):
             return field
+    if lower_name not in _TAKEN and any(shared.startswith(lower_name) for shared in _SHARED):
+        return None
     for field in FIELDS:
         names = (field[0], *field[1], field[2].replace(" ", ""))
         if any(name.lower().startswith(lower_name) for name in names):

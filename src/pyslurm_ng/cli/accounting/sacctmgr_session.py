@@ -122,17 +122,25 @@ def rows_of(answer: "dict[str, Any]") -> "list[Row]":
 
 
 def agreed(question: str) -> bool:
-    """Ask on the terminal; no answer within the time is a no."""
+    """Ask on the terminal; no answer within the time is a no, other words are asked again."""
+    print(question)
+    while True:
+        print("(N/y): ", end="", flush=True)
+        answer = _answer()
+        if answer is None:
+            print("timeout")
+            return False
+        print()
+        if answer in (b"", b"y", b"yes", b"n", b"no"):
+            return answer[:1] == b"y"
+
+
+def _answer() -> "bytes | None":
+    """Return what was typed, in lower case; None if nothing was typed in time."""
     from select import select
 
-    print(question)
-    print("(N/y): ", end="", flush=True)
-    ready: list[Any] = []
     try:
         ready, _, _ = select([sys.stdin], [], [], QUESTION_S)
-        answer = os.read(sys.stdin.fileno(), 256) if ready else b""
+        return os.read(sys.stdin.fileno(), 256).strip().lower() if ready else None
     except (OSError, ValueError):
-        answer = b""
-    if not ready:
-        print("timeout")
-    return answer.strip().lower() in (b"y", b"yes")
+        return b""

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, refuse_denied, require_idle
 from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_settings
-from pyslurm_ng.dbd.admin.words import Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 from pyslurm_ng.dbd.tree import Tree
 
 
@@ -70,12 +70,14 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
     if not new_names:
         return []
     description, organization = words.last("Description"), words.last("Organization")
+    parent = words.last("Parents") or ""
+    parent = "" if parent.lower() == "root" else parent
     rows: list[Row] = [
         {
             "name": name,
-            # Slurm stores both in lower case, and falls back to the account's name.
+            # Slurm stores both in lower case, and falls back to the account's or parent's name.
             "description": (description or name).lower()[:255],
-            "organization": (organization or name).lower()[:255],
+            "organization": (organization or parent or name).lower()[:255],
             "flags": "",
             **change.stamp(is_new=True),
         }
@@ -168,15 +170,19 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             row = tree.find(name)
             if row is None or not (settings or parent):
                 continue
-            if parent:
-                _move(change, tree, row, parent.lower(), cluster)
+            line = f"  C = {cluster:<10s} A = {name}"
+            if parent and tree.parent_account(row) == parent.lower() and not settings:
+                continue
+            if parent and tree.parent_account(row) != parent.lower():
+                _move(change, tree, row, parent.lower())
             update_association(change, tree, row, settings, cluster)
-            lines.append(f"  C = {cluster:<10s} A = {name:<20s}")
+            above = tree.parent_account(row)
+            lines.append(f"{line} of {above}" if above else line)
     if lines:
         change.lines += [" Modified account associations...", *lines]
         change.changed += len(lines)
     if not change.changed:
-        raise RefusedError("  Nothing modified", is_output=True)
+        raise RefusedError(" Nothing modified", is_output=True)
 
 
 def update_association(
@@ -191,10 +197,10 @@ def update_association(
     change.log("Modify Associations", cluster, f"id_assoc={row['id']}", ", ".join(shown))
 
 
-def _move(change: Change, tree: Tree, row: Row, parent: str, cluster: str) -> None:
+def _move(change: Change, tree: Tree, row: Row, parent: str) -> None:
     above = tree.find(parent)
     if above is None:
-        raise RefusedError(f" Parent account {parent} doesn't exist on cluster {cluster}.")
+        raise RefusedError(f" Parent Account {parent} doesn't exist.")
     family = list(tree.below(row["id"]))
     if any(member["id"] == above["id"] for member in family):
         raise RefusedError(
@@ -231,10 +237,12 @@ def _selected(change: Change, where: Words) -> list[str]:
 def delete(change: Change, where: Words, _: Words) -> None:
     """Remove accounts with everything below them, on the named clusters or on all."""
     if not where.items:
-        raise RefusedError(" Need account name to delete.")
+        raise RefusedError(NO_CONDITIONS)
     names = _selected(change, where)
     if "root" in names:
-        raise RefusedError(" Error with request: The root account cannot be removed")
+        raise RefusedError(
+            " You are not allowed to remove the root account.", " Use remove cluster instead."
+        )
     if not names:
         raise RefusedError(" Nothing deleted", is_output=True)
     if not change.actor.is_operator and not set(names) <= change.actor.coordinates:

@@ -27,6 +27,15 @@ class RefusedError(Exception):
         self.is_output = is_output
 
 
+class BadValueError(RefusedError):
+    """A key's value that cannot be taken; `{word}` in its lines is the word as it was typed."""
+
+    def __init__(self, key: str, value: str, *lines: str) -> None:
+        super().__init__(*lines)
+        self.key = key
+        self.value = value
+
+
 @dataclass(frozen=True, slots=True)
 class Actor:
     """The user that makes a change: identity from the wire, rights from the users table."""

@@ -8,7 +8,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.accounts import remove_associations, update_association
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, require_idle, require_operator
 from pyslurm_ng.dbd.admin.settings import apply_settings, read_settings
-from pyslurm_ng.dbd.admin.words import Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 
 
 def register(change: Change, name: str) -> int:
@@ -95,7 +95,7 @@ def add(change: Change, words: Words, _: Words) -> None:
             )
     change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new_names)]
     if settings:
-        change.lines += [" Setting", " Default Limits", *settings.lines()]
+        change.lines += [" Setting", " Default Limits:", *settings.lines()]
     change.changed += len(new_names)
 
 
@@ -106,7 +106,14 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         raise RefusedError(" You didn't give me anything to set")
     settings = read_settings(settings_words)
     names = where.values("Names", lower=True)
-    lines = []
+    shown = [" Setting"]
+    if settings:
+        shown += [" Default Limits:", *settings.lines()]
+    if "Classification" in settings_words:
+        shown.append(
+            f"  Classification = {str(settings_words.last('Classification')).capitalize()}"
+        )
+    lines: list[str] = []
     for cluster_id, cluster in change.clusters(Words()):
         if names and cluster not in names:
             continue
@@ -121,10 +128,16 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
                 .where(table.c.id == cluster_id)
                 .values(classification=settings_words.last("Classification"), **change.stamp())
             )
-        lines.append(f"  {cluster}")
+        if settings and root is not None:
+            lines += [
+                " Modified cluster defaults for associations...",
+                f"  C = {cluster:<10s} A = root",
+            ]
+        else:
+            lines += [" Modified cluster...", f"  {cluster}"]
     if not lines:
-        raise RefusedError("  Nothing modified", is_output=True)
-    change.lines += [" Modified cluster defaults for associations...", *lines]
+        raise RefusedError(*shown, " Nothing modified", is_output=True)
+    change.lines += [*shown, *dict.fromkeys(lines)]
     change.changed += len(lines)
 
 
@@ -133,7 +146,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     require_operator(change, "delete clusters")
     names = where.values("Names", lower=True)
     if not names:
-        raise RefusedError(" Need cluster name to delete.")
+        raise RefusedError(NO_CONDITIONS)
     table = schema.clusters
     rows = change.connection.execute(
         sa.select(table.c.id, table.c.name).where(table.c.name.in_(names), table.c.is_deleted == 0)

@@ -7,9 +7,15 @@ import sqlalchemy as sa
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.base.units import UnitError, parse_time_limit_s, whole_number
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
+from pyslurm_ng.dbd.admin.change import (
+    BadValueError,
+    Change,
+    RefusedError,
+    Row,
+    require_operator,
+)
 from pyslurm_ng.dbd.admin.settings import qos_id_list
-from pyslurm_ng.dbd.admin.words import Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 
 FLAGS = (
     "DenyOnLimit",
@@ -35,7 +41,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     require_operator(change, "add QOS")
     names = words.values("Names", lower=True)
     if not names:
-        raise RefusedError(" Need name of QOS to add.")
+        raise RefusedError(" Need name of qos to add.")
     table = schema.qos
     known = {
         row.name: row.is_deleted
@@ -45,7 +51,12 @@ def add(change: Change, words: Words, _: Words) -> None:
     for name in names:
         if known.get(name) == 0:
             change.lines.append(f" This QOS {name} already exists.  Not adding.")
-        elif len(name) > 128 or not name.isprintable() or any(char in name for char in "/,+-'\" "):
+        elif (
+            len(name) > 128
+            or not name.isprintable()
+            or name[0] == "-"  # `qos=-name` takes a QOS away
+            or any(char in name for char in "/,+'\" ")
+        ):
             raise RefusedError(f" Bad QOS name {name!r}")
         else:
             new_names.append(name)
@@ -66,14 +77,51 @@ def add(change: Change, words: Words, _: Words) -> None:
         change.database.upsert(change.connection, table, ("name",), [row])
         change.log("Add QOS", "", name, _info(words))
     change.lines += [" Adding QOS(s)", *(f"  {name}" for name in new_names)]
-    shown = [(key, value) for key, _, value in words.items if key not in ("Names", "Description")]
-    description = words.last("Description")
-    change.lines += [
-        " Settings",
-        f"  {'Description':<15s} = {(description or '').lower() or 'QOS Name'}",
-        *(f"  {key:<15s} = {value}" for key, value in shown),
-    ]
+    description = (words.last("Descriptions") or new_names[-1]).lower()
+    change.lines += [" Settings", f"  {'Description':<14s} = {description}", *_shown(words, row)]
     change.changed += len(new_names)
+
+
+def _shown(words: Words, row: Row) -> list[str]:
+    """Return the lines for the settings of a new QOS, in Slurm's order."""
+    stored = limits.load(row["limits"])
+    pairs = [
+        (_SHOWN_AS.get(spec.name, spec.name), limits.show_limit(stored, spec))
+        for spec in limits.QOS_LIMITS
+    ]
+    pairs += [
+        (key, f"{stored[key] / 1e6:.4f}")
+        for key in ("UsageFactor", "UsageThreshold", "LimitFactor")
+        if key in stored
+    ]
+    for key, value in (
+        ("Flags", row["flags"]),
+        ("GraceTime", row["grace_time_s"]),
+        ("Preempt", words.last("Preempt")),
+        ("PreemptMode", words.last("PreemptMode")),
+        ("PreemptExemptTime", words.last("PreemptExemptTime")),
+        ("Priority", words.last("Priority")),
+    ):
+        if key in words:
+            pairs.append((key, str(value)))
+    return [f"  {name:<24s} = {text}" for name, text in sorted(pairs, key=_place) if text]
+
+
+_SHOWN_AS = {
+    "MaxWallDurationPerJob": "MaxWall",
+    "MaxTRESMinsPerJob": "MaxTRESMins",
+    "MaxTRESRunMinsPerUser": "MaxTRESRUNMinsPerUser",
+    "MaxTRESRunMinsPerAccount": "MaxTRESRUNMinsPerAccount",
+}
+_LAST = ("Min", "MaxTRESMins", "MaxTRESRUN", "MaxWall", "Pr", "Usage", "Limit")
+"""Beginnings of names that are listed behind all others, in this order."""
+
+
+def _place(pair: tuple[str, str]) -> tuple[int, str]:
+    """Return where a setting is listed."""
+    name = pair[0]
+    places = [at for at, start in enumerate(_LAST, 1) if name.startswith(start)]
+    return (places[0] if places else 0, name)
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
@@ -84,9 +132,12 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     table = schema.qos
     rows = _selected(change, where)
     if not rows:
-        raise RefusedError("  Nothing modified", is_output=True)
+        raise RefusedError(" Nothing modified", is_output=True)
     for row in rows:
         values = _columns(change, row, settings_words)
+        if str(row["id"]) in str(values.get("preempt", "")).split(","):
+            loop = "QOS Preemption loop detected"
+            raise RefusedError(f"sacctmgr: error: {loop}", f" Error with request: {loop}")
         change.connection.execute(
             table.update().where(table.c.id == row["id"]).values(**values, **change.stamp())
         )
@@ -99,7 +150,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
     """Remove QOS, also from the lists of all associations."""
     require_operator(change, "delete QOS")
     if not where.items:
-        raise RefusedError(" Need QOS name to delete.")
+        raise RefusedError(NO_CONDITIONS)
     rows = _selected(change, where)
     if not rows:
         raise RefusedError(" Nothing deleted", is_output=True)
@@ -158,7 +209,7 @@ def _columns(change: Change, row: Row, words: Words) -> Row:
             elif key in limits.SINGLE_TRES:
                 name, tres = limits.SINGLE_TRES[key]
                 limits.parse_limit(stored, _SPECS[name], value, tres)
-            elif key == "Description":
+            elif key in ("Description", "Descriptions"):
                 columns["description"] = value.lower()[:255]
             elif key == "Flags":
                 columns["flags"] = _flags(str({**row, **columns}["flags"]), op, value)
@@ -166,7 +217,7 @@ def _columns(change: Change, row: Row, words: Words) -> Row:
                 columns["preempt"] = _preempt(change, str({**row, **columns}["preempt"]),
                                               op, value)  # fmt: skip
             elif key == "PreemptMode":
-                columns["preempt_mode"] = _mode(value)
+                columns["preempt_mode"] = _mode(key, value)
             elif key == "Priority":
                 columns["priority"] = _count(key, value)
             elif key == "GraceTime":
@@ -178,7 +229,7 @@ def _columns(change: Change, row: Row, words: Words) -> Row:
             elif key == "RawUsage":
                 raise RefusedError(" RawUsage is not implemented yet")
         except limits.LimitValueError as error:
-            raise RefusedError(str(error)) from None
+            raise BadValueError(key, value, str(error)) from None
     columns["limits"] = limits.dump(stored)
     return columns
 
@@ -190,7 +241,13 @@ def _flags(present: str, op: str, value: str) -> str:
             continue
         flags = [name for name in FLAGS if name.lower().startswith(word.strip().lower())]
         if not flags:
-            raise RefusedError(f" Bad Flags value: {word}")
+            raise RefusedError(
+                " Unknown QOS flag used in:",
+                f"  '{value}'",
+                " Valid QOS flags are",
+                f"  '{','.join(FLAGS)}'",
+                is_output=True,
+            )
         chosen.append(flags[0])
     own = set(present.split(",")) - {""}
     if op == "=":
@@ -209,13 +266,13 @@ def _preempt(change: Change, present: str, op: str, value: str) -> str:
     return ",".join(map(str, sorted(own)))
 
 
-def _mode(value: str) -> str:
+def _mode(key: str, value: str) -> str:
     words = []
     for word in value.lower().split(","):
         if word in _CLEAR:
             continue
         if word not in PREEMPT_MODES:
-            raise RefusedError(f" Bad Preempt Mode given: {word}")
+            raise BadValueError(key, value, " Bad Preempt Mode given: {word}")
         words.append(word)
     return ",".join(words) or "cluster"
 
@@ -224,7 +281,7 @@ def _count(key: str, value: str) -> int:
     if value == "-1":
         return 0
     if not (value.isascii() and value.isdigit()) or int(value) >= INFINITE - 1:
-        raise RefusedError(f" Bad {key} value: {value}")
+        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})")
     return int(value)
 
 
@@ -236,7 +293,7 @@ def _seconds(key: str, value: str) -> int:
     try:
         return parse_time_limit_s(value)
     except UnitError:
-        raise RefusedError(f" Bad {key} value: {value}") from None
+        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})") from None
 
 
 def _factor(stored: limits.Stored, key: str, value: str) -> None:
@@ -246,9 +303,9 @@ def _factor(stored: limits.Stored, key: str, value: str) -> None:
     try:
         number = float(value)
     except ValueError:
-        raise RefusedError(f" Bad {key} value: {value}") from None
+        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})") from None
     if not 0 <= number < 1e9:
-        raise RefusedError(f" Bad {key} value: {value}")
+        raise RefusedError(f"sacctmgr: error: Invalid value for {key} ({value})")
     stored[key] = round(number * 1_000_000)
 
 

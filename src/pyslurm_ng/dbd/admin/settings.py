@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row
+from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError, Row
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.tree import Tree
 
@@ -74,8 +74,12 @@ def apply_settings(change: Change, tree: Tree, row: Row, settings: Settings) -> 
                 limits.parse_limit(stored, _SPECS[name], value, tres)
             else:
                 limits.parse_limit(stored, _SPECS[key], value)
-        except limits.LimitValueError as error:
-            raise RefusedError(str(error)) from None
+        except (limits.LimitValueError, RefusedError) as error:
+            if key == "DefaultQOS":
+                raise RefusedError(
+                    f"You gave a bad default qos '{value}'.  Use 'list qos' to get complete list."
+                ) from None
+            raise BadValueError(key, value, str(error)) from None
     columns["limits"] = limits.dump(stored)
     _check_default(tree, {**row, **columns})
     return columns

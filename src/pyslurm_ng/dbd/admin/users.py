@@ -23,7 +23,7 @@ from pyslurm_ng.dbd.admin.change import (
     require_idle,
 )
 from pyslurm_ng.dbd.admin.settings import read_settings
-from pyslurm_ng.dbd.admin.words import Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 from pyslurm_ng.dbd.tree import Tree
 
 _LEVELS = {
@@ -67,7 +67,7 @@ def add(change: Change, words: Words, _: Words) -> None:
         change.lines += [" Adding User(s)", *(f"  {name}" for name in new_names)]
         shown = [f"  {'Default Account':<15s} = {default or accounts[0]}"]
         if "AdminLevel" in words:
-            shown.append(f"  {'Admin Level':<15s} = {words.last('AdminLevel')}")
+            shown.append(f"  {'Admin Level':<15s} = {_level_name(words)}")
         change.lines += [" Settings =", *shown]
     change.lines += [" Associations =", *lines]
     settings = read_settings(words)
@@ -182,6 +182,12 @@ def _level(word: str) -> int:
     return level
 
 
+def _level_name(words: Words) -> str:
+    return {NONE: "None", OPERATOR: "Operator", ADMINISTRATOR: "Administrator"}[
+        _level(words.last("AdminLevel") or "none")
+    ]
+
+
 def _require_administrator(change: Change) -> None:
     if not change.actor.is_administrator:
         raise RefusedError(" error: Only administrators can set an admin level")
@@ -243,7 +249,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         change.lines += [" Modified user associations...", *tied]
     change.changed += len(lines) + len(tied)
     if not change.changed:
-        raise RefusedError("  Nothing modified", is_output=True)
+        raise RefusedError(" Nothing modified", is_output=True)
 
 
 def _require_rights(change: Change, row: Row) -> None:
@@ -287,8 +293,10 @@ def _modify_default(change: Change, where: Words, names: list[str], account: str
             ]
             if not rows:
                 raise RefusedError(
-                    f" User '{name}' has no association with account '{account}' on "
-                    f"cluster '{cluster}'"
+                    " Can't modify because these users aren't associated with new default "
+                    f"account '{account}'...",
+                    f"  U = {name} C = {cluster}",
+                    is_output=True,
                 )
             # Users choose their own default among the accounts they are in.
             if name != change.actor.name:
@@ -309,7 +317,7 @@ def _modify_default(change: Change, where: Words, names: list[str], account: str
 def delete(change: Change, where: Words, _: Words) -> None:
     """Remove users, or with accounts or partitions named only those associations."""
     if not where.items:
-        raise RefusedError(" Need user name to delete.")
+        raise RefusedError(NO_CONDITIONS)
     users = _selected(change, where)
     names = {name for name, _ in users}
     is_whole = not any(key in where for key in ("Accounts", "Partitions", "Clusters"))
@@ -356,19 +364,12 @@ def delete(change: Change, where: Words, _: Words) -> None:
 
 def add_coordinators(change: Change, words: Words, _: Words) -> None:
     """Make users coordinators of accounts (and so of those below them)."""
+    if not words.items:
+        raise RefusedError(" You need to specify conditions to to add the coordinator.")
+    for key, what in (("Accounts", "an account"), ("Names", "a user")):
+        if not words.values(key):
+            raise RefusedError(f" You need to specify {what} list here.")
     names, accounts = _coordinator_words(change, words)
-    known_users = {name for name, _ in _selected(change, words)}
-    known_accounts = set(
-        change.connection.execute(
-            sa.select(schema.accounts.c.name).where(schema.accounts.c.is_deleted == 0)
-        ).scalars()
-    )
-    for name in names:
-        if name not in known_users:
-            raise RefusedError(f" The user {name} doesn't exist. Please add first.")
-    for account in accounts:
-        if account not in known_accounts:
-            raise RefusedError(f" The account {account} doesn't exist. Please add first.")
     pairs = schema.coordinators
     present = {(row.account, row.user) for row in change.connection.execute(sa.select(pairs))}
     new_names = [
@@ -393,35 +394,54 @@ def add_coordinators(change: Change, words: Words, _: Words) -> None:
 
 def delete_coordinators(change: Change, where: Words, _: Words) -> None:
     """Take coordination away."""
-    names, accounts = _coordinator_words(change, where, need_both=False)
+    if not (where.values("Names") or where.values("Accounts")):
+        raise RefusedError(" You need to specify a user list or account list here.")
+    names, accounts = _coordinator_words(change, where)
     pairs = schema.coordinators
     condition = sa.and_(
         pairs.c.user.in_(names) if names else sa.true(),
         pairs.c.account.in_(accounts) if accounts else sa.true(),
     )
-    coordinators = change.connection.execute(sa.select(pairs).where(condition)).all()
+    coordinators = change.connection.execute(
+        sa.select(pairs).where(condition).order_by(pairs.c.user, pairs.c.account)
+    ).all()
+    if names:
+        lines = [" Removing Coordinators with user name", *(f"  {name}" for name in names)]
+        lines.append(" From Account(s)" if accounts else " From all accounts")
+    else:
+        lines = [" Removing all users from Accounts"]
+    lines += [f"  {account}" for account in accounts]
     if not coordinators:
-        raise RefusedError(" Nothing deleted", is_output=True)
+        raise RefusedError(*lines, " Nothing removed", is_output=True)
     change.connection.execute(pairs.delete().where(condition))
     _touch_users(change, [row.user for row in coordinators])
     change.lines += [
-        " Removing Coordinators with user name",
-        *(f"  {name}" for name in dict.fromkeys(row.user for row in coordinators)),
-        " From Account(s)",
-        *(f"  {account}" for account in dict.fromkeys(row.account for row in coordinators)),
+        *lines,
+        " Removed Coordinators (sub accounts not listed)...",
+        *(f"  U = {row.user:<9s} A = {row.account:<10s}" for row in coordinators),
     ]
     change.changed += len(coordinators)
     change.log("Remove Account Coord", "", ",".join(names), ",".join(accounts))
 
 
-def _coordinator_words(
-    change: Change, words: Words, need_both: bool = True
-) -> tuple[list[str], list[str]]:
+def _coordinator_words(change: Change, words: Words) -> tuple[list[str], list[str]]:
+    """Return the users and accounts named.
+
+    Raises:
+        RefusedError: one of them does not exist, or the user may not change coordinators there.
+    """
     names = words.values("Names", lower=True)
     accounts = words.values("Accounts", lower=True)
-    if (need_both and not (names and accounts)) or not (names or accounts):
-        raise RefusedError(" Need both a user and an account for a coordinator.")
     actor = change.actor
     if not actor.is_operator and not (accounts and set(accounts) <= actor.coordinates):
         raise refuse_denied()
+    for table, wanted, what in (
+        (schema.accounts, accounts, "account"),
+        (schema.users, names, "user"),
+    ):
+        query = sa.select(table.c.name).where(table.c.is_deleted == 0, table.c.name.in_(wanted))
+        known = set(change.connection.execute(query).scalars())
+        for name in wanted:
+            if name not in known:
+                raise RefusedError(f" You specified a non-existent {what} '{name}'.")
     return names, accounts

@@ -12,8 +12,17 @@ from collections.abc import Callable
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd.admin import accounts, clusters, problems, qos, resources, runs, users
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
-from pyslurm_ng.dbd.admin.words import UnknownWordError, Words, read_set, read_where
+from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError, actor_of
+from pyslurm_ng.dbd.admin.words import (
+    NO_CONDITIONS,
+    UnknownWordError,
+    Words,
+    is_key,
+    read_set,
+    read_where,
+    unknown_condition,
+    unknown_option,
+)
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult
@@ -65,6 +74,8 @@ def change(database: Database, request: ChangeEntities, uid: int, name: str, is_
                 raise _RollBack
     except _RollBack:
         assert result is not None
+    except BadValueError as bad:
+        return ChangeResult([], _bad_value(request, bad), 0, 1)
     except RefusedError as refused:
         if refused.is_output:
             return ChangeResult(refused.lines, [], 0, 1)
@@ -79,16 +90,30 @@ def change(database: Database, request: ChangeEntities, uid: int, name: str, is_
     return result
 
 
+def _bad_value(request: ChangeEntities, bad: BadValueError) -> list[str]:
+    """Return the lines for a value that cannot be taken; a QOS's is not named a second time."""
+    word = next(
+        (
+            f"{condition.key}{condition.op}{condition.value}"
+            for condition in (*request.where, *request.set)
+            if condition.value == bad.value and is_key(condition.key, bad.key)
+        ),
+        f"{bad.key}={bad.value}",
+    )
+    lines = [line.replace("{word}", word) for line in bad.lines]
+    return lines if request.entity == "qos" else [*lines, *unknown_option(word)]
+
+
 def _unknown(request: ChangeEntities, text: str) -> list[str]:
     in_where = any(
         text in (f"{condition.key}{condition.op}{condition.value}", condition.value)
         for condition in request.where
     )
-    if request.verb == "modify":
-        if in_where:
-            return [f" Unknown condition: {text}", " Use keyword 'set' to modify value"]
-        return [f" Unknown option: {text}", " Use keyword 'where' to modify condition"]
-    return [f" Unknown {'option' if request.verb == 'add' else 'condition'}: {text}"]
+    if request.verb == "delete" and request.entity != "coordinator":
+        return [*unknown_condition(text), NO_CONDITIONS]
+    if (request.verb == "modify" and in_where) or request.entity == "coordinator":
+        return unknown_condition(text)
+    return unknown_option(text)
 
 
 def _run(under_way: Change, request: ChangeEntities) -> None:

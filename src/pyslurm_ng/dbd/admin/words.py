@@ -62,8 +62,8 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "QosLevel": ("QOS",),
         "DefaultQOS": (),
     },
-    "cluster": {"Names": ("Clusters",), "Classification": ()},
-    "qos": {"Names": ("QOSLevel",), "IDs": (), "Descriptions": ()},
+    "cluster": {"Names": ("Clusters",), "Classification": (), "Flags": (), "RPCVersions": ()},
+    "qos": {"Names": ("QOSLevel",), "IDs": (), "Descriptions": (), "PreemptMode": ()},
     "coordinator": {"Names": ("Users",), "Accounts": ("Acct",)},
     "tres": {"Types": (), "Names": (), "IDs": ()},
     "transaction": {
@@ -173,6 +173,28 @@ class Words:
         return any(name == key for name, _, _ in self.items)
 
 
+_BARE = {"association": "IDs", "event": "Events", "transaction": "IDs", "tres": "Types"}
+"""What a word without a key names, where it is not the entity's name."""
+NO_CONDITIONS = " No conditions given to remove, not executing."
+
+
+def unknown_condition(word: str) -> list[str]:
+    """Return the lines for a word that is no condition of an entity."""
+    return [f" Unknown condition: {word}", " Use keyword 'set' to modify value"]
+
+
+def unknown_option(word: str) -> list[str]:
+    """Return the lines for a word that is no setting of an entity, or has no such value."""
+    return [f" Unknown option: {word}", " Use keyword 'where' to modify condition"]
+
+
+def is_key(typed: str, key: str) -> bool:
+    """Return whether a key as it was typed may stand for a canonical one."""
+    wanted = typed.lower()
+    entities = (*_SET.values(), *_WHERE.values())
+    return any(match(wanted, names) == key for names in entities if key in names)
+
+
 def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:
     """Return the conditions of a command; words without a key are names.
 
@@ -180,7 +202,7 @@ def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:
         UnknownWordError: a key the entity has no condition for.
     """
     names = _WHERE[entity]
-    bare = "Names" if "Names" in names else next(iter(names), "")
+    bare = _BARE.get(entity) or ("Names" if "Names" in names else next(iter(names), ""))
     return _read(names, assignments, bare)
 
 

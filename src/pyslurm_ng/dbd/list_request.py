@@ -1,0 +1,40 @@
+"""One list request of sacctmgr: what it asks for, and who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.change import Actor
+from pyslurm_ng.dbd.admin.words import Words
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One list request: its conditions, its flag words in lower case, its user."""
+
+    connection: sa.Connection
+    where: Words
+    flags: frozenset[str]
+    actor: Actor
+    is_private: bool
+    now_us: int
+
+    def clusters(self) -> list[tuple[int, str]]:
+        """Return the clusters that the conditions name, by name."""
+        table = schema.clusters
+        query = sa.select(table.c.id, table.c.name).where(table.c.is_deleted == 0)
+        names = self.where.values("Clusters", lower=True)
+        if names:
+            query = query.where(table.c.name.in_(names))
+        rows = self.connection.execute(query.order_by(table.c.name))
+        return [(row.id, row.name) for row in rows]
+
+    def sees(self, user: str, account: str) -> bool:
+        """Whether PrivateData lets the caller see this user of this account."""
+        actor = self.actor
+        if not self.is_private or actor.is_operator:
+            return True
+        return user == actor.name or account in actor.coordinates
