@@ -25,7 +25,7 @@ from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of, refuse_denied
 from pyslurm_ng.dbd.admin.verbs import change
-from pyslurm_ng.dbd.admin.words import UnknownWordError, unknown_condition
+from pyslurm_ng.dbd.admin.words import UnknownWordError, unknown_condition_text
 from pyslurm_ng.dbd.association_calls import AssociationCalls
 from pyslurm_ng.dbd.call_counts import CallCounts
 from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_retries
@@ -284,8 +284,7 @@ class Service:
         try:
             yield from steps
         except UnknownWordError as error:
-            text = "\n".join(unknown_condition(str(error)))
-            self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)
+            self._post(call.error, int(Errno.ESLURM_BAD_NAME), unknown_condition_text(error.text))
         except RefusedError as error:
             text = "\n".join(error.lines)
             self._post(call.error, int(Errno.ESLURM_BAD_NAME), text)

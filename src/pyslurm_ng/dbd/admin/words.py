@@ -183,6 +183,11 @@ def unknown_condition(word: str) -> list[str]:
     return [f" Unknown condition: {word}", " Use keyword 'set' to modify value"]
 
 
+def unknown_condition_text(word: str) -> str:
+    """Return the lines of `unknown_condition` as one text."""
+    return "\n".join(unknown_condition(word))
+
+
 def unknown_option(word: str) -> list[str]:
     """Return the lines for a word that is no setting of an entity, or has no such value."""
     return [f" Unknown option: {word}", " Use keyword 'where' to modify condition"]
