@@ -180,6 +180,7 @@ def test_a_job_that_runs(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ("update JobId=27 NumTasks=0", "27_0-9: Task count specification invalid\n"),
         ("update JobId=27_5 NumTasks=0", "27_5: Task count specification invalid\n"),
         ("update JobId=27_99 Comment=x", "27_99: Invalid job id specified\n"),
+        ("update JobId=99_[1-2] Comment=x", "99_1-2: Invalid job id specified\n"),
         ("hold 27_99", "27_99: Invalid job id specified\n"),
         ("requeue 27_99", "27_99: Invalid job id specified\n"),
         ("cancel_reboot", "missing argument for keyword:cancel_reboot\n"),

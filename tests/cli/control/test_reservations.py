@@ -96,6 +96,8 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
          "scontrol: error: Invalid duration duration=x.  No reservation created."),
         (f"{PLACE} duration=5 nodes=n1 maxstartdelay=x",
          "scontrol: error: Invalid duration maxstartdelay=x.  No reservation created."),
+        (f"{PLACE} duration=5 node=n1",
+         "scontrol: error: Unknown parameter node=n1.  No reservation created."),
         (f"{PLACE} duration=5 nodecnt=x", "scontrol: error: Invalid node count x"),
         (f"{PLACE} duration=5 corecnt=1x", "scontrol: error: Invalid core count 1x"),
         (f"{PLACE} duration=5 tres=x", "scontrol: error: invalid TRES 'x'"),

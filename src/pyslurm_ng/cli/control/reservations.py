@@ -105,6 +105,8 @@ def _request(session: "Session", words: "list[str]", *, is_new: bool) -> "dict[s
             name = value
             continue
         known = find_key(key, KEYS, _ALIASES)
+        if known == "nodes" and len(key) < len(known):
+            known = ""  # a partition's may be abbreviated, a reservation's not
         problem = _bad_word(word, known)
         if problem:
             say(f"scontrol: error: {problem}.  {_nothing_done(is_new=is_new)}")

@@ -260,7 +260,8 @@ def change_jobs(
         if is_unknown and request.get("name") == text:
             session.complain(_no_job_of_name(session, request))
         elif "_" in text and kind != "TopJobs":
-            session.complain(f"{text}: {words}")
+            tasks = text.replace("[", "").replace("]", "")
+            session.complain(f"{tasks}: {words}")
         else:
             _complain_of_job(session, text, words, second_line)
     return 1 if reply["errors"] or refused else 0
