@@ -82,6 +82,16 @@ def uid_of(text: str) -> int:
     return int(text) if text.isdigit() and len(text) <= 10 else -1
 
 
+def is_person(uid: int) -> bool:
+    """Return whether a user has this number."""
+    from pwd import getpwuid
+
+    try:
+        return bool(getpwuid(uid))
+    except (KeyError, OverflowError):
+        return False
+
+
 def user_name(uid: int) -> str:
     """Return the name of a uid, or the number if it has none."""
     import pwd

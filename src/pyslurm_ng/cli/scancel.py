@@ -9,13 +9,13 @@ from pyslurm_ng.base.numbers import (
     CANCEL_FULL,
     CANCEL_VERBOSE,
     SHOW_DETAIL,
-    SIGKILL,
 )
-from pyslurm_ng.base.state_names import parse_job_state
+from pyslurm_ng.base.state_names import job_state, parse_job_state
 from pyslurm_ng.cli.command import (
     Table,
     connect,
     fail,
+    is_person,
     printable,
     read_conf,
     say,
@@ -31,6 +31,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyslurm_ng.cli.program import OptionValues
     from pyslurm_ng.wire.client import Client
 
 OPTIONS = (
@@ -114,7 +115,8 @@ _FILTERS = (
 def main(argv: "list[str]") -> int:
     """Run scancel; return its exit code."""
     options, operands = PROGRAM.read(argv)
-    ids = [text for word in operands for text in split_job_ids(word)]
+    _read_switches(options, {name for name, _ in options.pairs})
+    ids = [text for word in operands for text in split_job_ids(word) or [word]]
     for text in ids:
         try:
             parse_job_id(text)
@@ -128,17 +130,33 @@ def main(argv: "list[str]") -> int:
     return _run(options, job_filter)
 
 
-def _filter(options: "dict[str, str]") -> "dict[str, Any]":
+_SWITCHES = ("batch", "ctld", "full", "hurry", "interactive", "verbose")
+
+
+def _read_switches(options: "dict[str, str]", on_line: "set[str]") -> None:
+    """Take switches out that a variable does not set: t or true does, and f or false does not."""
+    for variable, name in _ENVIRONMENT:
+        value = options.get(name, "").lower()
+        if name not in _SWITCHES or name not in options or name in on_line:
+            continue
+        if value not in ("t", "true"):
+            del options[name]
+        if value not in ("t", "true", "f", "false"):
+            say(f"scancel: error: Unrecognized {variable} value: {os.environ[variable]}")
+
+
+def _filter(options: "OptionValues") -> "dict[str, Any]":
     job_filter: dict[str, Any] = {}
     for option, field, _ in _FILTERS:
         value = options.get(option)
         if value is None:
             continue
         if option == "state":
-            job_filter["states"] = [_state(word) for word in split_list(value)]
+            is_variable = not options.times("state")
+            job_filter["states"] = [_state(word, is_variable) for word in value.split(",")]
         elif option == "user":
             uid = uid_of(value)
-            if uid < 0:
+            if uid < 0 or not is_person(uid):
                 fail(f"scancel: error: Invalid user name: {value}")
             job_filter["uids"] = [uid]
         elif option == "nodelist":
@@ -147,13 +165,15 @@ def _filter(options: "dict[str, str]") -> "dict[str, Any]":
             job_filter[field] = split_list(value)
     if "me" in options:
         job_filter["uids"] = [os.getuid()]
+        options.setdefault("user", str(os.getuid()))
     return job_filter
 
 
-def _state(word: str) -> int:
+def _state(word: str, is_variable: bool) -> int:
     state = parse_job_state(word)
     if state is None or not 0 <= state[0] <= 2:
-        fail(f"scancel: error: Invalid job state: {word}")
+        lead = "Unrecognized SCANCEL_STATE value" if is_variable else "Invalid job state specified"
+        fail(f"{lead}: {word}\nValid job states are PENDING, RUNNING, and SUSPENDED")
     return state[0]
 
 
@@ -164,7 +184,7 @@ def _run(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
 
         signal = parse_signal(options["signal"])
         if not signal:
-            fail(f"scancel: error: Unknown job signal: {options['signal']}")
+            fail(f"Unknown job signal: {options['signal']}")
     flags = CANCEL_BATCH if "batch" in options else 0
     flags |= CANCEL_FULL if "full" in options else 0
     verbose = "verbose" in options and "quiet" not in options
@@ -214,18 +234,25 @@ def _report(
 ) -> int:
     for text in reply["done"]:
         kind = "step" if "." in text else "job"
-        if signal in (0, SIGKILL) and not flags & CANCEL_BATCH:
+        if not signal and not flags & CANCEL_BATCH:
             say(f"scancel: Terminating {kind} {text}")
         else:
             target = "batch job" if flags & CANCEL_BATCH else kind
             say(f"scancel: Signal {signal} to {target} {text}")
     code = _report_errors(reply["errors"], options, verbose)
-    if verbose and not reply["count"] and not reply["errors"] and not job_filter.get("jobs"):
-        words = ", ".join(
-            f"{word}={options[option]}" for option, _, word in _FILTERS if option in options
-        )
-        say(f"scancel: error: No active jobs match ALL job filters, including: {words}")
+    if verbose and not reply["count"] and not reply["errors"]:
+        words = [f"{word}={_said(options, name)} " for name, _, word in _FILTERS if name in options]
+        if words:
+            text = "".join(words)
+            say(f"scancel: error: No active jobs match ALL job filters, including: {text}")
     return code
+
+
+def _said(options: "dict[str, str]", name: str) -> str:
+    """Return an option's value as Slurm repeats it: states by their full names."""
+    if name != "state":
+        return options[name]
+    return ",".join(job_state(_state(word, False), 0) for word in options[name].split(","))
 
 
 def _report_errors(

@@ -17,6 +17,7 @@ from pyslurm_ng.cli.command import (
     Table,
     connect,
     fail,
+    is_person,
     read_conf,
     say,
     split_list,
@@ -212,20 +213,11 @@ def _uids(text: str) -> "list[int]":
     uids = []
     for word in split_list(text):
         uid = uid_of(word)
-        if uid < 0 or not _is_person(uid):
+        if uid < 0 or not is_person(uid):
             say(f"squeue: error: Invalid user: {word}\n")
             uid = NO_UID  # an empty list would mean the jobs of all users
         uids.append(uid)
     return uids
-
-
-def _is_person(uid: int) -> bool:
-    from pwd import getpwuid
-
-    try:
-        return bool(getpwuid(uid))
-    except (KeyError, OverflowError):
-        return False
 
 
 def _seconds(option: str, text: str) -> int:

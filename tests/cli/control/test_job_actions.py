@@ -128,7 +128,16 @@ def test_signal_reaches_the_script_or_the_steps(monkeypatch: pytest.MonkeyPatch)
         ("scancel -Q 999999", "", 0),
         ("scancel -v -n nosuch -u alice",
          "scancel: error: No active jobs match ALL job filters, including: "
-         "job_name=nosuch, user_name=alice\n", 0),
+         "job_name=nosuch user_name=alice \n", 0),
+            ("scancel -v -t pd -n nosuch --me",
+             "scancel: error: No active jobs match ALL job filters, including: "
+             "job_name=nosuch state=PENDING user_name=1001 \n", 0),
+            ("scancel -v -n nosuch 22",
+             "scancel: error: No active jobs match ALL job filters, including: "
+             "job_name=nosuch \n", 0),
+            ("scancel -u 4123456789", "scancel: error: Invalid user name: 4123456789\n", 1),
+            ("scancel -t=", "Invalid job state specified: =\n"
+             "Valid job states are PENDING, RUNNING, and SUSPENDED\n", 1),
         ("scancel --frob 1", "scancel: unrecognized option '--frob'\n"
          'Try "scancel --help" for more information\n', 1),
     ],
@@ -468,3 +477,32 @@ def test_partition_life(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "new" not in partitions
     denied = run(monkeypatch, reference, "alice", "scontrol delete PartitionName=main")
     assert denied.code == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "text", "code"),
+    [
+        ("SCANCEL_INTERACTIVE", "x",
+         "scancel: error: Unrecognized SCANCEL_INTERACTIVE value: x\n", 0),
+        ("SCANCEL_INTERACTIVE", "0",
+         "scancel: error: Unrecognized SCANCEL_INTERACTIVE value: 0\n", 0),
+        ("SCANCEL_BATCH", "false", "", 0),
+        ("SCANCEL_BATCH", "T",
+         "scancel: error: Kill job error on job id 999999: Invalid job id specified\n", 1),
+        ("SCANCEL_VERBOSE", "1", "scancel: error: Unrecognized SCANCEL_VERBOSE value: 1\n", 0),
+        ("SCANCEL_STATE", "", "Unrecognized SCANCEL_STATE value: \n"
+         "Valid job states are PENDING, RUNNING, and SUSPENDED\n", 1),
+    ],
+)  # fmt: skip
+def test_switches_of_scancels_variables(
+    variable: str, value: str, text: str, code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """t and true switch on, f and false off; anything else is named and does nothing."""
+    monkeypatch.setenv(variable, value)
+    assert run(monkeypatch, queue(), "alice", "scancel 999999") == Printed("", text, code)
+
+
+def test_scancel_of_an_empty_id_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script whose variable is empty is told what is wrong."""
+    printed = run_command(monkeypatch, queue(), "alice", ["scancel", ""])
+    assert (printed.stderr, printed.code) == ("scancel: error: Invalid job id \n", 1)
