@@ -1,5 +1,7 @@
 """Words for bits of a request: --mail-type, and what a job shares or has to itself."""
 
+from collections.abc import Iterable
+
 from pyslurm_ng.base.numbers import (
     MAIL_ARRAY_TASKS,
     MAIL_BEGIN,
@@ -66,3 +68,17 @@ def exclusive_word(flags: int, otherwise: str = "NO") -> str:
         if flags & bit:
             return word
     return otherwise
+
+
+SAMPLING_S = 30
+"""How often usage of tasks is sampled where neither slurm.conf nor the job says it."""
+
+
+def sampling_s(words: Iterable[str]) -> int | None:
+    """Return the seconds for tasks of JobAcctGatherFrequency or --acctg-freq; None: not said."""
+    seconds: int | None = None
+    for word in words:
+        kind, equals, value = word.rpartition("=")
+        if (kind == "task" or not equals) and value.isascii() and value.isdigit():
+            seconds = int(value)
+    return seconds

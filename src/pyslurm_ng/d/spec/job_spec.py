@@ -15,6 +15,7 @@ from pyslurm_ng.base import bind_words
 from pyslurm_ng.base.bind_words import BindWordsError
 from pyslurm_ng.base.gpu_bind import GpuBind, GpuBindError, gpu_part, parse_gpu_bind
 from pyslurm_ng.base.numbers import NO_VAL, REQ_GET_USER_ENV, REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE
+from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
@@ -98,14 +99,10 @@ def _accounting(setup: NodeSetup, asked: str) -> tuple[int, bool]:
     conf = setup.conf
     if not conf.job_acct_gather_type or conf.job_acct_gather_type.endswith("/none"):
         return 0, False
-    every = 30
+    every = SAMPLING_S
     for words in (conf.job_acct_gather_frequency, asked.split(",")):
-        for word in words:
-            kind, equals, value = word.partition("=")
-            if not equals:
-                kind, value = "task", word
-            if kind == "task" and value.isdigit():
-                every = int(value)
+        own = sampling_s(words)
+        every = every if own is None else own
     return every, True
 
 

@@ -72,3 +72,19 @@ def test_names_of_others_jobs_are_private(private: bool) -> None:
     else:
         assert (text, code) == (str(job.job_id), Errno.ESLURM_ACCESS_DENIED)
     assert errors(ALICE) == errors(ROOT) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_taken"),
+    [("5", True), ("task=4", True), ("energy=60", True), ("6", False), ("task=0", False),
+     ("energy=60,task=6", False)],
+)  # fmt: skip
+def test_memory_is_sampled_as_often_as_configured(text: str, is_taken: bool) -> None:
+    """A job with a limit of memory may ask for it more often, not less."""
+    for field in ("mem_per_node_mib", "mem_per_cpu_mib"):
+        outcome = Site("JobAcctGatherFrequency=5").answer(acctg_freq=text, **{field: 100})
+        assert isinstance(outcome, Reject) is not is_taken
+        if isinstance(outcome, Reject):
+            assert outcome.code == Errno.ESLURMD_INVALID_ACCT_FREQ
+    assert Site("JobAcctGatherFrequency=5").job(acctg_freq=text)
+    assert Site("JobAcctGatherFrequency=0").job(acctg_freq=text, mem_per_node_mib=100)

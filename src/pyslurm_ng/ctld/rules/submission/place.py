@@ -10,6 +10,7 @@ import msgspec
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL, REQ_HOLD, REQ_MEM_SET, REQ_NODES_SET, REQ_OVERCOMMIT
+from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
 from pyslurm_ng.base.tres import Gres, MixedTypesError, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
@@ -57,6 +58,7 @@ def check_names(
         return partitions
     refusal = (
         _check_counts(request)
+        or _check_sampling(request, conf)
         or _check_nodes(cluster, request)
         or _check_features(cluster, request, conf)
         or _check_gres(request, conf)
@@ -116,6 +118,20 @@ def _check_counts(request: JobRequest) -> Reject | None:
     amounts = (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gpu_mib)
     if any(not 0 <= amount < 1 << 53 for amount in amounts) or sum(map(bool, amounts)) > 1:
         return Reject(Errno.ESLURM_INVALID_TASK_MEMORY)
+    return None
+
+
+def _check_sampling(request: JobRequest, conf: SlurmConf) -> Reject | None:
+    """Refuse to sample a job's memory less often than its limit is watched."""
+    memory = (request.mem_per_node_mib, request.mem_per_cpu_mib, request.mem_per_gpu_mib)
+    every_s = sampling_s(request.acctg_freq.split(","))
+    if every_s is None or not any(memory):
+        return None
+    configured_s = sampling_s(conf.job_acct_gather_frequency)
+    if configured_s is None:
+        configured_s = SAMPLING_S
+    if configured_s and not 0 < every_s <= configured_s:
+        return Reject(Errno.ESLURMD_INVALID_ACCT_FREQ)
     return None
 
 
