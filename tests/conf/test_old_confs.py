@@ -125,6 +125,14 @@ def test_gres_that_no_type_names_are_left_out(line: str) -> None:
     assert said.endswith("'mic' is not in GresTypes=gpu and is left out")
 
 
+def test_licenses_of_servers_are_not_given_here() -> None:
+    """They come from slurmdbd; Slurm would count such a name as one of its own."""
+    conf = read("Licenses=matlab:4,ansys@server:2")
+    assert conf.licenses == (("matlab", 4),)
+    (said,) = [text for text in conf.warnings if "Licenses" in text]
+    assert said.endswith("ansys@server is left out: licences of servers are added with sacctmgr")
+
+
 def test_control_machine_counts_with_a_warning() -> None:
     """Only where SlurmctldHost is not set."""
     old = "ControlMachine=old\nControlAddr=10.0.0.9"

@@ -262,6 +262,8 @@ def _build(text: ConfText) -> tuple[SlurmConf | None, list[ConfError]]:
             f"{entry.file}:{entry.line}: SlurmctldParameters: {line}"
             for line in lonely_words(values["slurmctld_parameters"], values["slurmd_timeout"])
         ]
+    if "Licenses" in given_entries:
+        values["licenses"] = _own_licenses(text, given_entries["Licenses"], values["licenses"])
     warnings += _only_backfill(text.path, values, partitions)
     warnings += text.warnings
     conf = SlurmConf(
@@ -301,6 +303,15 @@ def _only_backfill(
 
 
 _SHARING = ("YES", "FORCE")
+
+
+def _own_licenses(
+    text: ConfText, entry: Entry, licenses: tuple[tuple[str, int], ...]
+) -> tuple[tuple[str, int], ...]:
+    """Return the cluster's own licences: NAME@SERVER are those that slurmdbd gives."""
+    for name in (name for name, _ in licenses if "@" in name):
+        text.warn(entry, f"{name} is left out: licences of servers are added with sacctmgr")
+    return tuple((name, count) for name, count in licenses if "@" not in name)
 
 
 def _parameters(

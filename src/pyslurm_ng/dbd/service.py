@@ -13,6 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Container, Generator, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -113,10 +114,9 @@ class Service:
             case msg.AwaitAssociations():
                 self._association_calls.park(call, request)
             case msg.ListJobRecords():
-                self._association_calls.newest.hold(
-                    request.clusters,
-                    lambda: self._submit(call, lambda at: self._list_jobs(at, request), begun),
-                )
+                listing = partial(self._list_jobs, request=request)
+                begin = partial(self._submit, call, listing, begun)
+                self._association_calls.newest.hold(request.clusters, begin)
             case msg.ListEntities():
                 self._read(call, lambda at: self._list_entities(at, call, request), begun)
             case msg.GetJobScript():
