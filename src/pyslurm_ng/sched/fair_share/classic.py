@@ -68,6 +68,10 @@ def usage_ratios(tree: ShareTree, usage: Sequence[float]) -> list[float]:
     Args:
         usage: billing-seconds of each association, those of all below it included.
     """
+    of_level = [
+        sum(usage[child] for child in children if not tree.is_apart[child])
+        for children in tree.children
+    ]
     ratios: list[float] = []
     for number, parent in enumerate(tree.parents):
         if parent < 0:
@@ -75,9 +79,8 @@ def usage_ratios(tree: ShareTree, usage: Sequence[float]) -> list[float]:
         elif tree.is_apart[number]:
             ratios.append(ratios[parent])
         else:
-            portion, siblings = tree.portions[number], tree.children[parent]
-            level_usage = sum(usage[child] for child in siblings if not tree.is_apart[child])
-            used = usage[number] / level_usage if level_usage else 0.0
+            portion = tree.portions[number]
+            used = usage[number] / of_level[parent] if of_level[parent] else 0.0
             local = used / portion if portion else inf
             is_top = tree.parents[parent] < 0
             ratios.append(local if is_top else _combined(ratios[parent], local))
