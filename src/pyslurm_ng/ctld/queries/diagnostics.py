@@ -27,11 +27,34 @@ def show_diagnostics(
     user_names: Mapping[int, str] | None = None,
 ) -> Diagnostics:
     """Return the counters of sdiag."""
+    names = user_names or {}
+    return Diagnostics(
+        now_us=now_us,
+        since_us=soft.reset_us or soft.started_us,
+        counters=_counters(cluster, soft),
+        messages=[(kind, call.count, call.total_us) for kind, call in soft.calls.items()],
+        users=[
+            (uid, names.get(uid, ""), call.count, call.total_us)
+            for uid, call in soft.callers.items()
+        ],
+        faults=sorted(soft.faults.items(), key=lambda row: (-row[1], row[0])),
+        connections=[
+            *soft.connections.items(),
+            *((f"refused_{cause}", count) for cause, count in sorted(soft.refused.items())),
+        ],
+        limited=sorted(
+            ((uid, names.get(uid, ""), count) for uid, count in soft.limited.items()),
+            key=lambda row: -row[2],
+        ),
+    )
+
+
+def _counters(cluster: Cluster, soft: Soft) -> dict[str, int]:
+    """Return the counters by the names that they have in messages."""
     passes, jobs = soft.passes, soft.jobs
     active = map(cluster.jobs.__getitem__, cluster.job_index.active)
     running = sum(1 for job in active if job.state == JobState.RUNNING)
-    names = user_names or {}
-    counters = {
+    return {
         "agent_queue": soft.agent_queue,
         "agents": soft.agents,
         "dbd_queue": soft.dbd_queue,
@@ -67,22 +90,3 @@ def show_diagnostics(
         "journal_bytes": soft.journal_bytes,
         "journal_groups": soft.journal_groups,
     }
-    return Diagnostics(
-        now_us=now_us,
-        since_us=soft.reset_us or soft.started_us,
-        counters=counters,
-        messages=[(kind, call.count, call.total_us) for kind, call in soft.calls.items()],
-        users=[
-            (uid, names.get(uid, ""), call.count, call.total_us)
-            for uid, call in soft.callers.items()
-        ],
-        faults=sorted(soft.faults.items(), key=lambda row: (-row[1], row[0])),
-        connections=[
-            *soft.connections.items(),
-            *((f"refused_{cause}", count) for cause, count in sorted(soft.refused.items())),
-        ],
-        limited=sorted(
-            ((uid, names.get(uid, ""), count) for uid, count in soft.limited.items()),
-            key=lambda row: -row[2],
-        ),
-    )

@@ -226,18 +226,36 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
         limit = min(limit, cores.bit_count() * need.tasks_per_core)
     if need.tasks_per_socket:
         limit = min(limit, _tasks_by_socket(need, cores, node.spec))
-    if need.mem_per_node_mib:
-        if node.mem_mib < need.mem_per_node_mib:
-            return 0
-    elif need.mem_per_cpu_mib and need.shares_cpus:
-        if node.mem_mib < need.mem_per_cpu_mib * max(need.cpus_min_per_node, 1):
-            return 0  # memory comes with CPUs, however many tasks are on them
-    elif need.mem_per_cpu_mib:
-        limit = min(limit, node.mem_mib // (need.mem_per_cpu_mib * need.cpus_per_task))
-    elif need.mem_per_gpu_mib:
-        limit = min(limit, _tasks_in_gpu_memory(need, node))
-    elif need.mem_whole_node and not node.is_idle:
+    limit = min(limit, _tasks_in_memory(need, node))
+    limit = min(limit, _tasks_with_devices(need, node))
+    if limit <= 0 or need.tmp_mib > node.spec.tmp_disk_mib:
         return 0
+    if need.gres_binding == "ENFORCE":
+        limit = _tasks_near_devices(need, node, cores, limit)
+    if need.tasks_per_node:
+        limit = min(limit, need.tasks_per_node)
+        if need.fixed_tasks_per_node and limit < need.tasks_per_node:
+            return 0
+    return max(0, limit)
+
+
+def _tasks_in_memory(need: Need, node: FreeNode) -> int:
+    """Return how many tasks the free memory of a node lets run, `MANY` if it limits none."""
+    if need.mem_per_node_mib:
+        return MANY if node.mem_mib >= need.mem_per_node_mib else 0
+    if need.mem_per_cpu_mib and need.shares_cpus:
+        # Memory comes with CPUs, however many tasks are on them.
+        least_mib = need.mem_per_cpu_mib * max(need.cpus_min_per_node, 1)
+        return MANY if node.mem_mib >= least_mib else 0
+    if need.mem_per_cpu_mib:
+        return node.mem_mib // (need.mem_per_cpu_mib * need.cpus_per_task)
+    if need.mem_per_gpu_mib:
+        return _tasks_in_gpu_memory(need, node)
+    return 0 if need.mem_whole_node and not node.is_idle else MANY
+
+
+def _tasks_with_devices(need: Need, node: FreeNode) -> int:
+    """Return how many tasks the free devices of a node let run, `MANY` if they limit none."""
     for want in need.gres_per_node:
         name, kind, count = want
         if is_part(name):
@@ -248,6 +266,7 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
     for _, kind, count in need.gpus_per_socket:
         if sum(gpus_by_socket(need, node, kind, count).values()) < count * max(1, need.sockets_min):
             return 0
+    limit = MANY
     for want in need.gres_per_task:
         name, kind, count = want
         if is_part(name):
@@ -256,15 +275,7 @@ def tasks_that_fit(need: Need, node: FreeNode) -> int:
             limit = min(limit, count_free(node, name, kind) // count)
     if need.tasks_per_gpu:
         limit = min(limit, need.tasks_per_gpu * _gpus_here(need, node))
-    if need.gres_binding == "ENFORCE":
-        limit = _tasks_near_devices(need, node, cores, limit)
-    if need.tmp_mib > node.spec.tmp_disk_mib:
-        return 0
-    if need.tasks_per_node:
-        limit = min(limit, need.tasks_per_node)
-        if need.fixed_tasks_per_node and limit < need.tasks_per_node:
-            return 0
-    return max(0, limit)
+    return limit
 
 
 def _tasks_in_gpu_memory(need: Need, node: FreeNode) -> int:
