@@ -355,6 +355,7 @@ PLAIN = frozenset(
     partition
     parts
     patterns
+    period
     permission
     plain
     plugins

@@ -16,7 +16,7 @@ from pyslurm_ng.dbd.database import (
     sqlite_url,
     with_retries,
 )
-from pyslurm_ng.dbd.migrations import LATEST, m0001_initial, m0004_resized_jobs
+from pyslurm_ng.dbd.migrations import LATEST, m0001_initial, m0004_resized_jobs, m0007_usage
 from tests.dbd.accounting_room import rows
 
 
@@ -128,6 +128,44 @@ def test_an_older_store_gets_the_new_columns(database: Database) -> None:
     with database.write() as connection:
         connection.execute(table.insert().values(cluster_id=1, name="main"))
     assert rows(database, table, "name", "def_mem_per_cpu_mib") == [("main", 0)]
+
+
+@pytest.mark.parametrize("statements", [0, 3, 15, 30, 37, 10_000])
+def test_an_older_store_gets_the_tables_of_usage(database: Database, statements: int) -> None:
+    """Version 6 kept only how long a job was suspended; a kill on the way changes nothing."""
+    new = [schema.suspensions, schema.last_ran, *(t for k in schema.USAGE for t in k.values())]
+    row = {"job_index": 1, "cluster_id": 1, "job_id": 1, "start_us": 10, "end_us": 90}
+    with database.write() as connection:
+        schema.metadata.drop_all(connection, tables=new)
+        connection.exec_driver_sql("ALTER TABLE cluster_nodes DROP COLUMN tres")
+        next(
+            index for index in schema.node_events.indexes if index.name == "ix_node_events_start"
+        ).drop(connection)
+        nodes = "INSERT INTO cluster_nodes (cluster_id, node_id, name) VALUES (1, 0, 'n1')"
+        connection.exec_driver_sql(nodes)
+        connection.execute(schema.jobs.insert().values(row | {"suspended_us": 30}))
+        version = schema.store.update().where(schema.store.c.name == "schema_version")
+        connection.execute(version.values(value="6"))
+    left = statements
+
+    def count(*_: object) -> None:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise KeyboardInterrupt
+
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as one:
+        sa.event.listen(database.engine, "before_cursor_execute", count)
+        with contextlib.suppress(KeyboardInterrupt):
+            m0007_usage.upgrade(one)
+        sa.event.remove(database.engine, "before_cursor_execute", count)
+    database.open()
+    columns = ("job_index", "start_us", "end_us")
+    assert rows(database, schema.suspensions, *columns) == [(1, 60, 90)]
+    assert rows(database, schema.cluster_nodes, "name", "tres") == [("n1", "")]
+    indexes = {index["name"] for index in sa.inspect(database.engine).get_indexes("node_events")}
+    assert "ix_node_events_start" in indexes
+    assert all(sa.inspect(database.engine).has_table(table.name) for table in new)
 
 
 def test_a_failed_transaction_leaves_nothing(database: Database) -> None:

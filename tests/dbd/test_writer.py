@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 
 import msgspec
+import pytest
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
-from pyslurm_ng.dbd.writer import WAITING_PER_LANE, Writer
+from pyslurm_ng.dbd.writer import CALLS_PER_OWN, WAITING_PER_LANE, Writer
 from pyslurm_ng.wire.messages import Done
 from pyslurm_ng.wire.shares import PRIVILEGED
+from tests.world.waiting import wait_until
 
 ALICE, BOB = 1001, 1002
 
@@ -96,3 +99,39 @@ def test_a_user_has_a_bounded_number_of_waiting_requests() -> None:
         assert alice.refused == [Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF]
         assert bob.refused == []
         go_on()
+
+
+def test_work_of_this_process_waits_for_some_calls_only() -> None:
+    """Usage is stored behind journals, and yet where journals never end."""
+    done: list[str] = []
+    with busy_writer() as (writer, go_on), ThreadPoolExecutor(1) as pool:
+        for number in range(2 * CALLS_PER_OWN):
+            put(writer, Caller(f"call {number}", done), PRIVILEGED)
+        own = pool.submit(writer.run, lambda: done.append("own"))
+        wait_until(lambda: bool(writer._own), "the work that waits")
+        go_on()
+        own.result(60)
+        position = done.index("own")
+    assert position == CALLS_PER_OWN
+
+
+def test_work_of_this_process_has_its_result_or_error() -> None:
+    with busy_writer() as (writer, go_on):
+        go_on()
+        assert writer.run(lambda: 42) == 42
+        with pytest.raises(ZeroDivisionError):
+            writer.run(lambda: 1 // 0)
+
+
+def test_work_that_waits_at_the_end_is_dropped() -> None:
+    """The thread that waits for it ends, too."""
+    with ThreadPoolExecutor(2) as pool, busy_writer() as (writer, go_on):
+        own = pool.submit(writer.run, lambda: 42)
+        wait_until(lambda: bool(writer._own), "the work that waits")
+        closing = pool.submit(writer.close)
+        with pytest.raises(CancelledError):
+            own.result(60)
+        go_on()
+        closing.result(60)
+        with pytest.raises(CancelledError):
+            writer.run(lambda: 42)

@@ -28,6 +28,7 @@ from pyslurm_ng.daemon.process_settings import raise_open_files
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
+from pyslurm_ng.dbd.rollup.duty import RollUp
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
@@ -184,6 +185,7 @@ class Daemon:
             on_shutdown=self._stop.set,
             on_reconfigure=self._reconfigure,
         )
+        roll_up = RollUp(database, service.writer.run, service.faults, lambda: int(time.time()))
         server = StreamServer(
             service.handle,
             audience="slurmdbd",
@@ -208,6 +210,7 @@ class Daemon:
             gc.freeze()
             if not self._options.foreground:
                 self._log.stderr_level = QUIET
+            roll_up.start()
             background.ready()
             tell_systemd("READY=1")
             await self._stop.wait()
@@ -216,7 +219,9 @@ class Daemon:
         finally:
             await server.close()
             # Waits for the transaction under way; what it acknowledged is committed.
+            roll_up.close()
             await loop.run_in_executor(None, service.close)
+            roll_up.join()
 
     def _reconfigure(self) -> None:
         """Take a new log level and file; everything else needs a restart, as in Slurm."""

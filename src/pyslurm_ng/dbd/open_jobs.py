@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.rollup.tables import note_change
 
 FIELDS = ("ID", "Name", "Partition", "Cluster", "State", "TimeSubmit", "TimeStart", "TimeEnd")
 _AT_ONCE = 500
@@ -50,7 +51,9 @@ def end(connection: sa.Connection, cluster_id: int, job_ids: Collection[int]) ->
             jobs.c.job_index, jobs.c.submit_us, jobs.c.eligible_us, jobs.c.start_us
         ).where(jobs.c.cluster_id == cluster_id, is_open(), chosen)
         for row in connection.execute(query).all():
-            _end_one(connection, row.job_index, max(row.submit_us, row.eligible_us, row.start_us))
+            end_us = max(row.submit_us, row.eligible_us, row.start_us)
+            _end_one(connection, row.job_index, end_us)
+            note_change(connection, cluster_id, end_us)
             count += 1
     return count
 

@@ -8,6 +8,9 @@ then needs no migration.
 Columns are only ever added, by a numbered migration (`dbd.migrations`).
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import sqlalchemy as sa
 
 metadata = sa.MetaData()
@@ -380,6 +383,7 @@ node_events = _table(
     _text("tres"),
     _text("cluster_nodes", LIST_CHARACTERS),
     sa.Index("ix_node_events_end", "cluster_id", "end_us"),
+    sa.Index("ix_node_events_start", "cluster_id", "start_us"),
 )
 """Periods a node was out of service; with an empty node name: the cluster's TRES over time."""
 
@@ -389,8 +393,17 @@ cluster_nodes = _table(
     sa.Column("node_id", sa.Integer, primary_key=True, autoincrement=False),
     _name("name", 128),
     _int("is_gone"),  # no longer configured; the number is never given again
+    _text("tres"),
 )
 """The names of node numbers in the journal; the assignment is the model's."""
+
+suspensions = _table(
+    "suspensions",
+    sa.Column("job_index", _big, primary_key=True, autoincrement=False),
+    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    _int("end_us"),
+)
+"""Times for which jobs were suspended; one that lasts is `jobs.suspend_start_us` only."""
 
 cluster_partitions = _table(
     "cluster_partitions",
@@ -410,6 +423,66 @@ texts = _table(
     _int("last_used_us"),
 )
 """Batch scripts and environments, stored once per content hash."""
+
+last_ran = _table(
+    "last_ran",
+    sa.Column("cluster_id", sa.Integer, primary_key=True, autoincrement=False),
+    _int("hour_us"),
+    _int("day_us"),
+    _int("month_us"),
+    _int("claimed_us"),
+    _int("changed_us"),
+)
+"""The first hour, day and month whose usage is not yet stored.
+
+`claimed_us` is the end of the hours that are stored or being read. A transaction that changes rows
+of a time before it sets `changed_us` to the earliest such time. Hours since then are done again.
+"""
+
+PERIODS = ("hour", "day", "month")
+
+
+def _usage_tables(
+    name: str, keys: Callable[[], list[sa.Column[Any]]], amounts: tuple[str, ...]
+) -> dict[str, sa.Table]:
+    """Return the tables of one kind of usage by period; `keys` makes what a row is about."""
+    return {
+        period: _table(
+            f"{name}_{period}",
+            _key("cluster_id"),
+            sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+            *keys(),
+            _key("tres_id"),
+            *[_int(amount) for amount in amounts],
+        )
+        for period in PERIODS
+    }
+
+
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, primary_key=True, autoincrement=False)
+
+
+cluster_usage = _usage_tables(
+    "cluster_usage",
+    list,
+    ("count", "allocated_s", "down_s", "planned_down_s", "idle_s", "planned_s", "over_s"),
+)
+"""Seconds times amount of a cluster's TRES; `count` is the amount at the end of the period."""
+
+association_usage = _usage_tables(
+    "association_usage", lambda: [_key("association_id"), _key("qos_id")], ("allocated_s",)
+)
+"""The same that associations have used by QOS; `qos_id` 0: unused parts of reservations."""
+
+wckey_usage = _usage_tables(
+    "wckey_usage",
+    lambda: [_name("wckey", 128, primary_key=True), _name("user", 128, primary_key=True)],
+    ("allocated_s",),
+)
+"""The same that users have used under each wckey."""
+
+USAGE = (cluster_usage, association_usage, wckey_usage)
 
 FIXED_TRES = (
     (1, "cpu", ""),

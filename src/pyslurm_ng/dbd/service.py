@@ -94,7 +94,7 @@ class Service:
         self.records = 0
         self.retries = 0
         self._counts = CallCounts()
-        self._writer = Writer(post=self._post, bug=self._internal, faults=self.faults)
+        self.writer = Writer(post=self._post, bug=self._internal, faults=self.faults)
 
     def handle(self, call: Call) -> None:
         """Take one request; the stream server's handler."""
@@ -143,7 +143,7 @@ class Service:
     def close(self) -> None:
         """Finish the current write and drop the rest; nothing that was acknowledged is lost."""
         self._stopping.set()
-        self._writer.close()
+        self.writer.close()
         self._readers.close()
         self._association_calls.close()
 
@@ -156,7 +156,7 @@ class Service:
             finally:
                 self._counts.count(call, begun)
 
-        self._writer.put(call, _lane(call, self._operators), timed)
+        self.writer.put(call, _lane(call, self._operators), timed)
 
     def _post(self, function: Callable[..., Any], *arguments: Any) -> None:
         if not self._loop.is_closed():

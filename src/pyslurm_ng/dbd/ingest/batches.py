@@ -163,6 +163,7 @@ def _store(
         job_rows.collect_ids(event, job_ids, step_jobs)
     session.load(job_ids, step_jobs)
     for event in events:
+        session.changed_at(event.time_us)
         if not job_rows.apply(session, event):
             node_rows.apply(session, event)
     for row in session.dirty_jobs.values():

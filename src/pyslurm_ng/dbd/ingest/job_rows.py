@@ -326,13 +326,15 @@ def _resumed(session: Session, event: ev.JobResumed) -> None:
     row = session.job(event.job_id)
     if row is not None:
         row["state"] = JobState.RUNNING.name
-        _add_suspended(row, event.time_us)
+        _add_suspended(session, row, event.time_us)
 
 
-def _add_suspended(row: Row, until_us: int) -> None:
-    if row["suspend_start_us"]:
-        row["suspended_us"] += max(0, until_us - row["suspend_start_us"])
+def _add_suspended(session: Session, row: Row, until_us: int) -> None:
+    start_us = row["suspend_start_us"]
+    if start_us:
+        row["suspended_us"] += max(0, until_us - start_us)
         row["suspend_start_us"] = 0
+        session.suspended(row["job_index"], start_us, max(start_us, until_us))
 
 
 def _completing(session: Session, event: ev.JobCompleting) -> None:
@@ -344,7 +346,7 @@ def _completing(session: Session, event: ev.JobCompleting) -> None:
         # A controller that lost the job and learnt of it from here sends this; the first event held
         # more.
         return
-    _add_suspended(row, event.time_us)
+    _add_suspended(session, row, event.time_us)
     if event.flags & JobFlag.REQUEUED and state not in _KEPT_BY_REQUEUE:
         row["state"] = "REQUEUED"
     else:
@@ -366,7 +368,7 @@ def _ended(session: Session, event: ev.JobEnded) -> None:
     if event.derived_exit_code >= 0:
         row["derived_exit_code"] = event.derived_exit_code
     if not row["end_us"]:
-        _add_suspended(row, event.time_us)
+        _add_suspended(session, row, event.time_us)
         row["end_us"] = event.time_us
         row["state"] = JobState(event.state).name
         row["exit_code"] = event.exit_code

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,6 +12,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.amounts import tres_text
+from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import NodeFlag, NodeState
 
@@ -36,32 +38,49 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
     named = {spec.name for spec in event.nodes}
     rows = [(node_id, name, 1) for name, node_id in ids.items() if name not in named]
     session.gone_nodes.update(node_id for node_id, _, _ in rows)
+    for _, name, _ in rows:
+        _end(session, name, event.time_us)
     for spec in event.nodes:
-        if spec.name not in ids:
-            rows.append((next_id, spec.name, 0))
+        node_id, tres = ids.get(spec.name, next_id), tres_text(_node_tres(spec, session.tracked))
+        if node_id == next_id:
             session.node_names[next_id] = spec.name
             next_id += 1
+        elif session.node_tres.get(node_id) == tres:
+            continue
+        session.node_tres[node_id] = tres
+        rows.append((node_id, spec.name, 0))
     session.upsert(
         schema.cluster_nodes,
         ("cluster_id", "node_id"),
         [
-            {"cluster_id": session.cluster_id, "node_id": node_id, "name": name, "is_gone": gone}
+            {
+                "cluster_id": session.cluster_id,
+                "node_id": node_id,
+                "name": name,
+                "is_gone": gone,
+                "tres": session.node_tres.get(node_id, ""),
+            }
             for node_id, name, gone in rows
         ],
     )
     for partition in event.partitions:
         _set_partition(session, partition)
-    total: dict[str, int] = {"cpu": 0, "mem": 0, "node": len(event.nodes)}
+    total: dict[str, int] = {}
     for spec in event.nodes:
-        total["cpu"] += spec.cpus
-        total["mem"] += spec.real_memory_mib
-        for gres in spec.gres:
-            for name in {f"gres/{gres.name}", f"gres/{gres.name}:{gres.type}"}:
-                if name in session.tracked:
-                    total[name] = total.get(name, 0) + gres.count
-    total["billing"] = total["cpu"]
+        for name, amount in _node_tres(spec, session.tracked).items():
+            total[name] = total.get(name, 0) + amount
     names = fold_sorted([spec.name for spec in event.nodes])
     _cluster_tres(session, event.time_us, tres_text(total), names)
+
+
+def _node_tres(spec: NodeSpec, tracked: Iterable[str]) -> dict[str, int]:
+    """Return what a node has; of generic resources what accounting counts."""
+    has = {"cpu": spec.cpus, "mem": spec.real_memory_mib, "node": 1, "billing": spec.cpus}
+    for gres in spec.gres:
+        for name in {f"gres/{gres.name}", f"gres/{gres.name}:{gres.type}"}:
+            if name in tracked:
+                has[name] = has.get(name, 0) + gres.count
+    return has
 
 
 def _cluster_tres(session: Session, time_us: int, tres: str, nodes: str) -> None:
@@ -119,6 +138,10 @@ def _end(session: Session, node_name: str, time_us: int) -> None:
     )
 
 
+def _tres(session: Session, node_id: int) -> str:
+    return session.node_tres.get(node_id, "")
+
+
 def _partition_updated(session: Session, event: ev.PartitionUpdated) -> None:
     _set_partition(session, event.partition)
 
@@ -142,7 +165,9 @@ def _nodes_down(session: Session, event: ev.NodesDown) -> None:
         name = session.node_names.get(node_id, f"node-id-{node_id}")
         _end(session, name, event.time_us)
         state = "DOWN*" if event.for_silence else "DOWN"
-        _begin(session, name, event.time_us, state, event.reason, event.uid)
+        _begin(
+            session, name, event.time_us, state, event.reason, event.uid, _tres(session, node_id)
+        )
 
 
 def _nodes_returned(session: Session, event: ev.NodesReturned) -> None:
@@ -170,6 +195,7 @@ def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
                 ("DOWN" if is_down else "") + ("DRAIN" if bits & NodeFlag.DRAIN else ""),
                 reason if isinstance(reason, str) else "",
                 uid if isinstance(uid, int) else 0,
+                _tres(session, node_id),
             )
 
 
@@ -178,7 +204,8 @@ def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
     name = session.node_names.get(event.node_id, f"node-id-{event.node_id}")
     if event.state == NodeState.DOWN or event.flags & (NodeFlag.DRAIN | NodeFlag.INVALID_REG):
         _end(session, name, event.time_us)
-        _begin(session, name, event.time_us, NodeState(event.state).name, event.reason, 0)
+        state, tres = NodeState(event.state).name, _tres(session, event.node_id)
+        _begin(session, name, event.time_us, state, event.reason, 0, tres)
     else:
         _end(session, name, event.time_us)
 

@@ -7,7 +7,8 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.lengths import fit
+from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
+from pyslurm_ng.dbd.rollup.tables import note_change
 from pyslurm_ng.model.events import ScriptStored
 from pyslurm_ng.model.partition import Partition
 
@@ -33,10 +34,14 @@ class Session:
         self.steps: dict[tuple[int, int, int], Row] = {}
         self.dirty_steps: set[tuple[int, int, int]] = set()
         self.texts: dict[str, ScriptStored] = {}
+        self.suspensions: dict[tuple[int, int], int] = {}
         self.node_names: dict[int, str] = {}
+        self.node_tres: dict[int, str] = {}
         self.gone_nodes: set[int] = set()
         self.partitions: dict[str, Partition] = {}
         self.tracked: list[str] = []
+        self.changed_us = MOST
+        self._times: dict[int, tuple[int, ...]] = {}
         self.next_job_index = 0
         self._first_job_index = 0
         self._job_columns = [column.name for column in schema.jobs.columns]
@@ -55,6 +60,7 @@ class Session:
             )
             for row in self.connection.execute(query):
                 self.jobs[row.job_id] = dict(row._mapping)
+                self._times[row.job_index] = _times(self.jobs[row.job_id])
         indexes = [self.jobs[job_id]["job_index"] for job_id in step_jobs if job_id in self.jobs]
         for ids in _chunks(indexes):
             query = sa.select(schema.steps).where(
@@ -118,12 +124,41 @@ class Session:
         keys = ("job_index", "step_id", "het_component")
         self.upsert(schema.steps, keys, steps)
         self._save_texts()
+        self._save_suspensions()
+        self._note_changes(rows)
         if self.next_job_index != self._first_job_index:
             self.connection.execute(
                 schema.store.update()
                 .where(schema.store.c.name == "next_job_index")
                 .values(value=str(self.next_job_index))
             )
+
+    def changed_at(self, time_us: int) -> None:
+        """Note that something since a time may not be as it was."""
+        self.changed_us = min(self.changed_us, time_us)
+
+    def suspended(self, job_index: int, start_us: int, end_us: int) -> None:
+        """Keep a time for which a job was suspended."""
+        self.suspensions[job_index, start_us] = end_us
+
+    def _save_suspensions(self) -> None:
+        rows = [
+            {"job_index": job_index, "start_us": start_us, "end_us": end_us}
+            for (job_index, start_us), end_us in self.suspensions.items()
+        ]
+        self.upsert(schema.suspensions, ("job_index", "start_us"), rows)
+
+    def _note_changes(self, rows: Iterable[Row]) -> None:
+        """Have the usage added up again since the earliest time that has changed."""
+        for row in rows:
+            before = self._times.get(row["job_index"])
+            if before is None:
+                continue
+            for old_us, new_us in zip(before, _times(row), strict=True):
+                if old_us != new_us:
+                    self.changed_at(min(time_us for time_us in (old_us, new_us) if time_us))
+        if LEAST < self.changed_us < MOST:
+            note_change(self.connection, self.cluster_id, self.changed_us)
 
     def _save_texts(self) -> None:
         """Keep scripts and environments where AccountingStoreFlags asks for them."""
@@ -156,6 +191,7 @@ class Session:
             sa.select(nodes).where(nodes.c.cluster_id == self.cluster_id)
         ):
             self.node_names[row.node_id] = row.name
+            self.node_tres[row.node_id] = row.tres or ""
             if row.is_gone:
                 self.gone_nodes.add(row.node_id)
         parts = schema.cluster_partitions
@@ -182,6 +218,11 @@ class Session:
 
 def _chunks(ids: list[int]) -> Iterable[list[int]]:
     return (ids[first : first + _CHUNK] for first in range(0, len(ids), _CHUNK))
+
+
+def _times(row: Row) -> tuple[int, ...]:
+    """Return the times of a job that decide in which hours it counts."""
+    return row["eligible_us"], row["start_us"], row["end_us"]
 
 
 def _default(column: "sa.Column[Any]") -> Any:

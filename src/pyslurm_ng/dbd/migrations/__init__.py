@@ -16,6 +16,7 @@ from pyslurm_ng.dbd.migrations import (
     m0004_resized_jobs,
     m0005_problem_rows,
     m0006_sluid_index,
+    m0007_usage,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -25,5 +26,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (4, m0004_resized_jobs.upgrade),
     (5, m0005_problem_rows.upgrade),
     (6, m0006_sluid_index.upgrade),
+    (7, m0007_usage.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

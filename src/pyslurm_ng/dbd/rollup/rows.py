@@ -1,0 +1,193 @@
+"""The rows of a cluster that overlap an hour, hour after hour, each found by an index once.
+
+No index finds what began before a time and ended after it. So hours are read in their order: what
+overlaps the next one is what still lasts, which is kept here, and what begins in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job
+from pyslurm_ng.dbd.rollup.spans import Span
+
+_CHUNK = 500
+_ENDLESS_S = 2**62
+
+_jobs = schema.jobs.c
+_JOB_COLUMNS = (
+    _jobs.job_index, _jobs.association_id, _jobs.qos, _jobs.user, _jobs.wckey, _jobs.eligible_us,
+    _jobs.start_us, _jobs.end_us, _jobs.tres_allocated, _jobs.cpus_requested, _jobs.array_tasks,
+    _jobs.suspended_us, _jobs.suspend_start_us, _jobs.reservation, _jobs.sluid,
+    _jobs.original_sluid, _jobs.node_list,
+)  # fmt: skip
+
+
+class Sweep:
+    """Rows of a table that overlap periods taken one after the other.
+
+    The rows that last are as they were when they were read. So it serves only as long as no row of
+    a time before the last period changes.
+
+    Args:
+        begin, end: the columns with the times of a row; an end of 0 has not come. Each has an
+            index, behind the cluster's id.
+    """
+
+    def __init__(
+        self,
+        cluster_id: int,
+        columns: Iterable[sa.Column[Any]],
+        begin: sa.Column[int],
+        end: sa.Column[int],
+    ) -> None:
+        self._query = sa.select(*columns).where(begin.table.c.cluster_id == cluster_id)
+        self._begin, self._end = begin, end
+        self._lasting: list[sa.Row[Any]] = []
+        self._reached_us = -1
+
+    def read(self, connection: sa.Connection, start_us: int, end_us: int) -> list[sa.Row[Any]]:
+        """Return the rows that overlap a period; it begins where the last one ended."""
+        begin, end = self._begin, self._end
+        rows = [row for row in self._lasting if not 0 < row._mapping[end] <= start_us]
+        if self._reached_us != start_us:
+            # The sum keeps databases from the index of the begin, which all earlier rows are in.
+            earlier = sa.and_(begin + 0 > 0, begin + 0 < start_us)
+            rows = [
+                row
+                for lasts in (end == 0, end > start_us)
+                for row in connection.execute(self._query.where(lasts, earlier))
+            ]
+        begun = self._query.where(begin >= max(start_us, 1), begin < end_us)
+        rows += connection.execute(begun)
+        self._lasting, self._reached_us = rows, end_us
+        return rows
+
+
+class HourRows:
+    """Reads the jobs and node events of one cluster's hours."""
+
+    def __init__(self, cluster_id: int) -> None:
+        self._cluster_id = cluster_id
+        events = schema.node_events
+        self._jobs = Sweep(cluster_id, _JOB_COLUMNS, _jobs.eligible_us, _jobs.end_us)
+        self._events = Sweep(cluster_id, events.c, events.c.start_us, events.c.end_us)
+        self._suspensions: dict[int, tuple[Span, ...]] = {}
+        self._qos_ids: dict[str, int] = {}
+        self._node_tres: dict[str, str] = {}
+
+    def begin(self, connection: sa.Connection) -> None:
+        """Read what does not depend on the hour."""
+        qos, nodes = schema.qos, schema.cluster_nodes
+        self._qos_ids = {
+            row.name: row.id for row in connection.execute(sa.select(qos.c.name, qos.c.id))
+        }
+        of_cluster = nodes.c.cluster_id == self._cluster_id
+        query = sa.select(nodes.c.name, nodes.c.tres).where(of_cluster).order_by(nodes.c.node_id)
+        self._node_tres = {row.name: row.tres or "" for row in connection.execute(query)}
+
+    def read(
+        self, connection: sa.Connection, hour: Span
+    ) -> tuple[list[Capacity], list[Job], list[Down]]:
+        """Return the rows of an hour."""
+        period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
+        rows = self._jobs.read(connection, *period)
+        self._read_suspensions(connection, rows)
+        jobs = [self._job(row) for row in rows]
+        capacities, downs = [], []
+        events = self._events.read(connection, *period)
+        busy_until_s = _busy_until_s(rows, events, hour)
+        for row in events:
+            start_s, end_s = _second(row.start_us), _second(row.end_us)
+            if row.node_name:
+                held = amounts(row.tres or self._node_tres.get(row.node_name, ""))
+                start_s = max(start_s, busy_until_s.get(row.node_name, 0))
+                downs.append(Down(row.node_name, start_s, end_s, held))
+            else:
+                capacities.append(Capacity(start_s, end_s, amounts(row.tres)))
+        return capacities, jobs, downs
+
+    def _read_suspensions(self, connection: sa.Connection, rows: list[sa.Row[Any]]) -> None:
+        """Read the suspensions of jobs that had any, and keep them as long as the jobs."""
+        indexes = [row.job_index for row in rows if row.suspended_us]
+        known = self._suspensions
+        self._suspensions = {index: known[index] for index in indexes if index in known}
+        new = [index for index in indexes if index not in known]
+        table = schema.suspensions
+        for first in range(0, len(new), _CHUNK):
+            some = table.c.job_index.in_(new[first : first + _CHUNK])
+            for row in connection.execute(sa.select(table).where(some)):
+                span = Span(_second(row.start_us), _second(row.end_us))
+                before = self._suspensions.get(row.job_index, ())
+                self._suspensions[row.job_index] = (*before, span)
+
+    def _job(self, row: sa.Row[Any]) -> Job:
+        suspended = self._suspensions.get(row.job_index, ())
+        if row.suspend_start_us:
+            suspended = (*suspended, Span(_second(row.suspend_start_us), _ENDLESS_S))
+        # The record of a run that has changed its size goes on with an earlier one.
+        is_first = row.sluid == row.original_sluid
+        return Job(
+            row.association_id,
+            self._qos_ids.get(row.qos, 0),
+            row.user,
+            row.wckey,
+            _second(row.eligible_us),
+            _second(row.start_us),
+            _second(row.end_us),
+            amounts(row.tres_allocated) if row.start_us else {},
+            row.cpus_requested * waiting_tasks(row.array_tasks) if is_first else 0,
+            suspended,
+            row.reservation,
+        )
+
+
+def _busy_until_s(jobs: list[sa.Row[Any]], events: list[sa.Row[Any]], hour: Span) -> dict[str, int]:
+    """Return when the jobs of drained nodes end: these nodes are out of service only then."""
+    drained = {row.node_name for row in events if row.state.startswith("DRAIN")}
+    until_s: dict[str, int] = {}
+    if drained:
+        for row in jobs:
+            if not row.start_us:
+                continue
+            end_s = _second(row.end_us) or hour.end_s
+            for name in drained.intersection(_names(row.node_list)):
+                until_s[name] = max(until_s.get(name, 0), end_s)
+    return until_s
+
+
+@lru_cache(1024)
+def _names(node_list: str) -> frozenset[str]:
+    try:
+        return frozenset(expand(node_list))
+    except HostlistError:
+        return frozenset()  # a list that was too long for its column
+
+
+def _second(time_us: int) -> int:
+    return time_us // SECOND_US
+
+
+@lru_cache(4096)
+def amounts(text: str) -> Mapping[str, int]:
+    """Return a `name=amount,...` list as a table."""
+    pairs = (word.rpartition("=") for word in text.split(",") if word)
+    return {name: int(amount) for name, _, amount in pairs if amount.isdecimal()}
+
+
+@lru_cache(4096)
+def waiting_tasks(text: str) -> int:
+    """Return how many tasks a `first-last:step,...%limit` list has; without one it is one job."""
+    count = 0
+    for word in filter(None, text.partition("%")[0].split(",")):
+        ends, _, step = word.partition(":")
+        first, _, last = ends.partition("-")
+        count += (int(last or first) - int(first)) // int(step or 1) + 1
+    return count or 1
