@@ -99,6 +99,19 @@ def test_tasks_of_each_node_that_do_not_add_up_are_left_out() -> None:
     assert "ntasks_per_node" not in options.request
 
 
+def test_more_tasks_than_nodes_may_have_stay_as_typed() -> None:
+    """The controller refuses the job; a step goes on without a word, as in Slurm 22.05."""
+    words = ("--ntasks-per-node=2", "-n5", "-N2")
+    options = options_of(*words)
+    assert options.finish() == []
+    assert options.request["ntasks_per_node"] == 2
+    step = options_of(*words)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SLURM_JOB_ID", "5")
+        assert step.finish() == []
+    assert "ntasks_per_node" not in step.request
+
+
 def test_lines_about_a_launch() -> None:
     """As -v prints them: every count with how many nodes have it, several ids in brackets."""
     granted = {"job_id": 5, "nodes": ["n1", "n2"], "cpus": [2, 1], "tasks": [[0, 1], [2]]}

@@ -336,6 +336,11 @@ def test_jobs_without_their_command_are_cancelled_after_a_restart(room: Room) ->
             "Required node not available (down, drained or reserved)",
         ),
         ({}, {"node_list": "n2", "nodes_min": 1}, ""),
+        (
+            {"max_time_min": 60}, {"time_limit_min": 90},
+            "Requested partition configuration not available now",
+        ),
+        ({"max_time_min": 60}, {"time_limit_min": 60}, ""),
     ],
 )  # fmt: skip
 def test_commands_are_told_what_stands_in_the_way(

@@ -10,7 +10,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import option_values as ov
-from pyslurm_ng.cli.submit.option_state import ENVIRONMENT, SCRIPT, OptionState
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT, SCRIPT, OptionState
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,7 +90,13 @@ def _tasks_of_nodes(options: OptionState) -> "list[str]":
     is_by_tasks = _source(options, "ntasks") >= _source(options, "nodes")
     if not (is_by_tasks and nodes and 0 < per_node < tasks and tasks != nodes * per_node):
         return []
+    is_typed = _source(options, "ntasks") == _source(options, "ntasks-per-node") == COMMAND_LINE
+    is_too_many = tasks > per_node * request.get("nodes_max", nodes)
+    if is_typed and is_too_many and not _is_step(options):
+        return []  # the controller refuses it
     del request["ntasks_per_node"]
+    if is_typed and is_too_many:
+        return []  # in a step Slurm 22.05 does not mention it
     return [
         f"warning: can't honor --ntasks-per-node set to {per_node} which doesn't match the "
         f"requested tasks {tasks} with the number of requested nodes {nodes}. Ignoring "

@@ -27,6 +27,7 @@ from pyslurm_ng.model.sizes import job_sizes
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 from pyslurm_ng.model.task_counts import usable_cpus
 from pyslurm_ng.sched.cons_tres.layout import counts_text, tasks_on_nodes
+from pyslurm_ng.sched.demand.demand import limit_in
 from pyslurm_ng.wire.job_messages import AllocateJob, JobAccepted
 from pyslurm_ng.wire.step_messages import AllocationGranted, AllocationOver, JobNotice
 
@@ -239,7 +240,9 @@ def _obstacle(cluster: Cluster, job: Job) -> int | None:
     for partition in waiting:
         sizes = job_sizes(job.request, partition)
         nodes, cpus = size_of(cluster, partition)
-        if sizes.nodes_min <= nodes and sizes.cpus <= cpus:
+        limit_min = limit_in(job.request, job.time_limit_min, partition)
+        fits = sizes.nodes_min <= nodes and sizes.cpus <= cpus
+        if fits and limit_min <= partition.max_time_min:
             return None
     return Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
 
