@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from pyslurm_ng.model import events as ev
@@ -106,7 +108,7 @@ def test_sorts_by_what_is_not_printed(letter: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_verbose_tells_the_options_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines of Slurm 22.05, then the date, then the table."""
+    """The lines of Slurm 22.05, then the table."""
     words = ["sinfo", "-vv", "-h", "-p", "gpu", "-t", "mix"]
     lines = run_command(monkeypatch, queue(), "alice", words).stdout.splitlines()
     for line in (
@@ -120,4 +122,43 @@ def test_verbose_tells_the_options_first(monkeypatch: pytest.MonkeyPatch) -> Non
         "weight_flag     = false",
     ):
         assert line in lines
-    assert lines[-2].endswith("2026") and lines[-1].startswith("gpu")
+    assert lines[-2] == "" and lines[-1].startswith("gpu")  # -h takes the time away
+
+
+@pytest.mark.parametrize(
+    ("words", "lines"),
+    [
+        ("-h -p '' -o %P", []),
+        ("-h -n '' -o '%P %D'", ["main* 0", "gpu 0", "debug 0"]),
+        ("-h -t '' -o '%P %D'", ["main* 0", "gpu 0", "debug 0"]),
+        ("-h -S -P -s -o %P", ["main*", "gpu", "debug"]),
+        ("-h -S @P -o %P", ["debug", "gpu", "main*"]),
+        ("-h -S '-#P' -o %P", ["main*", "gpu", "debug"]),
+        ("-h -n '' -o %a", ["up"]),
+        ("-h -o '%3P|%.4P|' -p main", ["ma*|mai*|"]),
+    ],
+)
+def test_empty_lists_and_odd_orders(
+    monkeypatch: pytest.MonkeyPatch, words: str, lines: list[str]
+) -> None:
+    """No node has a name or state of an empty list; letters of an order that mean nothing do
+    nothing; a name that is cut keeps the star of the default partition."""
+    printed = run_command(monkeypatch, queue(), "alice", ["sinfo", *shlex.split(words)])
+    assert (printed.stderr, printed.code) == ("", 0)
+    assert printed.stdout.splitlines() == lines
+
+
+def test_the_format_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is for lists that no option shapes; a node view wins over the list of reasons."""
+    plain = run_command(monkeypatch, queue(), "alice", ["sinfo", "-N"]).stdout
+    monkeypatch.setenv("SINFO_FORMAT", "%D")
+    assert run_command(monkeypatch, queue(), "alice", ["sinfo", "-N"]).stdout == plain
+    heading = run_command(monkeypatch, queue(), "alice", ["sinfo", "-RN"]).stdout
+    assert heading.startswith("NODELIST")
+    assert run_command(monkeypatch, queue(), "alice", ["sinfo"]).stdout.startswith("NODES\n")
+
+
+def test_the_time_is_a_heading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """-h takes it away, too."""
+    printed = run_command(monkeypatch, queue(), "alice", ["sinfo", "-lh"]).stdout
+    assert printed.startswith("main*")

@@ -7,6 +7,7 @@ from pyslurm_ng.base.numbers import (
     NODE_FLAG_FAIL,
     NODE_FLAG_NOT_RESPONDING,
     NODE_FUTURE,
+    SECOND_US,
     SHOW_ALL,
     SHOW_FUTURE,
 )
@@ -136,7 +137,7 @@ def main(argv: "list[str]") -> int:
     """Run sinfo; return its exit code."""
     options, operands = PROGRAM.read(argv)
     PROGRAM.no_operands(operands, with_usage=True)
-    tests = _state_tests(options.get("states", ""))
+    tests = _state_tests(options.get("states"))
     conf = read_conf("sinfo", "PreemptMode")
     own = conf.get("ClusterName", "cluster")
     PROGRAM.check_cluster(options, own)
@@ -152,10 +153,16 @@ def main(argv: "list[str]") -> int:
 # Which nodes ----------------------------------------------------------------------------------
 
 
-def _state_tests(text: str) -> "list[list[Callable[[Row], bool]]]":
-    """Return what `-t` asks for: a node passes if it passes all tests of one of the lists."""
-    tests = []
-    for word in split_list(text):
+def _state_tests(text: "str | None") -> "list[list[Callable[[Row], bool]]]":
+    """Return what `-t` asks for: a node passes if it passes all tests of one of the lists.
+
+    Without states every node passes; no node has a state of an empty list.
+    """
+    if text is None:
+        return []
+    words = split_list(text)
+    tests: list[list[Callable[[Row], bool]]] = [] if words else [[lambda node: False]]
+    for word in words:
         if word.lower() == "all":
             return []
         parts = word.replace("+", "&").split("&")
@@ -207,20 +214,23 @@ def _node_filter(
 ) -> "Callable[[Row], bool]":
     """Return the test that the options make for a node."""
     names: set[str] = set()
-    if options.get("nodes"):
+    if "nodes" in options:
         from pyslurm_ng.base.hostlist import HostlistError, expand
 
         try:
             names = set(expand(options["nodes"]))
         except HostlistError as problem:
-            fail(f"sinfo: error: Invalid node list: {options['nodes']}: {problem}")
+            fail(
+                f"sinfo: error: {problem}\n"
+                f"sinfo: error: '{options['nodes']}' invalid entry for --nodes"
+            )
     silent = NODE_FLAG_NOT_RESPONDING
     with_reason = "list-reasons" in options
     trouble = NODE_FLAG_DRAIN | NODE_FLAG_FAIL
 
     def passes(node: "Row") -> bool:
         flags = node["flags"]
-        if names and node["name"] not in names:
+        if "nodes" in options and node["name"] not in names:
             return False
         if "dead" in options and not flags & silent:
             return False
@@ -236,25 +246,28 @@ def _node_filter(
 # What is shown --------------------------------------------------------------------------------
 
 
-def _format_of(options: "dict[str, str]") -> Format:
+def _format_of(options: "OptionValues") -> Format:
     is_long = "long" in options
+    # The format of the environment is for lists that no option shapes.
+    is_shaped = not {"Node", "list-reasons", "summarize"}.isdisjoint(options)
+    is_typed = any(name == "format" for name, _ in options.pairs)
     if options.get("Format", "").lower() == "all":
         # As in Slurm, which prints all of them and complains about the word, too.
         say(f"sinfo: error: Invalid job format specification: {options['Format']}")
-        options = {"format": "%all"}
-    if "Format" in options:
+        text = "%all"
+    elif "Format" in options:
         chosen = parse_long(options["Format"], FIELDS)
         for word in chosen.bad:
             say(f"sinfo: error: Invalid job format specification: {word}")
         return chosen
-    if "format" in options:
+    elif "format" in options and (is_typed or not is_shaped):
         text = options["format"]
-    elif "list-reasons" in options:
-        text = REASONS_LONG if is_long else REASONS
     elif "summarize" in options:
         text = SUMMARY
     elif "Node" in options:
         text = NODE_LONG if is_long else NODE
+    elif "list-reasons" in options:
+        text = REASONS_LONG if is_long else REASONS
     else:
         text = LONG if is_long else NORMAL
     chosen = parse_short(text, BY_LETTER, ALL_LETTERS)
@@ -277,6 +290,10 @@ def _show(
             from pyslurm_ng.cli.control.reservations import print_table
 
             shown = argv if "json" in options else None
+            if _shows_date(options) and shown is None:
+                from time import time
+
+                print(date_line(int(time() * SECOND_US)))
             return print_table(client, with_header="noheader" not in options, json_argv=shown)
         chosen = _format_of(options)
         flags = SHOW_ALL if "all" in options and "hide" not in options else 0
@@ -288,8 +305,8 @@ def _show(
     context = Context(reply["now_us"], "", preempt_mode, "exact" in options)
     passes = _node_filter(options, tests)
     partitions = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
-    if options.get("partition"):
-        named = split_list(options["partition"])
+    if "partition" in options:
+        named = options["partition"].split(",")
         partitions = [row for row in partitions if row["name"] in named]
     if "json" in options:
         from pyslurm_ng.cli.listing.sinfo_json import print_groups
@@ -308,10 +325,16 @@ def _show(
         from pyslurm_ng.cli.listing.sinfo_options import block
 
         out = block(options, chosen, options.times("verbose")).encode()
-    if ("long" in options or "verbose" in options) and "iterate" not in options:
+    if _shows_date(options):
         out += f"{date_line(reply['now_us'])}\n".encode()
     write_bytes(out + _lines(chosen, groups, "noheader" not in options))
     return 0
+
+
+def _shows_date(options: "OptionValues") -> bool:
+    """Return whether a line with the time comes first; --iterate prints its own."""
+    is_wordy = "long" in options or "verbose" in options
+    return is_wordy and "noheader" not in options and "iterate" not in options
 
 
 def _wanted_fields(chosen: Format, options: "dict[str, str]") -> "list[str]":
@@ -359,6 +382,7 @@ def group_nodes(
     shows_state = any(field[3] == ("state", "flags") for field in keys)
     groups: dict[Any, Group] = {}
     index_of: dict[int, int] = {}
+    with_nodes: set[tuple[Any, ...]] = set()
     for index, partition in enumerate(partitions):
         probe = Group(partition, context)
         part_key = (
@@ -380,7 +404,10 @@ def group_nodes(
                 group = groups[key] = Group(partition, context)
                 index_of[id(group)] = index
             group.add(node)
-        if not is_known and not by_node and "list-reasons" not in options:
+        if is_known:
+            with_nodes.add(part_key)
+        elif not by_node and "list-reasons" not in options and part_key not in with_nodes:
+            # A partition without nodes has a line unless one says the same already.
             key = (part_key, "empty")
             if part_key and key not in groups:
                 groups[key] = Group(partition, context)
@@ -406,7 +433,20 @@ def _sort_letters(options: "dict[str, str]") -> "list[tuple[str, bool]]":
     text = options.get("sort")
     if text is None:
         text = "N,#P" if "Node" in options else "-H" if "list-reasons" in options else "#P,-t"
-    return [(word.lstrip("+-"), word.startswith("-")) for word in split_list(text)]
+    letters = []
+    is_ordered = is_falling = False
+    for letter in text:
+        if letter in "+-":
+            is_falling = letter == "-"
+        elif letter == "#":
+            is_ordered = True
+        elif letter == "P" and is_ordered:
+            letters.append(("#P", False))  # the order of the configuration has no opposite
+        elif letter in BY_LETTER:
+            letters.append((letter, is_falling))
+        if letter not in "+-#":
+            is_ordered = is_falling = False
+    return letters
 
 
 def _sorted(
@@ -424,11 +464,9 @@ def _sorted(
                 key=lambda group: sort_key(group.nodes[0]["name"]) if group.nodes else sort_key(""),
                 reverse=descending,
             )
-        elif letter in BY_LETTER:
+        else:
             show = FIELDS[BY_LETTER[letter]][4]
             groups.sort(key=lambda group: _comparable(show(group)), reverse=descending)
-        else:
-            fail(f"sinfo: error: Invalid sort specification: {letter}")
     return groups
 
 
@@ -439,6 +477,12 @@ def _comparable(cell: "str | int") -> "tuple[int, str]":
     return (int(digits), "") if digits.isdigit() else (-1, cell)
 
 
+def _cut_name(name: str, width: int) -> str:
+    """Return a partition's name within a width; the star of the default partition stays."""
+    is_cut = len(name) > width and name.endswith("*")
+    return f"{name[: width - 1]}*" if is_cut else name
+
+
 def _lines(chosen: Format, groups: "list[Group]", header: bool) -> bytes:
     if not chosen.columns:
         return f"{chosen.head}\n".encode() * (min(1, len(groups)) + header)
@@ -446,6 +490,8 @@ def _lines(chosen: Format, groups: "list[Group]", header: bool) -> bytes:
     for column in chosen.columns:
         show = FIELDS[column.key][4]
         cells.append([show(group) for group in groups])
+        if column.key == "partition" and column.width and not column.fits:
+            cells[-1] = [_cut_name(str(name), column.width) for name in cells[-1]]
         if column.fits:
             widest = max((len(str(cell)) for cell in cells[-1]), default=0)
             column.width = max(_LEAST_WIDTH, widest)
