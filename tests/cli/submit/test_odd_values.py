@@ -10,6 +10,7 @@ from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_EXCLUSIVE, REQ_NO_KILL
 from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import options as op, submission
+from pyslurm_ng.cli.submit.directives import apply_directives
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 
 
@@ -172,3 +173,18 @@ def test_the_exit_code_of_a_refusal(
         monkeypatch.setitem(os.environ, "SLURM_EXIT_ERROR", value)
     assert submission.error_code("sbatch") == code
     assert capsys.readouterr().err == line
+
+
+def test_a_script_makes_the_command_neither_quiet_nor_loud() -> None:
+    """As with Slurm, which reads both options before the script."""
+    options = op.Options("sbatch")
+    script = b"#!/bin/sh\n#SBATCH -Q -vv -n 2\n"
+    apply_directives(options, script, "stdin", ignore_pbs=False)
+    assert options.request["ntasks"] == 2
+    assert not options.verbose and "quiet" not in options.settings
+
+
+def test_the_job_is_told_that_nothing_is_profiled() -> None:
+    """SLURM_PROFILE is an input variable of srun in the job."""
+    variables = submission.job_environment(parsed("--profile=none"), {})
+    assert b"SLURM_PROFILE=None" in variables.split(b"\0")

@@ -623,6 +623,9 @@ def test_no_words_end_in_a_traceback(words: list[str], command: str) -> None:
         (" --comment='x y' -o \"a#b\"", ["--comment=x y", "-o", "a#b"]),
         (r" -o a\ b", ["-o", "a b"]),
         (" --comment=''", ["--comment="]),
+        (" -J a#b -n 2", ["-J", "a"]),
+        (r" -J a\#b -n 2", ["-J", "a#b", "-n", "2"]),
+        (" -n 2 \\", ["-n", "2"]),
         (" ", []),
     ],
 )

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     Pairs: TypeAlias = list[tuple[str, str | None]]
 
 _BLANKS = " \t\r\v\f"
+_OF_THE_COMMAND = frozenset(("quiet", "verbose"))
+"""Options that have no effect within a script: Slurm reads them before it."""
 
 
 def apply_directives(
@@ -38,6 +40,7 @@ def apply_directives(
             pairs, rest = options.split_words(words)
             if rest:
                 raise OptionError(f"Invalid directive found in batch script: {rest[0]}")
+            pairs = [pair for pair in pairs if pair[0] not in _OF_THE_COMMAND]
             if further:
                 further[-1] += pairs
             else:
@@ -86,8 +89,8 @@ def split_directive(text: str, where: str) -> "list[str]":
     while position < len(body):
         letter = body[position]
         position += 1
-        if letter == "\\" and quote != "'" and position < len(body):
-            word = (word or "") + body[position]
+        if letter == "\\" and quote != "'":
+            word = (word or "") + body[position : position + 1] if body[position:] else word
             position += 1
         elif quote:
             if letter == quote:
@@ -101,8 +104,8 @@ def split_directive(text: str, where: str) -> "list[str]":
             if word is not None:
                 words.append(word)
             word = None
-        elif letter == "#" and word is None:
-            break
+        elif letter == "#":
+            break  # even within a word
         else:
             word = (word or "") + letter
     if quote:
