@@ -7,13 +7,20 @@ from typing import Any
 from man_sources import names, paragraphs, source
 from option_status import refused_options, refused_words
 from roff import Page
-from slurm_facts import documented
+from slurm_facts import command, documented
 
 from pyslurm_ng import __version__
 
 FACTS = documented()
 # `pyslurm-ng` is a page of daemon_pages: it has no table of facts.
 COMMANDS = [name for name in names(1) if name != "pyslurm-ng"]
+# `scontrol update` takes them as KEY=VALUE; those of partitions are in slurm.conf(5).
+KEYS = {
+    "KEYS OF JOBS": "job_update",
+    "KEYS OF NODES": "node_update",
+    "KEYS OF RESERVATIONS": "reservation_update",
+    "FLAGS OF RESERVATIONS": "reservation_flag",
+}
 ARGUMENTS = {"none": "", "required": "=value", "optional": "[=value]"}
 
 
@@ -50,12 +57,31 @@ def command_page(name: str) -> Page:
     for heading, kind in (("COMMANDS", "subcommand"), ("SHOW", "show_entity")):
         words = [word for word in facts.get(kind, []) if word["name"] not in refused_words(name)]
         listing(page, heading, words)
+    everything = command(name)
+    for heading, kind in KEYS.items():
+        keys = [key for key in everything.get(kind, []) if is_taken(kind, key["name"])]
+        listing(page, heading, keys)
     listing(page, "FIELDS", facts.get("field", []))
     page.heading("EXAMPLE")
     page.example(text["example"])
     page.heading("SEE ALSO")
     page.paragraph(", ".join(f"{other}(1)" for other in COMMANDS if other != name))
     return page
+
+
+def is_taken(kind: str, name: str) -> bool:
+    """Return whether `scontrol update` takes a key; those of nodes and jobs are not all taken."""
+    from pyslurm_ng.cli.control.keys import entity_of
+    from pyslurm_ng.cli.control.update import JOB_ALIASES
+    from pyslurm_ng.ctld.rules.update.update_job import SETTERS
+    from pyslurm_ng.ctld.rules.update.update_nodes import KEYS as NODE_KEYS
+
+    key = name.lower()
+    if kind == "node_update":
+        return key in NODE_KEYS or entity_of(key) == "nodename"
+    if kind == "job_update":
+        return JOB_ALIASES.get(key, key) in SETTERS or key in ("jobid", "jobname", "userid")
+    return True
 
 
 def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:

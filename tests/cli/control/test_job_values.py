@@ -157,10 +157,9 @@ def test_the_systems_errors(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed == Printed("Operation not permitted\n", "", 0)
 
 
-@pytest.mark.parametrize("word", ["Contiguous=no", "OverSubscribe=no", "Reboot=no",
-                                  "TasksPerNode=1", "Deadline=2099-01-01"])  # fmt: skip
+@pytest.mark.parametrize("word", ["Reboot=no", "TasksPerNode=1", "Deadline=2099-01-01"])
 def test_keys_of_operators(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in Slurm 22.05, which refuses both values of a flag to the owner of a job."""
+    """As in Slurm 22.05; of Contiguous and OverSubscribe only YES is for operators."""
     words = ["scontrol", "update", "JobId=29", word]
     line = "Access/permission denied for job 29\n"
     assert run_command(monkeypatch, queue(), "alice", words) == Printed("", line, 1)

@@ -28,7 +28,7 @@ JOB_KEYS = (
     "TresPerSocket TresPerTask wait-for-switch WCKey WorkDir"
 ).split()
 # Other names of the same thing.
-_JOB_ALIASES = {
+JOB_ALIASES = {
     "eligibletime": "starttime",
     "gres": "trespernode",
     "name": "jobname",
@@ -127,7 +127,7 @@ def _update_job(session: "Session", settings: "list[tuple[str, str, str]]") -> i
     typed: dict[str, str] = {}
     by_id = any(entity_of(key) == "jobid" for key, _, _ in settings)
     for key, value, word in settings:
-        name = find_key(key, JOB_KEYS, _JOB_ALIASES)
+        name = find_key(key, JOB_KEYS, JOB_ALIASES)
         if "=" not in word and name not in _BARE:
             fail(f"Invalid input: {word}\nRequest aborted")
         if entity_of(key) == "jobid":

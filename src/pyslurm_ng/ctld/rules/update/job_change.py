@@ -142,7 +142,7 @@ def by_operators(setter: Setter) -> Setter:
     return set_by_operator
 
 
-def yes_no(bit: int) -> Setter:
+def yes_no(bit: int, *, yes_needs_operator: bool = False) -> Setter:
     """Return the setter of a flag of the request."""
 
     def set_flag(change: Change, value: str) -> int:
@@ -151,6 +151,8 @@ def yes_no(bit: int) -> Setter:
             return Errno.ESLURM_NOT_SUPPORTED
         if not change.is_pending:
             return Errno.ESLURM_JOB_NOT_PENDING
+        if is_yes and yes_needs_operator and not change.context.caller.is_operator:
+            return Errno.ESLURM_ACCESS_DENIED
         change.flag(bit if is_yes else 0, 0 if is_yes else bit)
         return 0
 
