@@ -211,7 +211,9 @@ def reached(start: str) -> dict[str, str]:
     todo = [start]
     while todo:
         module = todo.pop()
-        targets = [own_target(item) for item in imports(module) if not item.is_typing_only]
+        targets = [
+            own_target(imported) for imported in imports(module) if not imported.is_typing_only
+        ]
         for target in targets:
             if target is not None and target in sources() and target not in found:
                 found[target] = module
@@ -234,10 +236,10 @@ def test_the_core_is_pure() -> None:
             continue
         found = reached(module)
         for other in found:
-            for item in imports(other):
-                if item.module.split(".")[0] in IMPURE_MODULES and not item.is_typing_only:
+            for imported in imports(other):
+                if imported.module.split(".")[0] in IMPURE_MODULES and not imported.is_typing_only:
                     wrong.append(
-                        f"{sources()[other].shown}:{item.line}: imports {item.module} "
+                        f"{sources()[other].shown}:{imported.line}: imports {imported.module} "
                         f"({chain(found, other)})"
                     )
     assert not wrong, "\n".join(sorted(set(wrong)))
@@ -279,12 +281,12 @@ def slow_at_start(start: str) -> list[str]:
     slow = []
     while todo:
         module = todo.pop()
-        for item in imports(module):
-            if not item.is_top or item.is_typing_only:
+        for imported in imports(module):
+            if not imported.is_top or imported.is_typing_only:
                 continue
-            target = own_target(item)
-            if target is None and item.module.split(".")[0] in SLOW:
-                slow.append(f"{sources()[module].shown}:{item.line}: imports {item.module}")
+            target = own_target(imported)
+            if target is None and imported.module.split(".")[0] in SLOW:
+                slow.append(f"{sources()[module].shown}:{imported.line}: imports {imported.module}")
             elif target is not None and target in sources() and target not in seen:
                 seen.add(target)
                 todo.append(target)
@@ -311,7 +313,7 @@ def test_nothing_is_imported_in_circles() -> None:
     """For types neither: two files that need each other are one, or lack a third below both."""
     found: dict[str, set[str]] = {}
     for module in sources():
-        targets = {own_target(item) for item in imports(module)}
+        targets = {own_target(imported) for imported in imports(module)}
         found[module] = {target for target in targets if target in sources()} - {module}
     left = dict(found)
     while ends := [module for module, below in left.items() if not below & left.keys()]:
@@ -344,8 +346,8 @@ def arrows_between_rooms() -> dict[str, dict[Arrow, list[str]]]:
     """
     found: dict[str, dict[Arrow, list[str]]] = {}
     for module, source in sources().items():
-        for item in imports(module):
-            target = own_target(item)
+        for imported in imports(module):
+            target = own_target(imported)
             if target not in sources():
                 continue
             here, there = module.split("."), target.split(".")
@@ -354,7 +356,7 @@ def arrows_between_rooms() -> dict[str, dict[Arrow, list[str]]]:
             if apart is None:
                 continue  # a package and what is in it
             rooms = found.setdefault(".".join(here[:apart]), {})
-            line = f"{source.shown}:{item.line}: {here[apart]} imports {target}"
+            line = f"{source.shown}:{imported.line}: {here[apart]} imports {target}"
             rooms.setdefault((here[apart], there[apart]), []).append(line)
     return found
 
@@ -416,7 +418,7 @@ def test_classes_can_be_held_in_mind() -> None:
     for module, source in sources().items():
         for node in ast.walk(source.tree):
             if isinstance(node, ast.ClassDef):
-                methods = sum(isinstance(item, FUNCTIONS) for item in node.body)
+                methods = sum(isinstance(member, FUNCTIONS) for member in node.body)
                 sizes[f"{module}.{node.name}"] = lines_of(node), methods
     wrong = over_limit(sizes, (CLASS_LINES, CLASS_METHODS))
     assert not wrong, "\n".join(wrong)

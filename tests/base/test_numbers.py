@@ -126,7 +126,7 @@ def again(text: str, name: str = "x.py") -> list[str]:
 
 def defines_number(statement: ast.Assign) -> bool:
     value = statement.value
-    return any(value_of(item) is not None for item in getattr(value, "elts", [value]))
+    return any(value_of(element) is not None for element in getattr(value, "elts", [value]))
 
 
 def test_no_number_of_the_vocabulary_is_written_again() -> None:

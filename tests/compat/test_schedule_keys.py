@@ -200,8 +200,8 @@ def test_a_partition_has_a_preempt_mode_of_its_own(cluster: str, own: str, mode:
         site.add("low", 4, mem_per_cpu_mib=1)
     site.run_pass()
     site.add("high", 4, mem_per_cpu_mib=1)
-    [item] = site.run_pass().preemptions
-    assert [how for _, how in item.victims] == [mode]
+    [preemption] = site.run_pass().preemptions
+    assert [how for _, how in preemption.victims] == [mode]
 
 
 @pytest.mark.parametrize(

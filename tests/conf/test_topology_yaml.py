@@ -96,7 +96,10 @@ def test_switches_and_blocks_may_wait_for_their_nodes() -> None:
 def test_the_first_default_is_the_clusters() -> None:
     """Slurm takes the first topology with cluster_default: true."""
     content = [{"topology": name, "cluster_default": True, "flat": True} for name in "ab"]
-    assert [item.is_default for item in topologies_of(content, "topology.yaml")] == [True, False]
+    assert [topology.is_default for topology in topologies_of(content, "topology.yaml")] == [
+        True,
+        False,
+    ]
 
 
 def test_a_file_is_read_as_its_text_says(tmp_path: Path) -> None:

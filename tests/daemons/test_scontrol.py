@@ -198,7 +198,7 @@ def test_explanations(live_cluster: LiveCluster) -> None:
         one = json.loads(live_cluster.out("scontrol", "--json", "explain", "job", str(waiting)))
         (explained,) = one["explanations"]
         assert explained["start_time"] >= explained["submit_time"] + 55 * 60
-        assert {item["name"] for item in explained["holders"]} == {str(first)}
+        assert {holder["name"] for holder in explained["holders"]} == {str(first)}
     finally:
         live_cluster.run("scancel", str(first), str(waiting))
     done = live_cluster.run("scontrol", "explain", "job", "99999")

@@ -217,9 +217,9 @@ def _inner(kind: inspect.Type) -> Iterator[tuple[inspect.Type, str, Wrap, str]]:
         yield kind.item_type, "[]", lambda value: [value] * least_count, ""
     elif isinstance(kind, inspect.TupleType):
         base = least(kind)
-        for place, item in enumerate(kind.item_types):
+        for place, element in enumerate(kind.item_types):
             yield (
-                item,
+                element,
                 f"[{place}]",
                 lambda value, at=place: [*base[:at], value, *base[at + 1 :]],
                 "",

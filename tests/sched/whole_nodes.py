@@ -35,16 +35,16 @@ def job(cluster: Cluster, nodes: int, minutes: int, licenses: str = "") -> int:
 def end_due(cluster: Cluster, now_us: int) -> None:
     from pyslurm_ng.ctld.rules.ends import job_end
 
-    for item in list(cluster.jobs.values()):
+    for job in list(cluster.jobs.values()):
         if (
-            item.state == JobState.RUNNING
-            and item.start_us + item.time_limit_min * MINUTE_US == now_us
+            job.state == JobState.RUNNING
+            and job.start_us + job.time_limit_min * MINUTE_US == now_us
         ):
-            nodes = frozenset(alloc.node_id for alloc in item.nodes)
+            nodes = frozenset(alloc.node_id for alloc in job.nodes)
             events: list[ev.AnyEvent] = list(
                 job_end.complete(
                     cluster,
-                    item,
+                    job,
                     job_end.End(JobState.COMPLETED, exit_code=0),
                     now_us,
                     clean_nodes=nodes,

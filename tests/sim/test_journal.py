@@ -450,9 +450,9 @@ def test_reservations_of_nodes_that_are_gone_have_as_many_others(tmp_path: Path)
     def seen(events: Sequence[ev.AnyEvent]) -> None:
         for event in events:
             if isinstance(event, ev.ReservationCreated | ev.ReservationUpdated):
-                item = event.reservation
-                names = run.controller.cluster.node_names(item.node_ids)
-                members.setdefault(item.name, []).append(names)
+                reservation = event.reservation
+                names = run.controller.cluster.node_names(reservation.node_ids)
+                members.setdefault(reservation.name, []).append(names)
 
     run.controller.writer.observe(seen)
     run.run()

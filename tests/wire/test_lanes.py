@@ -37,9 +37,9 @@ def test_nothing_is_lost_and_each_lane_keeps_its_order(steps: list[tuple[int, bo
             lanes.push(lane, number)
             expected.setdefault(lane, []).append(number)
         else:
-            at, item = lanes.pop()
-            assert expected[at].pop(0) == item
+            at, request = lanes.pop()
+            assert expected[at].pop(0) == request
     while lanes:
-        at, item = lanes.pop()
-        assert expected[at].pop(0) == item
+        at, request = lanes.pop()
+        assert expected[at].pop(0) == request
     assert not any(expected.values())

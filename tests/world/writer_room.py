@@ -89,7 +89,7 @@ class WriterRoom:
         """Let time pass; the disk does nothing."""
         self.at_us += round(seconds * 1e6)
         due = [function for at_us, function in self.later if at_us <= self.at_us]
-        self.later = [item for item in self.later if item[0] > self.at_us]
+        self.later = [call for call in self.later if call[0] > self.at_us]
         for function in due:
             function()
         self.settle()

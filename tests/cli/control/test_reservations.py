@@ -66,10 +66,10 @@ def test_update_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     reference = with_reservations(monkeypatch)
     line = "scontrol update reservationname=physics_2 accounts+=chem duration=2:00:00 flags=DAILY"
     assert run(monkeypatch, reference, line) == Printed("Reservation updated.\n", "", 0)
-    item = reference.cluster.reservations["physics_2"]
-    assert item.accounts == ("physics", "chem")
-    assert item.end_us - item.start_us == 2 * 3_600_000_000
-    assert len(item.later) == 59
+    reservation = reference.cluster.reservations["physics_2"]
+    assert reservation.accounts == ("physics", "chem")
+    assert reservation.end_us - reservation.start_us == 2 * 3_600_000_000
+    assert len(reservation.later) == 59
     assert run(monkeypatch, reference, "scontrol delete reservation=maint").code == 0
     printed = run(monkeypatch, reference, "scontrol delete ReservationName=maint")
     text = "delete_reservation ReservationName=maint: Requested reservation is invalid\n"

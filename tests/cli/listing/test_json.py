@@ -43,14 +43,14 @@ def ours(
 def without(value: Any) -> Any:
     """Leave out what is unlike."""
     if isinstance(value, dict):
-        return {key: without(item) for key, item in value.items() if key not in UNLIKE}
-    return [without(item) for item in value] if isinstance(value, list) else value
+        return {key: without(element) for key, element in value.items() if key not in UNLIKE}
+    return [without(element) for element in value] if isinstance(value, list) else value
 
 
 def shape(value: Any) -> Any:
     """Return keys and types only."""
     if isinstance(value, dict):
-        return {key: shape(item) for key, item in value.items()}
+        return {key: shape(element) for key, element in value.items()}
     return type(value).__name__ if not isinstance(value, list) else "list"
 
 

@@ -35,8 +35,8 @@ class ProgramSite(Site):
         return [" ".join(argv) for argv, _ in ran]
 
 
-def updated(item: Reservation) -> ev.ReservationUpdated:
-    return ev.ReservationUpdated(START_US, item)
+def updated(reservation: Reservation) -> ev.ReservationUpdated:
+    return ev.ReservationUpdated(START_US, reservation)
 
 
 def test_a_program_at_each_end() -> None:

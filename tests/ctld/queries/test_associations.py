@@ -41,11 +41,11 @@ def shown(request: ShowAssociations, caller: Caller = ROOT, private: str = "") -
 def test_counts_what_runs_what_waits_and_what_was_used() -> None:
     """For the account above, too."""
     found = shown(ShowAssociations())
-    for item in found.associations:
-        assert (item.counted.jobs, item.counted.submitted, item.counted.accruing) == (1, 2, 1)
-        assert (item.counted.tres["cpu"], item.counted.tres["node"]) == (2, 1)
-        assert (item.counted.tres_s["cpu"], item.counted.wall_min) == (1200.0, 10.0)
-        assert item.counted.run_min["cpu"] == 2 * 590
+    for row in found.associations:
+        assert (row.counted.jobs, row.counted.submitted, row.counted.accruing) == (1, 2, 1)
+        assert (row.counted.tres["cpu"], row.counted.tres["node"]) == (2, 1)
+        assert (row.counted.tres_s["cpu"], row.counted.wall_min) == (1200.0, 10.0)
+        assert row.counted.run_min["cpu"] == 2 * 590
     (qos,) = found.qos
     assert [counted.tres["cpu"] for counted in qos.users.values()] == [2]
     assert found.associations[0].limits == {
@@ -76,7 +76,7 @@ def test_private_data_hides_others() -> None:
     """With PrivateData users see only their own; without it, everything."""
     assert len(shown(ShowAssociations(), ANN).associations) == 2
     found = shown(ShowAssociations(), ANN, "PrivateData=usage\n")
-    assert [item.user for item in found.associations] == ["ann"]
+    assert [row.user for row in found.associations] == ["ann"]
 
 
 class _Client:

@@ -138,8 +138,8 @@ def test_jobs_that_count_for_a_limit_are_in_the_order_of_their_ends() -> None:
     short = scene.running(time_limit_min=10)
     job = scene.waiting()
     held = limit_holders(scene.cluster, job, Reason.QOSGrpJobsLimit, "")
-    assert [item.job_id for item in held] == [short.job_id, long.job_id]
-    assert [item.kind for item in answer(scene, job).holders] == ["limit", "limit"]
+    assert [holder.job_id for holder in held] == [short.job_id, long.job_id]
+    assert [holder.kind for holder in answer(scene, job).holders] == ["limit", "limit"]
     assert limit_holders(scene.cluster, job, Reason.QOSMaxWallDurationPerJobLimit, "") == []
     assert limit_holders(scene.cluster, job, Reason.MaxCpuRunMinsPerUser, "") == held
 
@@ -179,8 +179,8 @@ def test_private_jobs_have_no_names() -> None:
         return other.uid == job.uid
 
     told = explained(scene.cluster, scene.soft, job, found, [], 0, scene.now_us, "", sees)
-    others = [item for item in told.holders if item.user != "alice"]
-    assert others and all((item.name, item.user) == ("", "") for item in others)
+    others = [holder for holder in told.holders if holder.user != "alice"]
+    assert others and all((holder.name, holder.user) == ("", "") for holder in others)
     text = "\n".join(lines(msgspec.to_builtins(told)))
     assert "job of another user on n" in text and "bob" not in text
     assert told.waits_for == ["job 2 of higher priority waits in main"]
@@ -212,10 +212,12 @@ def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> No
     job = array_limit(scene)
     found = answer(scene, job)
     (running,) = (other.job_id for other in scene.cluster.jobs.values() if other is not job)
-    assert [(item.kind, item.name) for item in found.holders] == [("limit", f"{job.job_id}_0")]
+    assert [(holder.kind, holder.name) for holder in found.holders] == [
+        ("limit", f"{job.job_id}_0")
+    ]
     assert found.start_us == scene.now_us + 60 * MINUTE_US
     assert running in scene.cluster.job_index.active
-    assert [(item.option, item.start_us) for item in found.sooner] == [
+    assert [(holder.option, holder.start_us) for holder in found.sooner] == [
         ("a higher ArrayTaskThrottle", scene.now_us)
     ]
 

@@ -32,7 +32,10 @@ def test_lines_number_devices_over_all_types() -> None:
         CONF.nodes,
     )
     found = gres.node_gres(NODE, conf, [])
-    assert [(item.name, item.type, item.count, item.first_index) for item in found] == [
+    assert [
+        (node_gres.name, node_gres.type, node_gres.count, node_gres.first_index)
+        for node_gres in found
+    ] == [
         ("gpu", "a100", 2, 0),
         ("gpu", "h100", 1, 2),
         ("fpga", "", 3, 0),
@@ -45,7 +48,11 @@ def test_detected_gpus_take_the_configured_type_names() -> None:
     devices = [detected("nvidia_a100-sxm4-40gb", 0), detected("nvidia_a100-sxm4-40gb", 1)]
     devices.append(detected("nvidia_h100_80gb_hbm3", 2))
     found = gres.node_gres(NODE, empty_gres_conf(), devices)
-    assert [(item.type, item.count) for item in found] == [("a100", 2), ("h100", 1), ("", 3)]
+    assert [(node_gres.type, node_gres.count) for node_gres in found] == [
+        ("a100", 2),
+        ("h100", 1),
+        ("", 3),
+    ]
     assert found[0].cores[0] == b"\x01"
 
 

@@ -132,7 +132,7 @@ def test_a_nodes_slices_are_typed_resources_named_by_their_ids() -> None:
     )
     fake = FakeNvml([Card(0, 1, [], [(3, 19968), (4, 19968)])])
     found = gres.node_gres(conf.nodes[0], empty_gres_conf(), nvml.ask(fake))
-    assert [(item.type, item.count, item.first_index) for item in found] == [
+    assert [(node_gres.type, node_gres.count, node_gres.first_index) for node_gres in found] == [
         ("40gb_3g.20gb", 1, 0),
         ("4g.20gb", 1, 1),
     ]

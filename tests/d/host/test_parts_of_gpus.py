@@ -20,7 +20,11 @@ GPUS = "Name=gpu Type=a100 File=/dev/x[0-1]\nName=gpu Type=t4 File=/dev/x2\n"
 def parts(lines: str) -> dict[str, tuple[int, ...]]:
     conf = parse_gres_conf(GPUS + lines, CONF.gres_types, CONF.nodes)
     found = gres.node_gres(CONF.nodes[0], conf, [])
-    return {f"{item.name}:{item.type}": item.parts for item in found if item.name != "gpu"}
+    return {
+        f"{node_gres.name}:{node_gres.type}": node_gres.parts
+        for node_gres in found
+        if node_gres.name != "gpu"
+    }
 
 
 def test_counts_without_files_are_spread_over_all_gpus() -> None:

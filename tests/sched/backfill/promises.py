@@ -95,7 +95,7 @@ class PromisingSite:
         networks = [parse_topology_conf(topology)] if topology else []
         apply_all(self.cluster, configure(self.cluster, self.conf, BEGIN_US, networks))
         for node in self.cluster.living_nodes():
-            gpus = [item for item in node.spec.gres if item.name == "gpu" and item.count == 4]
+            gpus = [gres for gres in node.spec.gres if gres.name == "gpu" and gres.count == 4]
             facts = NodeFacts(gres=GPUS_NEAR_SOCKETS if gpus else ())
             apply(
                 self.cluster,

@@ -97,9 +97,9 @@ def test_no_job_waits_longer_than_first_promised(jobs: list[tuple[int, int]], st
             assert start_us <= promised.get(job_id, start_us)
         promised = dict(plan.expected_start_us)
         ends = {
-            item.start_us + item.time_limit_min * MINUTE_US: None
-            for item in cluster.jobs.values()
-            if item.state == JobState.RUNNING
+            waiting_job.start_us + waiting_job.time_limit_min * MINUTE_US: None
+            for waiting_job in cluster.jobs.values()
+            if waiting_job.state == JobState.RUNNING
         }
         if not ends:
             break

@@ -130,12 +130,12 @@ def test_what_is_chosen_is_what_was_asked_for(
 
 
 def _free_gpus(node: FreeNode) -> int:
-    every = sum((1 << item.count) - 1 for item in node.spec.gres)
+    every = sum((1 << gres.count) - 1 for gres in node.spec.gres)
     return every & ~node.gres_busy.get("gpu:", 0)
 
 
 def _gpus(alloc: NodeAlloc) -> int:
-    return sum(int.from_bytes(item.indexes, "little") for item in alloc.gres)
+    return sum(int.from_bytes(gres.indexes, "little") for gres in alloc.gres)
 
 
 def _check_taken(alloc: NodeAlloc, before: Before) -> None:
@@ -144,7 +144,7 @@ def _check_taken(alloc: NodeAlloc, before: Before) -> None:
     assert alloc.mem_mib <= before.mem_mib
     assert not _gpus(alloc) & ~before.gpus
     assert all(
-        item.count == int.from_bytes(item.indexes, "little").bit_count() for item in alloc.gres
+        gres.count == int.from_bytes(gres.indexes, "little").bit_count() for gres in alloc.gres
     )
 
 
@@ -186,11 +186,11 @@ def _check_devices(need: Need, alloc: NodeAlloc, spec: NodeSpec) -> None:
     # With GPUs for each task their number is not known when the cores of --mincpus are counted.
     is_sure = not (need.cpus_min_per_node and need.gres_per_task)
     if need.gres_binding == "ENFORCE" and gpus and is_sure:
-        (item,) = spec.gres
-        if item.cores:
+        (gres,) = spec.gres
+        if gres.cores:
             own = {
                 int.from_bytes(mask, "little")
-                for number, mask in enumerate(item.cores)
+                for number, mask in enumerate(gres.cores)
                 if gpus >> number & 1
             }
             assert not cores & ~sum(own)

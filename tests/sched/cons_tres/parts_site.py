@@ -60,7 +60,7 @@ class PartsSite(Site):
     def held(self, job_id: int) -> list[dict[int, int]]:
         """Return on each node the parts that a job has, by GPU."""
         nodes = self.cluster.jobs[job_id].nodes
-        return [held_parts(item) for alloc in nodes for item in alloc.gres]
+        return [held_parts(gres) for alloc in nodes for gres in alloc.gres]
 
     def shown(self, job_id: int) -> str:
         """Return what a job has of its first node's devices, as scontrol shows it."""

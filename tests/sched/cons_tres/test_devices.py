@@ -101,8 +101,8 @@ def test_enforced_binding_takes_cores_beside_every_gpu() -> None:
 @pytest.mark.parametrize(("count", "links"), [(2, LINKS), (1, ()), (3, LINKS)])
 def test_without_cores_or_links_the_lowest_are_taken(count: int, links: tuple[object, ...]) -> None:
     """Deterministic: the same state, the same devices."""
-    item = NodeGres("gpu", "", 4)
-    assert choose_devices(item, 0b1110, count, 0xFFFF, 1) == {1: 2, 2: 6, 3: 14}[count]
+    gres = NodeGres("gpu", "", 4)
+    assert choose_devices(gres, 0b1110, count, 0xFFFF, 1) == {1: 2, 2: 6, 3: 14}[count]
     assert bool(links) or count == 1
 
 
@@ -115,8 +115,8 @@ def test_no_other_set_has_more_links(links: list[list[int]], free: int, count: i
     """Against all sets there are."""
     rows = tuple(tuple(max(links[a][b], links[b][a]) if a != b else -1 for b in range(6))
                  for a in range(6))  # fmt: skip
-    item = NodeGres("gpu", "", 6, links=rows)
-    picked = choose_devices(item, free, count, 0, 0)
+    gres = NodeGres("gpu", "", 6, links=rows)
+    picked = choose_devices(gres, free, count, 0, 0)
     assert picked & ~free == 0
     assert picked.bit_count() == min(count, free.bit_count())
     numbers = [bit for bit in range(6) if free >> bit & 1]
@@ -136,9 +136,9 @@ def test_many_devices_are_chosen_one_after_another() -> None:
         tuple(-1 if a == b else 5 if a // 10 == b // 10 else 1 for b in range(count))
         for a in range(count)
     )
-    item = NodeGres("gpu", "", count, links=rows)
+    gres = NodeGres("gpu", "", count, links=rows)
     assert comb(count, 8) > 2000
-    picked = choose_devices(item, (1 << count) - 1 - 0b111, 8, 0, 0)
+    picked = choose_devices(gres, (1 << count) - 1 - 0b111, 8, 0, 0)
     assert picked in (0xFF << 10, 0xFF << 11, 0xFF << 12)
 
 
@@ -165,5 +165,5 @@ def test_devices_have_the_numbers_that_the_node_gives_them() -> None:
     lines = (NodeGres("gpu", "h200", 2), NodeGres("gpu", "a100", 2, first_index=2))
     spec = NodeSpec("g", cpus=16, gres=counted)
     found = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
-    assert [item.first_index for item in found.gres] == [2, 0]
+    assert [gres.first_index for gres in found.gres] == [2, 0]
     assert spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=counted))) is spec

@@ -198,7 +198,7 @@ def test_steps_share_what_the_job_has() -> None:
     for _ in range(2):
         found = place(_step("shard", 2), [share])
         assert isinstance(found, StepPlace)
-        taken.append([held_parts(item) for item in found.allocs[0].gres])
+        taken.append([held_parts(gres) for gres in found.allocs[0].gres])
         share.cores &= share.cores - 1
     assert taken == [[{0: 2}], [{0: 2}]]
     assert place(_step("shard", 2), [share]) == Lack.GRES

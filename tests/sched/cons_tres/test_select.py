@@ -136,7 +136,7 @@ def test_memory_of_gpus_is_never_more_than_a_node_has(
     if chosen is not None:
         allocs = allot(need, chosen)
         assert all(found.mem_mib >= 0 for found in nodes)
-        gpus = sum(item.count for alloc in allocs for item in alloc.gres)
+        gpus = sum(gres.count for alloc in allocs for gres in alloc.gres)
         assert sum(alloc.mem_mib for alloc in allocs) == gpus * mem_per_gpu_mib
 
 

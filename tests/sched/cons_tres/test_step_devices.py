@@ -16,9 +16,9 @@ NEAR = NodeGres("gpu", "", 4, cores=(LEFT, LEFT, RIGHT, RIGHT))
 LINKED = NodeGres("gpu", "", 4, links=LINKS)
 
 
-def share(item: NodeGres, cores: int = 0xFF, gpus: int = 0xF) -> NodeShare:
+def share(gres: NodeGres, cores: int = 0xFF, gpus: int = 0xF) -> NodeShare:
     """A job that has the whole node; `cores` and `gpus` are what its steps have left."""
-    spec = NodeSpec("g", cpus=8, sockets=2, cores_per_socket=4, gres=(item,))
+    spec = NodeSpec("g", cpus=8, sockets=2, cores_per_socket=4, gres=(gres,))
     alloc = NodeAlloc(0, 8, b"\xff", 0, 8, (GresAlloc("gpu", "", 4, b"\x0f"),))
     return NodeShare(0, alloc, spec, cores, 0, {("gpu", ""): (gpus.bit_count(), gpus)})
 

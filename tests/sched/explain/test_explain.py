@@ -70,7 +70,7 @@ def test_jobs_on_its_nodes_hold_it_until_their_limits() -> None:
     cluster = full_but_one()
     wide = submit(cluster, whole(4), time_limit_min=60)
     held = look(cluster, wide).holders
-    assert [(item.kind, item.node_ids, item.until_us) for item in held] == [
+    assert [(holder.kind, holder.node_ids, holder.until_us) for holder in held] == [
         ("job", (2,), START_US + 120 * MINUTE_US),
         ("job", (0, 1), START_US + 60 * MINUTE_US),
     ]
@@ -80,8 +80,8 @@ def test_a_waiting_job_that_goes_first_is_named() -> None:
     cluster = full_but_one()
     wide = submit(cluster, whole(4), time_limit_min=60)
     behind = submit(cluster, whole(4), time_limit_min=60)
-    planned = [item for item in look(cluster, behind).holders if item.kind == "planned"]
-    assert [item.job_id for item in planned] == [wide]
+    planned = [holder for holder in look(cluster, behind).holders if holder.kind == "planned"]
+    assert [holder.job_id for holder in planned] == [wide]
 
 
 def test_fewer_nodes_and_a_shorter_limit_are_tried_for_real() -> None:
@@ -89,7 +89,7 @@ def test_fewer_nodes_and_a_shorter_limit_are_tried_for_real() -> None:
     cluster = full_but_one()
     submit(cluster, whole(4), time_limit_min=60)
     behind = submit(cluster, whole(2), time_limit_min=600)
-    found = {item.text: item.start_us for item in look(cluster, behind).sooner}
+    found = {offer.text: offer.start_us for offer in look(cluster, behind).sooner}
     assert "--nodes=1" not in found  # the free node is promised to the wide job
     assert found["--time=1:00:00"] < look(cluster, behind).start_us
 
@@ -106,8 +106,8 @@ def test_a_limit_that_lets_it_start_now_is_the_longest_such() -> None:
 def test_another_partition_is_offered_only_when_its_user_may_use_it() -> None:
     cluster = full_but_one()
     job_id = submit(cluster, whole(1, partition="gpu"), time_limit_min=20)
-    assert not [item for item in look(cluster, job_id).sooner if "partition" in item.text]
-    (best,) = (item for item in look(cluster, job_id, "main").sooner if "partition" in item.text)
+    assert not [offer for offer in look(cluster, job_id).sooner if "partition" in offer.text]
+    (best,) = (offer for offer in look(cluster, job_id, "main").sooner if "partition" in offer.text)
     assert (best.text, best.start_us) == ("--partition=main", START_US)
 
 
@@ -121,7 +121,7 @@ def test_a_reservation_on_its_nodes_is_named() -> None:
     job_id = submit(cluster, whole(1), time_limit_min=60)
     found = look(cluster, job_id)
     assert found.start_us >= begin_us + 60 * MINUTE_US
-    assert ("reservation", "maint") in {(item.kind, item.name) for item in found.holders}
+    assert ("reservation", "maint") in {(holder.kind, holder.name) for holder in found.holders}
     assert found.sooner[0].text == "--time=30:00"
     assert found.sooner[0].start_us == START_US
 
@@ -158,7 +158,7 @@ def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
     found = outlook(view, RULES, second)
     assert found is not None and found.limit is not None
     assert (found.start_us, found.ahead) == (0, -1)
-    assert [(item.text, item.start_us) for item in found.sooner] == [("--ntasks=2", START_US)]
+    assert [(offer.text, offer.start_us) for offer in found.sooner] == [("--ntasks=2", START_US)]
 
 
 def test_a_component_starts_when_all_components_can() -> None:
@@ -166,7 +166,7 @@ def test_a_component_starts_when_all_components_can() -> None:
     leader, other = submit_het(cluster, whole(1), whole(3), time_limit_min=30)
     both = [look(cluster, job_id) for job_id in (leader, other)]
     assert both[0].start_us == both[1].start_us > START_US
-    sooner = {item.text: item.start_us for item in both[1].sooner}["--nodes=2"]
+    sooner = {offer.text: offer.start_us for offer in both[1].sooner}["--nodes=2"]
     assert START_US < sooner < both[1].start_us
     cluster = full_but_one()
     leader, other = submit_het(cluster, whole(1), whole(2, node_list="n4,n3"), time_limit_min=30)
@@ -207,13 +207,13 @@ def test_inside_a_reservation_a_start_is_in_time() -> None:
     cluster, job_id = in_reservation(90, other_min=120)
     found = look(cluster, job_id)
     assert found.ahead == -1 and found.start_us == NO_END_US
-    assert "without --reservation=r" in {item.text for item in found.sooner}
+    assert "without --reservation=r" in {offer.text for offer in found.sooner}
 
 
 def test_before_a_reservation_begins_the_others_may_be_sooner() -> None:
     cluster, job_id = in_reservation(30, START_US + 600 * MINUTE_US)
     found = look(cluster, job_id)
-    assert [(item.text, item.start_us) for item in found.sooner] == [
+    assert [(offer.text, offer.start_us) for offer in found.sooner] == [
         ("without --reservation=r", START_US)
     ]
 
@@ -229,7 +229,7 @@ def test_outside_of_its_reservation_limits_count() -> None:
     found = outlook(view, RULES, job_id)
     assert found is not None
     assert ("without --reservation=r", START_US) in {
-        (item.text, item.start_us) for item in found.sooner
+        (offer.text, offer.start_us) for offer in found.sooner
     }
 
 
@@ -322,7 +322,7 @@ def test_a_job_that_may_preempt_elsewhere_is_shown_that() -> None:
     waiting = submit(cluster, whole(4), time_limit_min=20)
     found = outlook(snapshot(cluster, START_US), rules, waiting, ["debug"])
     assert found is not None
-    best = next(item for item in found.sooner if "debug" in item.text)
+    best = next(offer for offer in found.sooner if "debug" in offer.text)
     assert (best.start_us, best.victims) == (START_US, (victim,))
 
 
@@ -448,7 +448,9 @@ def test_what_is_offered_holds() -> None:
             continue
         offer = random.choice(found.sooner)
         own = waiting_job(cluster, ids[-1])
-        change = next(item for item in changes(own, view, ()) if item.text == offer.text)
+        change = next(
+            candidate for candidate in changes(own, view, ()) if candidate.text == offer.text
+        )
         cluster, ids = queue_of(sizes[:-1])
         limit_min = change.job.time_limit_min
         changed = submit(cluster, change.job.request, BEGIN_US, time_limit_min=limit_min)
@@ -472,7 +474,7 @@ def test_another_qos_may_be_sooner() -> None:
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
     found = outlook(view, RULES, second, qos=("normal", "high"))
     assert found is not None and found.limit is not None
-    assert ("--qos=high", START_US) in [(item.text, item.start_us) for item in found.sooner]
+    assert ("--qos=high", START_US) in [(offer.text, offer.start_us) for offer in found.sooner]
 
 
 def test_no_start_after_the_deadline_is_shown() -> None:
@@ -482,13 +484,13 @@ def test_no_start_after_the_deadline_is_shown() -> None:
     job_id = submit(cluster, whole(2, deadline_us=deadline_us), time_limit_min=20)
     found = look(cluster, job_id)
     assert (found.start_us, found.ahead) == (NO_END_US, -1)
-    assert {item.text for item in found.sooner} == {"--nodes=1"}
+    assert {offer.text for offer in found.sooner} == {"--nodes=1"}
 
 
 def test_the_end_of_its_own_reservation_is_shown_once() -> None:
     """It does not count as a reservation of others."""
     cluster, job_id = in_reservation(90, other_min=120)
-    kinds = [(item.kind, item.name) for item in look(cluster, job_id).holders]
+    kinds = [(holder.kind, holder.name) for holder in look(cluster, job_id).holders]
     assert kinds == [("end", "r")]
 
 
@@ -507,7 +509,7 @@ def test_a_job_that_waits_for_victims_starts_when_they_have_left() -> None:
     assert found is not None
     leaves_us = START_US + 90_000_000
     assert (found.start_us, found.node_ids) == (leaves_us, (0, 1, 2, 3))
-    assert [(item.job_id, item.until_us) for item in found.holders] == [(victim, leaves_us)]
+    assert [(holder.job_id, holder.until_us) for holder in found.holders] == [(victim, leaves_us)]
     assert site.run_pass().expected_start_us[job] == leaves_us
 
 
@@ -597,7 +599,7 @@ def test_a_job_that_waits_for_licences_sees_which_jobs_have_them() -> None:
     job_id = submit(cluster, JobRequest(licenses="soft:1"), time_limit_min=60)
     found = look(cluster, job_id)
     assert found.start_us - START_US == pytest.approx(50 * MINUTE_US, abs=MINUTE_US)
-    assert [(item.kind, item.job_id, item.licenses) for item in found.holders] == [
+    assert [(holder.kind, holder.job_id, holder.licenses) for holder in found.holders] == [
         ("planned", ahead, "soft:3"),
         ("job", has_two, "soft:2"),
     ]

@@ -33,7 +33,7 @@ def outcome(
     """Plan with all jobs in one association and QOS."""
     view = snapshot(cluster, START_US)
     waiting: list[Waiting] = [
-        replace(item, assoc_id=2, qos="normal", user_name="ann") for item in view.waiting
+        replace(job, assoc_id=2, qos="normal", user_name="ann") for job in view.waiting
     ]
     associations = {
         1: Association(1, "physics", limits=parent),

@@ -80,8 +80,8 @@ class MixedSite(PreemptionSite):
     def go_on(self) -> None:
         """Plan, do all of it, and let those who share cores take turns."""
         running = set(self.cluster.job_index.active)
-        for item in self.run_pass().preemptions:
-            assert running.issuperset(victim for victim, _ in item.victims)
+        for preemption in self.run_pass().preemptions:
+            assert running.issuperset(victim for victim, _ in preemption.victims)
         if self.is_sliced:
             self.apply(gang.turns(self.cluster, SLICE_S, self.now_us))
         self.check()

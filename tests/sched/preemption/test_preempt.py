@@ -50,8 +50,8 @@ def test_possible_victims_are_recorded_where_jobs_preempt() -> None:
         views.forget([start.job_id])
     for preempts in (False, True, False):
         views.heed_preemption(preempts)
-        (item,) = snapshot(site.cluster, START_US, views).running
-        assert (item.victim is not None) == preempts
+        (job,) = snapshot(site.cluster, START_US, views).running
+        assert (job.victim is not None) == preempts
 
 
 def test_higher_tier_cancels_and_then_starts() -> None:
@@ -232,8 +232,8 @@ def test_jobs_that_keep_others_away_make_room_like_any() -> None:
     low = [site.add("low", 2, flags=REQ_EXCLUSIVE_USER, node_list=f"n{at}") for at in range(1, 5)]
     site.run_pass()
     high = site.add("high", 3)
-    [item] = site.run_pass().preemptions
-    assert len(item.victims) == 1
+    [preemption] = site.run_pass().preemptions
+    assert len(preemption.victims) == 1
     site.clean_up()
     site.run_pass()
     assert site.state(high) == JobState.RUNNING
@@ -304,7 +304,7 @@ def test_qos_preempts_only_what_it_lists() -> None:
     site.run_pass()
     first, second = (site.add("main", 4, qos="urgent") for _ in range(2))
     plan = site.run_pass()
-    assert [item.victims for item in plan.preemptions] == [((cheap, "REQUEUE"),)]
+    assert [preemption.victims for preemption in plan.preemptions] == [((cheap, "REQUEUE"),)]
     assert plan.preemptions[0].start.job_id == first
     assert site.states(*normal) == ["RUNNING"] * 3
     site.clean_up()
@@ -323,8 +323,8 @@ def test_qos_mode_and_exempt_time_come_before_the_clusters() -> None:
     site.add("main", 4, qos="urgent")
     assert site.run_pass().preemptions == []
     site.wait(60)
-    [item] = site.run_pass().preemptions
-    assert [mode for _, mode in item.victims] == ["REQUEUE"]
+    [preemption] = site.run_pass().preemptions
+    assert [mode for _, mode in preemption.victims] == ["REQUEUE"]
 
 
 def test_within_needs_a_higher_priority() -> None:
@@ -335,8 +335,8 @@ def test_within_needs_a_higher_priority() -> None:
     assert site.run_pass().preemptions == []
     site.apply_one(ev.JobUpdated(START_US, first, {"priority": 5}))
     site.apply_one(ev.JobUpdated(START_US, second, {"priority": 6}))
-    [item] = site.run_pass().preemptions
-    assert item.victims == ((first, "CANCEL"),)
+    [preemption] = site.run_pass().preemptions
+    assert preemption.victims == ((first, "CANCEL"),)
 
 
 def test_jobs_that_can_preempt_are_looked_at_first() -> None:
@@ -437,18 +437,18 @@ def test_never_in_vain(jobs: list[tuple[str, int, int, int]], steps: list[str], 
             site.clean_up()
         plan = site.run_pass()
         tiers = site.cluster.partitions
-        for item in plan.preemptions:
-            own = tiers[item.start.partition].priority_tier
-            assert item.victims
-            for victim, _ in item.victims:
+        for preemption in plan.preemptions:
+            own = tiers[preemption.start.partition].priority_tier
+            assert preemption.victims
+            for victim, _ in preemption.victims:
                 job = site.cluster.jobs[victim]
                 partition = job.partition if job.nodes else job.request.partition
                 assert tiers[partition].priority_tier < own
         if plan.preemptions:
             site.clean_up()
             site.run_pass()
-            for item in plan.preemptions:
-                assert site.state(item.start.job_id) == JobState.RUNNING
+            for preemption in plan.preemptions:
+                assert site.state(preemption.start.job_id) == JobState.RUNNING
 
 
 @settings(max_examples=20, deadline=None)

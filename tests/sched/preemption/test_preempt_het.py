@@ -36,7 +36,7 @@ def test_all_components_start_when_all_victims_have_left() -> None:
     site.run_pass()
     parts = site.het(tasks(4), tasks(4))
     plan = site.run_pass()
-    assert [len(item.victims) for item in plan.preemptions] == [2]
+    assert [len(preemption.victims) for preemption in plan.preemptions] == [2]
     assert site.states(*low).count("PREEMPTED") == 2
     assert "have left" in plan.waits[parts[0]].text
     late = site.add("mid", 1)
@@ -53,7 +53,7 @@ def test_what_is_free_is_used_first() -> None:
     site.run_pass()
     parts = site.het(tasks(4), tasks(4))
     plan = site.run_pass()
-    assert [len(item.victims) for item in plan.preemptions] == [1]
+    assert [len(preemption.victims) for preemption in plan.preemptions] == [1]
     site.clean_up()
     site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
@@ -72,7 +72,7 @@ def test_no_job_leaves_when_one_component_has_no_room() -> None:
     assert site.states(*low) == ["RUNNING"] * 3
     assert site.states(*parts) == ["PENDING"] * 4
     other = site.add("high", 4)
-    assert [item.start.job_id for item in site.run_pass().preemptions] == [other]
+    assert [preemption.start.job_id for preemption in site.run_pass().preemptions] == [other]
 
 
 def test_components_of_lower_tiers_take_what_is_free() -> None:
@@ -82,7 +82,7 @@ def test_components_of_lower_tiers_take_what_is_free() -> None:
     site.run_pass()
     parts = site.het(tasks(4, "low"), tasks(4))
     plan = site.run_pass()
-    assert [len(item.victims) for item in plan.preemptions] == [1]
+    assert [len(preemption.victims) for preemption in plan.preemptions] == [1]
     site.clean_up()
     site.run_pass()
     assert site.states(*parts) == ["RUNNING", "RUNNING"]
@@ -145,7 +145,7 @@ def test_never_in_vain(low: list[int], mid: list[int], jobs: list[list[int]], mo
     site.run_pass()
     het = [site.het(*(tasks(size) for size in sizes)) for sizes in jobs]
     plan = site.run_pass()
-    awaited = {item.start.job_id for item in plan.preemptions}
+    awaited = {preemption.start.job_id for preemption in plan.preemptions}
     site.clean_up()
     site.run_pass()
     for ids in het:

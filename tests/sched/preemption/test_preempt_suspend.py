@@ -58,7 +58,7 @@ def test_next_preemptor_takes_the_same_cores_without_new_victims() -> None:
     second = small(site, "high")
     end(site, first)
     plan = site.run_pass()
-    assert [item.victims for item in plan.preemptions] == [((victim, "SUSPEND"),)]
+    assert [preemption.victims for preemption in plan.preemptions] == [((victim, "SUSPEND"),)]
     assert site.cluster.jobs[victim].suspended_by == second
     assert site.states(*low).count("SUSPENDED") == 1 and site.state(victim) == JobState.SUSPENDED
     assert site.state(second) == JobState.RUNNING

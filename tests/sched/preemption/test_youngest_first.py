@@ -75,7 +75,9 @@ def test_the_job_that_began_last_leaves_first(seed: int) -> None:
     for _ in range(2):
         count = random.randint(1, 3)
         site.add("high", CPUS, nodes=count, minutes=600, qos="urgent")
-        found = [victim for item in site.run_pass().preemptions for victim, _ in item.victims]
+        found = [
+            victim for preemption in site.run_pass().preemptions for victim, _ in preemption.victims
+        ]
         expected = left[:count] if count <= len(left) else []
         assert sorted(found) == sorted(expected)
         left = left[len(expected) :]

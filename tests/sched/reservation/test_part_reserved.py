@@ -86,7 +86,7 @@ def test_counts_are_totals_or_of_each_node() -> None:
     cpus = here.make("cpus", tres="cpu=4", partitionname="main")
     threads = here.cluster.node(ids["n1"]).spec.threads_per_core
     assert sum(mask.bit_count() for mask in cores_of(cpus).values()) == 4 // threads
-    every = [cores_of(item) for item in (total, even, each, cpus)]
+    every = [cores_of(reservation) for reservation in (total, even, each, cpus)]
     for node_id in ids.values():
         masks = [parts.get(node_id, 0) for parts in every]
         assert sum(masks) == masks[0] | masks[1] | masks[2] | masks[3], "shared cores"
@@ -107,7 +107,7 @@ def test_cpus_are_counted_as_cores_are() -> None:
     for number, (words, counts) in enumerate(asked):
         made = here.make(f"r{number}", **words)
         assert sorted(mask.bit_count() for mask in cores_of(made).values()) == counts, words
-    every = [cores_of(item) for item in here.cluster.reservations.values()]
+    every = [cores_of(reservation) for reservation in here.cluster.reservations.values()]
     for node_id in here.cluster.node_index.by_name.values():
         masks = [parts.get(node_id, 0) for parts in every]
         assert sum(masks) == masks[0] | masks[1] | masks[2] | masks[3], "shared cores"
@@ -203,14 +203,14 @@ def test_no_core_serves_two(
         here.advance(15 * MINUTE_US)
         here.run_pass()  # dispatch refuses what is not allowed, and the room says so
         held = cores(here)
-        for item in here.cluster.reservations.values():
-            if not item.is_active:
+        for other in here.cluster.reservations.values():
+            if not other.is_active:
                 continue
-            parts = cores_of(item)
+            parts = cores_of(other)
             for place, masks in held.items():
                 for node_id, mask in masks.items():
                     own = parts.get(node_id, 0)
-                    if place == item.name:
+                    if place == other.name:
                         assert not mask & ~own
-                    elif "IGNORE_JOBS" not in item.flags:
+                    elif "IGNORE_JOBS" not in other.flags:
                         assert not mask & own

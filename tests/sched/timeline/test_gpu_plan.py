@@ -100,21 +100,21 @@ def test_no_device_twice_and_every_job_has_what_it_asked_for(
     for job in cluster.jobs.values():
         if not job.nodes:
             continue
-        held = [item for alloc in job.nodes for item in alloc.gres]
-        gpus = sum(item.count for item in held if item.name == "gpu")
+        held = [gres for alloc in job.nodes for gres in alloc.gres]
+        gpus = sum(gres.count for gres in held if gres.name == "gpu")
         request = job.request
-        for item in held:
-            if item.name in ("gpu", "port"):
-                assert int.from_bytes(item.indexes, "little").bit_count() == item.count
-            if item.type:  # numbers as the node gives them
-                low = {"h200": 0, "a100": 2}[item.type]
-                assert not int.from_bytes(item.indexes, "little") & ~(3 << low)
+        for gres in held:
+            if gres.name in ("gpu", "port"):
+                assert int.from_bytes(gres.indexes, "little").bit_count() == gres.count
+            if gres.type:  # numbers as the node gives them
+                low = {"h200": 0, "a100": 2}[gres.type]
+                assert not int.from_bytes(gres.indexes, "little") & ~(3 << low)
         if not request.flags & REQ_EXCLUSIVE:
             wanted = sum(int(part.rpartition(":")[2]) for part in request.gpus.split(",") if part)
             assert not wanted or gpus == wanted
         if request.gpus_per_socket and not request.flags & REQ_EXCLUSIVE and not request.gpus:
             for alloc in job.nodes:
-                mask = sum(int.from_bytes(item.indexes, "little") for item in alloc.gres)
+                mask = sum(int.from_bytes(gres.indexes, "little") for gres in alloc.gres)
                 assert (mask & 0b0011).bit_count() == (mask & 0b1100).bit_count() == 1
         cpus = sum(alloc.cpus for alloc in job.nodes)
         assert cpus >= gpus * request.cpus_per_gpu

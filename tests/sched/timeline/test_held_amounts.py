@@ -9,9 +9,9 @@ from pyslurm_ng.sched.frame.job_records import Running
 from pyslurm_ng.sched.timeline.held_amounts import HeldAmounts
 
 
-def packed(item: Running) -> list[int]:
+def packed(job: Running) -> list[int]:
     """Return numbers that tell what a job holds, of some jobs more than of others."""
-    return [item.is_suspended, *(alloc.node_id for alloc in item.nodes)][item.job_id % 2 :]
+    return [job.is_suspended, *(alloc.node_id for alloc in job.nodes)][job.job_id % 2 :]
 
 
 @given(
@@ -19,7 +19,7 @@ def packed(item: Running) -> list[int]:
         st.lists(
             st.tuples(st.integers(1, 6), st.integers(0, 3), st.booleans()),
             max_size=6,
-            unique_by=lambda item: item[0],
+            unique_by=lambda job: job[0],
         ),
         max_size=5,
     )
@@ -34,7 +34,7 @@ def test_amounts_are_those_of_the_jobs_of_each_pass(
             Running(job_id, 9, (NodeAlloc(node_id, 1, b"\1", 0, 1),), "", is_suspended)
             for job_id, node_id, is_suspended in jobs
         ]
-        assert [[*one] for one in held.of(running, packed)] == [packed(item) for item in running]
+        assert [[*one] for one in held.of(running, packed)] == [packed(job) for job in running]
 
 
 def test_jobs_that_ran_before_are_not_worked_out_again() -> None:
@@ -46,9 +46,9 @@ def test_jobs_that_ran_before_are_not_worked_out_again() -> None:
     then = [first[0], first[2], changed, Running(6, 9, (), "")]
     asked: list[int] = []
 
-    def work_out(item: Running) -> list[int]:
-        asked.append(item.job_id)
-        return packed(item)
+    def work_out(job: Running) -> list[int]:
+        asked.append(job.job_id)
+        return packed(job)
 
-    assert [[*one] for one in held.of(then, work_out)] == [packed(item) for item in then]
+    assert [[*one] for one in held.of(then, work_out)] == [packed(job) for job in then]
     assert asked == [4, 6]

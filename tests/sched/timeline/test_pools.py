@@ -45,7 +45,7 @@ def test_counts_of_records_are_those_of_nodes(
             for job_id, made in jobs.items()
         }
         before = now
-        view.running[:] = [item[1] for item in now.values()]
+        view.running[:] = [pair[1] for pair in now.values()]
         taken = [node_id for _, nodes in jobs.values() for node_id in nodes]
         busy = [len(set(taken) & set(pool)) for pool in POOLS.values()]
         found = freed.ends(view, busy)

@@ -26,9 +26,9 @@ from tests.world.reservations import ReservationSite
 def test_named_nodes_are_marked() -> None:
     """Nodes= gives SPEC_NODES, ALL also ALL_NODES; the partition stays empty."""
     room = ReservationSite()
-    item = room.make(nodes="n[2-3]", flags="maint,ignore_jobs")
-    assert (room.names(item), item.partition) == (["n2", "n3"], "")
-    assert item.flags == ("MAINT", "IGNORE_JOBS", "SPEC_NODES")
+    reservation = room.make(nodes="n[2-3]", flags="maint,ignore_jobs")
+    assert (room.names(reservation), reservation.partition) == (["n2", "n3"], "")
+    assert reservation.flags == ("MAINT", "IGNORE_JOBS", "SPEC_NODES")
     every = room.make("all", nodes="ALL", flags="OVERLAP")
     assert every.flags == ("OVERLAP", "SPEC_NODES", "ALL_NODES")
     assert len(every.node_ids) == 4
@@ -37,8 +37,12 @@ def test_named_nodes_are_marked() -> None:
 def test_counted_nodes_are_light_and_of_the_default_partition() -> None:
     """NodeCnt= takes nodes of the smallest weight; features and a partition narrow it."""
     room = ReservationSite()
-    item = room.make(nodecnt=2)
-    assert (room.names(item), item.partition, item.flags) == (["n3", "n4"], "main", ())
+    reservation = room.make(nodecnt=2)
+    assert (room.names(reservation), reservation.partition, reservation.flags) == (
+        ["n3", "n4"],
+        "main",
+        (),
+    )
     assert room.names(room.make("g", nodecnt=1, features="gpunode")) == ["n1"]
     assert room.names(room.make("p", tres="node=1", partitionname="gpu")) == ["n2"]
 
@@ -95,13 +99,13 @@ def test_an_update_to_flags_that_contradict_each_other_is_refused(first: str) ->
     The reservation stays as it was.
     """
     room = ReservationSite()
-    item = room.make(nodecnt=1, flags=first)
+    reservation = room.make(nodecnt=1, flags=first)
     for second in {"MAINT", "STATIC_ALLOC", "REPLACE", "REPLACE_DOWN"} - {first}:
         assert room.not_changed(flags_=second) == Errno.ESLURM_NOT_SUPPORTED
         assert room.not_changed(flags=f"{first},{second}") == Errno.ESLURM_NOT_SUPPORTED
-        assert room.cluster.reservations["r"] == item
+        assert room.cluster.reservations["r"] == reservation
         assert room.change(flags=second).flags
-        assert room.change(flags=first).flags == item.flags
+        assert room.change(flags=first).flags == reservation.flags
     assert room.change(flags_="FLEX").flags
 
 
@@ -227,8 +231,8 @@ def test_a_time_that_the_clocks_leave_out(
     """
     midnight_us = int(time.mktime((2026, 3, 28, 0, 0, 0, 0, 0, -1))) * 1_000_000
     start_us, end_us = midnight_us + first * MINUTE_US, midnight_us + last * MINUTE_US
-    item = with_times(Reservation("r", start_us, end_us, (0,), flags=("DAILY",)), LOCAL)
-    usual, short, after = item.occurrences()[:3]
+    reservation = with_times(Reservation("r", start_us, end_us, (0,), flags=("DAILY",)), LOCAL)
+    usual, short, after = reservation.occurrences()[:3]
     assert (short[1] - short[0]) // MINUTE_US == length_min
     for begin_us, finish_us in (usual, after):
         assert finish_us - begin_us == end_us - start_us
@@ -249,15 +253,15 @@ def test_a_time_that_the_clocks_leave_out(
 )
 def test_days_of_repeats(flag: str, days: list[int]) -> None:
     """If the first day does not suit, the next one that does is taken."""
-    item = ReservationSite().make(nodes="n1", flags=flag)
-    starts = [(start_us - START_US) // DAY_US for start_us, _ in item.occurrences()]
+    reservation = ReservationSite().make(nodes="n1", flags=flag)
+    starts = [(start_us - START_US) // DAY_US for start_us, _ in reservation.occurrences()]
     assert starts[:4] == days
     assert UTC.weekday(START_US) == 6
 
 
 def test_hourly_repeats_each_hour() -> None:
-    item = ReservationSite().make(nodes="n1", flags="HOURLY", duration=10)
-    assert item.occurrences()[1] == (START_US + HOUR_US, START_US + HOUR_US + 10 * MINUTE_US)
+    reservation = ReservationSite().make(nodes="n1", flags="HOURLY", duration=10)
+    assert reservation.occurrences()[1] == (START_US + HOUR_US, START_US + HOUR_US + 10 * MINUTE_US)
 
 
 # Who may ----------------------------------------------------------------------------------------

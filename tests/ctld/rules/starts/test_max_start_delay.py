@@ -45,8 +45,8 @@ def polite(
 def pass_and_preempt(scene: ReservationSite) -> list[ev.AnyEvent]:
     """Run a pass; do what it wants of victims; return those events."""
     done: list[ev.AnyEvent] = []
-    for item in scene.run_pass(preempts=False).preemptions:
-        events = preempt(scene.cluster, item, policy(scene.conf), scene.now_us)
+    for preemption in scene.run_pass(preempts=False).preemptions:
+        events = preempt(scene.cluster, preemption, policy(scene.conf), scene.now_us)
         assert events is not None
         scene.apply(events)
         done += events
@@ -142,7 +142,7 @@ def test_a_job_that_preempts_elsewhere_is_not_lent_nodes() -> None:
     first = polite(scene, partition="high", minutes=60)
     plan = scene.run_pass(preempts=False)
     served = [start.job_id for start in plan.starts]
-    served += [item.start.job_id for item in plan.preemptions]
+    served += [preemption.start.job_id for preemption in plan.preemptions]
     assert served == [first.job_id]
     assert all(job.state == JobState.RUNNING for job in low)
 
