@@ -166,4 +166,5 @@ def test_keys_are_listed_in_slurms_order(tmp_path: Path, monkeypatch: pytest.Mon
     forms = dict(pairs)
     assert (forms["CommitDelay"], forms["MaxQueryTimeRange"]) == ("0", "UNLIMITED")
     assert (forms["PrivateData"], forms["SLURMDBD_CONF"]) == ("none", str(path))
+    assert forms["TLSType"] == "tls/none"
     assert "StoragePass" not in forms

@@ -275,6 +275,7 @@ _LISTED_AFTER = {
 _SHOWN = {
     ("MaxQueryTimeRange", str(INFINITE)): "UNLIMITED",
     ("PrivateData", "(null)"): "none",
+    ("TLSType", "(null)"): "tls/none",
     ("CommitDelay", "0 secs"): "0",
 }
 """Values that Slurm words in its own way."""
