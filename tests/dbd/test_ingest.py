@@ -69,6 +69,7 @@ def test_a_request_without_memory_has_that_of_its_partition(store: Database) -> 
         ("billing=4,cpu=4,mem=2000,node=2",),
         ("billing=4,cpu=4,mem=28,node=1",),
     ]
+    assert jobs(store, "mem_mib", "mem_is_per_cpu") == [(500, 1), (7, 1)]
 
 
 def test_generic_resources_count_only_if_tracked(store: Database) -> None:
@@ -144,6 +145,8 @@ def test_a_requeue_begins_a_new_record(store: Database) -> None:
     # What the run before had is told of the waiting job too, as scontrol tells it.
     (before, after) = jobs(store, "cpus_allocated", "nodes_allocated", "tres_allocated")
     assert before == after and after[1] == 1
+    (before, after) = jobs(store, "flags")
+    assert before == after
     # The batch step of the node that went never reported; it ends with its record.
     assert rows(store, schema.steps, "state", "end_us") == [("CANCELLED", T + 5 * SECOND)]
 

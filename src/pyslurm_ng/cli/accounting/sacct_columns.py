@@ -211,7 +211,7 @@ def _energy(value: int) -> str:
 def _path(job: "Row", name: str) -> str:
     """Return a file pattern, made absolute once the job has run."""
     text = str(job[name])
-    if text and text[0] != "/" and job["start_us"]:
+    if text and text[0] != "/" and (job["start_us"] or job["requeue_count"]):
         return f"{job['work_dir']}/{text}"
     return text
 
@@ -368,7 +368,7 @@ _add("ReservationId", ("reservation_id",), lambda job, _: job["reservation_id"] 
 _add("SegmentSize", ("segment_size",), lambda job, _: job["segment_size"] or "")
 for _name in ("StdIn", "StdOut", "StdErr"):
     _column = f"std_{_name[3:].lower()}"
-    _add(_name, (_column, "work_dir", "start_us"),
+    _add(_name, (_column, "work_dir", "start_us", "requeue_count"),
          lambda job, _, column=_column: _path(job, column))  # type: ignore[misc] # fmt: skip
 _add("TotalCPU", ("total_user_cpu_us", "total_system_cpu_us"),
      lambda job, _: cpu_time(job["total_user_cpu_us"] + job["total_system_cpu_us"]),

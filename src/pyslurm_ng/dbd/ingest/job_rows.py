@@ -21,7 +21,7 @@ from pyslurm_ng.model import events as ev, job as model_job, task_ranges
 from pyslurm_ng.model.amounts import allocated_tres, requested_tres, tres_text
 from pyslurm_ng.model.ids import MAX_NORMAL_STEP_ID
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.sizes import job_sizes
+from pyslurm_ng.model.sizes import job_sizes, memory_amounts
 from pyslurm_ng.model.states import JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.model.usage import usage_columns
 
@@ -128,7 +128,7 @@ def _submitted(session: Session, event: ev.JobSubmitted) -> None:
         cpus_requested=cpus,
         tres_requested=tres_text(tres),
     )
-    _set_request(row, request)
+    _set_request(row, request, _partition(session, event.partition))
     if event.array_pending:
         row["array_job_id"] = event.job_id
         row["array_max_tasks"] = event.array_limit
@@ -147,7 +147,8 @@ def _partition(session: Session, names: str) -> Partition | None:
     return session.partitions.get(names.partition(",")[0])
 
 
-def _set_request(row: Row, request: model_job.JobRequest) -> None:
+def _set_request(row: Row, request: model_job.JobRequest, partition: Partition | None) -> None:
+    per_node, per_cpu, _, _ = memory_amounts(request, partition)
     flags = request.flags
     exclusive = "NO"
     for bit, word in (
@@ -161,8 +162,8 @@ def _set_request(row: Row, request: model_job.JobRequest) -> None:
     row.update(
         exclusive=exclusive,
         oversubscribe="YES" if flags & REQ_OVERSUBSCRIBE else "NO",
-        mem_mib=request.mem_per_cpu_mib or request.mem_per_node_mib,
-        mem_is_per_cpu=int(request.mem_per_cpu_mib > 0),
+        mem_mib=per_cpu or per_node,
+        mem_is_per_cpu=int(per_cpu > 0),
         constraints=request.constraint,
         container=request.container,
         licenses=request.licenses,
@@ -188,7 +189,7 @@ def _updated(session: Session, event: ev.JobUpdated) -> None:
     request = event.request
     if request is not None:
         std = {name: row[name] for name in ("std_in", "std_out")}
-        _set_request(row, request)
+        _set_request(row, request, _partition(session, row["partition"]))
         for name, value in std.items():
             row[name] = row[name] or value
         row["name"] = request.name
@@ -409,7 +410,7 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
         eligible_us=event.begin_us or event.time_us,
         reason=_reason(event.reason),
         priority=_number(event.priority) or old["priority"],
-        flags="StartReceived",
+        flags=old["flags"],
     )
 
 

@@ -182,7 +182,6 @@ def batch_step(job: Job, allocs: Sequence[NodeAlloc], batch_node_id: int, now_us
         state=JobState.RUNNING,
         start_us=now_us,
         time_limit_min=INFINITE,
-        submit_line=job.request.submit_line,
         cwd=job.request.work_dir,
         nodes_pending=(alloc.node_id,),
     )
