@@ -87,8 +87,20 @@ _FIRST_COLUMN_ID = re.compile(r"^([ ]*)\d+((?:[_+.][\w\[\]%,.-]+)?)(?=[ |,]|$)")
 # A warning about the two processors of the machine that the recording was made on.
 _OF_THE_MACHINE = re.compile(r"^srun: warning: WORKERPOOL_THREADS=")
 # Columns, by heading, and members of JSON objects that were measured at that moment.
-_MEASURED_COLUMNS = {"FREE_MEM", "CPU_LOAD", "TIME_LEFT"}
+_USED = ("VMSize", "RSS", "Pages", "CPU", "DiskRead", "DiskWrite")
+_MEASURED_COLUMNS = {
+    "FREE_MEM", "CPU_LOAD", "TIME_LEFT", "DBIndex", "SLUID", "OriginalSLUID",
+    # Accounting: what steps used, and how long they took to the second.
+    *(f"{which}{what}" for which in ("Ave", "Max", "Min") for what in (*_USED, "CPUFreq")),
+    *(f"{most}{what}{of}" for most in ("Max", "Min") for of in ("Node", "Task") for what in _USED),
+    *(f"TRESUsage{way}{which}" for way in ("In", "Out") for which in (
+        "Ave", "Max", "Min", "Tot", "MaxNode", "MaxTask", "MinNode", "MinTask",
+    )),
+    "Elapsed", "ElapsedRaw", "CPUTime", "CPUTimeRAW", "TotalCPU", "UserCPU", "SystemCPU",
+    "Planned", "PlannedCPU", "PlannedCPURAW", "ConsumedEnergy", "ConsumedEnergyRaw",
+}  # fmt: skip
 _MEASURED_MEMBERS = {"free_mem", "free", "load"}
+_LAST_COMPARABLE_JOB = 33
 _STDOUT = re.compile(r"(?<=^----- stdout\n)\{.*?^\}$", re.MULTILINE | re.DOTALL)
 
 
@@ -112,23 +124,60 @@ def _without_measured(value: object) -> object:
     return value
 
 
+def _cells(line: str, ruler: str) -> list[str]:
+    """Return the cells of a row: at bars, below the dashes of a ruler, or at blanks."""
+    if "|" in line:
+        return line.split("|")
+    if ruler:
+        return [line[dash.start() : dash.end()] for dash in re.finditer("-+", ruler)]
+    return line.split()
+
+
 def _hide_measured(text: str) -> str:
     """Put out of sight the columns of a table that were measured, found by its heading."""
     lines = text.split("\n")
     heading = lines.index("----- stdout") + 1 if "----- stdout" in lines else len(lines)
     if heading >= len(lines):
         return text
-    bar = "|" if "|" in lines[heading] else None
-    names = [name.strip() for name in lines[heading].split(bar)]
+    below = lines[heading + 1] if heading + 1 < len(lines) else ""
+    ruler = below if re.fullmatch("-+( -+)* ?", below) else ""
+    names = [name.strip() for name in _cells(lines[heading], ruler)]
     hidden = [column for column, name in enumerate(names) if name in _MEASURED_COLUMNS]
     for number in range(heading, len(lines) if hidden else 0):
-        cells = lines[number].split(bar)
+        if lines[number].startswith("-----"):
+            continue
+        cells = _cells(lines[number], ruler)
         # A row with empty cells cannot be told apart by blanks: it stays as it is.
-        if len(cells) == len(names):
+        if len(cells) == len(names) and lines[number]:
             for column in hidden:
                 cells[column] = "<measured>"
-            lines[number] = (bar or " ").join(cells)
+            lines[number] = ("|" if "|" in lines[number] else " ").join(cells)
     return "\n".join(lines)
+
+
+def _comparable_rows(text: str) -> str:
+    """Return a table of accounting with the rows of the first jobs only, in order of their ids.
+
+    The recorded cluster ran what came after them twice, and lists jobs anew after a restart.
+    """
+    head, mark, rest = text.partition("----- stdout\n")
+    table, end, tail = rest.partition("----- stderr")
+    lines = table.split("\n")[:-1]
+    if not lines or lines[0].startswith("{"):
+        return text
+    bar = "|" if "|" in lines[0] else None
+    names = lines[0].split(bar)
+    column = names.index("JobID") if "JobID" in names else 0
+    rows, others = [], []
+    for line in lines:
+        words = line.split(bar)
+        number = re.match(r"(\d+)(?=[_+.]|$)", words[column]) if len(words) > column else None
+        if number is None:
+            others.append(line)
+        elif int(number[1]) <= _LAST_COMPARABLE_JOB:
+            rows.append((int(number[1]), words[column].endswith(".batch"), words[column], line))
+    ordered = [line for *_, line in sorted(rows, key=lambda row: (row[0], not row[1], row[2]))]
+    return f"{head}{mark}" + "\n".join([*others, *ordered, ""]) + f"{end}{tail}"
 
 
 def normalise(text: str) -> list[str]:
@@ -188,8 +237,10 @@ def read_reasons(path: Path = REASONS) -> tuple[Reason, ...]:
 
 def differences(expected: Path, observed: Path) -> list[str]:
     """Return the differing lines of two recordings as a unified diff without its header."""
-    before = normalise(expected.read_text(errors="replace"))
-    after = normalise(observed.read_text(errors="replace"))
+    texts = [path.read_text(errors="replace") for path in (expected, observed)]
+    if expected.parent.name == "sacct":
+        texts = [_comparable_rows(text) for text in texts]
+    before, after = map(normalise, texts)
     return list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
 
 

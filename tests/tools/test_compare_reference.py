@@ -74,6 +74,24 @@ def test_a_line_with_a_reason_is_explained_and_others_stay(tmp_path: Path) -> No
     assert "+Job <job> is not" in text and "+to start at all" not in text
 
 
+def test_rows_of_accounting_are_matched_by_job(tmp_path: Path) -> None:
+    """Their order, jobs of the part that was run twice and what was measured do not count."""
+    head = "JobID            MaxRSS      State \n------------ ---------- ---------- \n"
+    last = "2                 5188K  COMPLETED \n"
+    recorded(tmp_path / "a", f"{head}10                          FAILED \n{last}", "sacct/x")
+    recorded(
+        tmp_path / "b", f"{head}{last}10             1M     FAILED \n90  x  FAILED\n", "sacct/x"
+    )
+    code, text = compare(tmp_path)
+    assert code == 1  # a cell at another place is another cell
+    row = "10                   1M     FAILED \n"
+    recorded(tmp_path / "b", f"{head}{last}{row}90 x FAILED\n", "sacct/x")
+    assert compare(tmp_path)[0] == 0
+    recorded(tmp_path / "b", f"{head}{last}{row.replace('FAILED', 'TIMEOU')}", "sacct/x")
+    code, text = compare(tmp_path, "--diff")
+    assert code == 1 and "FAILED" in text
+
+
 def test_the_page_lists_every_reason() -> None:
     """The page and the comparer speak of the same differences."""
     done = subprocess.run(
