@@ -19,6 +19,7 @@ NO_VAL16 = 2**16 - 2
 NO_VAL = 2**32 - 2
 INFINITE = 2**32 - 1
 NO_UID = 2**32 - 1  # (uid_t) -1: no user has it
+MOST_WEIGHT = 4294967280  # of a node, in scontrol update
 
 # Steps that srun does not make have fixed numbers above every other.
 MAX_NORMAL_STEP_ID = 4294967280

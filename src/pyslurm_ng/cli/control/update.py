@@ -3,7 +3,7 @@
 import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.base.numbers import MOST_WEIGHT, SECOND_US
 from pyslurm_ng.cli.command import Table, fail, say, uid_of
 from pyslurm_ng.cli.control.keys import entity_of, find_key, words_to_settings
 from pyslurm_ng.cli.request_parts import change_all
@@ -57,7 +57,6 @@ NODE_STATES = (
     "ALLOCATED CANCEL_REBOOT DOWN DRAIN FAIL FUTURE IDLE MIXED NORESP POWER_DOWN POWER_DOWN_ASAP "
     "POWER_DOWN_FORCE POWER_UP RESUME UNDRAIN"
 ).split()
-_MOST_WEIGHT = 4294967280
 _NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 PARTITION_KEYS = (
     "AllocNodes AllowAccounts AllowGroups AllowQos Alternate CpuBind Default DefaultTime "
@@ -332,8 +331,8 @@ def _node_value(name: str, value: str, word: str) -> str:
         what = ""
         if value.removeprefix("-").isdigit():
             what = "is less than zero" if value.startswith("-") else ""
-            if not what and int(value) > _MOST_WEIGHT:
-                what = f"is greater than {_MOST_WEIGHT}"
+            if not what and int(value) > MOST_WEIGHT:
+                what = f"is greater than {MOST_WEIGHT}"
         else:
             what = "is not a valid number"
         if what:
