@@ -162,3 +162,31 @@ def test_the_time_is_a_heading(monkeypatch: pytest.MonkeyPatch) -> None:
     """-h takes it away, too."""
     printed = run_command(monkeypatch, queue(), "alice", ["sinfo", "-lh"]).stdout
     assert printed.startswith("main*")
+
+
+@pytest.mark.parametrize(
+    ("environment", "words", "pair"),
+    [
+        ({}, "sinfo -a -p main", "-a and -p"),
+        ({"SINFO_PARTITION": "main"}, "sinfo -a -p gpu", "-a and -p"),
+        (
+            {"SINFO_ALL": "1", "SINFO_PARTITION": "main"},
+            "sinfo -a -p gpu",
+            "SINFO_ALL and SINFO_PARTITION",
+        ),
+        ({"SINFO_ALL": "1"}, "sinfo -p gpu", ""),
+        ({"SINFO_PARTITION": "gpu"}, "sinfo -a", ""),
+    ],
+)
+def test_all_partitions_and_some_exclude_each_other(
+    environment: dict[str, str], words: str, pair: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two options conflict, and so do two variables; an option is stronger than a variable."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    printed = run_command(monkeypatch, queue(), "alice", words.split())
+    said = (
+        f"sinfo: error: Conflicting options, {pair}, specified. Please choose one or the other.\n"
+    )
+    assert (printed.code, printed.stderr) == ((1, said) if pair else (0, ""))
+    assert ("main" in printed.stdout) == ("SINFO_PARTITION" in environment and not pair)

@@ -1,5 +1,7 @@
 """sinfo: partitions and nodes."""
 
+import os
+
 from pyslurm_ng.base.numbers import (
     NODE_DOWN,
     NODE_FLAG_COMPLETING,
@@ -137,6 +139,7 @@ def main(argv: "list[str]") -> int:
     """Run sinfo; return its exit code."""
     options, operands = PROGRAM.read(argv)
     PROGRAM.no_operands(operands, with_usage=True)
+    _choose_partitions(options)
     tests = _state_tests(options.get("states"))
     conf = read_conf("sinfo", "PreemptMode")
     own = conf.get("ClusterName", "cluster")
@@ -148,6 +151,22 @@ def main(argv: "list[str]") -> int:
     return repeat(
         "sinfo", options.get("iterate"), lambda: _show(options, client, tests, mode, argv)
     )
+
+
+def _choose_partitions(options: "dict[str, str]") -> None:
+    """End the command if all partitions and some are asked for, both at one place."""
+    named = os.environ.get("SINFO_PARTITION")
+    pair = "-a and -p" if "all" in options and "partition" in options else ""
+    if "SINFO_ALL" in os.environ:
+        pair = "SINFO_ALL and SINFO_PARTITION" if named is not None else ""
+    elif pair and options["partition"] == named:
+        # The option is stronger than the environment.
+        del options["partition"]
+        return
+    if pair:
+        fail(
+            f"sinfo: error: Conflicting options, {pair}, specified. Please choose one or the other."
+        )
 
 
 # Which nodes ----------------------------------------------------------------------------------
