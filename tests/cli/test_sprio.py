@@ -83,7 +83,7 @@ def test_only_some(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (["-o", "%z"], r"sprio: error: Invalid job format specification: z\n"),
+        (["-S", "z"], r"sprio: error: Invalid sort specification: z\n"),
         (["-j", "x"], r"sprio: error: Invalid job id: x\n"),
         (["-u", "nobody99"], r"sprio: error: Invalid user: nobody99\n"),
         (["--wrong"], r"sprio: unrecognized option '--wrong'\nTry .*\n"),
@@ -92,3 +92,21 @@ def test_only_some(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_bad_input(words: list[str], line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run_command(monkeypatch, queue(), "alice", ["sprio", *words])
     assert re.fullmatch(line, printed.stderr) and printed.code == 1 and not printed.stdout
+
+
+def test_letters_that_mean_nothing_cost_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of the format is printed, as in Slurm."""
+    printed = run_command(
+        monkeypatch, queue(), "alice", ["sprio", "-h", "-o", "%i %z", "-S", "u-i"]
+    )
+    assert printed.stderr == "sprio: error: Invalid job format specification: z\n"
+    assert printed.code == 0
+    assert printed.stdout.splitlines()[0].startswith("32 ")
+
+
+def test_unknown_jobs_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says so, and it is no error."""
+    printed = run_command(monkeypatch, queue(), "alice", ["sprio", "-j", "99999"])
+    assert (printed.stdout, printed.stderr, printed.code) == (
+        "Unable to find jobs matching user/id(s) specified\n", "", 0,
+    )  # fmt: skip

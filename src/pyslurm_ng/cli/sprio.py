@@ -9,6 +9,7 @@ from pyslurm_ng.cli.command import (
     connect,
     fail,
     read_conf,
+    say,
     split_list,
     uid_of,
     write_bytes,
@@ -164,9 +165,12 @@ def _print(options: OptionValues, reply: "Row") -> int:
         options.get("format") or os.environ.get("SPRIO_FORMAT") or default_format(options, weights)
     )
     chosen = parse_short(text, HEADINGS, LETTERS)
-    if chosen.bad:
-        fail(f"sprio: error: Invalid job format specification: {''.join(chosen.bad)}")
+    for letter in chosen.bad:
+        say(f"sprio: error: Invalid job format specification: {letter}")
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
+    if options.get("jobs") and not rows:
+        print("Unable to find jobs matching user/id(s) specified")
+        return 0
     out = _settings(options).encode() if "verbose" in options else b""
     if "noheader" not in options:
         out += chosen.header({column.key: HEADINGS[column.key] for column in chosen.columns})
@@ -210,11 +214,13 @@ def _sort(rows: "list[Row]", text: str) -> None:
     fields = {letter: field for letter, field, _, _ in FACTORS}
     fields.update({letter.lower(): field for letter, field, _, _ in FACTORS})
     fields.update(_TEXT_FIELDS, y="priority")
-    for word in reversed(split_list(text)):
-        field = fields.get(word.lstrip("+-"))
+    for index, letter in reversed([*enumerate(text)]):
+        if letter in "+-, ":
+            continue
+        field = fields.get(letter)
         if field is None:
-            fail(f"sprio: error: Invalid sort specification: {word.lstrip('+-')}")
-        rows.sort(key=lambda row: row.get(field, 0), reverse=word.startswith("-"))
+            fail(f"sprio: error: Invalid sort specification: {letter}")
+        rows.sort(key=lambda row: row.get(field, 0), reverse=text[index - 1 : index] == "-")
 
 
 def _weight(letter: str, weights: "Row") -> str:
