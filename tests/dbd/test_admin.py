@@ -250,7 +250,7 @@ def test_what_is_changed_is_shown_as_slurm_shows_it(store: Database) -> None:
     assert manage(store, "modify account chem set parent=root").lines == [" Nothing modified"]
     assert manage(store, "modify cluster demo set fairshare=2").lines == [
         " Setting",
-        " Default Limits:",
+        "  Default Limits:",
         "  Fairshare     = 2",
         " Modified cluster defaults for associations...",
         "  C = demo       A = root",

@@ -95,7 +95,7 @@ def add(change: Change, words: Words, _: Words) -> None:
             )
     change.lines += [" Adding Cluster(s)", *(f"  {'Name':<14s} = {name}" for name in new_names)]
     if settings:
-        change.lines += [" Setting", " Default Limits:", *settings.lines()]
+        change.lines += [" Setting", "  Default Limits:", *settings.lines()]
     change.changed += len(new_names)
 
 
@@ -108,7 +108,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     names = where.values("Names", lower=True)
     shown = [" Setting"]
     if settings:
-        shown += [" Default Limits:", *settings.lines()]
+        shown += ["  Default Limits:", *settings.lines()]
     if "Classification" in settings_words:
         shown.append(
             f"  Classification = {str(settings_words.last('Classification')).capitalize()}"
