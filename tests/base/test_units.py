@@ -88,6 +88,7 @@ def test_counts_take_suffixes() -> None:
         ("UNLIMITED", INFINITE),
         ("infinite", INFINITE),
         ("-1", INFINITE),
+        ("1-", 86400),
     ],
 )
 def test_time_limits_take_slurms_forms(text: str, seconds: int) -> None:
@@ -100,9 +101,7 @@ def test_limits_in_minutes_round_up() -> None:
     assert parse_time_limit_min("UNLIMITED") == INFINITE
 
 
-@pytest.mark.parametrize(
-    "text", ["", "abc", "1:2:3:4", "1-", "-", "1-2-3", ":", "1:", "1.5", "9" * 20]
-)
+@pytest.mark.parametrize("text", ["", "abc", "1:2:3:4", "-", "1-2-3", ":", "1:", "1.5", "9" * 20])
 def test_bad_time_limits_are_refused(text: str) -> None:
     with pytest.raises(UnitError):
         parse_time_limit_s(text)
