@@ -133,11 +133,17 @@ def test_an_older_store_gets_the_new_columns(database: Database) -> None:
 @pytest.mark.parametrize("statements", [0, 3, 15, 30, 37, 10_000])
 def test_an_older_store_gets_the_tables_of_usage(database: Database, statements: int) -> None:
     """Version 6 kept only how long a job was suspended; a kill on the way changes nothing."""
-    new = [schema.suspensions, schema.last_ran, *(t for k in schema.USAGE for t in k.values())]
+    new = [
+        schema.reservations,
+        schema.suspensions,
+        schema.last_ran,
+        *(t for k in schema.USAGE for t in k.values()),
+    ]
     row = {"job_index": 1, "cluster_id": 1, "job_id": 1, "start_us": 10, "end_us": 90}
     with database.write() as connection:
         schema.metadata.drop_all(connection, tables=new)
-        connection.exec_driver_sql("ALTER TABLE cluster_nodes DROP COLUMN tres")
+        for name in ("tres", "threads"):
+            connection.exec_driver_sql(f"ALTER TABLE cluster_nodes DROP COLUMN {name}")
         next(
             index for index in schema.node_events.indexes if index.name == "ix_node_events_start"
         ).drop(connection)
@@ -162,7 +168,7 @@ def test_an_older_store_gets_the_tables_of_usage(database: Database, statements:
     database.open()
     columns = ("job_index", "start_us", "end_us")
     assert rows(database, schema.suspensions, *columns) == [(1, 60, 90)]
-    assert rows(database, schema.cluster_nodes, "name", "tres") == [("n1", "")]
+    assert rows(database, schema.cluster_nodes, "name", "tres", "threads") == [("n1", "", 0)]
     indexes = {index["name"] for index in sa.inspect(database.engine).get_indexes("node_events")}
     assert "ix_node_events_start" in indexes
     assert all(sa.inspect(database.engine).has_table(table.name) for table in new)

@@ -84,6 +84,10 @@ def _text(name: str, most: int = TEXT_CHARACTERS) -> sa.Column[str]:
     return sa.Column(name, long_text, nullable=False, default="", info={"most": most})
 
 
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.Integer, primary_key=True, autoincrement=False)
+
+
 def _stamps() -> list[sa.Column[int]]:
     return [_int("created_us"), _int("modified_us"), _int("version"), _int("is_deleted")]
 
@@ -394,8 +398,29 @@ cluster_nodes = _table(
     _name("name", 128),
     _int("is_gone"),  # no longer configured; the number is never given again
     _text("tres"),
+    _int("threads"),  # of each core
 )
 """The names of node numbers in the journal; the assignment is the model's."""
+
+reservations = _table(
+    "reservations",
+    _key("cluster_id"),
+    _name("name", primary_key=True),
+    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    _int("end_us"),
+    _int("reservation_id"),
+    _name("flags"),
+    _text("tres"),
+    _text("node_list", LIST_CHARACTERS),
+    _text("users"),
+    _text("accounts"),
+    sa.Index("ix_reservations_start", "cluster_id", "start_us"),
+    sa.Index("ix_reservations_end", "cluster_id", "end_us"),
+)
+"""Times for which reservations were the same; a change begins another row.
+
+`users` and `accounts` are names; those that begin with `-` may not use it.
+"""
 
 suspensions = _table(
     "suspensions",
@@ -457,10 +482,6 @@ def _usage_tables(
         )
         for period in PERIODS
     }
-
-
-def _key(name: str) -> sa.Column[int]:
-    return sa.Column(name, sa.Integer, primary_key=True, autoincrement=False)
 
 
 cluster_usage = _usage_tables(

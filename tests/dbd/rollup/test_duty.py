@@ -9,11 +9,8 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import open_jobs, schema
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.rollup.duty import RollUp
 from pyslurm_ng.dbd.rollup.rows import HourRows, waiting_tasks
 from pyslurm_ng.dbd.rollup.spans import Span
 from pyslurm_ng.model import events as ev
@@ -32,6 +29,7 @@ from tests.dbd.accounting_room import (
     submitted,
     utc,
 )
+from tests.dbd.rollup.usage_room import cluster_row, roll_up
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +38,6 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
-
-
-def roll_up(
-    database: Database, clock: int, run: Callable[[Callable[[], Any]], Any] = lambda work: work()
-) -> None:
-    """Store what is due at a time, in microseconds."""
-    log = DaemonLog("slurmdbd")
-    log.stderr_level = QUIET
-    RollUp(database, run, Faults(log), lambda: clock // SECOND).catch_up()
 
 
 def ran(first: int, last: int, job_id: int = 1, cpus: int = 4) -> list[ev.AnyEvent]:
@@ -69,15 +58,6 @@ def cpu_seconds(database: Database, period: str = "hour") -> list[tuple[str, int
             (time.strftime("%d %H:%M", time.localtime(start_us // SECOND)), seconds)
             for start_us, seconds in connection.execute(query.order_by(table.c.start_us))
         ]
-
-
-def cluster_row(database: Database, hour: int, tres_id: int = 1) -> dict[str, int]:
-    """Return what is not zero of a cluster's hour."""
-    table = schema.cluster_usage["hour"]
-    with database.read() as connection:
-        query = sa.select(table).where(table.c.start_us == hour, table.c.tres_id == tres_id)
-        row = connection.execute(query).one()._mapping
-    return {name: row[name] for name in row if name.endswith("_s") and row[name]}
 
 
 def test_hours_are_stored_when_they_are_over(store: Database) -> None:
@@ -279,7 +259,7 @@ def test_hours_are_read_by_indexes(sqlite_database: Database) -> None:
             for statement, values in statements
             for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)
         ]
-    assert len(plans) == len(statements) == 8
+    assert len(plans) == len(statements) == 12
     of_jobs = [plan for plan in plans if " jobs " in plan]
     assert sum("ix_jobs_end (cluster_id=? AND end_us" in plan for plan in of_jobs) == 2
     assert sum("ix_jobs_eligible (cluster_id=? AND eligible_us" in plan for plan in of_jobs) == 2

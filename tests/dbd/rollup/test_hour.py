@@ -52,11 +52,12 @@ def test_a_job_that_runs_has_no_end() -> None:
     assert usage.by_association[7, 1]["cpu"] == 4 * 3000
 
 
-def test_suspended_time_is_idle() -> None:
-    """A suspended job holds nothing, as in Slurm; periods that overlap count once."""
+def test_suspended_jobs_hold_no_cpus() -> None:
+    """As measured with Slurm 22.05: only the CPUs are free. Periods that overlap count once."""
     spans = (Span(H - 60, H + 60), Span(H + 30, H + 90), Span(H + 3500, H + 9000))
     usage = roll_up(HOUR, [ALL], [job(0, 7200, suspended=spans)])
-    assert usage.by_association[7, 1]["cpu"] == 4 * (3600 - 90 - 100)
+    used = {"cpu": 4 * (3600 - 90 - 100), "mem": 1000 * 3600}
+    assert usage.by_association == {(7, 1): used}
 
 
 def test_waiting_jobs_plan_cpus_only() -> None:
@@ -107,10 +108,24 @@ def test_a_reservation_charges_its_members_with_what_no_job_uses() -> None:
 
 
 def test_a_maintenance_is_planned_down_time() -> None:
+    """All of it, with the jobs that use it; members pay for the rest. Slurm 22.05 does so."""
     reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (7,), is_maintenance=True)
-    usage = roll_up(HOUR, [ALL], [], [], [reserved])
+    usage = roll_up(HOUR, [ALL], [job(0, 100, reservation="res")], [], [reserved])
     assert cluster(usage) == {"planned_down": 8000, "idle": 16 * 3600 - 8000}
-    assert usage.by_association == {}
+    assert usage.by_association[7, 0] == {"cpu": 8000 - 400}
+
+
+def test_a_reservation_that_ignores_jobs_is_no_part_of_the_clusters_time() -> None:
+    """Its members pay all the same."""
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (7,), True, ignores_jobs=True)
+    usage = roll_up(HOUR, [ALL], [], [], [reserved])
+    assert cluster(usage) == {"idle": 16 * 3600}
+    assert usage.by_association == {(7, 0): {"cpu": 8000}}
+
+
+def test_jobs_that_wait_for_a_reservation_plan_nothing() -> None:
+    waiting = job(1000, 2000, eligible=0, waiting_cpus=4, reservation="res")
+    assert "planned" not in cluster(roll_up(HOUR, [ALL], [waiting]))
 
 
 def test_a_cluster_that_grows_has_both_amounts() -> None:
@@ -141,7 +156,9 @@ jobs = st.builds(
 downs = st.builds(Down, st.sampled_from(["n1", "n2"]), seconds, ends, amounts)
 capacities = st.builds(Capacity, seconds, ends, amounts)
 members = st.lists(st.integers(0, 4), max_size=3, unique=True).map(tuple)
-reservations = st.builds(Reserved, st.just("r"), seconds, ends, amounts, members, st.booleans())
+reservations = st.builds(
+    Reserved, st.just("r"), seconds, ends, amounts, members, st.booleans(), st.booleans()
+)
 
 
 @given(

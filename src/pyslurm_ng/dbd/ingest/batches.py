@@ -19,7 +19,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
-from pyslurm_ng.dbd.ingest import job_rows, node_rows
+from pyslurm_ng.dbd.ingest import job_rows, node_rows, reservation_rows
 from pyslurm_ng.dbd.ingest.frames import Frame, Problem, problem_of
 from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.dbd.lengths import fit
@@ -164,8 +164,8 @@ def _store(
     session.load(job_ids, step_jobs)
     for event in events:
         session.changed_at(event.time_us)
-        if not job_rows.apply(session, event):
-            node_rows.apply(session, event)
+        if not (job_rows.apply(session, event) or node_rows.apply(session, event)):
+            reservation_rows.apply(session, event)
     for row in session.dirty_jobs.values():
         job_rows.finish(row)
     session.save()

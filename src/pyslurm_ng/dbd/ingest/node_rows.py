@@ -45,9 +45,12 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
         if node_id == next_id:
             session.node_names[next_id] = spec.name
             next_id += 1
-        elif session.node_tres.get(node_id) == tres:
+        elif (session.node_tres.get(node_id), session.node_threads.get(node_id)) == (
+            tres, spec.threads_per_core
+        ):  # fmt: skip
             continue
         session.node_tres[node_id] = tres
+        session.node_threads[node_id] = spec.threads_per_core
         rows.append((node_id, spec.name, 0))
     session.upsert(
         schema.cluster_nodes,
@@ -59,6 +62,7 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
                 "name": name,
                 "is_gone": gone,
                 "tres": session.node_tres.get(node_id, ""),
+                "threads": session.node_threads.get(node_id, 0),
             }
             for node_id, name, gone in rows
         ],

@@ -37,6 +37,7 @@ class Session:
         self.suspensions: dict[tuple[int, int], int] = {}
         self.node_names: dict[int, str] = {}
         self.node_tres: dict[int, str] = {}
+        self.node_threads: dict[int, int] = {}
         self.gone_nodes: set[int] = set()
         self.partitions: dict[str, Partition] = {}
         self.tracked: list[str] = []
@@ -192,6 +193,7 @@ class Session:
         ):
             self.node_names[row.node_id] = row.name
             self.node_tres[row.node_id] = row.tres or ""
+            self.node_threads[row.node_id] = row.threads
             if row.is_gone:
                 self.gone_nodes.add(row.node_id)
         parts = schema.cluster_partitions

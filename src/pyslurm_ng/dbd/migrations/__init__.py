@@ -17,6 +17,7 @@ from pyslurm_ng.dbd.migrations import (
     m0005_problem_rows,
     m0006_sluid_index,
     m0007_usage,
+    m0008_reservations,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -27,5 +28,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (5, m0005_problem_rows.upgrade),
     (6, m0006_sluid_index.upgrade),
     (7, m0007_usage.upgrade),
+    (8, m0008_reservations.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

@@ -119,9 +119,9 @@ class RollUp:
             with self._database.read() as connection:
                 if hour.start_s == first_s:
                     reader.begin(connection)
-                capacities, jobs, downs = reader.read(connection, hour)
+                parts = reader.read(connection, hour)
                 ids = tables.tres_ids(connection)
-            rows = tables.hour_rows(roll_up(hour, capacities, jobs, downs), ids)
+            rows = tables.hour_rows(roll_up(hour, *parts), ids)
             if not self._replace(cluster_id, "hour", hour, rows):
                 return False
         return True

@@ -19,8 +19,8 @@ Amounts = Mapping[str, int]
 Seconds = dict[str, int]
 """Seconds times amount, by the name of the TRES."""
 
-_WAITING_TRES = "cpu"
-"""Jobs that wait are counted with their CPUs only, as in Slurm."""
+_CPU = "cpu"
+"""Jobs that wait are counted with it only, and suspended jobs hold all but it, as in Slurm."""
 
 
 class Job(NamedTuple):
@@ -29,7 +29,7 @@ class Job(NamedTuple):
     Attributes:
         held: what it holds from its start to its end.
         waiting_cpus: what it asks for while it waits, for all its waiting tasks.
-        suspended: when it held nothing; periods that overlap count once.
+        suspended: when it held no CPUs; periods that overlap count once.
         reservation: the reservation in which it runs.
     """
 
@@ -68,7 +68,8 @@ class Reserved(NamedTuple):
 
     Attributes:
         associations: those that may use it, which pay for what no job uses.
-        is_maintenance: it has the flag MAINT: what no job uses is planned down time.
+        is_maintenance: it has the flag MAINT: all of it is planned down time.
+        ignores_jobs: it has the flag IGNORE_JOBS: it is no part of the cluster's time.
     """
 
     name: str
@@ -77,6 +78,16 @@ class Reserved(NamedTuple):
     held: Amounts
     associations: tuple[int, ...] = ()
     is_maintenance: bool = False
+    ignores_jobs: bool = False
+
+
+class _Terms(NamedTuple):
+    """What the parts of one reservation must agree in to be added up."""
+
+    name: str
+    associations: tuple[int, ...]
+    is_maintenance: bool
+    ignores_jobs: bool
 
 
 @dataclass(slots=True)
@@ -142,16 +153,16 @@ def roll_up(
     cluster: defaultdict[str, ClusterTime] = defaultdict(ClusterTime)
     in_reservations: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
-        used = _times(job.held, _running_s(job, hour))
+        used = _used(job, hour)
         _add(usage.by_association, (job.association_id, job.qos_id), used)
         if job.wckey:
             _add(usage.by_wckey, (job.wckey, job.user), used)
         for name, seconds in used.items():
             cluster[name].allocated += seconds
-        if job.waiting_cpus:
-            cluster[_WAITING_TRES].planned += job.waiting_cpus * _waiting_s(job, hour)
         if job.reservation:
             in_reservations[job.reservation].append(job)
+        elif job.waiting_cpus:
+            cluster[_CPU].planned += job.waiting_cpus * _waiting_s(job, hour)
     _add_reservations(usage, cluster, hour, reservations, in_reservations)
     for name, seconds in _down_times(downs, hour).items():
         cluster[name].down += seconds
@@ -167,14 +178,15 @@ def _part(start_s: int, end_s: int, hour: Span) -> Span:
     return Span(start_s, end_s or hour.end_s).within(hour)
 
 
-def _running_s(job: Job, hour: Span) -> int:
-    """Return for how many seconds of the hour a job held its allocation."""
+def _used(job: Job, hour: Span) -> Seconds:
+    """Return what a job has used in the hour."""
     if not job.start_s:
-        return 0
+        return {}
     ran = _part(job.start_s, job.end_s, hour)
-    if not ran.seconds:
-        return 0
-    return ran.seconds - covered(span.within(ran) for span in job.suspended)
+    used = _times(job.held, ran.seconds)
+    if _CPU in used:
+        used[_CPU] -= job.held[_CPU] * covered(span.within(ran) for span in job.suspended)
+    return used
 
 
 def _waiting_s(job: Job, hour: Span) -> int:
@@ -203,29 +215,35 @@ def _add_reservations(
     reservations: Iterable[Reserved],
     jobs: Mapping[str, list[Job]],
 ) -> None:
-    """Charge what no job has used of the reservations.
+    """Count reservations, and charge their members with what no job has used.
 
     A reservation that was changed comes in parts. Parts with the same members are added up before
     they are shared out, so that it does not matter how often it was changed.
     """
-    unused: dict[tuple[str, tuple[int, ...], bool], Seconds] = {}
+    whole: dict[_Terms, Seconds] = {}
+    by_jobs: dict[_Terms, Seconds] = {}
     for reserved in reservations:
         part = _part(reserved.start_s, reserved.end_s, hour)
-        left = _times(reserved.held, part.seconds)
+        key = _Terms(*[getattr(reserved, name) for name in _Terms._fields])
+        _add(whole, key, _times(reserved.held, part.seconds))
         for job in jobs.get(reserved.name, ()):
-            for name, seconds in _times(job.held, _running_s(job, part)).items():
-                left[name] = left.get(name, 0) - seconds
-        key = (reserved.name, reserved.associations, reserved.is_maintenance)
-        _add(unused, key, {name: left[name] for name in reserved.held if name in left})
-    for (_, associations, is_maintenance), sums in unused.items():
+            _add(by_jobs, key, _used(job, part))
+    for key, sums in whole.items():
+        used = by_jobs.get(key, {})
         for name, seconds in sums.items():
-            if seconds <= 0:
-                continue
-            if is_maintenance:
-                cluster[name].planned_down += seconds
-                continue
-            cluster[name].allocated += seconds
-            _share(usage, associations, name, seconds)
+            _count(cluster[name], key, seconds, min(seconds, used.get(name, 0)))
+            _share(usage, key.associations, name, max(0, seconds - used.get(name, 0)))
+
+
+def _count(times: ClusterTime, reserved: _Terms, whole: int, by_jobs: int) -> None:
+    """Count a reservation in the cluster's time, which has its jobs as allocated already."""
+    if reserved.ignores_jobs:
+        return
+    if reserved.is_maintenance:
+        times.allocated = max(0, times.allocated - by_jobs)
+        times.planned_down += whole
+    else:
+        times.allocated += whole - by_jobs
 
 
 def _share(usage: Usage, associations: tuple[int, ...], name: str, seconds: int) -> None:

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job
+from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, Reserved
 from pyslurm_ng.dbd.rollup.spans import Span
 
 _CHUNK = 500
@@ -72,13 +72,16 @@ class Sweep:
 
 
 class HourRows:
-    """Reads the jobs and node events of one cluster's hours."""
+    """Reads the jobs, node events and reservations of one cluster's hours."""
 
     def __init__(self, cluster_id: int) -> None:
         self._cluster_id = cluster_id
         events = schema.node_events
         self._jobs = Sweep(cluster_id, _JOB_COLUMNS, _jobs.eligible_us, _jobs.end_us)
         self._events = Sweep(cluster_id, events.c, events.c.start_us, events.c.end_us)
+        kept = schema.reservations.c
+        self._reservations = Sweep(cluster_id, kept, kept.start_us, kept.end_us)
+        self._members: Members | None = None
         self._suspensions: dict[int, tuple[Span, ...]] = {}
         self._qos_ids: dict[str, int] = {}
         self._node_tres: dict[str, str] = {}
@@ -95,7 +98,7 @@ class HourRows:
 
     def read(
         self, connection: sa.Connection, hour: Span
-    ) -> tuple[list[Capacity], list[Job], list[Down]]:
+    ) -> tuple[list[Capacity], list[Job], list[Down], list[Reserved]]:
         """Return the rows of an hour."""
         period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
         rows = self._jobs.read(connection, *period)
@@ -112,7 +115,29 @@ class HourRows:
                 downs.append(Down(row.node_name, start_s, end_s, held))
             else:
                 capacities.append(Capacity(start_s, end_s, amounts(row.tres)))
-        return capacities, jobs, downs
+        return capacities, jobs, downs, self._read_reservations(connection, period)
+
+    def _read_reservations(
+        self, connection: sa.Connection, period: tuple[int, int]
+    ) -> list[Reserved]:
+        """Return the reservations of an hour."""
+        reservations = []
+        for row in self._reservations.read(connection, *period):
+            flags = row.flags.split(",")
+            if self._members is None:
+                self._members = Members(connection, self._cluster_id)
+            reservations.append(
+                Reserved(
+                    row.name,
+                    _second(row.start_us),
+                    _second(row.end_us),
+                    amounts(row.tres),
+                    self._members.of(row.users, row.accounts),
+                    "MAINT" in flags,
+                    "IGNORE_JOBS" in flags,
+                )
+            )
+        return reservations
 
     def _read_suspensions(self, connection: sa.Connection, rows: list[sa.Row[Any]]) -> None:
         """Read the suspensions of jobs that had any, and keep them as long as the jobs."""
@@ -147,6 +172,39 @@ class HourRows:
             suspended,
             row.reservation,
         )
+
+
+class Members:
+    """The associations that pay for reservations."""
+
+    def __init__(self, connection: sa.Connection, cluster_id: int) -> None:
+        table = schema.associations
+        query = sa.select(table.c.id, table.c.account, table.c.user).where(
+            table.c.cluster_id == cluster_id, table.c.is_deleted == 0
+        )
+        self._of_account: dict[str, list[int]] = {}
+        self._of_user: dict[str, list[tuple[int, str]]] = {}
+        for row in connection.execute(query.order_by(table.c.id)):
+            if row.user:
+                self._of_user.setdefault(row.user, []).append((row.id, row.account))
+            else:
+                self._of_account.setdefault(row.account, []).append(row.id)
+
+    def of(self, users: str, accounts: str) -> tuple[int, ...]:
+        """Return the associations that a reservation names: of users, or else of accounts.
+
+        Lists of those that may not use it name nobody who does.
+        """
+        names = [name for name in accounts.split(",") if name and not name.startswith("-")]
+        chosen = [
+            association_id
+            for user in users.split(",")
+            for association_id, account in self._of_user.get(user, ())
+            if not names or account in names
+        ]
+        if not users:
+            chosen = [number for name in names for number in self._of_account.get(name, ())]
+        return tuple(dict.fromkeys(chosen))
 
 
 def _busy_until_s(jobs: list[sa.Row[Any]], events: list[sa.Row[Any]], hour: Span) -> dict[str, int]:

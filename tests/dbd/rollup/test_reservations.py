@@ -1,0 +1,133 @@
+"""Unused time of reservations is charged to their members, or is planned down time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.reservation import Reservation
+from tests.dbd.accounting_room import (
+    at,
+    finished,
+    manage,
+    on,
+    record,
+    register,
+    rows,
+    submitted,
+    utc,
+)
+from tests.dbd.rollup.usage_room import cluster_row, roll_up
+
+
+@pytest.fixture(autouse=True)
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    utc(monkeypatch)
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def reservation(begin: str, end: str, *flags: str, **more: object) -> Reservation:
+    """Nodes 1 and 2, 32 CPUs, for account physics."""
+    fields: dict[str, object] = {"node_ids": (0, 1), "accounts": ("physics",), **more}
+    return Reservation("res", at(begin), at(end), flags=flags, **fields)  # type: ignore[arg-type]
+
+
+def kept(database: Database) -> list[tuple[object, ...]]:
+    """Return begin, end and TRES of the rows of reservations, in seconds since noon."""
+    noon = at("12:00:00")
+    return [
+        ((begin - noon) // 1_000_000, (end - noon) // 1_000_000, tres)  # type: ignore[operator]
+        for begin, end, tres in rows(database, schema.reservations, "start_us", "end_us", "tres")
+    ]
+
+
+def used(database: Database) -> dict[tuple[object, object], object]:
+    """Return the CPU seconds of associations by QOS."""
+    columns = ("association_id", "qos_id", "tres_id", "allocated_s")
+    table = schema.association_usage["hour"]
+    return {row[:2]: row[3] for row in rows(database, table, *columns) if row[2] == 1}
+
+
+def test_a_change_begins_another_row(store: Database) -> None:
+    """What it was until then is counted as it was."""
+    record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:10:00", "13:00:00")))
+    assert kept(store) == [(600, 3600, "cpu=32")]
+    one_node = reservation("12:10:00", "13:00:00", node_ids=(0,))
+    record(store, ev.ReservationUpdated(at("12:05:00"), one_node))
+    assert kept(store) == [(600, 3600, "cpu=16")]
+    record(store, ev.ReservationUpdated(at("12:30:00"), reservation("12:10:00", "13:00:00")))
+    assert kept(store) == [(600, 1800, "cpu=16"), (1800, 3600, "cpu=32")]
+    active = reservation("12:10:00", "13:00:00", is_active=True)
+    record(store, ev.ReservationUpdated(at("12:35:00"), active))
+    assert len(kept(store)) == 2
+    record(store, ev.ReservationDeleted(at("12:40:00"), "res"))
+    assert kept(store) == [(600, 1800, "cpu=16"), (1800, 2400, "cpu=32")]
+
+
+def test_a_repeated_reservation_has_a_row_for_each_time(store: Database) -> None:
+    record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:00:00", "12:10:00")))
+    record(store, ev.ReservationUpdated(at("12:10:00"), reservation("13:00:00", "13:10:00")))
+    assert [row[:2] for row in kept(store)] == [(0, 600), (3600, 4200)]
+
+
+def test_cores_count_with_their_threads(store: Database) -> None:
+    """A reservation may hold some cores of a node."""
+    record(
+        store,
+        ev.ReservationCreated(
+            at("12:00:00"),
+            reservation("12:00:00", "13:00:00", node_ids=(0, 1), core_masks=(b"\x07", b"")),
+        ),
+    )
+    assert kept(store) == [(0, 3600, "cpu=19")]
+
+
+def test_members_pay_for_unused_time(store: Database) -> None:
+    manage(store, "add account physics cluster=demo")
+    manage(store, "add user alice account=physics cluster=demo")
+    record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:00:00", "12:30:00")))
+    record(store, submitted(at("12:00:00"), 1))
+    allocated = ev.JobAllocated(at("12:00:00"), 1, "main", (on(1, 4),), 0, 1, 1, reservation="res")
+    record(store, allocated, *finished(at("12:10:00"), 1, 3, 0))
+    roll_up(store, at("13:00:00"))
+    unused = 32 * 1800 - 4 * 600
+    account = next(
+        row[0]
+        for row in rows(store, schema.associations, "id", "account", "user")
+        if row[1:] == ("physics", "")
+    )
+    assert used(store) == {(5, 1): 4 * 600, (account, 0): unused}
+    assert cluster_row(store, at("12:00:00"))["allocated_s"] == 32 * 1800
+
+
+def test_maintenance_is_planned_down_time(store: Database) -> None:
+    record(
+        store, ev.ReservationCreated(at("12:00:00"), reservation("12:00:00", "12:30:00", "MAINT"))
+    )
+    roll_up(store, at("13:00:00"))
+    assert cluster_row(store, at("12:00:00"))["planned_down_s"] == 32 * 1800
+
+
+def test_reservations_that_ignore_jobs_do_not_count(store: Database) -> None:
+    flags = ("MAINT", "IGNORE_JOBS")
+    record(
+        store, ev.ReservationCreated(at("12:00:00"), reservation("12:00:00", "12:30:00", *flags))
+    )
+    roll_up(store, at("13:00:00"))
+    assert set(cluster_row(store, at("12:00:00"))) == {"idle_s"}
+
+
+def test_a_controller_that_begins_anew_has_no_reservations(store: Database) -> None:
+    """`slurmctld -c` forgets them; they end when it registers."""
+    record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:00:00", "12:30:00")))
+    far = Reservation("far", at("12:00:00") + 10**15, at("13:00:00") + 10**15)
+    record(store, ev.ReservationCreated(at("12:00:00"), far))
+    register(store, "journal-2")
+    assert [row[:2] for row in kept(store)] == [(0, 1800)]
