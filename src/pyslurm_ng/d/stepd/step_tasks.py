@@ -229,18 +229,20 @@ class TaskStarter:
         task = self._task
         assert task is not None
         numbers = [number for number, (_, _, passes) in enumerate(task.opens) if passes]
-        got = dict(zip(numbers, descriptors, strict=True))
-        for number, descriptor in got.items():
+        passed = dict(zip(numbers, descriptors, strict=True))
+        for number, descriptor in passed.items():
             file, is_shared = self._streams.opened(task.opens[number][0], descriptor)
             if file >= 0:
                 self._messages.append(({"file": file}, [os.dup(descriptor)]))
             if not is_shared and self._programs is not None:
                 task.temporary.append(descriptor)
         stderr = task.streams[2]
-        stderr = got.get(-1 - stderr, -1) if stderr < 0 else stderr
+        stderr = passed.get(-1 - stderr, -1) if stderr < 0 else stderr
         self._keep_stderr(task, stderr)
         if self._is_opening:
-            task.streams = [got[-1 - stream] if stream < 0 else stream for stream in task.streams]
+            task.streams = [
+                passed[-1 - stream] if stream < 0 else stream for stream in task.streams
+            ]
             task.opens = []
 
     def _keep_stderr(self, task: Started, stderr: int) -> None:

@@ -105,14 +105,14 @@ class TaskPrograms:
             self.notes.append("Failed to load the user's login environment")
         made_up = set(base)
         kept = {variable.partition(b"=")[0] for variable in environment if variable not in made_up}
-        got = [variable for variable in shown.split(b"\0") if b"=" in variable]
-        got = [
-            variable for variable in got if variable.partition(b"=")[0] not in kept | _OF_THE_SHELL
+        shown_variables = [
+            variable
+            for variable in shown.split(b"\0")
+            if b"=" in variable and variable.partition(b"=")[0] not in kept | _OF_THE_SHELL
         ]
-        names = {variable.partition(b"=")[0] for variable in got}
-        return [
-            variable for variable in environment if variable.partition(b"=")[0] not in names
-        ] + got
+        names = {variable.partition(b"=")[0] for variable in shown_variables}
+        others = [variable for variable in environment if variable.partition(b"=")[0] not in names]
+        return others + shown_variables
 
     def _run(
         self,

@@ -134,7 +134,9 @@ class _Template:
         self._receivers: set[int] = set()
         self._lost: list[str] = []  # files of steps with processes that are being ended
         self._has_orphans = False
-        self._unborn: tuple[str, int] | None = None  # what could not be forked
+        self._unforked: tuple[str, int] | None = (
+            None  # a step's file and channel, while the node has no process for it
+        )
         self._wakeup, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         set_wakeup_fd(theirs)
         signal(SIGCHLD, lambda number, frame: None)
@@ -147,9 +149,9 @@ class _Template:
         poll.register(self._control, select.POLLIN)
         pause_s = _SWEEP_PAUSE_S
         while self._control is not None or self._running or self._has_orphans:
-            if self._unborn is not None:
+            if self._unforked is not None:
                 time.sleep(_FORK_PAUSE_S)
-                self._fork(*self._unborn)
+                self._fork(*self._unforked)
                 self._reap()
                 continue
             limit_ms = int(pause_s * 1000) if self._has_orphans else -1
@@ -175,9 +177,9 @@ class _Template:
         try:
             pid = os.fork()
         except OSError:
-            self._unborn = (path, channel)
+            self._unforked = (path, channel)
             return
-        self._unborn = None
+        self._unforked = None
         if pid == 0:
             assert self._control is not None
             set_wakeup_fd(-1)
@@ -225,7 +227,7 @@ class _Template:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Kill all that came to us from supervisors that are gone; say so when none is left."""
+        """Kill what supervisors that are gone have left to us; say so when nothing is left."""
         own = self._running.keys() | self._receivers
         orphans = [pid for pid in own_children() if pid not in own]
         alive = [
