@@ -219,7 +219,8 @@ def _flags(draft: Draft, value: str, sign: str) -> Reject | None:
             draft.fields["purge_s"] = seconds
         words.append(word)
     kept = [flag for flag in old_flags if flag in _DERIVED]
-    if sign == "+":
+    if sign == "+" or (not sign and draft.current.end_us):
+        # As in Slurm an update without a sign adds flags, too.
         words = [*old_flags, *words]
     elif sign == "-":
         words = [flag for flag in old_flags if flag not in words]
