@@ -173,7 +173,7 @@ def test_tmp_disk_must_be_there() -> None:
     conf = conf_of(FOUR_NODES + "NodeName=x CPUs=1 TmpDisk=100\n")
     node = next(one for one in cluster_of(conf).living_nodes() if one.spec.name == "x")
     facts = NodeFacts(cpus=1, real_memory_mib=10, tmp_disk_mib=99)
-    assert _shortage(node, facts) == "Low TmpDisk (reported:99 < configured:100)"
+    assert _shortage(node, facts, 100) == "Low TmpDisk (reported:99 < configured:100)"
     room = Site("NodeName=x CPUs=1 TmpDisk=100\nPartitionName=x Nodes=x")
     code = Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
     assert room.refused(ALICE, partition="x", tmp_mib=101, mem_per_node_mib=1) == code

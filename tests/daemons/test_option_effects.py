@@ -23,8 +23,8 @@ LIMIT_S = 40.0
 
 TASKS = {
     "export": (
-        "A=1 B=2 srun -n1 --export=A sh -c 'echo $A$B'; "
-        "A=1 B=2 srun -n1 --export=NONE sh -c 'echo $A$B.'; "
+        "A=1 B=2 srun -n1 --export=A /bin/sh -c 'echo $A$B'; "
+        "A=1 B=2 srun -n1 --export=NONE /bin/sh -c 'echo $A$B.'; "
         "A=1 B=2 srun -n1 --export=ALL,B=3 sh -c 'echo $A$B'",
         ["1", ".", "13"],
     ),

@@ -135,8 +135,14 @@ class _Salloc:
         try:
             allocation.ask(is_kept=is_kept)
         except NotAtOnce as problem:
-            # As in Slurm: the first is the answer to the request, the second its time limit.
-            lead = _LEAD if allocation.is_immediate else "Unable to allocate resources"
+            from pyslurm_ng.base.error_numbers import Errno
+
+            # As in Slurm: a job that could not begin at all is refused, others find no nodes.
+            is_refused = problem.code in (
+                Errno.ESLURM_DEPENDENCY,
+                Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE,
+            )
+            lead = _LEAD if is_refused else "Unable to allocate resources"
             submission.refusal("salloc", problem, lead)
             self._info(f"Job allocation {allocation.job_id} has been revoked.")
             return 1

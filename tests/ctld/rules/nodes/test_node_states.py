@@ -101,13 +101,13 @@ SITUATIONS = (idle, starting, runs, ends, drained, draining, failing, down, down
               future)  # fmt: skip
 
 # For each situation and action: what sinfo says of the node, and squeue of the job. `refused`:
-# the node is busy with a job, which this action would have to lose.
+# the node is busy with a job, which this action would have to lose, or there is nothing to resume.
 EXPECTED = """
              DOWN            DRAIN               FAIL               FUTURE  IDLE    NORESP                 RESUME                UNDRAIN
-idle         down            drained             fail               future  idle    idle*                  idle                  idle
-starting     down/PENDING    draining/RUNNING    failing/RUNNING    refused refused mixed*/RUNNING         mixed/RUNNING         mixed/RUNNING
-runs         down/PENDING    draining/RUNNING    failing/RUNNING    refused refused mixed*/RUNNING         mixed/RUNNING         mixed/RUNNING
-ends         down/COMPLETED  draining/COMPLETING failing/COMPLETING refused refused completing*/COMPLETING completing/COMPLETING completing/COMPLETING
+idle         down            drained             fail               future  idle    idle*                  refused                  idle
+starting     down/PENDING    draining/RUNNING    failing/RUNNING    refused refused mixed*/RUNNING         refused               mixed/RUNNING
+runs         down/PENDING    draining/RUNNING    failing/RUNNING    refused refused mixed*/RUNNING         refused               mixed/RUNNING
+ends         down/COMPLETED  draining/COMPLETING failing/COMPLETING refused refused completing*/COMPLETING refused               completing/COMPLETING
 drained      drained         drained             fail               future  idle    drained*               idle                  idle
 draining     drained/PENDING draining/RUNNING    failing/RUNNING    refused refused draining*/RUNNING      mixed/RUNNING         mixed/RUNNING
 failing      fail/PENDING    failing/RUNNING     failing/RUNNING    refused refused failing*/RUNNING       mixed/RUNNING         failing/RUNNING

@@ -121,7 +121,7 @@ def test_requeued_arrays_need_room_for_all_their_tasks() -> None:
     assert isinstance(outcome, Decision) and isinstance(outcome.reply, JobsChanged)
     assert outcome.reply.count == 2
     assert [(text, code) for text, code, _ in outcome.reply.errors] == [
-        (array, Errno.EAGAIN) for array in arrays[2:]
+        (f"{array}_0-399", Errno.EAGAIN) for array in arrays[2:]
     ]
     scene.apply(list(outcome.events))
     assert jobs_of(scene.cluster, ALICE.uid) == 802
