@@ -69,9 +69,7 @@ def share_figures(tree: ShareTree, usage: Sequence[float], rules: ShareRules) ->
     Args:
         usage: billing-seconds of each association, those of all below it included.
     """
-    whole = max(
-        (usage[number] for number, parent in enumerate(tree.parents) if parent < 0), default=0
-    )
+    whole = usage[0] if usage else 0.0  # the root is the first
     of_all = [used / whole if whole else 0.0 for used in usage]
     if rules.algorithm in ("classic", "depth_oblivious"):
         shares, effective = normal_shares(tree), effective_usage(tree, usage)
