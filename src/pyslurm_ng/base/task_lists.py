@@ -66,7 +66,7 @@ def _runs(ranges: list[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
 
 
 def _joined(runs: Iterator[tuple[int, int]], width: int) -> str:
-    """Return the runs with commas; no more of them than are shown."""
+    """Return the runs with commas, as many of them as are shown."""
     words: list[str] = []
     length = 0
     for begin, end in runs:

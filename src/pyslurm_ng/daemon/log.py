@@ -130,7 +130,7 @@ class DaemonLog:
         self.info(f"Set debug level to '{LEVELS[level]}'")
 
     def close(self) -> None:
-        """Write no more to a file."""
+        """Stop writing to a file."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd, self.file_level = -1, QUIET

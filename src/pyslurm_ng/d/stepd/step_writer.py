@@ -114,7 +114,7 @@ class StepWriter:
             self._pipe = -1
 
     def finish(self) -> None:
-        """Take no more; `pid` becomes 0 when all is written and `ended` was called."""
+        """Take nothing from now on; `pid` becomes 0 when all is written and `ended` was called."""
         self._is_ending = True
         if not self._unsent:
             self._drop()
