@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyslurm_ng.cli import command
-from tests.cli.reference_cluster import USERS
+from tests.world.people import know_people
 
 
 @pytest.fixture(autouse=True)
@@ -26,9 +25,7 @@ def recorded_surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         "SLURM_JOB_NODELIST",
     ):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(command, "uid_of", lambda text: {"root": 0, **USERS}.get(text, -1))
-    names = {uid: name for name, uid in USERS.items()} | {0: "root"}
-    monkeypatch.setattr(command, "user_name", lambda uid: names.get(uid, str(uid)))
+    know_people(monkeypatch)
     yield
     monkeypatch.undo()
     time.tzset()

@@ -37,10 +37,10 @@ from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.messages import Done, decode_request, encode, row
 from pyslurm_ng.wire.query_messages import ShowAssociations, ShowDiagnostics
+from tests.world.people import UIDS
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "cli"
 ADMIN = Caller(uid=0, gid=0, user_name="root", is_admin=True, is_operator=True)
-USERS = {"alice": 1001, "bob": 1002, "carol": 1003}
 
 
 def at(clock: str) -> int:
@@ -57,7 +57,7 @@ def caller(name: str) -> Caller:
     """Return a user of the reference cluster."""
     if name == "root":
         return ADMIN
-    return Caller(uid=USERS[name], gid=USERS[name], user_name=name, group_name=name)
+    return Caller(uid=UIDS[name], gid=UIDS[name], user_name=name, group_name=name)
 
 
 def reference_conf() -> SlurmConf:
@@ -123,7 +123,7 @@ class ReferenceCluster:
         **request: Any,
     ) -> None:
         """Let a user submit a job."""
-        uid = USERS[user]
+        uid = UIDS[user]
         waits = bool(dependencies or begin_us > NOW_US or reason == Reason.JobHeldUser)
         self.apply(
             [

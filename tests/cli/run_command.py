@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from pyslurm_ng import cli
-from pyslurm_ng.cli import command
 from tests.cli.reference_cluster import ReferenceCluster
 
 # All of them, since a module that is first loaded below would keep what stands in for the real.
@@ -50,7 +49,6 @@ def run_command(
         replaced: dict[str, Any] = {
             "connect": lambda conf: client,
             "read_conf": lambda name, *more: conf,
-            "uid_of": command.uid_of,
             "write_bytes": lambda data: out.write(data.decode()),
         }
         for place in _MODULES:

@@ -29,7 +29,8 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState, Reason
-from tests.cli.reference_cluster import GOLDEN, USERS, LocalClient, ReferenceCluster, caller
+from tests.cli.reference_cluster import GOLDEN, LocalClient, ReferenceCluster, caller
+from tests.world.people import UIDS
 
 CONF = {
     "ClusterName": "demo",
@@ -150,7 +151,7 @@ class Shell:
 
     def run(self, *words: str, stdin: bytes = b"") -> tuple[str, str, int]:
         """Return stdout, stderr and exit code."""
-        is_known = self.user in (*USERS, "root")
+        is_known = self.user in (*UIDS, "root")
         who = caller(self.user) if is_known else Caller(uid=1, gid=1, user_name=self.user)
         client = LocalClient(self.reference, who)
         now_s = self.reference.now_us / 1e6

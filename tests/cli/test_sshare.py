@@ -14,14 +14,15 @@ from pyslurm_ng.model.assoc import Association
 from pyslurm_ng.sched.fair_share.factors import ShareRules, share_factors
 from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
-from tests.cli.reference_cluster import USERS, ReferenceCluster, at, cases
+from tests.cli.reference_cluster import ReferenceCluster, at, cases
 from tests.cli.run_command import Printed, run_command
+from tests.world.people import UIDS
 
 
 @pytest.fixture(autouse=True)
 def users(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let this host know the recorded users."""
-    names = {0: "root", **{uid: name for name, uid in USERS.items()}}
+    names = {0: "root", **{uid: name for name, uid in UIDS.items()}}
     monkeypatch.setattr(command_sshare, "user_name", names.__getitem__)
 
 

@@ -31,6 +31,7 @@ from tests.dbd.accounting_room import (
     started,
     submitted,
 )
+from tests.world.people import know_people
 
 T = at("12:00:00")
 RAN = at("12:00:01")
@@ -91,6 +92,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 def sacct(
     room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Commands:
+    know_people(monkeypatch)
     return Commands(room, monkeypatch, capfd)
 
 
