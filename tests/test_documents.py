@@ -242,6 +242,7 @@ PLAIN = frozenset(
     files
     filter
     follow
+    forecast
     format
     free
     freed

@@ -216,7 +216,7 @@ class ControllerParts:
             self._edges.answer,
             self.faults,
         )
-        explainer = Explainer(questions, self._beginning.layout.journal)
+        explainer = Explainer(questions, self._beginning.layout.journal, self.fair_share.forecast)
         self.service.more["ExplainJob"] = explainer.handle
         self.service.more["TestJob"] = StartEstimates(questions).handle
 

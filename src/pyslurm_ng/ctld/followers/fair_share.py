@@ -15,6 +15,7 @@ from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.fair_share.factors import share_factors, share_rules
+from pyslurm_ng.sched.fair_share.forecast import ShareForecast
 from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 
 _PERIOD_S = 300  # where PriorityCalcPeriod is 0
@@ -67,12 +68,31 @@ class FairShare:
         if self._weight:
             self._changed()
 
+    def forecast(self, now_us: int) -> ShareForecast | None:
+        """Return what later factors come from; None where there are none."""
+        if not self._soft.fairshare:
+            return None
+        tree, rates = self._known_tree(), self._usage.billing_rates()
+        return ShareForecast(
+            tree,
+            self._used(tree, now_us),
+            [rates.get(assoc_id, 0.0) for assoc_id in tree.assoc_ids],
+            self._rules,
+            self._usage.lost_each_second(),
+            self._soft.fairshare,
+        )
+
     def _factors(self, now_us: int) -> dict[int, float]:
         if not self._rules.algorithm or not self._cluster.assocs:
             return {}
-        tree = self._tree
-        if tree is None:
-            tree = self._tree = ShareTree(self._cluster.assocs.values())
+        tree = self._known_tree()
+        return share_factors(tree, self._used(tree, now_us), self._rules)
+
+    def _known_tree(self) -> ShareTree:
+        if self._tree is None:
+            self._tree = ShareTree(self._cluster.assocs.values())
+        return self._tree
+
+    def _used(self, tree: ShareTree, now_us: int) -> list[float]:
         used_s = self._usage.billing_s(now_us)
-        usage = [used_s.get(assoc_id, 0.0) for assoc_id in tree.assoc_ids]
-        return share_factors(tree, usage, self._rules)
+        return [used_s.get(assoc_id, 0.0) for assoc_id in tree.assoc_ids]

@@ -180,6 +180,22 @@ class UsageIndex:
                 seconds[assoc_id] = seconds.get(assoc_id, 0.0) + used_s
         return seconds
 
+    def billing_rates(self) -> dict[int, float]:
+        """Return the billing-seconds that running jobs add each second, by association."""
+        rates: dict[int, float] = {}
+        for job_id, charge in self._holds.items():
+            if self._cluster.jobs[job_id].state != JobState.RUNNING:
+                continue
+            rate = self._charging.factor(charge.qos) * charge.amounts.get("billing", 0)
+            for kind, owner in charge.owners:
+                if kind == "assoc":
+                    rates[int(owner)] = rates.get(int(owner), 0.0) + rate
+        return rates
+
+    def lost_each_second(self) -> float:
+        """Return the part of usage that fades in a second; 0 where usage lasts."""
+        return self._ledger.lost_each_second()
+
     def _running_charges(self, now_us: int) -> Iterator[tuple[OwnerKey, float, Charge]]:
         """Yield what running jobs are charged so far: owner, seconds that count, and for what."""
         for job_id, charge in self._holds.items():

@@ -10,6 +10,7 @@ from msgspec import structs
 from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.numbers import INFINITE, MINUTE_US, NO_VAL
 from pyslurm_ng.base.units import plural
+from pyslurm_ng.ctld.queries.explained_shares import share_sentences
 from pyslurm_ng.ctld.queries.job_fields import dependency_text, first_partition
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import task_ranges
@@ -20,6 +21,7 @@ from pyslurm_ng.model.license_server import license_counts
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState, Reason, reason_text
 from pyslurm_ng.sched.demand.reason import minutes
 from pyslurm_ng.sched.explain.explain import Outlook
+from pyslurm_ng.sched.explain.fair_shares import Lead
 from pyslurm_ng.sched.explain.holders import Holder
 from pyslurm_ng.sched.frame.job_records import NO_END_US
 from pyslurm_ng.wire.query_messages import HistoryLine, HolderShown, JobExplained, SoonerShown
@@ -60,17 +62,20 @@ def explained(
     now_us: int,
     asked: str = "",
     sees: Sees = sees_all,
+    first_by_share: Sequence[Lead] = (),
 ) -> JobExplained:
     """Return the whole answer; `outlook` belongs to a job that waits for its turn, else None.
 
     Args:
         asked: the id as typed, of a task that is still in its array's record.
         sees: whether the caller may see a job; other jobs are shown without their user.
+        first_by_share: accounts whose jobs go first by fair-share.
     """
     reason, text = _reason(soft, job)
     waits_for = _sentences(cluster, soft, job, (reason, text), now_us, sees)
     if outlook is not None and outlook.note:
         waits_for.append(outlook.note)
+    waits_for += share_sentences(cluster, job, first_by_share, sees)
     holders = list(outlook.holders) if outlook is not None else []
     is_for_good = outlook is not None and outlook.start_us >= NO_END_US
     if job.state == JobState.PENDING and reason and not is_for_good:

@@ -27,6 +27,7 @@ class Audience:
         self.jobs_private = "jobs" in words and not caller.is_operator
         self.nodes_private = "nodes" in words and not caller.is_operator
         self.partitions_private = "partitions" in words and not caller.is_operator
+        self.usage_private = "usage" in words and not caller.is_operator
         self._hidden = {
             partition.name
             for partition in cluster.partitions.values()

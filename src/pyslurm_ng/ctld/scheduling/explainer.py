@@ -23,11 +23,15 @@ from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.explain.explain import Outlook, outlook
+from pyslurm_ng.sched.explain.fair_shares import Lead, leads
+from pyslurm_ng.sched.fair_share.forecast import ShareForecast
 from pyslurm_ng.sched.frame.job_views import may_be_considered
 from pyslurm_ng.wire.query_messages import ExplainJob
 from pyslurm_ng.wire.stream import Call
 
-Work = Callable[[], "tuple[Outlook | None, JobHistory]"]
+Answers = tuple["Outlook | None", list[Lead], JobHistory]
+Work = Callable[[], Answers]
+Forecast = Callable[[int], "ShareForecast | None"]
 
 _MOST_OF_A_USER = 4  # each may take a second of the one thread
 _MOST_PARTITIONS = 16  # other ones to try
@@ -35,10 +39,16 @@ _MOST_QOS = 8
 
 
 class Explainer:
-    """Answers questions about jobs; `journal` is the folder of what has happened to them."""
+    """Answers questions about jobs.
 
-    def __init__(self, questions: Questions, journal: Path) -> None:
+    Args:
+        journal: the folder of what has happened to jobs.
+        forecast: returns what the factors of fair-share come from at a time.
+    """
+
+    def __init__(self, questions: Questions, journal: Path, forecast: Forecast) -> None:
         self._parts = questions
+        self._forecast = forecast
         self._writer = questions.writer
         self._journal = journal
         self._open: Counter[int] = Counter()  # by user
@@ -59,13 +69,13 @@ class Explainer:
         self._open[caller.uid] += 1
         job_id = job.job_id
 
-        def answer(answers: tuple[Outlook | None, JobHistory]) -> None:
+        def answer(answers: Answers) -> None:
             cluster, now = self._writer.cluster, self._parts.context(caller).now_us
             current = cluster.jobs.get(job_id)
             if current is None:
                 self._writer.refuse(call, Reject(Errno.ESLURM_INVALID_JOB_ID))
                 return
-            view, history = answers
+            view, first_by_share, history = answers
             if current.state != JobState.PENDING:
                 view = None  # it has started meanwhile
             audience = Audience(cluster, context.conf.private_data, caller, show_all=True)
@@ -79,6 +89,7 @@ class Explainer:
                 now,
                 request.job,
                 audience.sees_job,
+                () if view is None or audience.usage_private else first_by_share,
             )
             self._writer.when_seen(lambda: call.reply(explanation))
 
@@ -87,7 +98,7 @@ class Explainer:
             self._parts.faults.note("explain", f"job {job_id} could not be explained", error)
             call.error(Errno.ESLURM_INTERNAL, "Slurm internal error, contact system administrator")
 
-        def done(answers: tuple[Outlook | None, JobHistory]) -> None:
+        def done(answers: Answers) -> None:
             try:
                 answer(answers)
             except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
@@ -123,14 +134,15 @@ class Explainer:
         names = {node.node_id: node.spec.name for node in cluster.living_nodes()}
         is_waiting = job.state == JobState.PENDING
         if not is_waiting or not may_be_considered(job):
-            return lambda: (None, read_history(journal, job_id, names))
+            return lambda: (None, [], read_history(journal, job_id, names))
         view = self._parts.scheduler.look()
         partitions = other_partitions(cluster, job, context)
         qos = other_qos(cluster, job, context)
         past_promises = self._parts.scheduler.past_promises
         planner, is_over = self._parts.planner, time_limit()
+        forecast = self._forecast(view.now_us)
 
-        def work() -> tuple[Outlook | None, JobHistory]:
+        def work() -> Answers:
             looked = outlook(
                 view,
                 policy,
@@ -142,7 +154,10 @@ class Explainer:
                 qos,
                 past_promises,
             )
-            return looked, read_history(journal, job_id, names)
+            first_by_share = []
+            if looked is not None and forecast is not None:
+                first_by_share = leads(view, policy, job_id, looked.first, forecast, is_over)
+            return looked, first_by_share, read_history(journal, job_id, names)
 
         return work
 

@@ -53,9 +53,10 @@ class Sooner:
 class Outlook:
     """What the timeline says of a waiting job; `start_us` is NO_END_US for not in the window.
 
-    ahead: jobs that go first and may use the same nodes. is_estimate: the start may not be kept
-    for the job, others may come before it. limit: a limit because of which it is promised nothing.
-    untried: changes for which there was no time; is_late: not even for the start.
+    ahead: how many jobs go first and may use the same nodes. first: their ids. is_estimate: the
+    start may not be kept for the job, others may come before it. limit: a limit because of which
+    it is promised nothing. untried: changes for which there was no time; is_late: not even for
+    the start.
     """
 
     partition: str
@@ -69,6 +70,7 @@ class Outlook:
     limit: Wait | None = None
     is_late: bool = False
     note: str = ""  # a sentence more
+    first: tuple[int, ...] = ()
 
 
 def outlook(
@@ -163,9 +165,11 @@ def _outlook(
         return Outlook(
             partition, -1, start_us, (), sooner=best, untried=untried, limit=probed.limit
         )
+    first = () if (hopeless := _is_hopeless(snapshot, job, probed, is_inside)) else _first(probed)
     return Outlook(
         partition=partition,
-        ahead=-1 if _is_hopeless(snapshot, job, probed, is_inside) else _ahead(probed),
+        ahead=-1 if hopeless else len(first),
+        first=first,
         start_us=probed.start_us,
         node_ids=probed.nodes,
         holders=(
@@ -236,8 +240,8 @@ def _is_limited_for_good(snapshot: Snapshot, job: Waiting, probed: Probe) -> boo
     return snapshot.limits.unused().may_start_all(asked) is not None
 
 
-def _ahead(probed: Probe) -> int:
-    """Return how many jobs go first, do not start at once, and may use the same nodes.
+def _first(probed: Probe) -> tuple[int, ...]:
+    """Return the jobs that go first, do not start at once, and may use the same nodes.
 
     Not those for which no room is kept: behind a limit, late for their deadline, never to start.
     """
@@ -257,7 +261,7 @@ def _ahead(probed: Probe) -> int:
             competes[id(demand)] = shares and demand.verdict is None
         if competes[id(demand)] and job_id not in never_first:
             ahead[job_id] = None
-    return len(ahead)
+    return tuple(ahead)
 
 
 def _best(tried: Sequence[Change], probed: Probe, now_us: int) -> list[Sooner]:

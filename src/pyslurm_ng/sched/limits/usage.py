@@ -97,13 +97,14 @@ class Ledger:
         """Return how many seconds of a run still count at its end: the first have faded most."""
         if not self.half_life_s or not fades:
             return run_s
-        lost = self._lost_each_second()
+        lost = self.lost_each_second()
         return -math.expm1(run_s * math.log1p(-lost)) / lost
 
     def _factor(self, elapsed_s: float) -> float:
         if not self.half_life_s:
             return 1.0
-        return math.exp(elapsed_s * math.log1p(-self._lost_each_second()))
+        return math.exp(elapsed_s * math.log1p(-self.lost_each_second()))
 
-    def _lost_each_second(self) -> float:
-        return _LN2 / max(1, self.half_life_s)
+    def lost_each_second(self) -> float:
+        """Return the part of usage that fades in a second; 0 where usage lasts."""
+        return _LN2 / self.half_life_s if self.half_life_s else 0.0
