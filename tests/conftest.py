@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadScopeScheduling
 
 # A busy machine is no failure: nothing here asserts on wall-clock time.
 settings.register_profile(
     "busy_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("busy_machine")
+
+
+class FilesApart(LoadScopeScheduling):
+    """Keeps one file's tests in one process, since they share daemons, except simulations.
+
+    Those share nothing, and some of their files take minutes: the last file of a run would hold up
+    one process while the others wait.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        return nodeid if nodeid.startswith("tests/sim/") else nodeid.partition("::")[0]
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling | None:
+    """Distribute tests as above where `--dist loadfile` is asked for."""
+    return FilesApart(config, log) if config.getvalue("dist") == "loadfile" else None
