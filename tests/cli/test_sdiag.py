@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from pyslurm_ng.cli.listing.diag_json import statistics
 from pyslurm_ng.sched.frame.plan import NumbersByJob, Plan
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
@@ -55,6 +56,29 @@ def test_passes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sizes == (300, 400, 200)
     lengths = (shown["bf_queue_len"], shown["bf_queue_len_sum"], shown["bf_queue_len_mean"])
     assert lengths == (4, 10, 5)
+
+
+def test_users_have_names_after_the_controller_forgot_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A reconfigure forgets who asked; the command knows the users of its host itself."""
+    reference = queue()
+    reference.soft.count_call("ShowJobs", 1, 60)
+    text = run_command(monkeypatch, reference, "root", ["sdiag"]).stdout
+    assert re.search(r"^\tdaemon +\( +1\) count:1 ", text, re.MULTILINE)
+    shown = json.loads(run_command(monkeypatch, reference, "root", ["sdiag", "--json"]).stdout)
+    assert shown["statistics"]["rpcs_by_user"][0]["user"] == "daemon"
+
+
+def test_calls_that_wait_are_in_the_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pending_rpcs has them by kind, as the text has."""
+    reply = {
+        "now_us": 1, "since_us": 1, "counters": {}, "messages": [("ShowJobs", 2, 10)], "users": [],
+        "faults": [], "connections": [], "limited": [], "pending": [("ShowJobs", 3)],
+    }  # fmt: skip
+    assert statistics(reply)["pending_rpcs"] == [
+        {"type_id": 0, "message_type": "ShowJobs", "count": 3}
+    ]
 
 
 def test_reset_needs_rights(monkeypatch: pytest.MonkeyPatch) -> None:

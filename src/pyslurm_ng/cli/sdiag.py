@@ -1,7 +1,7 @@
 """sdiag: the controller's counters."""
 
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.cli.command import connect, read_conf, say
+from pyslurm_ng.cli.command import connect, read_conf, say, user_name
 from pyslurm_ng.cli.listing.list_format import date_line
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
 from pyslurm_ng.cli.program import Program
@@ -207,7 +207,7 @@ def _remote_calls(reply: "dict[str, Any]", options: "dict[str, str]") -> "list[s
     for uid, name, calls, total in sorted(reply["users"], key=order):
         average = total // max(1, calls)
         lines.append(
-            f"\t{name or uid:<16}({uid:8d}) count:{calls:<6d} ave_time:{average:<6d}"
+            f"\t{name or user_name(uid):<16}({uid:8d}) count:{calls:<6d} ave_time:{average:<6d}"
             f" total_time:{total}"
         )
     lines += ["", "Pending RPC statistics"]
@@ -220,7 +220,7 @@ def _remote_calls(reply: "dict[str, Any]", options: "dict[str, str]") -> "list[s
     if reply["limited"]:
         lines += ["", "Requests told to back off by user"]
     for uid, name, number in reply["limited"]:
-        lines.append(f"\t{name or uid:<16}({uid:8d}) count:{number}")
+        lines.append(f"\t{name or user_name(uid):<16}({uid:8d}) count:{number}")
     if reply["faults"]:
         lines += ["", "Faults by kind (each cost one job, message or record; see slurmctld's log)"]
     for kind, faults in reply["faults"]:

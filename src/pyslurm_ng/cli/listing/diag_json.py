@@ -1,7 +1,7 @@
 """sdiag as JSON."""
 
 from pyslurm_ng.base.numbers import MINUTE_US
-from pyslurm_ng.cli.command import read_conf, write_bytes
+from pyslurm_ng.cli.command import read_conf, user_name, write_bytes
 from pyslurm_ng.cli.listing.json_text import encode, number, seconds, tail
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def statistics(reply: "dict[str, Any]") -> "dict[str, Any]":
         "job_states_ts": seconds(reply["now_us"]),
         **_backfill(counters),
         **_calls(reply),
-        "pending_rpcs": [],
+        "pending_rpcs": _waiting_calls(reply),
         "pending_rpcs_by_hostlist": [],
     }
 
@@ -119,7 +119,7 @@ def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
         "rpcs_by_user": [
             {
                 "user_id": uid,
-                "user": name,
+                "user": name or user_name(uid),
                 "count": calls,
                 "total_time": used,
                 "average_time": number(used // max(1, calls)),
@@ -130,13 +130,22 @@ def _calls(reply: "dict[str, Any]") -> "dict[str, Any]":
     }
 
 
+def _waiting_calls(reply: "dict[str, Any]") -> "list[dict[str, Any]]":
+    numbers = {kind: number for number, (kind, *_) in enumerate(reply["messages"])}
+    return [
+        {"type_id": numbers.get(kind, 0), "message_type": kind, "count": waiting}
+        for kind, waiting in reply["pending"]
+    ]
+
+
 def _faults(reply: "dict[str, Any]") -> "dict[str, Any]":
     """Return counters that Slurm does not have; {} if all of them are 0."""
     faults = {
         "faults_by_kind": [{"kind": kind, "count": count} for kind, count in reply["faults"]],
         "connections": dict(reply["connections"]),
         "backed_off_by_user": [
-            {"user_id": uid, "user": name, "count": count} for uid, name, count in reply["limited"]
+            {"user_id": uid, "user": name or user_name(uid), "count": count}
+            for uid, name, count in reply["limited"]
         ],
     }
     return {name: rows for name, rows in faults.items() if rows}
