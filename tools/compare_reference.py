@@ -28,6 +28,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import tomllib
+import yaml
 
 REASONS = Path(__file__).with_name("reference_reasons.toml")
 
@@ -99,29 +100,53 @@ _MEASURED_COLUMNS = {
     "Elapsed", "ElapsedRaw", "CPUTime", "CPUTimeRAW", "TotalCPU", "UserCPU", "SystemCPU",
     "Planned", "PlannedCPU", "PlannedCPURAW", "ConsumedEnergy", "ConsumedEnergyRaw",
 }  # fmt: skip
-_MEASURED_MEMBERS = {"free_mem", "free", "load"}
+_MEASURED_MEMBERS = {
+    "free_mem", "free", "load",
+    "seconds", "microseconds", "elapsed", "actual_frequency", "gettimeofday_latency",
+}  # fmt: skip
+_OF_STEPS = {"consumed", "requested"}
+"""Members of accounting that list what the tasks of a step used; a job's are lists of TRES."""
 _LAST_COMPARABLE_JOB = 33
-_STDOUT = re.compile(r"(?<=^----- stdout\n)\{.*?^\}$", re.MULTILINE | re.DOTALL)
+_DOCUMENT = re.compile(
+    r"(?<=^----- stdout\n)(?:\{.*?^\}$|%YAML.*?(?=^----- stderr))", re.MULTILINE | re.DOTALL
+)
+# A count of sdiag, not those in its tables of calls.
+_COUNT = re.compile(r"(?<=: )\s*\d+(?= microseconds$|$)", re.MULTILINE)
 
 
 def _as_one_form(match: re.Match[str]) -> str:
-    """Return a JSON object with one spelling of empty lists, escapes and indents."""
+    """Return a document, JSON or YAML, with one spelling of empty lists, escapes and indents."""
     try:
-        return json.dumps(_without_measured(json.loads(match[0])), indent=1)
-    except ValueError:
+        value = yaml.safe_load(match[0]) if match[0].startswith("%") else json.loads(match[0])
+    except (ValueError, yaml.YAMLError):
         return match[0]
+    end = "\n" if match[0].endswith("\n") else ""
+    return json.dumps(_without_measured(value), indent=1, default=str) + end
 
 
 def _without_measured(value: object) -> object:
-    """Return a JSON value with what was measured put out of sight."""
+    """Return the value of a document with what was measured put out of sight."""
     if isinstance(value, dict):
         return {
-            key: "<measured>" if key in _MEASURED_MEMBERS else _without_measured(member)
+            key: _counters(member)
+            if key == "statistics"
+            else "<measured>"
+            if key in _MEASURED_MEMBERS or (key in _OF_STEPS and isinstance(member, dict))
+            else _without_measured(member)
             for key, member in value.items()
         }
     if isinstance(value, list):
         return [_without_measured(member) for member in value]
     return value
+
+
+def _counters(value: object) -> object:
+    """Return counters without their counts, and of each list what its first row consists of."""
+    if isinstance(value, dict):
+        return {key: _counters(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_counters(member) for member in value[:1]]
+    return value if isinstance(value, bool) else "<measured>"
 
 
 def _cells(line: str, ruler: str) -> list[str]:
@@ -183,7 +208,7 @@ def _comparable_rows(text: str) -> str:
 def normalise(text: str) -> list[str]:
     """Return the lines of a recording without what differs between two runs."""
     lines = []
-    text = _hide_measured(_STDOUT.sub(_as_one_form, text))
+    text = _hide_measured(_DOCUMENT.sub(_as_one_form, text))
     for line in text.splitlines():
         if _OF_THE_MACHINE.search(line):
             continue
@@ -240,6 +265,8 @@ def differences(expected: Path, observed: Path) -> list[str]:
     texts = [path.read_text(errors="replace") for path in (expected, observed)]
     if expected.parent.name == "sacct":
         texts = [_comparable_rows(text) for text in texts]
+    if expected.parent.name == "sdiag":
+        texts = [text if "\n{" in text else _COUNT.sub("<measured>", text) for text in texts]
     before, after = map(normalise, texts)
     return list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]
 
