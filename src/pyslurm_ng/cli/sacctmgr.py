@@ -100,18 +100,30 @@ def _daemon(session: Session, verb: str) -> int:
         print(version_line())
         return 0
     if verb == "ping":
-        from pyslurm_ng.wire.client import SlurmError
-
-        host = session.conf.get("AccountingStorageHost", "localhost")
-        try:
-            name = session.client.call("Ping", {})["name"]
-        except SlurmError:
-            print(f"slurmdbd(primary) at {host} is DOWN")
-            return 1
-        print(f"slurmdbd(primary) at {name} is UP")
-        return 0
+        return _ping(session)
     session.call(verb.capitalize(), {}, changing=True)
     return 0
+
+
+def _ping(session: Session) -> int:
+    """Print whether slurmdbd answers."""
+    from time import monotonic_ns
+
+    from pyslurm_ng.wire.client import SlurmError
+
+    host, is_up = session.conf.get("AccountingStorageHost", "localhost"), True
+    begin_ns = monotonic_ns()
+    try:
+        host = session.client.call("Ping", {})["name"]
+    except SlurmError:
+        is_up = False
+    if "json" in session.options:
+        from pyslurm_ng.cli.accounting.slurmdbd_json import print_ping
+
+        print_ping(session, host, (monotonic_ns() - begin_ns) // 1000 if is_up else -1)
+    else:
+        print(f"slurmdbd(primary) at {host} is {'UP' if is_up else 'DOWN'}")
+    return 0 if is_up else 1
 
 
 # Changes --------------------------------------------------------------------------------------

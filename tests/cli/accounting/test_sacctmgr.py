@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.cli.accounting.slurmdbd_json import configuration
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from tests.cli.accounting_commands import Commands, recorded
 from tests.dbd.accounting_room import Room, at, configured, record, register, serving
@@ -150,6 +151,51 @@ def test_json_of_resources_has_each_once(commands: Commands) -> None:
     assert (refused.code, refused.stdout) == (1, "")
     assert refused.stderr == "sacctmgr: error: --json is not available for event\n"
     assert commands.run("sacctmgr", "-i", "delete", "resource", "name=spice").code == 0
+
+
+def test_json_about_slurmdbd_itself(commands: Commands, room: Room) -> None:
+    """Whether it answers, its counters and its configuration have the data parser's keys."""
+    (ping,) = json.loads(commands.run("sacctmgr", "ping", "--json").stdout)["pings"]
+    assert ping["latency"] >= 0
+    assert ping | {"latency": 0} == {
+        "hostname": "ctl", "responding": True, "latency": 0, "primary": True, "status": "No error",
+    }  # fmt: skip
+    assert commands.run("sacctmgr", "clear", "stats").code == 0
+    assert commands.run("sacctmgr", "show", "tres").code == 0
+    shown = commands.run("sacctmgr", "show", "stats", "--json")
+    statistics = json.loads(shown.stdout)["statistics"]
+    (lists,) = [call for call in statistics["RPCs"] if call["rpc"] == "ListEntities"]
+    assert (lists["count"], list(lists["time"])) == (1, ["average", "total"])
+    assert statistics["users"][0]["user"] == pwd.getpwuid(os.geteuid()).pw_name
+    shown = commands.run("sacctmgr", "list", "configuration", "--json")
+    assert json.loads(shown.stdout)["slurmdbd_conf"]["Flags"] == []
+    assert json.loads(commands.run("sacctmgr", "list", "wckey", "--json").stdout)["wckeys"] == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("NONE", (False, 0, 0, 0)),
+        ("30days", (True, 0, 30, 0)),
+        ("1day", (True, 0, 1, 0)),
+        ("48hours", (True, 48, 0, 0)),
+        ("12", (True, 0, 0, 12)),
+        ("12months", (True, 0, 0, 12)),
+    ],
+)
+def test_json_of_the_configuration_has_types(
+    text: str, expected: tuple[bool, int, int, int]
+) -> None:
+    """Numbers, switches, lists; times of purging in their unit, months where none is named."""
+    pairs = [("PurgeJobAfter", text), ("ArchiveJobs", "yes"), ("DbdPort", "6819"),
+             ("TrackWCKey", "yes"), ("Parameters", "a,b"), ("DisableCoordDBD", "yes"),
+             ("ArchiveScript", "(null)")]  # fmt: skip
+    conf = configuration(pairs)
+    purge = conf["PurgeJobAfter"]
+    assert (purge["set"], purge["hours"], purge["days"], purge["months"]) == expected
+    assert (purge["archive"], conf["PurgeStepAfter"]["archive"]) == (True, False)
+    assert (conf["DbdPort"], conf["TrackWCKey"], conf["ArchiveScript"]) == (6819, True, "")
+    assert (conf["Parameters"], conf["Flags"]) == (["a", "b"], ["DisableCoordDBD"])
 
 
 @pytest.mark.root

@@ -111,3 +111,11 @@ def test_licences_of_servers_have_a_third_line(monkeypatch: pytest.MonkeyPatch) 
     words = ["scontrol", "--json", "show", "lic"]
     found = json.loads(run_command(monkeypatch, cluster, "root", words).stdout)["licenses"][1]
     assert (found["Free"], found["LastDeficit"], found["LastUpdate"]) == (15, 5, 1_700_000_000)
+
+
+@pytest.mark.parametrize("entity", ["config", "topology", "hostnames"])
+def test_json_is_refused_where_there_is_none(entity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that asked for JSON is told; it does not get text."""
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", "--json", "show", entity])
+    said = f"scontrol: error: --json is not available for show {entity}\n"
+    assert (printed.stdout, printed.stderr, printed.code) == ("", said, 1)

@@ -32,6 +32,8 @@ def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
         key, objects = _grouped(entity, rows)
     elif entity == "resource":
         key, objects = "resources", _resources(rows)
+    elif entity == "wckey":
+        key, objects = "wckeys", []  # slurmdbd keeps none; their usage is kept with the jobs
     elif entity in makers:
         key, maker = makers[entity]
         if entity == "association":

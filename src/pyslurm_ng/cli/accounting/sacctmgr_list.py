@@ -204,6 +204,11 @@ def _configuration(session: Session) -> int:
     from pyslurm_ng.conf.quick import find_conf
 
     pairs = session.call("ShowDbdConfig", {})["pairs"]
+    if "json" in session.options:
+        from pyslurm_ng.cli.accounting.slurmdbd_json import print_configuration
+
+        print_configuration(session, pairs)
+        return 0
     conf = session.conf
     service = conf.get("SlurmUser", "root")
     from pyslurm_ng.cli.command import uid_of
@@ -238,6 +243,11 @@ def _stats(session: Session) -> int:
     from time import localtime, strftime
 
     answer = session.call("ShowDbdStats", {})
+    if "json" in session.options:
+        from pyslurm_ng.cli.accounting.slurmdbd_json import print_statistics
+
+        print_statistics(session, answer)
+        return 0
 
     def shown(us: int) -> str:
         seconds = us // SECOND_US

@@ -28,6 +28,7 @@ _SHORTEST = {"hostlist": 5, "hostlistsorted": 9, "hostnames": 5} | dict.fromkeys
 )
 REFUSED_ENTITIES = ("resources",)
 _OF_BURST_BUFFERS = "bbstat burstbuffer dwstat".split()
+_WITH_JSON = "jobs licenses nodes partitions reservations steps".split()
 
 
 def show(session: "Session", arguments: "list[str]") -> int:
@@ -42,6 +43,9 @@ def show(session: "Session", arguments: "list[str]") -> int:
         return 1
     if entity_name in REFUSED_ENTITIES:
         say(f"scontrol: error: show {entity_name} is not supported yet")
+        return 1
+    if session.json and entity_name not in _WITH_JSON:
+        say(f"scontrol: error: --json is not available for show {entity_name}")
         return 1
     if entity_name in _OF_BURST_BUFFERS:
         return 0  # as in Slurm where BurstBufferType is not set

@@ -1,0 +1,116 @@
+"""sacctmgr --json about slurmdbd itself: whether it answers, its counters and its configuration."""
+
+from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.cli.accounting.sacct_json import tail
+from pyslurm_ng.cli.command import user_name, write_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.accounting.sacctmgr_session import Session
+
+    Row = dict[str, Any]
+
+_PURGED = (
+    ("PurgeEventAfter", "ArchiveEvents"), ("PurgeJobAfter", "ArchiveJobs"),
+    ("PurgeResvAfter", "ArchiveResvs"), ("PurgeStepAfter", "ArchiveSteps"),
+    ("PurgeSuspendAfter", "ArchiveSuspend"), ("PurgeTXNAfter", "ArchiveTXN"),
+    ("PurgeUsageAfter", "ArchiveUsage"), ("PurgeJobScriptAfter", "ArchiveJobScript"),
+    ("PurgeJobEnvAfter", "ArchiveJobEnv"),
+)  # fmt: skip
+"""Keys that say after how long records go, and whether they are archived then."""
+_FLAGS = ("AllowNoDefAcct", "AllResourcesAbsolute", "DisableCoordDBD", "DisableArchiveCommands")
+
+
+def _print(session: "Session", key: str, value: "Row | list[Row]") -> None:
+    # It is slow to import, and only this form needs it.
+    import json
+
+    body = {key: value, **tail("sacctmgr", session.cluster, session.argv)}
+    write_bytes(json.dumps(body, indent=2).encode() + b"\n")
+
+
+def print_ping(session: "Session", host: str, latency_us: int) -> None:
+    """Print whether slurmdbd answers; a latency below 0 means that it does not."""
+    responds = latency_us >= 0
+    row = {
+        "hostname": host,
+        "responding": responds,
+        "latency": latency_us,
+        "primary": True,
+        "status": "No error" if responds else "Communication connection failure",
+    }
+    _print(session, "pings", [row])
+
+
+def print_statistics(session: "Session", answer: "Row") -> None:
+    """Print the calls that slurmdbd has counted, per message and per user."""
+    calls = sorted(answer["by_kind"], key=lambda row: -row[1])
+    users = sorted(answer["by_uid"], key=lambda row: -row[1])
+    statistics = {
+        "time_start": answer["start_us"] // SECOND_US,
+        "RPCs": [{"rpc": kind, **_calls(count, used)} for kind, count, used in calls],
+        "users": [{"user": user_name(uid), **_calls(count, used)} for uid, count, used in users],
+    }
+    _print(session, "statistics", statistics)
+
+
+def _calls(count: int, used_us: int) -> "Row":
+    return {"count": count, "time": {"average": used_us // max(1, count), "total": used_us}}
+
+
+def print_configuration(session: "Session", pairs: "list[tuple[str, str]]") -> None:
+    """Print slurmdbd's configuration."""
+    _print(session, "slurmdbd_conf", configuration(pairs))
+
+
+def configuration(pairs: "list[tuple[str, str]]") -> "Row":
+    """Return slurmdbd's configuration, key by key with its type."""
+    texts = {name: "" if value == "(null)" else value for name, value in pairs}
+
+    def text(*names: str) -> "Row":
+        return {name: texts.get(name, "") for name in names}
+
+    def whole(name: str) -> "Row":
+        return {name: int(texts[name]) if texts.get(name, "").isdigit() else 0}
+
+    def words(*names: str) -> "Row":
+        return {name: [word for word in texts.get(name, "").split(",") if word] for name in names}
+
+    def switch(*names: str) -> "Row":
+        return {name: texts.get(name) == "yes" for name in names}
+
+    return {
+        **text("ArchiveDir", "ArchiveScript"),
+        **whole("CommitDelay"),
+        **text("DbdAddr", "DbdBackupHost", "DbdHost"),
+        **whole("DbdPort"),
+        **words("DebugFlags"),
+        **text("DebugLevel", "DefaultQOS"),
+        "Flags": [name for name in _FLAGS if texts.get(name) == "yes"],
+        **text("LogFile"),
+        **whole("MaxPurgeLimit"),
+        **text("MaxQueryTimeRange"),
+        **words("Parameters", "PersistConnFlags"),
+        **text("PidFile"),
+        **{
+            name: _purge(texts.get(name, ""), texts.get(archive) == "yes")
+            for name, archive in _PURGED
+        },
+        **words("SerializerParameters", "SerializerPlugins"),
+        **text("StorageLoc", "StoragePassScript", "StorageUser", "DebugLevelSyslog"),
+        **switch("TrackWCKey", "TrackSlurmctldDown"),
+    }
+
+
+def _purge(text: str, is_archived: bool) -> "Row":
+    """Return a time as slurmdbd.conf has it, `12month` or `30days`; without a unit it is months."""
+    digits = text.rstrip("abcdefghijklmnopqrstuvwxyz")
+    count = int(digits) if digits.isdigit() else 0
+    unit = text[len(digits) :].rstrip("s") or "month"
+    return {
+        "set": bool(count),
+        **{f"{name}s": count if unit == name else 0 for name in ("hour", "day", "month")},
+        "archive": is_archived,
+    }
