@@ -19,8 +19,8 @@ def digests(nodes: int, jobs: int, seed: int, *words: str) -> list[str]:
                "--digest", "--json", *words]  # fmt: skip
     environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
     done = subprocess.run(command, capture_output=True, check=True, env=environment)
-    found: list[str] = json.loads(done.stdout)["digests"]
-    return found
+    printed: list[str] = json.loads(done.stdout)["digests"]
+    return printed
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,8 @@ def run(site: PromisingSite, first: list[Asked], later: list[Asked]) -> bool:
     Raises:
         Late: a job that waits has to wait longer than was promised.
     """
-    for one in first:
-        site.submit(one)
+    for job in first:
+        site.submit(job)
     site.run_pass()
     coming = list(later)
     while site.end_next():

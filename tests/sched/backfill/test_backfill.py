@@ -131,7 +131,7 @@ def test_jobs_alike_without_room_say_the_same() -> None:
     wide = [job(cluster, 2, 60) for _ in range(3)]
     narrow = job(cluster, 1, 60)
     plan = run_pass(cluster, START_US + MINUTE_US, RULES)
-    assert len({plan.waits[one] for one in wide}) == 1
+    assert len({plan.waits[job_id] for job_id in wide}) == 1
     assert not set(wide) & set(plan.expected_start_us)
     assert [start.job_id for start in plan.starts] == [narrow]
 
@@ -143,10 +143,10 @@ def test_a_partition_without_the_named_node_is_not_the_reason_where_another_has_
     run_pass(cluster, rules=RULES)
     request = JobRequest(partition="gpu,main", node_list="n4", nodes_min=1, nodes_max=1)
     job_id = submit(cluster, request)
-    found = Planner()(snapshot(cluster, START_US), policy(conf_of()))
-    assert found.expected_start_us[job_id] == START_US + 60 * MINUTE_US
-    assert found.waits[job_id].reason == Reason.Resources
-    assert "of main" in found.waits[job_id].text
+    plan = Planner()(snapshot(cluster, START_US), policy(conf_of()))
+    assert plan.expected_start_us[job_id] == START_US + 60 * MINUTE_US
+    assert plan.waits[job_id].reason == Reason.Resources
+    assert "of main" in plan.waits[job_id].text
 
 
 TWO_PARTITIONS = WHOLE_NODES + "PartitionName=first Nodes=n[1-3] PriorityTier=2\n"

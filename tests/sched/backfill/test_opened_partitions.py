@@ -50,8 +50,8 @@ def test_only_the_qos_with_the_flag_goes_beyond(
     room = site(plan)
     bound = room.job(ALICE, partition="small", qos="normal", **request_)
     free = room.job(ALICE, partition="small", qos="free", **request_)
-    found = room.run_pass()
-    assert found.waits[bound.job_id].reason == reason
+    planned = room.run_pass()
+    assert planned.waits[bound.job_id].reason == reason
     assert (bound.state, free.state) == (JobState.PENDING, JobState.RUNNING)
 
 

@@ -63,6 +63,6 @@ def test_the_kernel_agrees_with_its_twin(
 
 def test_runs_for_ever_do_not_overflow() -> None:
     """Of each a hundred years count at most."""
-    found = starts_in_us(1, [], [(1, 1 << 62)] * 1000)
-    assert found == sorted(found)
-    assert found[-1] > found[0] == 0
+    starts = starts_in_us(1, [], [(1, 1 << 62)] * 1000)
+    assert starts == sorted(starts)
+    assert starts[-1] > starts[0] == 0

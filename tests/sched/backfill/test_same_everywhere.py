@@ -42,7 +42,7 @@ def busy(node: str, cores: int) -> dict[str, object]:
     return {"node_list": node, "ntasks": cores, "nodes_min": 1, "nodes_max": 1}
 
 
-def given(
+def allocs_of(
     scheduler: str, wants: list[dict[str, object]], topology: str = ""
 ) -> list[tuple[str, int, list[int], int, int]]:
     """Return for each node of the last job its name, tasks, cores, GPUs and MiB."""
@@ -122,7 +122,7 @@ def test_tasks_and_cores(
     scheduler: str, wants: dict[str, object], expected: list[tuple[str, int, list[int]]]
 ) -> None:
     """Recorded from Debian's Slurm 22.05 with the same nodes."""
-    assert [row[:3] for row in given(scheduler, [wants])] == expected
+    assert [row[:3] for row in allocs_of(scheduler, [wants])] == expected
 
 
 @EACH
@@ -140,7 +140,7 @@ def test_lighter_nodes_are_used_up_first(
     """However few CPUs they have left, even where a heavier node would do alone."""
     wants = [busy("p1", cores), {"ntasks": ntasks}]
     for topology in ("", TREE):
-        assert [row[:2] for row in given(scheduler, wants, topology)] == expected
+        assert [row[:2] for row in allocs_of(scheduler, wants, topology)] == expected
 
 
 @EACH
@@ -158,7 +158,7 @@ def test_gpus_of_the_whole_job(
     scheduler: str, wants: dict[str, object], expected: list[int]
 ) -> None:
     """They are dealt out evenly. Slurm gives the first node as many as it has."""
-    assert [row[3] for row in given(scheduler, [wants])] == expected
+    assert [row[3] for row in allocs_of(scheduler, [wants])] == expected
 
 
 @EACH
@@ -166,13 +166,13 @@ def test_nodes_with_few_gpus_left_get_fewer(scheduler: str) -> None:
     """What the first node lacks the second makes up for."""
     wants = [{"gres": "gpu:3", "node_list": "p1"}, {"gpus": "4", "exclude": "p[3-4]"}]
     for more in ({}, {"nodes_min": 2, "nodes_max": 2}):
-        assert [row[3] for row in given(scheduler, [wants[0], wants[1] | more])] == [1, 3]
+        assert [row[3] for row in allocs_of(scheduler, [wants[0], wants[1] | more])] == [1, 3]
 
 
 @EACH
 def test_memory_of_gpus_decides_how_many_a_node_gives(scheduler: str) -> None:
     """Three GPUs with 3 GB each do not go on one node of 8 GB, but on two."""
-    found = given(scheduler, [{"gpus": "3", "mem_per_gpu_mib": 3000}])
-    assert [(row[3], row[4]) for row in found] == [(2, 6000), (1, 3000)]
-    found = given(scheduler, [{"gpus": "3", "mem_per_gpu_mib": 3000, "nodes_min": 2}])
-    assert [(row[3], row[4]) for row in found] == [(2, 6000), (1, 3000)]
+    allocs = allocs_of(scheduler, [{"gpus": "3", "mem_per_gpu_mib": 3000}])
+    assert [(row[3], row[4]) for row in allocs] == [(2, 6000), (1, 3000)]
+    allocs = allocs_of(scheduler, [{"gpus": "3", "mem_per_gpu_mib": 3000, "nodes_min": 2}])
+    assert [(row[3], row[4]) for row in allocs] == [(2, 6000), (1, 3000)]

@@ -98,7 +98,10 @@ def easy_waits(jobs: Jobs, cpus: int) -> list[int]:
         for at in list(queue):
             _, width, limit, _ = jobs[at]
             if first is None and width > free:
-                ends = [(max(starts[one] + jobs[one][2], now + 1), jobs[one][1]) for one in running]
+                ends = [
+                    (max(starts[index] + jobs[index][2], now + 1), jobs[index][1])
+                    for index in running
+                ]
                 ends.sort()
                 room, until = free, now
                 for end, back in ends:
@@ -139,7 +142,7 @@ def test_with_perfect_foresight_it_is_easy_backfilling(drawn: Jobs) -> None:
                 for at, (submit, cpus, limit, run) in enumerate(jobs)
                 if submit == now
             ]
-            ids |= {one.job_id for one in arrived}
+            ids |= {twin.job_id for twin in arrived}
             shadow.pass_time(now * 1_000_000, arrived, ids, set())
         assert shadow.longest_us == expected * 1_000_000
 
@@ -163,23 +166,23 @@ def test_wrong_guesses_do_not_stay(drawn: list[tuple[int, int, int, int, int, in
     """Jobs may start at other times than foreseen. In the end the plan is EASY backfilling."""
     minute_us = 60_000_000
     jobs = sorted((at, cpus, max(limit, run), run) for at, cpus, limit, run, _, _ in drawn)
-    starts = [job[0] + one[4] for job, one in zip(jobs, drawn, strict=True)]
+    starts = [job[0] + numbers[4] for job, numbers in zip(jobs, drawn, strict=True)]
     ends = [start + job[3] for start, job in zip(starts, jobs, strict=True)]
     shadow = Shadow(4)
     # Guesses are made anew every ten minutes, and at last when all is known.
     for now in [*range(max(ends) + 1), 10_000]:
         now_us = (now + 1) * minute_us  # 0 would mean that a job has not started
         arrived = [
-            Twin(place, job[1], job[2] * minute_us, now_us, one[5] * minute_us)
-            for place, (job, one) in enumerate(zip(jobs, drawn, strict=True))
+            Twin(index, job[1], job[2] * minute_us, now_us, numbers[5] * minute_us)
+            for index, (job, numbers) in enumerate(zip(jobs, drawn, strict=True))
             if job[0] == now
         ]
-        begun = [place for place, start in enumerate(starts) if start == now]
-        waiting = {place for place, job in enumerate(jobs) if job[0] <= now <= starts[place]}
-        running = {place for place, end in enumerate(ends) if starts[place] < now < end}
+        begun = [index for index, start in enumerate(starts) if start == now]
+        waiting = {index for index, job in enumerate(jobs) if job[0] <= now <= starts[index]}
+        running = {index for index, end in enumerate(ends) if starts[index] < now < end}
         shadow.pass_time(now_us, arrived, waiting, running)
-        for place in begun:
-            shadow.started(place, now_us)
+        for index in begun:
+            shadow.started(index, now_us)
     assert shadow.longest_us == max(easy_waits(jobs, 4)) * minute_us
 
 

@@ -53,8 +53,8 @@ def test_a_users_share_is_the_sum_of_time_used_over_the_sum_asked_for() -> None:
     history = History()
     history.ended(ended(7, 400, 100))
     history.ended(ended(7, 100, 100))
-    found = history.foreseen_us(ended(7, 60, 0)) / MINUTE_US
-    assert 0.39 * 60 < found < 0.41 * 60
+    foreseen_min = history.foreseen_us(ended(7, 60, 0)) / MINUTE_US
+    assert 0.39 * 60 < foreseen_min < 0.41 * 60
 
 
 def test_a_user_without_history_is_taken_at_their_word() -> None:

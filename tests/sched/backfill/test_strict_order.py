@@ -56,7 +56,7 @@ def test_gpus_lead_to_gpu_nodes_with_exact_devices() -> None:
     second = submit(cluster, JobRequest(gpus_per_node="a100:2"))
     run_pass(cluster, plan=in_strict_order)
     masks = [
-        [(held.type, held.indexes) for held in cluster.jobs[job].nodes[0].gres]
+        [(gres.type, gres.indexes) for gres in cluster.jobs[job].nodes[0].gres]
         for job in (first, second)
     ]
     assert masks == [[("a100", b"\x03")], [("a100", b"\x0c")]]
@@ -166,8 +166,8 @@ def test_required_and_excluded_nodes_and_features() -> None:
     there = submit(cluster, JobRequest(exclude="n[3-4]"))
     gpu = submit(cluster, JobRequest(constraint="gpunode&ib", exclude="n1"))
     run_pass(cluster, plan=in_strict_order)
-    found = [places(cluster, job)[0][0] for job in (here, there, gpu)]
-    assert found == ["n2", "n1", "n2"]
+    nodes = [places(cluster, job)[0][0] for job in (here, there, gpu)]
+    assert nodes == ["n2", "n1", "n2"]
 
 
 def test_priority_tier_then_priority_then_submission() -> None:

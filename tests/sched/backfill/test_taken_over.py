@@ -42,8 +42,8 @@ def test_only_new_and_changed_jobs_are_prepared_again() -> None:
     known: list[str | None] = ["kept"] * 6
     known[4] = None
     jobs = [before[0], *before[2:5], _Job(6, 1), _Job(7, 0)]
-    found = taken_over(jobs, before, known, lambda job: f"new {job.job_id}")
-    assert found == ["kept", "kept", "kept", "new 5", "new 6", "new 7"]
+    results = taken_over(jobs, before, known, lambda job: f"new {job.job_id}")
+    assert results == ["kept", "kept", "kept", "new 5", "new 6", "new 7"]
 
 
 def test_a_job_put_back_at_the_end_costs_no_other_job_its_results() -> None:
@@ -53,6 +53,6 @@ def test_a_job_put_back_at_the_end_costs_no_other_job_its_results() -> None:
     """
     first, second, third = (_Job(job_id, 0) for job_id in (1, 2, 3))
     known = ["of 2", "of 3", "of 1"]
-    found = taken_over([first, third, second], [second, third, first], known, lambda job: "new")
-    assert found == ["new", "of 3", "new"]
-    assert taken_over([first, third, second], [first, third, second], found, str) == found
+    results = taken_over([first, third, second], [second, third, first], known, lambda job: "new")
+    assert results == ["new", "of 3", "new"]
+    assert taken_over([first, third, second], [first, third, second], results, str) == results

@@ -73,8 +73,8 @@ def test_no_two_jobs_share_a_core() -> None:
     cluster = cluster_of(conf)
     jobs = [submit(cluster, JobRequest(ntasks=1, node_list="n1")) for _ in range(9)]
     run_pass(cluster, START_US, policy(conf))
-    held = [cluster.jobs[job].nodes for job in jobs]
-    assert [len(nodes) for nodes in held] == [1] * 8 + [0]
+    allocs = [cluster.jobs[job].nodes for job in jobs]
+    assert [len(nodes) for nodes in allocs] == [1] * 8 + [0]
     assert cluster.node_index.use[0].cpus == 16
     cluster.node_index.give_back(jobs[0], [0], START_US)
     assert cluster.node_index.columns.cpus_free[0] == 2

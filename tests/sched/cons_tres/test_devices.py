@@ -151,12 +151,12 @@ def test_where_devices_lie_is_what_the_node_says() -> None:
         )
         for at in range(4)
     )
-    found = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
-    assert found.gres[0].cores == (LEFT, LEFT, RIGHT, RIGHT)
-    assert found.gres[0].links == LINKS
+    spec_found = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
+    assert spec_found.gres[0].cores == (LEFT, LEFT, RIGHT, RIGHT)
+    assert spec_found.gres[0].links == LINKS
     fewer = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines[:3])))
     assert fewer.gres == spec.gres
-    assert near_cores(found, ()) == 0
+    assert near_cores(spec_found, ()) == 0
 
 
 def test_devices_have_the_numbers_that_the_node_gives_them() -> None:
@@ -164,6 +164,6 @@ def test_devices_have_the_numbers_that_the_node_gives_them() -> None:
     counted = (NodeGres("gpu", "a100", 2), NodeGres("gpu", "h200", 2, first_index=2))
     lines = (NodeGres("gpu", "h200", 2), NodeGres("gpu", "a100", 2, first_index=2))
     spec = NodeSpec("g", cpus=16, gres=counted)
-    found = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
-    assert [gres.first_index for gres in found.gres] == [2, 0]
+    numbered = spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=lines)))
+    assert [gres.first_index for gres in numbered.gres] == [2, 0]
     assert spec_with_facts(Node(0, spec, 2, facts=NodeFacts(gres=counted))) is spec

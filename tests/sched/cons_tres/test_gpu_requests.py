@@ -43,7 +43,7 @@ def given_to(
     need = need_of(JobRequest(**wants), partition, {}, selection)  # type: ignore[arg-type]
     chosen = choose(need, free)
     return [
-        (alloc.tasks, alloc.cpus, sum(held.count for held in alloc.gres), alloc.mem_mib)
+        (alloc.tasks, alloc.cpus, sum(gres.count for gres in alloc.gres), alloc.mem_mib)
         for alloc in (allot(need, chosen) if chosen else ())
     ]
 
@@ -105,7 +105,7 @@ def test_tasks_follow_their_gpus() -> None:
 )
 def test_cpus_go_with_gpus(wants: dict[str, object], expected: list[tuple[int, ...]]) -> None:
     """Each node gives CPUs for its own GPUs, and no more GPUs than it has CPUs for."""
-    assert [found[:3] for found in given_to(nodes(), **wants)] == expected
+    assert [amounts[:3] for amounts in given_to(nodes(), **wants)] == expected
 
 
 def test_defaults_of_the_partition_per_gpu() -> None:

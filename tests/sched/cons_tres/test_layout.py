@@ -21,7 +21,7 @@ ROOM = st.lists(st.integers(1, 9), min_size=1, max_size=7)
 
 
 @pytest.mark.parametrize(
-    ("text", "tasks", "capacity", "wanted"),
+    ("text", "tasks", "capacity", "expected"),
     [
         ("block", 4, [2, 2, 2], [[0, 1], [2], [3]]),
         ("", 4, [2, 2, 2], [[0, 1], [2], [3]]),
@@ -40,9 +40,9 @@ ROOM = st.lists(st.integers(1, 9), min_size=1, max_size=7)
         ("block", 5, [1, 1], [[0, 1, 2], [3, 4]]),
     ],
 )
-def test_spread(text: str, tasks: int, capacity: list[int], wanted: list[list[int]]) -> None:
+def test_spread(text: str, tasks: int, capacity: list[int], expected: list[list[int]]) -> None:
     """Small cases worked out from sbatch's manual, recorded runs, and asked of Slurm 22.05."""
-    assert spread(tasks, capacity, parse_distribution(text)) == wanted
+    assert spread(tasks, capacity, parse_distribution(text)) == expected
 
 
 @given(WORDS, ROOM, st.integers(1, 60))
@@ -114,17 +114,17 @@ def test_counts_text() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "wanted"),
+    ("word", "expected"),
     [
         ("", [0b000011, 0b110000, 0b001100]),
         ("block", [0b000011, 0b001100, 0b110000]),
         ("fcyclic", [0b010001, 0b100010, 0b001100]),
     ],
 )
-def test_cores_over_sockets(word: str, wanted: list[int]) -> None:
+def test_cores_over_sockets(word: str, expected: list[int]) -> None:
     """Two sockets of four cores, of which the second has two: three tasks of two cores."""
     masks = task_cores(0b111111, 3, 2, 4, Distribution(socket=word))
-    assert masks == wanted
+    assert masks == expected
 
 
 @given(

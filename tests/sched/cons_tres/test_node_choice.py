@@ -25,8 +25,8 @@ def _meets(chosen: int, counts: list[tuple[int, int]]) -> bool:
         return True
     (mask, count), *rest = counts
     return any(
-        _meets(chosen & ~sum(1 << place for place in given), rest)
-        for given in combinations(bits(chosen & mask), count)
+        _meets(chosen & ~sum(1 << node_id for node_id in some), rest)
+        for some in combinations(bits(chosen & mask), count)
     )
 
 
@@ -41,12 +41,12 @@ def test_counts_are_met_where_that_can_be(
 ) -> None:
     """What is found meets all counts; without required nodes it is found whenever it exists."""
     required &= fits
-    found = meet_counts(fits, nodes, required, counts)
-    if found is not None:
-        assert required & ~found == 0
-        assert found & ~fits == 0
-        assert found.bit_count() <= nodes
-        assert _meets(found, counts)
+    chosen = meet_counts(fits, nodes, required, counts)
+    if chosen is not None:
+        assert required & ~chosen == 0
+        assert chosen & ~fits == 0
+        assert chosen.bit_count() <= nodes
+        assert _meets(chosen, counts)
     elif not required:
         total = sum(count for _, count in counts)
         assert total > nodes or not _meets(fits, counts)
@@ -58,15 +58,15 @@ def test_contiguous_nodes_are_neighbours_of_the_smallest_run(
 ) -> None:
     """Found whenever some window has only nodes that fit, all the required ones among them."""
     required &= fits
-    found = contiguous(fits, WantedNodes(nodes, required), range(NODES))
+    chosen = contiguous(fits, WantedNodes(nodes, required), range(NODES))
     windows = [
         window
         for first in range(NODES - nodes + 1)
         if not (window := ((1 << nodes) - 1) << first) & ~fits and not required & ~window
     ]
-    assert (found in windows) if windows else found is None
-    if found is not None:
-        assert _run(fits, found) == min(_run(fits, window) for window in windows)
+    assert (chosen in windows) if windows else chosen is None
+    if chosen is not None:
+        assert _run(fits, chosen) == min(_run(fits, window) for window in windows)
 
 
 def _run(fits: int, window: int) -> int:
@@ -109,7 +109,7 @@ def test_weight_goes_before_load() -> None:
 
 def test_the_first_count_that_works_is_taken() -> None:
     """Nodes that hold an even share are preferred."""
-    picker = Plain({place: place for place in range(4)})
+    picker = Plain({node_id: node_id for node_id in range(4)})
     fits = [(0, 1), (1, 1), (2, 4), (3, 4)]
     assert choose_counted(picker, fits, 4, [5, 2, 3], WantedNodes(1)) == [(2, 4), (3, 4)]
     assert choose_counted(picker, fits, 4, [4, 2], WantedNodes(1)) == fits

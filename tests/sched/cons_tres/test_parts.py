@@ -39,9 +39,9 @@ def test_shards_fill_one_gpu_after_another() -> None:
 
 def test_a_job_may_have_more_cores_than_are_near_its_shard() -> None:
     """Only enforced binding keeps it to the eight cores of one socket."""
-    left = NodeGres("gpu", "", 2, cores=(b"\xff", b"\x00\xff"))
+    gpu = NodeGres("gpu", "", 2, cores=(b"\xff", b"\x00\xff"))
     parts = NodeGres("shard", "", 8, parts=(4, 4))
-    site = PartsSite(gres=(left, parts, NodeGres("mps", "", 200, parts=(100, 100))))
+    site = PartsSite(gres=(gpu, parts, NodeGres("mps", "", 200, parts=(100, 100))))
     wide = site.add(gres="shard:1", ntasks=1, cpus_per_task=12)
     bound = site.add(gres="shard:1", ntasks=1, cpus_per_task=9, flags=REQ_GRES_ENFORCE_BIND)
     other = site.add(gres="shard:1", ntasks=1, cpus_per_task=4)
@@ -196,9 +196,9 @@ def test_steps_share_what_the_job_has() -> None:
     (share,) = shares_of(job, specs, ignore_steps=False)
     taken = []
     for _ in range(2):
-        found = place(_step("shard", 2), [share])
-        assert isinstance(found, StepPlace)
-        taken.append([held_parts(gres) for gres in found.allocs[0].gres])
+        step = place(_step("shard", 2), [share])
+        assert isinstance(step, StepPlace)
+        taken.append([held_parts(gres) for gres in step.allocs[0].gres])
         share.cores &= share.cores - 1
     assert taken == [[{0: 2}], [{0: 2}]]
     assert place(_step("shard", 2), [share]) == Lack.GRES

@@ -78,12 +78,12 @@ def fragment(source: random.Random) -> list[int]:
     ]
 
 
-def fewest_leaves(free: list[int], nodes: int, held: int | None) -> int:
+def fewest_leaves(free: list[int], nodes: int, own_leaf: int | None) -> int:
     """Return the least number of leaves with so many free nodes, by trying all sets."""
     counts = [sum(LEAF_OF[node] == leaf for node in free) for leaf in range(len(LEAVES))]
     for size in range(1, len(LEAVES) + 1):
         for leaves in itertools.combinations(range(len(LEAVES)), size):
-            if sum(counts[leaf] for leaf in leaves) >= nodes and held in (None, *leaves):
+            if sum(counts[leaf] for leaf in leaves) >= nodes and own_leaf in (None, *leaves):
                 return size
     raise AssertionError("too few nodes")
 
@@ -95,7 +95,7 @@ def test_a_pass_uses_no_leaf_too_many(kind: str) -> None:
     for _ in range(40):
         free = fragment(source)
         nodes = source.randint(1, len(free))
-        held = None
+        own_leaf = None
         request = JobRequest(nodes_min=nodes, nodes_max=nodes, ntasks=nodes, flags=REQ_EXCLUSIVE)
         if kind == "tasks":
             tasks = source.randint(1, CPUS * len(free))
@@ -103,12 +103,12 @@ def test_a_pass_uses_no_leaf_too_many(kind: str) -> None:
             request = JobRequest(ntasks=tasks)
         if kind == "required":
             node = source.choice(free)
-            held = LEAF_OF[node]
+            own_leaf = LEAF_OF[node]
             request = msgspec.structs.replace(request, node_list=f"n{node}")
         chosen = place(TREE, free, request)
         assert len(chosen) == nodes, (free, request)
         used = {LEAF_OF[node] for node in chosen}
-        assert len(used) == fewest_leaves(free, nodes, held), (free, request, chosen)
+        assert len(used) == fewest_leaves(free, nodes, own_leaf), (free, request, chosen)
 
 
 def test_a_pass_splits_no_segment() -> None:

@@ -163,7 +163,7 @@ def test_rows_take_turns_and_a_job_alone_just_runs() -> None:
         assert gang.turns(site.cluster, 30, site.now_us) == []
         site.wait(30)
     assert set(seen) == {("RUNNING", "SUSPENDED"), ("SUSPENDED", "RUNNING")}
-    assert all(one != other for one, other in pairwise(seen))
+    assert all(earlier != other for earlier, other in pairwise(seen))
     assert site.state(alone) in (JobState.PENDING, JobState.RUNNING)
     job = next(job for job in site.cluster.jobs.values() if job.state == JobState.SUSPENDED)
     assert job.suspended_by == SUSPENDED_BY_GANG and job.suspended_us >= 30 * SECOND_US

@@ -94,10 +94,10 @@ def test_two_jobs_on_the_same_cores_have_different_gpus(select: str) -> None:
     wants = {"ntasks": 8, "gres": "gpu:1", "node_list": "n1", "mem_per_node_mib": 1000}
     jobs = [submit(cluster, JobRequest(**wants)) for _ in range(3)]  # type: ignore[arg-type]
     run(cluster, text, START_US)
-    held = [cluster.jobs[job_id].nodes for job_id in jobs]
-    assert [nodes[0].cores for nodes in held[:2]] == [b"\xff", b"\xff"]
-    assert [nodes[0].gres[0].indexes for nodes in held[:2]] == [b"\x01", b"\x02"]
-    assert not held[2]
+    allocs = [cluster.jobs[job_id].nodes for job_id in jobs]
+    assert [nodes[0].cores for nodes in allocs[:2]] == [b"\xff", b"\xff"]
+    assert [nodes[0].gres[0].indexes for nodes in allocs[:2]] == [b"\x01", b"\x02"]
+    assert not allocs[2]
 
 
 def test_all_memory_goes_to_one_job() -> None:

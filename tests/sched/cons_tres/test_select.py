@@ -33,10 +33,10 @@ def mask(text: str) -> int:
 
 
 def node(node_id: int = 0, busy: str = "", weight: int = 1) -> FreeNode:
-    found = empty_node(node_id, SPEC)
-    found.cores &= ~mask(busy) if busy else -1
-    found.weight = weight
-    return found
+    free = empty_node(node_id, SPEC)
+    free.cores &= ~mask(busy) if busy else -1
+    free.weight = weight
+    return free
 
 
 @pytest.mark.parametrize(
@@ -89,10 +89,10 @@ def test_spare_tasks_go_to_the_lightest_node() -> None:
     need = need_of(JobRequest(ntasks=8, nodes_min=4), Partition("main"), {})
 
     def tasks(need_tasks: int) -> list[tuple[int, int]]:
-        wanted = dataclasses.replace(need, tasks=need_tasks)
-        found = share_tasks(wanted, [(one, 16) for one in nodes])
-        assert found is not None
-        return [(one.node_id, count) for one, count in found]
+        for_tasks = dataclasses.replace(need, tasks=need_tasks)
+        shares = share_tasks(for_tasks, [(node, 16) for node in nodes])
+        assert shares is not None
+        return [(node.node_id, count) for node, count in shares]
 
     assert tasks(8) == [(0, 1), (1, 1), (2, 5), (3, 1)]
     assert tasks(20) == [(0, 1), (1, 1), (2, 16), (3, 2)]
@@ -103,9 +103,9 @@ def test_required_nodes_are_filled_first() -> None:
     """`-w` puts a node before lighter ones."""
     nodes = [node(0, weight=10), node(1)]
     need = need_of(JobRequest(ntasks=3, nodes_min=2, node_list="n1"), Partition("main"), {"n1": 0})
-    found = share_tasks(need, [(one, 16) for one in nodes])
-    assert found is not None
-    assert [count for _, count in found] == [2, 1]
+    shares = share_tasks(need, [(node, 16) for node in nodes])
+    assert shares is not None
+    assert [count for _, count in shares] == [2, 1]
 
 
 @given(
@@ -127,23 +127,23 @@ def test_memory_of_gpus_is_never_more_than_a_node_has(
     """--mem-per-gpu with GPUs of the job, the node or the task."""
     nodes = []
     for number, mib in enumerate(mem_mib):
-        found = empty_node(number, GPU_SPEC)
-        found.mem_mib = mib
-        nodes.append(found)
+        free = empty_node(number, GPU_SPEC)
+        free.mem_mib = mib
+        nodes.append(free)
     request = JobRequest(ntasks=tasks, mem_per_gpu_mib=mem_per_gpu_mib, **wants)  # type: ignore[arg-type]
     need = need_of(request, Partition("main", (0, 1, 2)), {})
     chosen = choose(need, nodes)
     if chosen is not None:
         allocs = allot(need, chosen)
-        assert all(found.mem_mib >= 0 for found in nodes)
+        assert all(free.mem_mib >= 0 for free in nodes)
         gpus = sum(gres.count for alloc in allocs for gres in alloc.gres)
         assert sum(alloc.mem_mib for alloc in allocs) == gpus * mem_per_gpu_mib
 
 
 def test_gpus_with_room_for_their_memory_are_given() -> None:
-    found = empty_node(0, GPU_SPEC)
-    found.mem_mib = 2000
+    free = empty_node(0, GPU_SPEC)
+    free.mem_mib = 2000
     for count, fits in (("2", True), ("3", False)):
         request = JobRequest(gpus=count, mem_per_gpu_mib=900)
         need = need_of(request, Partition("main", (0,)), {})
-        assert (choose(need, [found]) is not None) == fits
+        assert (choose(need, [free]) is not None) == fits

@@ -34,8 +34,8 @@ def cores(
 ) -> int:
     """Return the mask of cores that a job of one node gets, 0 for none."""
     request = JobRequest(**{"nodes_min": 1, "nodes_max": 1, "ntasks": 1, **wants})  # type: ignore[arg-type]
-    place = Partition("main", (0,), select_type_parameters=partition)
-    need = need_of(request, place, {}, selection)
+    main = Partition("main", (0,), select_type_parameters=partition)
+    need = need_of(request, main, {}, selection)
     chosen = choose(need, [free])
     return int.from_bytes(allot(need, chosen)[0].cores, "little") if chosen else 0
 

@@ -45,11 +45,11 @@ def step(
         gres_per_task=(("gpu", "", per_task),) if per_task else (),
         gres_total=(("gpu", "", gpus),) if gpus else (),
     )
-    found = place(need, [on])
-    if not isinstance(found, StepPlace):
-        return found
-    alloc = found.allocs[0]
-    mask = sum(int.from_bytes(held.indexes, "little") for held in alloc.gres)
+    step_place = place(need, [on])
+    if not isinstance(step_place, StepPlace):
+        return step_place
+    alloc = step_place.allocs[0]
+    mask = sum(int.from_bytes(gres.indexes, "little") for gres in alloc.gres)
     on.cores &= ~int.from_bytes(alloc.cores, "little")
     return int.from_bytes(alloc.cores, "little"), mask
 
@@ -79,10 +79,10 @@ def test_no_core_and_no_gpu_is_in_two_steps(wants: list[tuple[int, int]], linked
     node = share(LINKED if linked else NEAR)
     cores = gpus = 0
     for count, cpus in wants:
-        found = step(node, gpus=count, cpus=cpus)
-        if isinstance(found, Lack):
+        masks = step(node, gpus=count, cpus=cpus)
+        if isinstance(masks, Lack):
             continue
-        assert not found[0] & cores and not found[1] & gpus
-        assert found[1].bit_count() == count
-        cores |= found[0]
-        gpus |= found[1]
+        assert not masks[0] & cores and not masks[1] & gpus
+        assert masks[1].bit_count() == count
+        cores |= masks[0]
+        gpus |= masks[1]

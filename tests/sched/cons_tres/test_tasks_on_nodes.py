@@ -32,7 +32,7 @@ def test_tasks_are_even_as_far_as_cpus_go(
     """A list of hosts and tasks per node count by themselves."""
     request = JobRequest(**fields)  # type: ignore[arg-type]
     allocs = [
-        NodeAlloc(place, count, ((1 << count) - 1).to_bytes(2, "little"), 0, 3)
-        for place, count in enumerate(cpus)
+        NodeAlloc(node_id, count, ((1 << count) - 1).to_bytes(2, "little"), 0, 3)
+        for node_id, count in enumerate(cpus)
     ]
     assert counts_text(tasks_on_nodes(request, allocs)) == tasks

@@ -91,13 +91,13 @@ def test_no_choice_uses_fewer_leaves_or_a_lower_switch(
 ) -> None:
     """Of all subsets none is better."""
     topology, fits, count, required = case
-    found = layout_of(topology).pick(mask(fits), WantedNodes(count, mask(required)))
+    picked = layout_of(topology).pick(mask(fits), WantedNodes(count, mask(required)))
     best = oracle.best_in_tree(plain(topology), fits, count, required)
     if best is None:
-        assert found is None
+        assert picked is None
         return
-    assert found is not None
-    chosen = frozenset(bits(found))
+    assert picked is not None
+    chosen = frozenset(bits(picked))
     assert required <= chosen <= fits and len(chosen) == count
     tree = plain(topology)
     assert (oracle.leaves_used(tree, chosen), oracle.lowest_level(tree, chosen)) == best
@@ -122,13 +122,13 @@ def test_fragmented_trees_use_no_leaf_too_many() -> None:
     for _ in range(1000):
         free = {node for node in range(512) if source.random() < source.choice((0.1, 0.4, 0.8))}
         count = source.randint(1, 64)
-        found = layout.pick(mask(free), WantedNodes(count))
+        picked = layout.pick(mask(free), WantedNodes(count))
         if len(free) < count:
-            assert found is None
+            assert picked is None
             continue
-        assert found is not None
+        assert picked is not None
         counts = [len(below & free) for level, below in tree if not level]
-        assert oracle.leaves_used(tree, bits(found)) == fewest_leaves(counts, count)
+        assert oracle.leaves_used(tree, bits(picked)) == fewest_leaves(counts, count)
 
 
 def test_the_tightest_leaf_that_holds_all_is_taken() -> None:
@@ -188,11 +188,11 @@ def test_a_job_of_one_node_takes_it_where_fewest_are_left(
     topology = tree_of(widths)
     layout = Layout(topology, {node: node for node in range(301)})
     free = set(range(301)) - fits if most_fit else fits
-    leaves = [set(one.node_ids) for one in topology.switches if not one.level]
+    leaves = [set(switch.node_ids) for switch in topology.switches if not switch.level]
     of_leaves = [leaf & free for leaf in leaves if leaf & free]
     best = min(of_leaves, key=len, default=free)
-    found = layout.pick(mask(frozenset(free)), WantedNodes(1))
-    assert found == (1 << min(best) if best else None)
+    picked = layout.pick(mask(frozenset(free)), WantedNodes(1))
+    assert picked == (1 << min(best) if best else None)
 
 
 @st.composite
@@ -215,11 +215,11 @@ def test_jobs_in_blocks_fit_exactly_when_the_rule_allows(
     """Found when possible, and in as few blocks of the next size as are needed."""
     topology, fits, count = case
     blocks = [frozenset(block.node_ids) for block in topology.blocks]
-    found = layout_of(topology).pick(mask(fits), WantedNodes(count))
-    assert (found is not None) == oracle.block_possible(blocks, topology.block_sizes, fits, count)
-    if found is None:
+    picked = layout_of(topology).pick(mask(fits), WantedNodes(count))
+    assert (picked is not None) == oracle.block_possible(blocks, topology.block_sizes, fits, count)
+    if picked is None:
         return
-    chosen = frozenset(bits(found))
+    chosen = frozenset(bits(picked))
     assert chosen <= fits and len(chosen) == count
     if count <= topology.block_sizes[0]:
         assert sum(1 for block in blocks if block & chosen) == 1
@@ -234,10 +234,10 @@ def test_a_segment_is_never_split(
     topology, fits, _ = case
     size = min(size, topology.block_sizes[0])
     blocks = [frozenset(block.node_ids) for block in topology.blocks]
-    found = layout_of(topology).pick(mask(fits), WantedNodes(size * segments, segment=size))
-    assert (found is not None) == oracle.segments_possible(blocks, fits, segments, size)
-    if found is not None:
-        chosen = frozenset(bits(found))
+    picked = layout_of(topology).pick(mask(fits), WantedNodes(size * segments, segment=size))
+    assert (picked is not None) == oracle.segments_possible(blocks, fits, segments, size)
+    if picked is not None:
+        chosen = frozenset(bits(picked))
         assert chosen <= fits and len(chosen) == size * segments
         assert all(len(block & chosen) % size == 0 for block in blocks)
 
@@ -246,16 +246,16 @@ def test_blocks_stay_whole_where_a_smaller_remainder_serves() -> None:
     """The tightest block that holds a job, and whole blocks but for the rest."""
     layout = layout_of(blocks_of([4, 4, 4, 4], (4, 8)))
     assert layout.pick(mask({0, 1, 2, 3, 4, 5, 12, 13, 14, 15}), WantedNodes(2)) == mask({4, 5})
-    found = layout.pick(mask({0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}), WantedNodes(6))
-    assert found == mask({0, 1, 2, 3, 4, 5})
+    picked = layout.pick(mask({0, 1, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}), WantedNodes(6))
+    assert picked == mask({0, 1, 2, 3, 4, 5})
 
 
 def test_required_nodes_of_segments_are_placed_first() -> None:
     """Each in a segment of its own block."""
     layout = layout_of(blocks_of([4, 4], (4,)))
-    found = layout.pick(0xFF, WantedNodes(4, required=mask({1, 6}), segment=2))
-    assert found is not None and found & mask({1, 6}) == mask({1, 6})
-    assert (found & 0x0F).bit_count() == 2
+    picked = layout.pick(0xFF, WantedNodes(4, required=mask({1, 6}), segment=2))
+    assert picked is not None and picked & mask({1, 6}) == mask({1, 6})
+    assert (picked & 0x0F).bit_count() == 2
     assert layout.pick(0xFF, WantedNodes(4, required=mask({1, 6}))) is None
 
 
@@ -266,7 +266,7 @@ def test_tasks_choose_the_node_count(tasks: int, expected: list[int]) -> None:
     fits = [(0, 2), (1, 2), (2, 3), (3, 3)]
     shares = choose_shares(layout, fits, tasks, 4, WantedNodes(2))
     assert shares is not None
-    assert [place for place, _ in shares] == expected
+    assert [node_id for node_id, _ in shares] == expected
 
 
 @settings(max_examples=200, deadline=None)
@@ -291,18 +291,18 @@ def test_the_kernel_places_wide_jobs_as_its_twin(
         assert grid.find(kind) == NEVER
         return
     assert grid.find(kind) == 0
-    found = grid.found()
-    assert len(set(found)) == count and fits.issuperset(found)
+    node_ids = grid.found()
+    assert len(set(node_ids)) == count and fits.issuperset(node_ids)
     for judge in (oracle.leaves_used, oracle.lowest_level):
-        assert judge(tree, found) == judge(tree, bits(expected))
+        assert judge(tree, node_ids) == judge(tree, bits(expected))
 
 
 def test_the_kernel_joins_no_separate_trees() -> None:
     """A job waits until one of them has room."""
     grid = Grid([0, 10], [0] * 4, 1, 1)
     grid.set_amounts(0, [1] * 4)
-    held = array("q", [holding(1, 0, 1), holding(3, 0, 1)])
-    grid.hold(held, array("i", [0, 2]), array("q", [10]))
+    holdings = array("q", [holding(1, 0, 1), holding(3, 0, 1)])
+    grid.hold(holdings, array("i", [0, 2]), array("q", [10]))
     grid.set_leaves([0, 0, 1, 1])
     grid.set_switches([])
     shape = grid.add_shape([0], [grid.add_plane(0, [1])], [[1]], 0)
@@ -358,9 +358,9 @@ def test_consolidated_segments_share_an_aggregated_block() -> None:
 def test_spread_segments_are_in_different_blocks() -> None:
     """A block has room for two segments; one of them has to go elsewhere."""
     layout = layout_of(blocks_of([4, 4], (4, 8)))
-    found = layout.pick(0xFF, WantedNodes(4, segment=2, spreads=True))
-    assert found is not None
-    assert (found & 0xF).bit_count() == 2
+    picked = layout.pick(0xFF, WantedNodes(4, segment=2, spreads=True))
+    assert picked is not None
+    assert (picked & 0xF).bit_count() == 2
     assert layout.pick(0xF, WantedNodes(4, segment=2, spreads=True)) is None
     required = WantedNodes(4, required=mask({0, 1, 2}), segment=2, spreads=True)
     assert layout.pick(0xFF, required) is None

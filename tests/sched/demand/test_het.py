@@ -49,9 +49,9 @@ def test_components_in_two_partitions_start_in_one_pass() -> None:
 def test_components_share_no_node_with_one_another() -> None:
     """One CPU each, and idle nodes in plenty: as in Slurm, each has a node of its own."""
     cluster = cluster_of()
-    one = JobRequest(ntasks=1, nodes_max=1)
-    ids = submit_het(cluster, one, one, JobRequest(ntasks=1, nodes_max=1, node_list="n3"))
-    other = submit_het(cluster, *[one] * 5)
+    single = JobRequest(ntasks=1, nodes_max=1)
+    ids = submit_het(cluster, single, single, JobRequest(ntasks=1, nodes_max=1, node_list="n3"))
+    other = submit_het(cluster, *[single] * 5)
     plan = run_pass(cluster)
     assert states(cluster, ids) == {JobState.RUNNING}
     nodes = [alloc.node_id for job_id in ids for alloc in cluster.jobs[job_id].nodes]
@@ -245,24 +245,24 @@ def test_trial_rolled_back_has_never_been(
 ) -> None:
     """What is found and held afterwards is the same as on a grid that saw no trial."""
     (grid, kinds), (twin, _) = grid_of(nodes), grid_of(nodes)
-    for one in (grid, twin):
+    for either in (grid, twin):
         for shape in before:
-            start = one.find(kinds[shape])
+            start = either.find(kinds[shape])
             if start != NEVER:
-                one.take_nodes(kinds[shape], one.found(), start)
+                either.take_nodes(kinds[shape], either.found(), start)
     grid.begin_trial()
     for shape, time in tried:
-        found = grid.find_from(kinds[shape], time) if time % 2 else grid.find(kinds[shape])
-        if found != NEVER:
-            grid.take_nodes(kinds[shape], grid.found(), found)
+        slot = grid.find_from(kinds[shape], time) if time % 2 else grid.find(kinds[shape])
+        if slot != NEVER:
+            grid.take_nodes(kinds[shape], grid.found(), slot)
     grid.roll_back()
     for shape in after:
-        found = grid.find(kinds[shape])
-        assert found == twin.find(kinds[shape])
-        if found != NEVER:
+        slot = grid.find(kinds[shape])
+        assert slot == twin.find(kinds[shape])
+        if slot != NEVER:
             assert grid.found() == twin.found()
-            grid.take_nodes(kinds[shape], grid.found(), found)
-            twin.take_nodes(kinds[shape], twin.found(), found)
+            grid.take_nodes(kinds[shape], grid.found(), slot)
+            twin.take_nodes(kinds[shape], twin.found(), slot)
     for node in range(len(nodes)):
         for resource in (0, 1):
             assert grid.free_at(node, resource) == twin.free_at(node, resource)
@@ -271,31 +271,31 @@ def test_trial_rolled_back_has_never_been(
 @settings(deadline=None)
 @given(
     nodes=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)), min_size=1, max_size=70),
-    held=st.lists(st.integers(0, 4), max_size=40),
+    holdings=st.lists(st.integers(0, 4), max_size=40),
     shape=st.integers(0, 4),
     time=st.integers(0, 90),
 )
 def test_first_start_not_before_a_moment(
-    nodes: list[tuple[int, int]], held: list[int], shape: int, time: int
+    nodes: list[tuple[int, int]], holdings: list[int], shape: int, time: int
 ) -> None:
     """It is the first boundary from then on with enough nodes free for as long as needed."""
     grid, kinds = grid_of(nodes)
-    for other in held:
+    for other in holdings:
         start = grid.find(kinds[other])
         if start != NEVER:
             grid.take_nodes(kinds[other], grid.found(), start)
     count, cpus, mem, duration = SHAPES[shape]
     free = [(grid.free_at(node, 0), grid.free_at(node, 1)) for node in range(len(nodes))]
-    wanted = NEVER
+    expected = NEVER
     for slot, begin in enumerate(TIMES):
         if begin < time:
             continue
         end = max(slot + 1, len([moment for moment in TIMES if moment < begin + duration]))
         fits = sum(min(c[slot:end]) >= cpus and min(m[slot:end]) >= mem for c, m in free)
         if fits >= count:
-            wanted = begin
+            expected = begin
             break
-    assert grid.find_from(kinds[shape], time) == wanted
+    assert grid.find_from(kinds[shape], time) == expected
 
 
 def test_components_inside_a_reservation_have_its_nodes_or_wait() -> None:
@@ -358,13 +358,13 @@ def submit_inside(room: ReservationSite, *requests: JobRequest) -> list[int]:
 def test_components_that_never_have_room_together_say_what_they_need_together() -> None:
     """Each may have its two licences; there are not four."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
-    one = JobRequest(nodes_min=1, nodes_max=1, licenses="matlab:2")
-    job_ids = submit_het(cluster, one, one)
-    found = Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES)))
-    assert not found.starts
+    component = JobRequest(nodes_min=1, nodes_max=1, licenses="matlab:2")
+    job_ids = submit_het(cluster, component, component)
+    plan = Planner()(snapshot(cluster, START_US), policy(conf_of(WHOLE_NODES)))
+    assert not plan.starts
     for job_id in job_ids:
-        assert found.waits[job_id].reason == Reason.Resources
-        assert found.waits[job_id].text == (
+        assert plan.waits[job_id].reason == Reason.Resources
+        assert plan.waits[job_id].text == (
             "no time was found when all components have room: "
             "together they need 2 nodes, 2 CPUs, 4 licences matlab"
         )
@@ -425,6 +425,6 @@ def test_components_that_cannot_be_over_by_a_deadline_do_not_start() -> None:
     cluster = cluster_of()
     late = JobRequest(deadline_us=START_US + 30 * MINUTE_US)
     job_ids = submit_het(cluster, JobRequest(), late, time_limit_min=60)
-    found = run_pass(cluster)
+    plan = run_pass(cluster)
     assert states(cluster, job_ids) == {JobState.PENDING}
-    assert {found.waits[job_id].reason for job_id in job_ids} == {Reason.DeadLine}
+    assert {plan.waits[job_id].reason for job_id in job_ids} == {Reason.DeadLine}

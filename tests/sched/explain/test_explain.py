@@ -36,9 +36,9 @@ RULES = policy(conf_of(FOUR_NODES))
 
 
 def look(cluster: Cluster, job_id: int, *partitions: str) -> Outlook:
-    found = outlook(snapshot(cluster, START_US), RULES, job_id, partitions)
-    assert found is not None
-    return found
+    job_outlook = outlook(snapshot(cluster, START_US), RULES, job_id, partitions)
+    assert job_outlook is not None
+    return job_outlook
 
 
 def whole(nodes: int, **more: object) -> JobRequest:
@@ -60,17 +60,17 @@ def test_the_outlook_is_what_the_pass_plans() -> None:
     behind = submit(cluster, whole(2), time_limit_min=600)
     plan = run_pass(cluster)
     for job_id in (wide, behind):
-        found = look(cluster, job_id)
-        assert found.start_us == plan.expected_start_us[job_id]
-        assert found.node_ids == plan.planned_nodes[job_id]
+        job_outlook = look(cluster, job_id)
+        assert job_outlook.start_us == plan.expected_start_us[job_id]
+        assert job_outlook.node_ids == plan.planned_nodes[job_id]
     assert (look(cluster, wide).ahead, look(cluster, behind).ahead) == (0, 1)
 
 
 def test_jobs_on_its_nodes_hold_it_until_their_limits() -> None:
     cluster = full_but_one()
     wide = submit(cluster, whole(4), time_limit_min=60)
-    held = look(cluster, wide).holders
-    assert [(holder.kind, holder.node_ids, holder.until_us) for holder in held] == [
+    holders = look(cluster, wide).holders
+    assert [(holder.kind, holder.node_ids, holder.until_us) for holder in holders] == [
         ("job", (2,), START_US + 120 * MINUTE_US),
         ("job", (0, 1), START_US + 60 * MINUTE_US),
     ]
@@ -89,9 +89,9 @@ def test_fewer_nodes_and_a_shorter_limit_are_tried_for_real() -> None:
     cluster = full_but_one()
     submit(cluster, whole(4), time_limit_min=60)
     behind = submit(cluster, whole(2), time_limit_min=600)
-    found = {offer.text: offer.start_us for offer in look(cluster, behind).sooner}
-    assert "--nodes=1" not in found  # the free node is promised to the wide job
-    assert found["--time=1:00:00"] < look(cluster, behind).start_us
+    start_by_offer = {offer.text: offer.start_us for offer in look(cluster, behind).sooner}
+    assert "--nodes=1" not in start_by_offer  # the free node is promised to the wide job
+    assert start_by_offer["--time=1:00:00"] < look(cluster, behind).start_us
 
 
 def test_a_limit_that_lets_it_start_now_is_the_longest_such() -> None:
@@ -119,18 +119,20 @@ def test_a_reservation_on_its_nodes_is_named() -> None:
     )
     apply(cluster, ev.ReservationCreated(START_US, closed))
     job_id = submit(cluster, whole(1), time_limit_min=60)
-    found = look(cluster, job_id)
-    assert found.start_us >= begin_us + 60 * MINUTE_US
-    assert ("reservation", "maint") in {(holder.kind, holder.name) for holder in found.holders}
-    assert found.sooner[0].text == "--time=30:00"
-    assert found.sooner[0].start_us == START_US
+    job_outlook = look(cluster, job_id)
+    assert job_outlook.start_us >= begin_us + 60 * MINUTE_US
+    assert ("reservation", "maint") in {
+        (holder.kind, holder.name) for holder in job_outlook.holders
+    }
+    assert job_outlook.sooner[0].text == "--time=30:00"
+    assert job_outlook.sooner[0].start_us == START_US
 
 
 def test_a_job_that_is_not_planned_has_no_outlook() -> None:
     cluster = full_but_one()
-    held = submit(cluster, whole(1), time_limit_min=60)
-    apply(cluster, ev.JobUpdated(START_US, held, {"priority": 0}))
-    assert outlook(snapshot(cluster, START_US), RULES, held) is None
+    held_job = submit(cluster, whole(1), time_limit_min=60)
+    apply(cluster, ev.JobUpdated(START_US, held_job, {"priority": 0}))
+    assert outlook(snapshot(cluster, START_US), RULES, held_job) is None
 
 
 # What else may decide -------------------------------------------------------------------------
@@ -141,8 +143,8 @@ def test_only_jobs_that_may_use_the_same_nodes_are_ahead() -> None:
     submit(cluster, whole(2, partition="gpu"), time_limit_min=60)
     submit(cluster, whole(4), time_limit_min=60)
     last = submit(cluster, whole(1, node_list="n4", exclude="n[1-3]"), time_limit_min=600)
-    found = look(cluster, last)
-    assert found.ahead == 1
+    job_outlook = look(cluster, last)
+    assert job_outlook.ahead == 1
 
 
 def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
@@ -153,12 +155,14 @@ def test_a_limit_promises_no_time_but_says_what_would_do() -> None:
     second = submit(cluster, JobRequest(ntasks=4), time_limit_min=60)
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 4}))}
     active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
-    running = [(one, ask_of_allocation(one.nodes, "", None, 60)) for one in active]
+    running = [(job, ask_of_allocation(job.nodes, "", None, 60)) for job in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
-    found = outlook(view, RULES, second)
-    assert found is not None and found.limit is not None
-    assert (found.start_us, found.ahead) == (0, -1)
-    assert [(offer.text, offer.start_us) for offer in found.sooner] == [("--ntasks=2", START_US)]
+    job_outlook = outlook(view, RULES, second)
+    assert job_outlook is not None and job_outlook.limit is not None
+    assert (job_outlook.start_us, job_outlook.ahead) == (0, -1)
+    assert [(offer.text, offer.start_us) for offer in job_outlook.sooner] == [
+        ("--ntasks=2", START_US)
+    ]
 
 
 def test_a_component_starts_when_all_components_can() -> None:
@@ -177,8 +181,8 @@ def test_components_that_never_fit_at_once_never_start() -> None:
     """Six of four nodes: no time will do, and no job is named as being ahead."""
     cluster = full_but_one()
     for job_id in submit_het(cluster, whole(3), whole(3), time_limit_min=30):
-        found = look(cluster, job_id)
-        assert (found.ahead, found.start_us) == (-1, NO_END_US)
+        job_outlook = look(cluster, job_id)
+        assert (job_outlook.ahead, job_outlook.start_us) == (-1, NO_END_US)
 
 
 def in_reservation(
@@ -195,9 +199,9 @@ def in_reservation(
 
 def test_inside_a_reservation_its_own_nodes_count() -> None:
     cluster, job_id = in_reservation(30)
-    found = look(cluster, job_id)
-    assert START_US + 60 * MINUTE_US <= found.start_us < START_US + 90 * MINUTE_US
-    assert found.node_ids == (3,)
+    job_outlook = look(cluster, job_id)
+    assert START_US + 60 * MINUTE_US <= job_outlook.start_us < START_US + 90 * MINUTE_US
+    assert job_outlook.node_ids == (3,)
 
 
 def test_inside_a_reservation_a_start_is_in_time() -> None:
@@ -205,15 +209,15 @@ def test_inside_a_reservation_a_start_is_in_time() -> None:
     cluster, job_id = in_reservation(90)
     assert look(cluster, job_id).start_us == START_US + 60 * MINUTE_US
     cluster, job_id = in_reservation(90, other_min=120)
-    found = look(cluster, job_id)
-    assert found.ahead == -1 and found.start_us == NO_END_US
-    assert "without --reservation=r" in {offer.text for offer in found.sooner}
+    job_outlook = look(cluster, job_id)
+    assert job_outlook.ahead == -1 and job_outlook.start_us == NO_END_US
+    assert "without --reservation=r" in {offer.text for offer in job_outlook.sooner}
 
 
 def test_before_a_reservation_begins_the_others_may_be_sooner() -> None:
     cluster, job_id = in_reservation(30, START_US + 600 * MINUTE_US)
-    found = look(cluster, job_id)
-    assert [(offer.text, offer.start_us) for offer in found.sooner] == [
+    job_outlook = look(cluster, job_id)
+    assert [(offer.text, offer.start_us) for offer in job_outlook.sooner] == [
         ("without --reservation=r", START_US)
     ]
 
@@ -226,10 +230,10 @@ def test_outside_of_its_reservation_limits_count() -> None:
     apply(cluster, ev.JobUpdated(START_US, job_id, {"priority": 5}))
     qos = {"small": Qos(1, "small", limits=Limits(grp_tres={"cpu": 2}))}
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
-    found = outlook(view, RULES, job_id)
-    assert found is not None
+    job_outlook = outlook(view, RULES, job_id)
+    assert job_outlook is not None
     assert ("without --reservation=r", START_US) in {
-        (offer.text, offer.start_us) for offer in found.sooner
+        (offer.text, offer.start_us) for offer in job_outlook.sooner
     }
 
 
@@ -250,8 +254,8 @@ def test_what_a_reservation_never_has(request_: JobRequest, words: str) -> None:
     job_id = submit(cluster, request_, time_limit_min=5)
     wait = run_pass(cluster).waits[job_id]
     assert (wait.reason, words in wait.text) == (Reason.Reservation, True), wait
-    found = look(cluster, job_id)
-    assert (found.start_us, found.ahead) == (NO_END_US, -1)
+    job_outlook = look(cluster, job_id)
+    assert (job_outlook.start_us, job_outlook.ahead) == (NO_END_US, -1)
 
 
 def test_more_licences_than_there_are_never_come() -> None:
@@ -260,8 +264,8 @@ def test_more_licences_than_there_are_never_come() -> None:
     apply(cluster, ev.LicensesUpdated(START_US, (("soft", 1),)))
     wait = run_pass(cluster).waits[job_id]
     assert wait == Wait(Reason.Licenses, "needs 2 licences soft; 1 free")
-    found = look(cluster, job_id)
-    assert (found.start_us, found.ahead) == (NO_END_US, -1)
+    job_outlook = look(cluster, job_id)
+    assert (job_outlook.start_us, job_outlook.ahead) == (NO_END_US, -1)
 
 
 def test_a_limit_below_what_a_job_asks_for_is_never_met_by_waiting() -> None:
@@ -280,13 +284,16 @@ def test_a_limit_below_what_a_job_asks_for_is_never_met_by_waiting() -> None:
             "small": Qos(1, "small", limits=limits),
             "normal": Qos(2, "normal"),
         }
-        active = [cluster.jobs[one] for one in cluster.job_index.active]
-        for one in active:
-            apply(cluster, ev.JobUpdated(START_US, one.job_id, {"qos": "small"}))
-        running = [(one, ask_of_allocation(one.nodes, "", None, 60)) for one in active]
+        active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
+        for job in active:
+            apply(cluster, ev.JobUpdated(START_US, job.job_id, {"qos": "small"}))
+        running = [(job, ask_of_allocation(job.nodes, "", None, 60)) for job in active]
         view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
-        found = outlook(view, RULES, job_id)
-        assert found is not None and (found.start_us, found.ahead) == (start_us, -1)
+        job_outlook = outlook(view, RULES, job_id)
+        assert job_outlook is not None and (job_outlook.start_us, job_outlook.ahead) == (
+            start_us,
+            -1,
+        )
 
 
 def test_a_job_that_never_starts_is_not_ahead() -> None:
@@ -320,9 +327,9 @@ def test_a_job_that_may_preempt_elsewhere_is_shown_that() -> None:
     for start in Planner()(snapshot(cluster, START_US), rules).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
     waiting = submit(cluster, whole(4), time_limit_min=20)
-    found = outlook(snapshot(cluster, START_US), rules, waiting, ["debug"])
-    assert found is not None
-    best = next(offer for offer in found.sooner if "debug" in offer.text)
+    job_outlook = outlook(snapshot(cluster, START_US), rules, waiting, ["debug"])
+    assert job_outlook is not None
+    best = next(offer for offer in job_outlook.sooner if "debug" in offer.text)
     assert (best.start_us, best.victims) == (START_US, (victim,))
 
 
@@ -330,10 +337,10 @@ def test_an_answer_that_is_due_says_what_was_not_tried() -> None:
     cluster = full_but_one()
     submit(cluster, whole(4), time_limit_min=60)
     behind = submit(cluster, whole(2), time_limit_min=600)
-    found = outlook(snapshot(cluster, START_US), RULES, behind, is_late=lambda: True)
-    assert found is not None
-    assert found.start_us == look(cluster, behind).start_us
-    assert found.untried > 0 and not found.sooner
+    job_outlook = outlook(snapshot(cluster, START_US), RULES, behind, is_late=lambda: True)
+    assert job_outlook is not None
+    assert job_outlook.start_us == look(cluster, behind).start_us
+    assert job_outlook.untried > 0 and not job_outlook.sooner
 
 
 def test_a_job_that_cannot_run_is_not_in_a_queue() -> None:
@@ -346,9 +353,9 @@ def test_without_backfill_no_start_is_shown() -> None:
     cluster = full_but_one()
     job_id = submit(cluster, whole(4), time_limit_min=60)
     rules = policy(conf_of(FOUR_NODES + "SchedulerType=sched/builtin\n"))
-    found = outlook(snapshot(cluster, START_US), rules, job_id)
-    assert found is not None
-    assert (found.start_us, found.ahead) == (0, -1) and "in order" in found.note
+    job_outlook = outlook(snapshot(cluster, START_US), rules, job_id)
+    assert job_outlook is not None
+    assert (job_outlook.start_us, job_outlook.ahead) == (0, -1) and "in order" in job_outlook.note
 
 
 # Claims and what then happens -----------------------------------------------------------------
@@ -387,7 +394,7 @@ def queue_of(sizes: list[Size]) -> tuple[Cluster, list[int]]:
     cluster = cluster_of(now_us=BEGIN_US)
     ids = [
         submit(cluster, request_of(size), BEGIN_US, time_limit_min=size[2])
-        for place, size in enumerate(sizes)
+        for index, size in enumerate(sizes)
     ]
     return cluster, ids
 
@@ -400,11 +407,11 @@ def start_of(cluster: Cluster, job_id: int) -> int:
             apply_all(cluster, dispatch(cluster, start, now_us))
         if cluster.jobs[job_id].start_us:
             break
-        ends = {one: ends_us(cluster, one) for one in cluster.job_index.active}
+        ends = {job_id: ends_us(cluster, job_id) for job_id in cluster.job_index.active}
         now_us = min(ends.values())
-        for one, end_us in ends.items():
+        for active_id, end_us in ends.items():
             if end_us == now_us:
-                job = cluster.jobs[one]
+                job = cluster.jobs[active_id]
                 clean = frozenset(alloc.node_id for alloc in job.nodes)
                 apply_all(
                     cluster,
@@ -429,9 +436,9 @@ def test_the_promised_start_is_kept() -> None:
     """If nothing else changes and jobs run to their limits, no job starts later."""
     for seed in range(SEEDS):
         cluster, ids = queue_of(sizes_of(Random(seed)))
-        found = outlook(snapshot(cluster, BEGIN_US), RULES, ids[-1])
-        assert found is not None
-        assert start_of(cluster, ids[-1]) <= found.start_us, seed
+        job_outlook = outlook(snapshot(cluster, BEGIN_US), RULES, ids[-1])
+        assert job_outlook is not None
+        assert start_of(cluster, ids[-1]) <= job_outlook.start_us, seed
 
 
 def test_what_is_offered_holds() -> None:
@@ -442,11 +449,11 @@ def test_what_is_offered_holds() -> None:
         sizes = sizes_of(random)
         cluster, ids = queue_of(sizes)
         view = snapshot(cluster, BEGIN_US)
-        found = outlook(view, RULES, ids[-1])
-        assert found is not None
-        if not found.sooner:
+        job_outlook = outlook(view, RULES, ids[-1])
+        assert job_outlook is not None
+        if not job_outlook.sooner:
             continue
-        offer = random.choice(found.sooner)
+        offer = random.choice(job_outlook.sooner)
         own = waiting_job(cluster, ids[-1])
         change = next(
             candidate for candidate in changes(own, view, ()) if candidate.text == offer.text
@@ -470,11 +477,13 @@ def test_another_qos_may_be_sooner() -> None:
         "high": Qos(2, "high"),
     }
     active = [cluster.jobs[job_id] for job_id in cluster.job_index.active]
-    running = [(one, ask_of_allocation(one.nodes, "", None, 60)) for one in active]
+    running = [(job, ask_of_allocation(job.nodes, "", None, 60)) for job in active]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
-    found = outlook(view, RULES, second, qos=("normal", "high"))
-    assert found is not None and found.limit is not None
-    assert ("--qos=high", START_US) in [(offer.text, offer.start_us) for offer in found.sooner]
+    job_outlook = outlook(view, RULES, second, qos=("normal", "high"))
+    assert job_outlook is not None and job_outlook.limit is not None
+    assert ("--qos=high", START_US) in [
+        (offer.text, offer.start_us) for offer in job_outlook.sooner
+    ]
 
 
 def test_no_start_after_the_deadline_is_shown() -> None:
@@ -482,9 +491,9 @@ def test_no_start_after_the_deadline_is_shown() -> None:
     cluster = full_but_one()
     deadline_us = START_US + 30 * MINUTE_US
     job_id = submit(cluster, whole(2, deadline_us=deadline_us), time_limit_min=20)
-    found = look(cluster, job_id)
-    assert (found.start_us, found.ahead) == (NO_END_US, -1)
-    assert {offer.text for offer in found.sooner} == {"--nodes=1"}
+    job_outlook = look(cluster, job_id)
+    assert (job_outlook.start_us, job_outlook.ahead) == (NO_END_US, -1)
+    assert {offer.text for offer in job_outlook.sooner} == {"--nodes=1"}
 
 
 def test_the_end_of_its_own_reservation_is_shown_once() -> None:
@@ -505,11 +514,13 @@ def test_a_job_that_waits_for_victims_starts_when_they_have_left() -> None:
     site.run_pass()
     view = snapshot(site.cluster, site.now_us)
     assert job in view.claims
-    found = outlook(view, site.policy, job)
-    assert found is not None
+    job_outlook = outlook(view, site.policy, job)
+    assert job_outlook is not None
     leaves_us = START_US + 90_000_000
-    assert (found.start_us, found.node_ids) == (leaves_us, (0, 1, 2, 3))
-    assert [(holder.job_id, holder.until_us) for holder in found.holders] == [(victim, leaves_us)]
+    assert (job_outlook.start_us, job_outlook.node_ids) == (leaves_us, (0, 1, 2, 3))
+    assert [(holder.job_id, holder.until_us) for holder in job_outlook.holders] == [
+        (victim, leaves_us)
+    ]
     assert site.run_pass().expected_start_us[job] == leaves_us
 
 
@@ -518,8 +529,8 @@ def test_less_memory_is_offered_only_where_it_may_do() -> None:
     cluster = full_but_one()
     job_id = submit(cluster, JobRequest(mem_per_node_mib=4000))
     view = snapshot(cluster, START_US)
-    (job,) = (one for one in view.waiting if one.job_id == job_id)
-    texts = [one.text for one in changes(job, view, ()) if one.kind == "memory"]
+    (job,) = (waiting for waiting in view.waiting if waiting.job_id == job_id)
+    texts = [change.text for change in changes(job, view, ()) if change.kind == "memory"]
     assert texts == ["--mem=3000M", "--mem=2000M", "--mem=1000M"]
 
 
@@ -541,8 +552,8 @@ def test_a_job_behind_a_limit_is_not_ahead() -> None:
     behind = submit(cluster, whole(4), time_limit_min=10)
     qos = {"small": Qos(1, "small", limits=Limits(grp_tres={"cpu": 2}))}
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, []))
-    found = outlook(view, RULES, behind)
-    assert found is not None and found.ahead == 0
+    job_outlook = outlook(view, RULES, behind)
+    assert job_outlook is not None and job_outlook.ahead == 0
 
 
 def test_jobs_that_are_exempt_for_now_are_named() -> None:
@@ -552,10 +563,10 @@ def test_jobs_that_are_exempt_for_now_are_named() -> None:
     site.run_pass()
     site.now_us += 4 * MINUTE_US
     waiting = site.add("high", 2, nodes=4)
-    found = outlook(snapshot(site.cluster, site.now_us), site.policy, waiting)
-    assert found is not None
-    assert found.start_us == START_US + 10 * MINUTE_US
-    assert found.note == (
+    job_outlook = outlook(snapshot(site.cluster, site.now_us), site.policy, waiting)
+    assert job_outlook is not None
+    assert job_outlook.start_us == START_US + 10 * MINUTE_US
+    assert job_outlook.note == (
         "jobs that it may preempt are exempt for 6 min more; they are to leave for it then"
     )
 
@@ -597,9 +608,9 @@ def test_a_job_that_waits_for_licences_sees_which_jobs_have_them() -> None:
     run_pass(cluster)
     ahead = submit(cluster, JobRequest(licenses="soft:3"), time_limit_min=30)
     job_id = submit(cluster, JobRequest(licenses="soft:1"), time_limit_min=60)
-    found = look(cluster, job_id)
-    assert found.start_us - START_US == pytest.approx(50 * MINUTE_US, abs=MINUTE_US)
-    assert [(holder.kind, holder.job_id, holder.licenses) for holder in found.holders] == [
+    job_outlook = look(cluster, job_id)
+    assert job_outlook.start_us - START_US == pytest.approx(50 * MINUTE_US, abs=MINUTE_US)
+    assert [(holder.kind, holder.job_id, holder.licenses) for holder in job_outlook.holders] == [
         ("planned", ahead, "soft:3"),
         ("job", has_two, "soft:2"),
     ]
@@ -626,13 +637,13 @@ def test_no_preemption_is_offered_where_a_limit_would_still_hold() -> None:
     waiting = submit(cluster, whole(1), time_limit_min=20)
     qos = {"normal": Qos(1, "normal", limits=Limits(grp_tres={"cpu": 64}))}
     running = [
-        (one, ask_of_allocation(one.nodes, "", None, 600))
-        for one in (cluster.jobs[job_id] for job_id in cluster.job_index.active)
+        (job, ask_of_allocation(job.nodes, "", None, 600))
+        for job in (cluster.jobs[job_id] for job_id in cluster.job_index.active)
     ]
     view = replace(snapshot(cluster, START_US), limits=quotas({}, qos, running))
-    found = outlook(view, rules, waiting, ["debug"])
-    assert found is not None and found.limit is not None
-    assert found.sooner == []
+    job_outlook = outlook(view, rules, waiting, ["debug"])
+    assert job_outlook is not None and job_outlook.limit is not None
+    assert job_outlook.sooner == []
 
 
 def test_a_job_without_an_account_is_not_next_in_the_queue() -> None:
@@ -648,9 +659,9 @@ def test_a_job_without_an_account_is_not_next_in_the_queue() -> None:
 
 
 def look_at(view: Snapshot, job_id: int) -> Outlook:
-    found = outlook(view, RULES, job_id)
-    assert found is not None
-    return found
+    job_outlook = outlook(view, RULES, job_id)
+    assert job_outlook is not None
+    return job_outlook
 
 
 def test_a_component_that_no_node_suits_has_an_outlook() -> None:
@@ -661,9 +672,9 @@ def test_a_component_that_no_node_suits_has_an_outlook() -> None:
         apply_all(cluster, dispatch(cluster, start, START_US))
     both = submit_het(cluster, JobRequest(ntasks=1), JobRequest(ntasks=1, exclude="n[1-4]"))
     for job_id in both:
-        found = outlook(snapshot(cluster, START_US), rules, job_id)
-        assert found is not None
-        assert (found.start_us, found.ahead) == (NO_END_US, -1)
+        job_outlook = outlook(snapshot(cluster, START_US), rules, job_id)
+        assert job_outlook is not None
+        assert (job_outlook.start_us, job_outlook.ahead) == (NO_END_US, -1)
 
 
 def test_a_component_is_not_put_beside_jobs_on_nodes_without_its_gpus() -> None:

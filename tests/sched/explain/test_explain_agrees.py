@@ -23,11 +23,14 @@ class AskedSite(SiteOfEarlyEnds):
         for job_id, start_us in plan.expected_start_us.items():
             if self.cluster.jobs[job_id].state != JobState.PENDING:
                 continue
-            found = outlook(
+            job_outlook = outlook(
                 view, self.rules, job_id, planner=planner, past_promises=plan.past_promises
             )
-            assert found is not None
-            assert (found.start_us, found.node_ids) == (start_us, plan.planned_nodes[job_id])
+            assert job_outlook is not None
+            assert (job_outlook.start_us, job_outlook.node_ids) == (
+                start_us,
+                plan.planned_nodes[job_id],
+            )
 
 
 @pytest.mark.parametrize(

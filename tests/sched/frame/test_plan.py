@@ -37,14 +37,14 @@ def test_of_several_placings_of_a_job_the_first_counts() -> None:
 @given(PLACINGS, PLACINGS)
 def test_nodes_of_one_job_and_of_all(some: list[list[int]], others: list[list[int]]) -> None:
     """Positions become node ids; of two plans that know a job the first has the say."""
-    one, other = placed(some), placed(others, first_job=2)
-    joined = JoinedNodes([one, other])
+    placing, other = placed(some), placed(others, first_job=2)
+    joined = JoinedNodes([placing, other])
     expected = {
-        first + index: tuple(sorted(NODES - 1 - place for place in places))
+        first + index: tuple(sorted(NODES - 1 - node_id for node_id in places))
         for first, placings in ((2, others), (1, some))
         for index, places in enumerate(placings)
     }
     assert dict(joined) == expected
-    assert one.all_nodes() == {node for nodes in one.values() for node in nodes}
-    assert joined.all_nodes() == one.all_nodes() | other.all_nodes()
+    assert placing.all_nodes() == {node for nodes in placing.values() for node in nodes}
+    assert joined.all_nodes() == placing.all_nodes() | other.all_nodes()
     assert joined.get(99) is None

@@ -49,7 +49,7 @@ def test_the_sum_is_that_of_the_table(
     )  # fmt: skip
     view = snapshot(cluster, START_US + waited_s * 1_000_000)
     job = replace(view.waiting[0], nice=nice)
-    found = Ranking(view, rules).priority(job, view.partitions["main"])
+    priority = Ranking(view, rules).priority(job, view.partitions["main"])
     size = oracle.size_factor(nodes, 4, cpus, 64, limit_min, small=small, to_time=to_time)
     terms = [
         (weights[0], min(Fraction(1), Fraction(waited_s, 7 * 86400))),
@@ -57,10 +57,10 @@ def test_the_sum_is_that_of_the_table(
         (weights[2], Fraction(1, 10)),
     ]
     expected = oracle.priority(terms, 0, nice)
-    assert abs(found - expected) <= 1  # floats just below or above a whole number
+    assert abs(priority - expected) <= 1  # floats just below or above a whole number
     exact = sum(weight * factor for weight, factor in terms)
     if Fraction(1, 1000) < exact % 1 < Fraction(999, 1000):
-        assert found == expected
+        assert priority == expected
 
 
 def test_fractions_of_terms_add_up() -> None:
@@ -94,9 +94,9 @@ def test_tres_are_weighed_by_their_share_of_the_partition() -> None:
     request = JobRequest(nodes_min=2, nodes_max=2, ntasks=16, gpus_per_node="1", partition="gpu")
     submit(cluster, request)
     weights = "PriorityWeightTRES=CPU=1000,GRES/gpu=400"
-    found, factors = ranked(cluster, rules_of(weights), partition="gpu")
+    priority, factors = ranked(cluster, rules_of(weights), partition="gpu")
     assert factors.tres == (("cpu", 0.5), ("gres/gpu", 0.25))
-    assert found == 600
+    assert priority == 600
     raw = ranked(cluster, rules_of(weights, "PriorityFlags=NO_NORMAL_TRES"), partition="gpu")
     assert raw[0] == 16 * 1000 + 2 * 400
 
@@ -104,8 +104,11 @@ def test_tres_are_weighed_by_their_share_of_the_partition() -> None:
 def test_association_priority_counts_by_the_largest() -> None:
     """A job of association 1, which has half of the largest priority."""
     cluster = cluster_of()
-    found = (Association(1, "acct", "user1001", priority=50), Association(2, "other", priority=100))
-    apply(cluster, ev.AssocChanged(START_US, changed=found, version=3))
+    associations = (
+        Association(1, "acct", "user1001", priority=50),
+        Association(2, "other", priority=100),
+    )
+    apply(cluster, ev.AssocChanged(START_US, changed=associations, version=3))
     submit(cluster, JobRequest(nodes_min=1))
     assert ranked(cluster, rules_of("PriorityWeightAssoc=1000"))[0] == 500
     raw = rules_of("PriorityWeightAssoc=1000", "PriorityFlags=NO_NORMAL_ASSOC")
@@ -132,11 +135,11 @@ def test_priorities_never_fall_with_incr_only() -> None:
     Planner()(snapshot(cluster, START_US), rules_of())
     planner = Planner()
     rules = rules_of("PriorityWeightFairshare=1000", "PriorityFlags=INCR_ONLY")
-    found = []
+    priorities = []
     for share in (0.5, 0.2, 0.7):
         view = replace(snapshot(cluster, START_US), fairshare={1: share})
-        found.append(planner(view, rules).priorities[1])
-    assert found == [500, 500, 700]
+        priorities.append(planner(view, rules).priorities[1])
+    assert priorities == [500, 500, 700]
 
 
 def test_fair_share_factors_of_the_snapshot_count() -> None:
@@ -185,7 +188,7 @@ def test_factors_are_shares_of_the_largest_or_raw(
     view = replace(
         view, waiting=[job], qos_priority={"low": 5, "high": 20}, assoc_priority={1: 3, 2: 6}
     )
-    found = Ranking(view, rules_of("PriorityWeightTRES=cpu=1", flags)).factors(
+    shares = Ranking(view, rules_of("PriorityWeightTRES=cpu=1", flags)).factors(
         job, view.partitions["main"]
     )
-    assert (found.partition, found.qos, found.assoc, dict(found.tres)["cpu"]) == factors
+    assert (shares.partition, shares.qos, shares.assoc, dict(shares.tres)["cpu"]) == factors

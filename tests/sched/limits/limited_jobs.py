@@ -30,10 +30,10 @@ def waiting(user: str = "ann", account: str = "physics", qos: str = "normal") ->
     """Return a job of a user."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     job(cluster, 1, 60)
-    (one,) = snapshot(cluster, START_US).waiting
+    (new,) = snapshot(cluster, START_US).waiting
     uid = {"ann": 1, "bob": 2}[user]
     assoc_id = {"physics": 10, "maths": 20}[account] + uid
-    return replace(one, user_name=user, uid=uid, account=account, qos=qos, assoc_id=assoc_id)
+    return replace(new, user_name=user, uid=uid, account=account, qos=qos, assoc_id=assoc_id)
 
 
 ANN = waiting()

@@ -55,9 +55,9 @@ def test_headroom_agrees_with_the_limits(
 ) -> None:
     quotas = limits_of(own, parent, Qos(1, "normal", limits=of_qos))
     bob = waiting("bob")
-    for is_ann, held in running:
+    for is_ann, running_ask in running:
         quotas.is_clear(ANN, ask)  # what it keeps must follow what starts
-        quotas.took(ANN if is_ann else bob, held)
+        quotas.took(ANN if is_ann else bob, running_ask)
     closely = quotas.may_start_all([(ANN, ask)])
     assert quotas.may_start(ANN, ask) == closely
     assert closely is None or not quotas.is_clear(ANN, ask)
@@ -84,8 +84,8 @@ def test_limits_that_no_job_reaches_change_no_plan(jobs: list[tuple[int, int]]) 
     view = snapshot(cluster, START_US)
     free = Planner()(view, policy(conf))
     wide = Quotas({}, {"normal": Qos(1, "normal", limits=Limits(grp_jobs=1000))})
-    held = Planner()(replace(view, limits=wide), policy(conf))
-    assert (held.starts, held.expected_start_us, held.waits) == (
+    limited_plan = Planner()(replace(view, limits=wide), policy(conf))
+    assert (limited_plan.starts, limited_plan.expected_start_us, limited_plan.waits) == (
         free.starts,
         free.expected_start_us,
         free.waits,

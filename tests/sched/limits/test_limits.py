@@ -115,12 +115,12 @@ def test_only_jobs_with_limits_are_counted() -> None:
         apply_all(cluster, dispatch(cluster, start, START_US))
     running = cluster.jobs[first]
     owner = Association(running.assoc_id, "physics", user="ann", limits=Limits(grp_jobs=1))
-    found = quotas(
+    limits = quotas(
         {running.assoc_id: owner}, {}, [(running, ask_of_allocation(running.nodes, "", None, 60))]
     )
-    assert found is not None
+    assert limits is not None
     second = job(cluster, 1, 60)
-    view = replace(snapshot(cluster, START_US), limits=found)
+    view = replace(snapshot(cluster, START_US), limits=limits)
     plan = Planner()(view, policy(conf_of(WHOLE_NODES)))
     assert plan.waits[second].reason == Reason.AssocGrpJobsLimit
     assert quotas({1: Association(1, "physics")}, {}, []) is None
@@ -157,8 +157,8 @@ def test_assoc_limit_stop_counts_for_arrays_of_which_some_tasks_start(kind: str)
 def test_a_heterogeneous_job_is_judged_as_a_whole() -> None:
     """Each component alone would be within the limit of the account."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
-    one = JobRequest(nodes_min=1, nodes_max=1)
-    first, second = submit_het(cluster, one, one)
+    component = JobRequest(nodes_min=1, nodes_max=1)
+    first, second = submit_het(cluster, component, component)
     run = PASSES[0]
     plan = outcome(run, cluster, NO, Limits(grp_tres={"cpu": 3}), NO)
     assert not plan.starts

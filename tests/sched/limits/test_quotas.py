@@ -31,9 +31,9 @@ WORDS = {
 }  # fmt: skip
 
 
-def reason_of(limits: Quotas, job: Waiting = ANN, wanted: Ask | None = None) -> Reason | None:
+def reason_of(limits: Quotas, job: Waiting = ANN, measured: Ask | None = None) -> Reason | None:
     """Return why a job may not start."""
-    wait = limits.may_start(job, wanted or ask())
+    wait = limits.may_start(job, measured or ask())
     assert wait is None or any(letter.isdigit() for letter in wait.text), wait
     return None if wait is None else wait.reason
 
@@ -96,13 +96,13 @@ def test_groups_count_all_that_run_in_them(kind: str) -> None:
     """Bob's job counts in the account and the QOS, not in ann's association."""
     limits = Limits(**{kind: {"cpu": 2 * ENOUGH[kind](10) - 1}})
     bob = waiting("bob")
-    for found, is_over in (
+    for quotas, is_over in (
         (limits_of(parent=limits), True),
         (limits_of(quality=Qos(1, "normal", limits=limits)), True),
         (limits_of(own=limits), False),
     ):
-        found.took(bob, ask(nodes=(1, 2)))
-        assert (reason_of(found) is not None) is is_over
+        quotas.took(bob, ask(nodes=(1, 2)))
+        assert (reason_of(quotas) is not None) is is_over
 
 
 @pytest.mark.parametrize(
@@ -124,13 +124,13 @@ def test_groups_count_all_that_run_in_them(kind: str) -> None:
 )
 def test_limits_of_a_qos_on_users_and_accounts(limits: Limits, reason: Reason) -> None:
     """The second job of the same user, account or QOS is too much."""
-    found = limits_of(quality=Qos(1, "normal", limits=limits))
-    assert reason_of(found) is None
-    found.took(ANN, ask(nodes=(1, 2)))
-    assert reason_of(found) is reason
+    quotas = limits_of(quality=Qos(1, "normal", limits=limits))
+    assert reason_of(quotas) is None
+    quotas.took(ANN, ask(nodes=(1, 2)))
+    assert reason_of(quotas) is reason
     other = waiting(account="maths") if "Account" in reason.name else waiting("bob")
     expected = reason if "Grp" in reason.name else None
-    assert reason_of(found, other) is expected
+    assert reason_of(quotas, other) is expected
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,8 @@ def test_wall_time() -> None:
     quality = Qos(1, "normal", limits=limits)
     assert reason_of(limits_of(own=limits)) is Reason.AssocMaxWallDurationPerJobLimit
     assert reason_of(limits_of(quality=quality)) is Reason.QOSMaxWallDurationPerJobLimit
-    assert reason_of(limits_of(own=limits), wanted=ask(59)) is None
-    assert reason_of(limits_of(own=limits), wanted=ask(INFINITE)) is not None
+    assert reason_of(limits_of(own=limits), measured=ask(59)) is None
+    assert reason_of(limits_of(own=limits), measured=ask(INFINITE)) is not None
     limits = Limits(grp_wall_min=100)
     quality = Qos(1, "normal", limits=limits)
     used: dict[OwnerKey, Spent] = {("assoc", 10): Spent(6000.0), ("qos", "normal"): Spent(5999.0)}
@@ -182,12 +182,12 @@ def test_minutes_of_a_group(tres: str) -> None:
     assert reason_of(limits_of(parent=limits, spent=full)) is of_assoc
     assert reason_of(limits_of(quality=quality, spent=full)) is of_qos
     assert reason_of(limits_of(parent=limits, spent=less, is_safe=True)) is of_assoc
-    found = limits_of(quality=quality, is_safe=True)
+    quotas = limits_of(quality=quality, is_safe=True)
     amount = AMOUNTS[tres]
-    assert reason_of(found, wanted=ask(1000 // amount)) is None
-    found.took(ANN, ask(500 // amount))
-    assert reason_of(found, wanted=ask(500 // amount)) is None
-    assert reason_of(found, wanted=ask(500 // amount + 1)) is of_qos
+    assert reason_of(quotas, measured=ask(1000 // amount)) is None
+    quotas.took(ANN, ask(500 // amount))
+    assert reason_of(quotas, measured=ask(500 // amount)) is None
+    assert reason_of(quotas, measured=ask(500 // amount + 1)) is of_qos
 
 
 @pytest.mark.parametrize(("flags", "fits"), [((), True), (("UsageFactorSafe",), False)])
@@ -198,8 +198,8 @@ def test_the_usage_factor_counts_before_a_start_only_where_that_is_asked_for(
     limits = Limits(grp_tres_mins={"cpu": 1000})
     factor = 2_000_000
     quality = Qos(1, "normal", limits=limits, usage_factor_millionths=factor, flags=flags)
-    wanted = ask(900 // AMOUNTS["cpu"])
-    assert (reason_of(limits_of(quality=quality, is_safe=True), wanted=wanted) is None) == fits
+    measured = ask(900 // AMOUNTS["cpu"])
+    assert (reason_of(limits_of(quality=quality, is_safe=True), measured=measured) is None) == fits
 
 
 def test_a_running_job_runs_out_of_minutes() -> None:
@@ -221,28 +221,28 @@ def test_the_qos_of_the_partition_comes_first() -> None:
     gate = Qos(2, "gate", limits=Limits(max_tres_per_job={"cpu": 5}))
     wide = Qos(1, "normal", limits=Limits(max_tres_per_job={"cpu": 50}))
     inside = ask(qos="gate")
-    found = limits_of(quality=wide, of_partition=gate)
-    assert reason_of(found, wanted=inside) is Reason.QOSMaxCpuPerJobLimit
-    assert reason_of(found, wanted=ask()) is None
+    quotas = limits_of(quality=wide, of_partition=gate)
+    assert reason_of(quotas, measured=inside) is Reason.QOSMaxCpuPerJobLimit
+    assert reason_of(quotas, measured=ask()) is None
     over = Qos(1, "normal", flags=("OverPartQOS",), limits=wide.limits)
-    assert reason_of(limits_of(quality=over, of_partition=gate), wanted=inside) is None
+    assert reason_of(limits_of(quality=over, of_partition=gate), measured=inside) is None
     roomy = Qos(2, "gate", limits=Limits(max_tres_per_job={"cpu": 50}))
     own = Limits(max_tres_per_job={"cpu": 5, "mem": 5})
-    found = limits_of(own=own, of_partition=roomy)
-    assert reason_of(found, wanted=inside) is Reason.AssocMaxMemPerJob
-    assert reason_of(found) is Reason.AssocMaxCpuPerJobLimit
+    quotas = limits_of(own=own, of_partition=roomy)
+    assert reason_of(quotas, measured=inside) is Reason.AssocMaxMemPerJob
+    assert reason_of(quotas) is Reason.AssocMaxCpuPerJobLimit
     full = Qos(2, "gate", limits=Limits(grp_jobs=1))
-    found = limits_of(quality=over, of_partition=full)
-    found.took(waiting("bob"), inside)
-    assert reason_of(found, wanted=inside) is Reason.QOSGrpJobsLimit
+    quotas = limits_of(quality=over, of_partition=full)
+    quotas.took(waiting("bob"), inside)
+    assert reason_of(quotas, measured=inside) is Reason.QOSGrpJobsLimit
 
 
 def test_nodes_that_jobs_share_count_once() -> None:
-    found = limits_of(parent=Limits(grp_tres={"node": 2}))
-    found.took(ANN, ask(nodes=(4, 5)))
-    assert reason_of(found, wanted=ask(nodes=(4, 5))) is None
-    assert reason_of(found, wanted=ask(nodes=(5, 6))) is Reason.AssocGrpNodeLimit
-    assert reason_of(found, wanted=ask()) is None  # it may land on nodes in use
+    quotas = limits_of(parent=Limits(grp_tres={"node": 2}))
+    quotas.took(ANN, ask(nodes=(4, 5)))
+    assert reason_of(quotas, measured=ask(nodes=(4, 5))) is None
+    assert reason_of(quotas, measured=ask(nodes=(5, 6))) is Reason.AssocGrpNodeLimit
+    assert reason_of(quotas, measured=ask()) is None  # it may land on nodes in use
 
 
 def test_factors_of_a_qos() -> None:
@@ -267,10 +267,10 @@ def test_jobs_that_may_be_promised_room() -> None:
 
 def test_several_starts_at_once_are_judged_as_a_sum() -> None:
     """And nothing is counted by asking."""
-    found = limits_of(parent=Limits(grp_tres={"cpu": 25}))
+    quotas = limits_of(parent=Limits(grp_tres={"cpu": 25}))
     for _ in range(2):
-        assert found.may_start_all([(ANN, ask()), (ANN, ask())]) is None
-    wait = found.may_start_all([(ANN, ask())] * 3)
+        assert quotas.may_start_all([(ANN, ask()), (ANN, ask())]) is None
+    wait = quotas.may_start_all([(ANN, ask())] * 3)
     assert wait is not None
     assert wait.reason is Reason.AssocGrpCpuLimit
 
@@ -312,17 +312,17 @@ def test_no_limit_is_ever_exceeded(
 ) -> None:
     """All sums stay within the limits, whatever jobs start one after the other."""
     quality = Qos(1, "normal", limits=Limits(max_tres_per_user={"cpu": own}, max_jobs=count))
-    found = limits_of(parent=Limits(grp_tres={"cpu": most}), quality=quality)
-    held: dict[str, list[int]] = {"ann": [], "bob": []}
+    quotas = limits_of(parent=Limits(grp_tres={"cpu": most}), quality=quality)
+    running: dict[str, list[int]] = {"ann": [], "bob": []}
     users = {"ann": ANN, "bob": waiting("bob")}
     for cpus, user in jobs:
-        wanted = Ask({"cpu": cpus, "node": 1}, MAIN, 60)
-        fits = sum(held["ann"] + held["bob"]) + cpus <= most
-        fits = fits and sum(held[user]) + cpus <= own and len(held[user]) < count
-        assert (found.may_start(users[user], wanted) is None) is fits
+        measured = Ask({"cpu": cpus, "node": 1}, MAIN, 60)
+        fits = sum(running["ann"] + running["bob"]) + cpus <= most
+        fits = fits and sum(running[user]) + cpus <= own and len(running[user]) < count
+        assert (quotas.may_start(users[user], measured) is None) is fits
         if fits:
-            found.took(users[user], wanted)
-            held[user].append(cpus)
+            quotas.took(users[user], measured)
+            running[user].append(cpus)
 
 
 def test_forked_limits_count_on_their_own() -> None:
@@ -345,9 +345,9 @@ def test_forked_limits_count_on_their_own() -> None:
 
 def test_which_nodes_jobs_have_is_counted_where_a_limit_is_on_them() -> None:
     """Elsewhere a table of the nodes of a large cluster for each counter would be for nothing."""
-    found = limits_of(own=Limits(grp_tres={"node": 2}), parent=Limits(grp_tres={"cpu": 900}))
-    found.took(ANN, ask(nodes=(4, 5)))
-    known = {counter: used.node_ids for counter, used in found.used().items()}
+    quotas = limits_of(own=Limits(grp_tres={"node": 2}), parent=Limits(grp_tres={"cpu": 900}))
+    quotas.took(ANN, ask(nodes=(4, 5)))
+    known = {counter: used.node_ids for counter, used in quotas.used().items()}
     assert known["assoc", 11] == {4: 1, 5: 1}
     assert not any(nodes for counter, nodes in known.items() if counter != ("assoc", 11))
     every = Quotas({11: Association(11, "physics", "ann")}, {}, counts_nodes=True)

@@ -36,20 +36,23 @@ def test_percentages_are_of_the_cluster() -> None:
     """Amounts are rounded down; what the cluster has nothing of does not limit."""
     limits = Limits(grp_tres=HALF, max_tres_per_user={"cpu": 33, "node": INFINITE}, max_jobs=7)
     cluster = with_qos(Qos(1, "part", flags=("Relative",), limits=limits))
-    found = absolute_qos(cluster)["part"].limits
-    assert found.grp_tres == {
+    absolute = absolute_qos(cluster)["part"].limits
+    assert absolute.grp_tres == {
         "cpu": 16, "mem": 4000, "node": 2, "gres/gpu": 2, "license/matlab": 2,
     }  # fmt: skip
-    assert found.max_tres_per_user == {"cpu": 10, "node": INFINITE}
-    assert found.max_jobs == 7
+    assert absolute.max_tres_per_user == {"cpu": 10, "node": INFINITE}
+    assert absolute.max_jobs == 7
 
 
 def test_percentages_of_a_partitions_qos_are_of_that_partition() -> None:
     """Two nodes of eight CPUs."""
     limits = Limits(max_tres_per_job={"cpu": 50}, min_tres_per_job={"gres/gpu:a100": 25})
     cluster = with_qos(Qos(1, "gate", flags=("Relative",), limits=limits))
-    found = absolute_qos(cluster)["gate"].limits
-    assert (found.max_tres_per_job, found.min_tres_per_job) == ({"cpu": 8}, {"gres/gpu:a100": 1})
+    absolute = absolute_qos(cluster)["gate"].limits
+    assert (absolute.max_tres_per_job, absolute.min_tres_per_job) == (
+        {"cpu": 8},
+        {"gres/gpu:a100": 1},
+    )
 
 
 def test_other_qos_stay_as_they_are() -> None:

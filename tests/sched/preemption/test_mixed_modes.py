@@ -92,7 +92,7 @@ class MixedSite(PreemptionSite):
         cluster = self.cluster
         for node in cluster.living_nodes():
             allocs = cluster.node_index.use[node.node_id].allocs
-            assert sum(held.mem_mib for held in allocs.values()) <= node.spec.real_memory_mib
+            assert sum(alloc.mem_mib for alloc in allocs.values()) <= node.spec.real_memory_mib
             alone = taken = 0
             for job_id in allocs.keys() - cluster.job_index.suspended:
                 cores = int.from_bytes(allocs[job_id].cores, "little")

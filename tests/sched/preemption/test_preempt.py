@@ -510,8 +510,8 @@ def test_no_job_leaves_for_one_that_would_miss_its_deadline() -> None:
     assert plan.preemptions == []
     assert plan.waits[late].reason == Reason.DeadLine
     short = site.add("high", 2, minutes=30, time_min_min=5, **wants)  # type: ignore[arg-type]
-    (found,) = site.run_pass().preemptions
-    assert (found.start.job_id, found.start.time_limit_min) == (short, 10)
+    (preemption,) = site.run_pass().preemptions
+    assert (preemption.start.job_id, preemption.start.time_limit_min) == (short, 10)
 
 
 def test_while_others_leave_for_a_job_its_limit_counts_what_it_will_have() -> None:

@@ -162,14 +162,17 @@ def test_starts_are_planned_for_when_others_are_no_longer_exempt() -> None:
     site.run_pass()
     parts = site.het(tasks(4), tasks(4), tasks(1))
     wide = site.add("low", 1, nodes=4)
-    found = outlook(snapshot(site.cluster, site.now_us), site.policy, parts[1])
+    job_outlook = outlook(snapshot(site.cluster, site.now_us), site.policy, parts[1])
     plan = site.run_pass()
     leave_us = START_US + 6 * MINUTE_US
     assert {plan.expected_start_us[job_id] for job_id in parts} == {leave_us}
     assert sorted(len(plan.planned_nodes[job_id]) for job_id in parts) == [1, 1, 1]
     assert plan.expected_start_us[wide] >= leave_us + 60 * MINUTE_US
-    assert found is not None
-    assert (found.start_us, "they are to leave for it then" in found.note) == (leave_us, True)
+    assert job_outlook is not None
+    assert (job_outlook.start_us, "they are to leave for it then" in job_outlook.note) == (
+        leave_us,
+        True,
+    )
     assert site.states(*low) == ["RUNNING"] * 4
     site.now_us = plan.retry_us
     site.run_pass()

@@ -22,5 +22,5 @@ def test_a_reservations_jobs_preempt_each_other_only() -> None:
     room.job(partition="low", cpus_per_task=16, nodes_min=3, time_limit_min=60)
     room.run_pass()
     room.job(partition="high", reservation="r", cpus_per_task=8, time_limit_min=60)
-    (found,) = room.run_pass().preemptions
-    assert [job_id for job_id, _ in found.victims] == [inside.job_id]
+    (preemption,) = room.run_pass().preemptions
+    assert [job_id for job_id, _ in preemption.victims] == [inside.job_id]

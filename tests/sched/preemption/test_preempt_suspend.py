@@ -86,9 +86,11 @@ def test_timeline_counts_shared_cores_once() -> None:
     where = site.nodes(victim)
     late = site.add("low", 4, mem_per_cpu_mib=100, node_list=f"n{where[0] + 1}")
     plan = site.run_pass()
-    left = site.cluster.jobs[victim].time_limit_min
+    left_min = site.cluster.jobs[victim].time_limit_min
     promised = plan.expected_start_us[late]
-    assert START_US + (30 + left) * MINUTE_US <= promised <= START_US + (32 + left) * MINUTE_US
+    assert (
+        START_US + (30 + left_min) * MINUTE_US <= promised <= START_US + (32 + left_min) * MINUTE_US
+    )
 
 
 def test_modes_may_differ_by_partition() -> None:

@@ -71,15 +71,15 @@ def test_the_job_that_began_last_leaves_first(seed: int) -> None:
     """As many of the youngest as needed, or none if not enough of them may leave."""
     random = Random(seed)
     site = AgedSite(random)
-    left = site.may_leave()
+    candidates = site.may_leave()
     for _ in range(2):
         count = random.randint(1, 3)
         site.add("high", CPUS, nodes=count, minutes=600, qos="urgent")
-        found = [
+        victims = [
             victim for preemption in site.run_pass().preemptions for victim, _ in preemption.victims
         ]
-        expected = left[:count] if count <= len(left) else []
-        assert sorted(found) == sorted(expected)
-        left = left[len(expected) :]
+        expected = candidates[:count] if count <= len(candidates) else []
+        assert sorted(victims) == sorted(expected)
+        candidates = candidates[len(expected) :]
         if not expected:
             break

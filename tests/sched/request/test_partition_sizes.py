@@ -54,8 +54,8 @@ def test_a_job_has_as_many_nodes_as_its_partition_gives_at_least(
 ) -> None:
     """MinNodes=2, with at least a task on each; figures of Slurm 22.05."""
     cluster, job, _ = _reason("CR_Core", partition="wide", **fields)
-    found = cluster.jobs[job].nodes
-    assert (len(found), sorted((one.tasks for one in found), reverse=True)) == (nodes, tasks)
+    allocs = cluster.jobs[job].nodes
+    assert (len(allocs), sorted((alloc.tasks for alloc in allocs), reverse=True)) == (nodes, tasks)
 
 
 def test_a_job_that_may_not_have_as_many_nodes_waits() -> None:

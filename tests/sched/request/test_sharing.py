@@ -101,7 +101,7 @@ def test_any_job_joins_its_users_exclusive_one(conf: str, node_list: str) -> Non
     joining = [_job(cluster, ALICE, node_list=node_list) for _ in range(4)]
     other = _job(cluster, BOB, node_list=node_list)
     _plan(cluster, conf)
-    assert [_nodes(cluster, one) for one in joining] == [[1], [1], [1], []]
+    assert [_nodes(cluster, job) for job in joining] == [[1], [1], [1], []]
     assert not _nodes(cluster, other)
 
 
@@ -144,7 +144,7 @@ def test_a_label_joins_its_exclusive_job(conf: str) -> None:
     same = _job(cluster, BOB, mcs_label="red", node_list="n1")
     other = _job(cluster, ALICE, mcs_label="blue", node_list="n1")
     _plan(cluster, conf)
-    assert [_nodes(cluster, one) for one in (first, same, other)] == [[1], [1], []]
+    assert [_nodes(cluster, job) for job in (first, same, other)] == [[1], [1], []]
 
 
 def test_exclusive_user_joins_across_nodes(conf: str) -> None:
@@ -220,7 +220,7 @@ def test_mcs_shares_with_the_same_label(conf: str) -> None:
     second = _job(cluster, BOB, mcs_label="red", **fields)
     third = _job(cluster, ALICE, mcs_label="blue", **fields)
     _plan(cluster, conf)
-    assert [_nodes(cluster, one) for one in (first, second, third)] == [[1], [1], [2]]
+    assert [_nodes(cluster, job) for job in (first, second, third)] == [[1], [1], [2]]
 
 
 def test_a_partition_has_so_many_cpus_of_a_node(conf: str) -> None:
@@ -230,7 +230,7 @@ def test_a_partition_has_so_many_cpus_of_a_node(conf: str) -> None:
     rest = _job(cluster, node_list="n1")
     capped.append(_job(cluster, partition="capped", node_list="n1"))
     _plan(cluster, conf)
-    assert [bool(_nodes(cluster, one)) for one in capped] == [True, True, True, False]
+    assert [bool(_nodes(cluster, job)) for job in capped] == [True, True, True, False]
     assert _nodes(cluster, rest) == [1]
     cluster = cluster_of(conf_of(conf))
     wide = _job(cluster, partition="capped", ntasks=6)
@@ -263,8 +263,8 @@ def test_sockets_have_caps_of_their_own() -> None:
     few = [_job(cluster, minutes=10, partition="few") for _ in range(3)]
     many = _job(cluster, minutes=10, cpus_per_task=4)
     plan = _plan(cluster, conf)
-    held = [int.from_bytes(cluster.jobs[one].nodes[0].cores, "little") for one in few[:2]]
-    assert sorted(held) == [0b0000_0001, 0b0001_0000]
+    masks = [int.from_bytes(cluster.jobs[job].nodes[0].cores, "little") for job in few[:2]]
+    assert sorted(masks) == [0b0000_0001, 0b0001_0000]
     assert not _nodes(cluster, few[2]) and _nodes(cluster, many)
     assert 10 <= (plan.expected_start_us[few[2]] - START_US) / MINUTE_US < 12
 
@@ -309,8 +309,8 @@ def test_jobs_of_strangers_never_meet(
         _plan(cluster, CONF, now_us)
         _judge(cluster)
         ends = [
-            cluster.jobs[one].start_us + cluster.jobs[one].time_limit_min * MINUTE_US
-            for one in cluster.job_index.active
+            cluster.jobs[job_id].start_us + cluster.jobs[job_id].time_limit_min * MINUTE_US
+            for job_id in cluster.job_index.active
         ]
         if not ends:
             break
@@ -322,13 +322,13 @@ def _judge(cluster: Cluster) -> None:
     for node_id in range(4):
         here = [
             (job, alloc)
-            for job in (cluster.jobs[one] for one in cluster.job_index.active)
+            for job in (cluster.jobs[job_id] for job_id in cluster.job_index.active)
             for alloc in job.nodes
             if alloc.node_id == node_id
         ]
         tenants = [
             tenant_of(job.request, cluster.partitions[job.partition], job.uid) for job, _ in here
         ]
-        for place, one in enumerate(tenants):
-            assert all(may_share(one, other) for other in tenants[:place])
+        for index, tenant in enumerate(tenants):
+            assert all(may_share(tenant, other) for other in tenants[:index])
         assert sum(alloc.cpus for job, alloc in here if job.partition == "capped") <= 3

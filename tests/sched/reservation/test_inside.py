@@ -163,12 +163,12 @@ _RESERVATION = st.tuples(
 @settings(max_examples=15, deadline=None)
 @given(st.lists(_RESERVATION, min_size=2, max_size=2), st.lists(_JOB, max_size=12))
 def test_every_planned_start_is_allowed(
-    wanted: list[tuple[str, int, int, str]],
+    reservations: list[tuple[str, int, int, str]],
     jobs: list[tuple[str, int, int, int, Caller]],
 ) -> None:
     """What the pass starts dispatch starts, whatever reservations begin and end meanwhile."""
     here = room()
-    for name, (nodes, after_min, minutes, flags) in zip("ab", wanted, strict=True):
+    for name, (nodes, after_min, minutes, flags) in zip("ab", reservations, strict=True):
         start_us = START_US + after_min * MINUTE_US
         here.reserve(
             name, create=True, starttime=start_us, duration=minutes, nodes=nodes, users="alice",

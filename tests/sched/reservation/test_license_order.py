@@ -141,11 +141,11 @@ def test_all_reservations_together_share_licences_as_one_queue_would(
         for names, nice, count in jobs
     ]  # fmt: skip
     here.run_pass()
-    left = most
-    for _, count, job in sorted(made, key=lambda one: (one[0], one[2].job_id)):
-        fits = min(count, most) <= left
+    free = most
+    for _, count, job in sorted(made, key=lambda row: (row[0], row[2].job_id)):
+        fits = min(count, most) <= free
         assert (job.state == JobState.RUNNING) == fits
-        left -= min(count, most) * fits
+        free -= min(count, most) * fits
 
 
 def test_jobs_before_it_leave_one_alternative() -> None:
@@ -190,9 +190,9 @@ def test_alternatives_are_taken_as_one_queue_would(
         for name, nice, ways in jobs
     ]  # fmt: skip
     here.run_pass()
-    left = {"matlab": most, "ansys": most}
-    for _, job, ways in sorted(made, key=lambda one: (one[0], one[1].job_id)):
-        way = next(((kind, count) for kind, count in ways if count <= left[kind]), None)
+    free = {"matlab": most, "ansys": most}
+    for _, job, ways in sorted(made, key=lambda row: (row[0], row[1].job_id)):
+        way = next(((kind, count) for kind, count in ways if count <= free[kind]), None)
         assert (job.state == JobState.RUNNING) == (way is not None)
         if way is not None:
-            left[way[0]] -= way[1]
+            free[way[0]] -= way[1]

@@ -25,8 +25,8 @@ def limited(**limits: object) -> ReservationSite:
     def plan(view: Snapshot, rules: Policy) -> Plan:
         waiting = [replace(job, qos="normal", assoc_id=1) for job in view.waiting]
         quality = Qos(1, "normal", limits=Limits(**limits))  # type: ignore[arg-type]
-        found = Quotas({1: Association(1, "physics")}, {"normal": quality})
-        return Planner()(replace(view, waiting=waiting, limits=found), rules)
+        quotas = Quotas({1: Association(1, "physics")}, {"normal": quality})
+        return Planner()(replace(view, waiting=waiting, limits=quotas), rules)
 
     return ReservationSite("PriorityType=priority/basic", plan=plan)
 
@@ -106,11 +106,11 @@ def test_all_reservations_together_share_a_limit_as_one_queue_would(
         for later, nice, cpus in jobs
     ]
     here.run_pass()
-    left = limit
-    for _, job in sorted(made, key=lambda one: (one[0], one[1].job_id)):
-        fits = job.request.ntasks <= left
+    free = limit
+    for _, job in sorted(made, key=lambda row: (row[0], row[1].job_id)):
+        fits = job.request.ntasks <= free
         assert (job.state == JobState.RUNNING) == fits
-        left -= job.request.ntasks * fits
+        free -= job.request.ntasks * fits
 
 
 @settings(max_examples=60, deadline=None)
@@ -135,9 +135,9 @@ def test_limits_hold_and_no_job_waits_for_a_limit_that_has_room(
         for later, nice, cpus in jobs
     ]
     plan = here.run_pass()
-    left = limit - sum(alloc.cpus for job in made for alloc in job.nodes)
-    assert left >= 0
+    free = limit - sum(alloc.cpus for job in made for alloc in job.nodes)
+    assert free >= 0
     for job in made:
         wait = plan.waits.get(job.job_id)
         if wait is not None and wait.reason is Reason.QOSGrpCpuLimit:
-            assert job.request.ntasks > left
+            assert job.request.ntasks > free

@@ -27,7 +27,7 @@ def cores_of(reservation: Reservation) -> dict[int, int]:
 
 def cores(here: ReservationSite) -> dict[str, dict[int, int]]:
     """Return the mask of cores of each node that jobs run on, by reservation."""
-    held: dict[str, dict[int, int]] = {}
+    masks: dict[str, dict[int, int]] = {}
     seen: dict[int, int] = {}
     for job in here.cluster.jobs.values():
         if job.state != JobState.RUNNING:
@@ -36,9 +36,9 @@ def cores(here: ReservationSite) -> dict[str, dict[int, int]]:
             mask = int.from_bytes(alloc.cores, "little")
             assert not mask & seen.get(alloc.node_id, 0), "two jobs on one core"
             seen[alloc.node_id] = seen.get(alloc.node_id, 0) | mask
-            own = held.setdefault(job.reservation, {})
+            own = masks.setdefault(job.reservation, {})
             own[alloc.node_id] = own.get(alloc.node_id, 0) | mask
-    return held
+    return masks
 
 
 def test_the_rest_of_a_node_is_for_others() -> None:
@@ -52,11 +52,11 @@ def test_the_rest_of_a_node_is_for_others() -> None:
             here.job(who, reservation=name, node_list="n1", time_limit_min=60)
     here.run_pass()
     node_id = here.cluster.node_index.by_name["n1"]
-    held = cores(here)
+    masks = cores(here)
     whole = (1 << here.cluster.node(node_id).spec.cores_per_socket
              * here.cluster.node(node_id).spec.sockets) - 1  # fmt: skip
-    assert held["r"] == {node_id: 0b11}
-    assert held[""] == {node_id: whole & ~0b11}
+    assert masks["r"] == {node_id: 0b11}
+    assert masks[""] == {node_id: whole & ~0b11}
 
 
 def test_a_job_of_the_whole_node_waits_for_the_end() -> None:
@@ -152,9 +152,9 @@ def test_an_update_chooses_again() -> None:
         outcome = here.reserve("r", create=False, **asked)
         assert not isinstance(outcome, Reject), outcome
         here.apply(list(outcome.events))
-        found = here.cluster.reservations["r"]
-        assert cores_of(found) == {node_id: cores_now}
-        assert cores_and_cpus(here.cluster, found) == (cores_now.bit_count(),) * 2
+        reservation = here.cluster.reservations["r"]
+        assert cores_of(reservation) == {node_id: cores_now}
+        assert cores_and_cpus(here.cluster, reservation) == (cores_now.bit_count(),) * 2
     refused = here.reserve("r", create=False, nodes="n1")
     assert isinstance(refused, Reject) and refused.code == Errno.ESLURM_RESERVATION_OVERLAP
     outcome = here.reserve("r", create=False, nodes="n2")
@@ -182,12 +182,12 @@ _JOB = st.tuples(
 @settings(max_examples=20, deadline=None)
 @given(st.lists(_RESERVATION, min_size=2, max_size=2), st.lists(_JOB, max_size=14))
 def test_no_core_serves_two(
-    wanted: list[tuple[str, int, int, int, str]],
+    reservations: list[tuple[str, int, int, int, str]],
     jobs: list[tuple[str, int, int, int, bool]],
 ) -> None:
     """Jobs share no cores; those inside have reserved cores, those outside none of them."""
     here = room()
-    for name, (nodes, count, after_min, minutes, flags) in zip("ab", wanted, strict=True):
+    for name, (nodes, count, after_min, minutes, flags) in zip("ab", reservations, strict=True):
         start_us = START_US + after_min * MINUTE_US
         here.reserve(
             name, create=True, starttime=start_us, duration=minutes, nodes=nodes, corecnt=count,
@@ -202,15 +202,15 @@ def test_no_core_serves_two(
     for _ in range(12):
         here.advance(15 * MINUTE_US)
         here.run_pass()  # dispatch refuses what is not allowed, and the room says so
-        held = cores(here)
+        masks_by_name = cores(here)
         for other in here.cluster.reservations.values():
             if not other.is_active:
                 continue
             parts = cores_of(other)
-            for place, masks in held.items():
+            for reserved_for, masks in masks_by_name.items():
                 for node_id, mask in masks.items():
                     own = parts.get(node_id, 0)
-                    if place == other.name:
+                    if reserved_for == other.name:
                         assert not mask & ~own
                     elif "IGNORE_JOBS" not in other.flags:
                         assert not mask & own

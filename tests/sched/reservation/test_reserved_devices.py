@@ -31,7 +31,7 @@ def room(*, backfill: bool = True) -> ReservationSite:
 def gpus(here: ReservationSite, reservation: Reservation) -> dict[str, int]:
     """Return the mask of GPUs by node."""
     names = here.names(reservation)
-    masks = [int.from_bytes(held[0].indexes, "little") for held in reservation.gres]
+    masks = [int.from_bytes(gres[0].indexes, "little") for gres in reservation.gres]
     return dict(zip(names, masks, strict=True))
 
 
@@ -158,14 +158,14 @@ REQUESTS = st.lists(
 
 
 @settings(max_examples=40, deadline=None)
-@given(requests=REQUESTS, held=st.integers(1, 4), begins_min=st.integers(0, 90))
+@given(requests=REQUESTS, reserved=st.integers(1, 4), begins_min=st.integers(0, 90))
 def test_no_job_outside_ever_holds_a_reserved_device(
-    requests: list[tuple[object, ...]], held: int, begins_min: int
+    requests: list[tuple[object, ...]], reserved: int, begins_min: int
 ) -> None:
     """Random requests at random times: every dispatch is allowed, and no device is shared."""
     here = room()
     made = here.make(
-        trespernode=f"gres/gpu={held}",
+        trespernode=f"gres/gpu={reserved}",
         nodes="g[1-2]",
         starttime=START_US + begins_min * MINUTE_US,
         duration=60,

@@ -30,7 +30,7 @@ def bookings(*running: Running) -> Bookings:
 
 def first_node(made: Bookings) -> int:
     """Return where among the nodes, lighter ones first, the first of the cluster is."""
-    places = [place for place in range(4) if made.node_at(place, NOW_US, NOW_US + 1).node_id == 0]
+    places = [node for node in range(4) if made.node_at(node, NOW_US, NOW_US + 1).node_id == 0]
     return places[0]
 
 
@@ -41,20 +41,20 @@ def left(node: FreeNode) -> tuple[int, int]:
 
 def test_what_runs_is_taken_until_its_end() -> None:
     made = bookings(Running(7, NOW_US + HOUR_US, taken(0b11, 0b1), ""))
-    place = first_node(made)
-    assert left(made.node_at(place, NOW_US, NOW_US + 1)) == (ALL_CORES & ~0b11, 0b1110)
-    later = made.node_at(place, NOW_US + HOUR_US, NOW_US + 2 * HOUR_US)
+    node = first_node(made)
+    assert left(made.node_at(node, NOW_US, NOW_US + 1)) == (ALL_CORES & ~0b11, 0b1110)
+    later = made.node_at(node, NOW_US + HOUR_US, NOW_US + 2 * HOUR_US)
     assert left(later) == (ALL_CORES, ALL_GPUS)
 
 
 def test_a_promise_is_taken_as_long_as_it_runs_and_may_be_left_out() -> None:
     made = bookings()
-    place, start_us = first_node(made), NOW_US + HOUR_US
+    node, start_us = first_node(made), NOW_US + HOUR_US
     made.promise(taken(0b1), start_us, start_us + HOUR_US, is_fixed=False)
     made.promise(taken(0b10, 0b100), start_us, start_us + HOUR_US, is_fixed=True)
-    assert left(made.node_at(place, NOW_US, start_us)) == (ALL_CORES, ALL_GPUS)
-    assert left(made.node_at(place, NOW_US, start_us + 1)) == (ALL_CORES & ~0b11, 0b1011)
-    only_fixed = made.node_at(place, NOW_US, start_us + 1, only_fixed=True)
+    assert left(made.node_at(node, NOW_US, start_us)) == (ALL_CORES, ALL_GPUS)
+    assert left(made.node_at(node, NOW_US, start_us + 1)) == (ALL_CORES & ~0b11, 0b1011)
+    only_fixed = made.node_at(node, NOW_US, start_us + 1, only_fixed=True)
     assert left(only_fixed) == (ALL_CORES & ~0b10, 0b1011)
     assert not made.has_room(taken(0b10), NOW_US, start_us + 1)
     assert made.has_room(taken(0b10), NOW_US, start_us)

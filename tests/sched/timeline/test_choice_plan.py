@@ -243,8 +243,8 @@ def test_jobs_that_start_have_what_they_asked_for(
         for start in plan.starts:
             _judge(cluster, cluster.jobs[start.job_id])
         ends = [
-            cluster.jobs[one].start_us + cluster.jobs[one].time_limit_min * MINUTE_US
-            for one in cluster.job_index.active
+            cluster.jobs[job_id].start_us + cluster.jobs[job_id].time_limit_min * MINUTE_US
+            for job_id in cluster.job_index.active
         ]
         if not ends:
             break

@@ -100,18 +100,18 @@ def test_no_device_twice_and_every_job_has_what_it_asked_for(
     for job in cluster.jobs.values():
         if not job.nodes:
             continue
-        held = [gres for alloc in job.nodes for gres in alloc.gres]
-        gpus = sum(gres.count for gres in held if gres.name == "gpu")
+        devices = [gres for alloc in job.nodes for gres in alloc.gres]
+        gpus = sum(gres.count for gres in devices if gres.name == "gpu")
         request = job.request
-        for gres in held:
+        for gres in devices:
             if gres.name in ("gpu", "port"):
                 assert int.from_bytes(gres.indexes, "little").bit_count() == gres.count
             if gres.type:  # numbers as the node gives them
                 low = {"h200": 0, "a100": 2}[gres.type]
                 assert not int.from_bytes(gres.indexes, "little") & ~(3 << low)
         if not request.flags & REQ_EXCLUSIVE:
-            wanted = sum(int(part.rpartition(":")[2]) for part in request.gpus.split(",") if part)
-            assert not wanted or gpus == wanted
+            asked = sum(int(part.rpartition(":")[2]) for part in request.gpus.split(",") if part)
+            assert not asked or gpus == asked
         if request.gpus_per_socket and not request.flags & REQ_EXCLUSIVE and not request.gpus:
             for alloc in job.nodes:
                 mask = sum(int.from_bytes(gres.indexes, "little") for gres in alloc.gres)

@@ -26,9 +26,9 @@ KINDS = [
 ]
 
 
-def hold(grid: Grid, until_us: int, *held: tuple[int, int, int]) -> None:
+def hold(grid: Grid, until_us: int, *holdings: tuple[int, int, int]) -> None:
     """Let a job that runs hold (node, resource, amount)."""
-    numbers = array("q", [holding(*one) for one in held])
+    numbers = array("q", [holding(*amounts) for amounts in holdings])
     grid.hold(numbers, array("i", [0, len(numbers)]), array("q", [until_us]))
 
 
@@ -37,11 +37,11 @@ def planes_of(grid: Grid, *, exact: bool) -> tuple[list[list[int]], list[int]]:
     planes, inexact = [], []
     plane_of: dict[tuple[int, int], int] = {}
     for _, cpus, mem, _ in KINDS:
-        wanted = [(CPUS, cpus), (MEM, mem)] if exact else [(CPUS, 1)]
-        for key in wanted:
+        keys = [(CPUS, cpus), (MEM, mem)] if exact else [(CPUS, 1)]
+        for key in keys:
             if key not in plane_of:
                 plane_of[key] = grid.add_plane(key[0], [key[1]])
-        planes.append([plane_of[key] for key in wanted])
+        planes.append([plane_of[key] for key in keys])
         inexact.append(0 if exact else 2)
     return planes, inexact
 
@@ -76,42 +76,42 @@ def test_finds_what_its_twin_finds(
         grid.set_leaves([index // 3 for index in range(len(nodes))])
     for node, cpus, mem, until in running:
         node %= len(nodes)
-        held = min(cpus, twin.free[node][CPUS][0]), min(mem, twin.free[node][MEM][0])
-        hold(grid, until, (node, CPUS, held[0]), (node, MEM, held[1]))
+        amounts = min(cpus, twin.free[node][CPUS][0]), min(mem, twin.free[node][MEM][0])
+        hold(grid, until, (node, CPUS, amounts[0]), (node, MEM, amounts[1]))
         end = max(1, len([time for time in TIMES if time < until]))
         for resource in (CPUS, MEM):
-            twin.hold(node, resource, held[resource], 0, end)
+            twin.hold(node, resource, amounts[resource], 0, end)
     planes, inexact = planes_of(grid, exact=exact)
     suits = [index for index in range(len(nodes)) if index not in hidden]
     mask = bytes(index in suits for index in range(len(nodes)))
     mask_number = grid.add_mask(mask)
     kinds = [
         grid.add_kind(
-            grid.add_shape([CPUS, MEM], planes[place], [[cpus, mem]], inexact[place]),
+            grid.add_shape([CPUS, MEM], planes[row], [[cpus, mem]], inexact[row]),
             mask_number,
             count,
             duration,
         )
-        for place, (count, cpus, mem, duration) in enumerate(KINDS)
+        for row, (count, cpus, mem, duration) in enumerate(KINDS)
     ]
-    for place in jobs:
-        count, cpus, mem, duration = KINDS[place]
+    for row in jobs:
+        count, cpus, mem, duration = KINDS[row]
         slot, fitting = twin.find(suits, count, {CPUS: cpus, MEM: mem}, duration)
         number = -1
         if at_once:
-            start, number = grid.place(kinds[place])
+            start, number = grid.place(kinds[row])
         else:
-            start = grid.find(kinds[place])
+            start = grid.find(kinds[row])
         assert start == (NEVER if slot == NEVER else TIMES[slot])
         if start == NEVER:
             continue
-        found = grid.found()
-        assert len(found) == count == len(set(found) & set(fitting))
+        node_ids = grid.found()
+        assert len(node_ids) == count == len(set(node_ids) & set(fitting))
         if number < 0:
-            grid.take_nodes(kinds[place], found, start)
+            grid.take_nodes(kinds[row], node_ids, start)
         else:
-            assert grid.placed(number) == found
-        for node in found:
+            assert grid.placed(number) == node_ids
+        for node in node_ids:
             twin.hold(node, CPUS, cpus, slot, twin.end(slot, duration))
             twin.hold(node, MEM, mem, slot, twin.end(slot, duration))
     for node in range(len(nodes)):
@@ -129,30 +129,30 @@ def twins(nodes: list[tuple[int, int]]) -> tuple[Grid, SlowGrid, list[int]]:
     everywhere = grid.add_mask(b"\1" * len(nodes))
     kinds = [
         grid.add_kind(
-            grid.add_shape([CPUS, MEM], planes[place], [[cpus, mem]], inexact[place]),
+            grid.add_shape([CPUS, MEM], planes[row], [[cpus, mem]], inexact[row]),
             everywhere,
             count,
             duration,
         )
-        for place, (count, cpus, mem, duration) in enumerate(KINDS)
+        for row, (count, cpus, mem, duration) in enumerate(KINDS)
     ]
     return grid, twin, kinds
 
 
-def take_both(grid: Grid, twin: SlowGrid, kind: int, place: int, first: int) -> None:
+def take_both(grid: Grid, twin: SlowGrid, kind: int, row: int, first: int) -> None:
     """Take a job found by the kernel, after a look at whether its twin finds the same start."""
-    count, cpus, mem, duration = KINDS[place]
-    wanted = {CPUS: cpus, MEM: mem}
+    count, cpus, mem, duration = KINDS[row]
+    amounts = {CPUS: cpus, MEM: mem}
     start = grid.find_from(kind, TIMES[first]) if first else grid.find(kind)
-    slot, fitting = twin.find(range(len(twin.amounts)), count, wanted, duration, first)
+    slot, fitting = twin.find(range(len(twin.amounts)), count, amounts, duration, first)
     assert start == (NEVER if slot == NEVER else TIMES[slot])
     if slot == NEVER:
         return
-    found = grid.found()
-    assert len(found) == count == len(set(found) & set(fitting))
-    grid.take_nodes(kind, found, start)
-    for node in found:
-        for resource, amount in wanted.items():
+    node_ids = grid.found()
+    assert len(node_ids) == count == len(set(node_ids) & set(fitting))
+    grid.take_nodes(kind, node_ids, start)
+    for node in node_ids:
+        for resource, amount in amounts.items():
             twin.hold(node, resource, amount, slot, twin.end(slot, duration))
 
 
@@ -176,8 +176,8 @@ def test_trials_leave_no_trace(
         before = deepcopy(twin)
         if ending:
             grid.begin_trial()
-        for place, first in steps:
-            take_both(grid, twin, kinds[place], place, first if ending else 0)
+        for row, first in steps:
+            take_both(grid, twin, kinds[row], row, first if ending else 0)
         if ending == "keep":
             grid.keep()
         elif ending:
@@ -202,22 +202,22 @@ def test_callers_may_choose_and_skip(
     for kind, slot in zip(kinds, skipped, strict=True):
         grid.leave_open(kind)
         grid.skip(kind, TIMES[slot])
-    for place, takes_last in jobs:
-        count, cpus, mem, duration = KINDS[place]
-        wanted = {CPUS: cpus, MEM: mem}
-        start = grid.find(kinds[place])
-        slot, fitting = twin.find(range(len(nodes)), count, wanted, duration, skipped[place])
+    for row, takes_last in jobs:
+        count, cpus, mem, duration = KINDS[row]
+        amounts = {CPUS: cpus, MEM: mem}
+        start = grid.find(kinds[row])
+        slot, fitting = twin.find(range(len(nodes)), count, amounts, duration, skipped[row])
         assert start == (NEVER if slot == NEVER else TIMES[slot])
         if slot == NEVER:
             continue
         mask = int.from_bytes(grid.fitting(), "little")
         assert [node for node in range(len(nodes)) if mask >> node & 1] == fitting
         chosen = fitting[-count:] if takes_last else fitting[:count]
-        grid.choose(kinds[place], chosen)
+        grid.choose(kinds[row], chosen)
         assert grid.found() == chosen
-        grid.take_nodes(kinds[place], chosen, start)
+        grid.take_nodes(kinds[row], chosen, start)
         for node in chosen:
-            for resource, amount in wanted.items():
+            for resource, amount in amounts.items():
                 twin.hold(node, resource, amount, slot, twin.end(slot, duration))
 
 
@@ -234,24 +234,24 @@ def test_capacity_is_what_its_twin_counts(
 ) -> None:
     """The first task of a node may need other amounts than each further one."""
     grid, twin, kinds = twins(nodes)
-    for place in taken:
-        take_both(grid, twin, kinds[place], place, 0)
+    for row in taken:
+        take_both(grid, twin, kinds[row], row, 0)
     single = kinds[1]
     _, cpus, mem, duration = KINDS[1]
     first, each = {CPUS: cpus, MEM: mem}, {CPUS: more[0], MEM: more[1]}
     amounts = [[(first[resource], each[resource]) for resource in (CPUS, MEM)]]
 
-    def held(start: int) -> list[int]:
+    def counts_at(start: int) -> list[int]:
         end = twin.end(start, duration)
         return [min(most, twin.tasks(node, first, each, start, end)) for node in range(len(nodes))]
 
-    counts = held(slot)
-    found = grid.capacity(single, amounts, most, 1 << 40, slot)
-    assert found == [(node, count) for node, count in enumerate(counts) if count]
+    counts = counts_at(slot)
+    rooms = grid.capacity(single, amounts, most, 1 << 40, slot)
+    assert rooms == [(node, count) for node, count in enumerate(counts) if count]
     able = [node for node, count in enumerate(counts) if count]
     assert grid.tasks_on(single, able, amounts, most, slot) == [counts[node] for node in able]
     together = grid.capacities(single, amounts, most, slot)
-    assert list(together) == [sum(held(start)) for start in range(slot + 1)]
+    assert list(together) == [sum(counts_at(start)) for start in range(slot + 1)]
 
 
 class _Demand(NamedTuple):
@@ -281,8 +281,8 @@ def test_a_stretch_is_placed_as_one_by_one(
     alone, _, kinds = twins(nodes)
     grid, _, _ = twins(nodes)
     queue = [
-        (0, _Job(array_pending=() if odd else (1,)), _Demand(kinds[place] if place >= 0 else -1))
-        for place, odd in jobs
+        (0, _Job(array_pending=() if odd else (1,)), _Demand(kinds[row] if row >= 0 else -1))
+        for row, odd in jobs
     ]
     at = 0
     while at < len(queue):
@@ -330,7 +330,7 @@ def test_jobs_that_are_kept_no_room_only_get_their_start(
     """
     alone, _, kinds = twins(nodes)
     grid, _, _ = twins(nodes)
-    queue = [(0, _Job(job_id=at), _Demand(kinds[place])) for at, (place, _) in enumerate(jobs)]
+    queue = [(0, _Job(job_id=at), _Demand(kinds[row])) for at, (row, _) in enumerate(jobs)]
     keeps = bytes(mark for _, mark in jobs)
     at = 0
     while at < len(queue):

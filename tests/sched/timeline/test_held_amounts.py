@@ -28,20 +28,20 @@ def test_amounts_are_those_of_the_jobs_of_each_pass(
     passes: list[list[tuple[int, int, bool]]],
 ) -> None:
     """In whatever order jobs stand, and whether or not they changed."""
-    held = HeldAmounts()
+    amounts = HeldAmounts()
     for jobs in passes:
         running = [
             Running(job_id, 9, (NodeAlloc(node_id, 1, b"\1", 0, 1),), "", is_suspended)
             for job_id, node_id, is_suspended in jobs
         ]
-        assert [[*one] for one in held.of(running, packed)] == [packed(job) for job in running]
+        assert [[*row] for row in amounts.of(running, packed)] == [packed(job) for job in running]
 
 
 def test_jobs_that_ran_before_are_not_worked_out_again() -> None:
     """Some end, one changes, new ones come last."""
-    held = HeldAmounts()
+    amounts = HeldAmounts()
     first = [Running(job_id, 9, (NodeAlloc(job_id, 1, b"\1", 0, 1),), "") for job_id in range(1, 6)]
-    held.of(first, packed)
+    amounts.of(first, packed)
     changed = first[3]._replace(nodes=(NodeAlloc(7, 1, b"\1", 0, 1),))
     then = [first[0], first[2], changed, Running(6, 9, (), "")]
     asked: list[int] = []
@@ -50,5 +50,5 @@ def test_jobs_that_ran_before_are_not_worked_out_again() -> None:
         asked.append(job.job_id)
         return packed(job)
 
-    assert [[*one] for one in held.of(then, work_out)] == [packed(job) for job in then]
+    assert [[*row] for row in amounts.of(then, work_out)] == [packed(job) for job in then]
     assert asked == [4, 6]

@@ -21,7 +21,7 @@ _CONF = f"Licenses=matlab:{LICENSES}\n"
 
 @dataclass(frozen=True)
 class Asked:
-    """A job of one task per node; `place` is a reservation or none."""
+    """A job of one task per node; `resv_name` is a reservation or none."""
 
     nodes: int
     cpus: int
@@ -29,12 +29,12 @@ class Asked:
     gpus: int
     minutes: int
     matlab: int
-    place: str
+    row: str
 
     def submit(self, here: ReservationSite) -> Job:
         """Let alice ask for it in a reservation, or bob outside."""
         return here.job(
-            ALICE if self.place else BOB,
+            ALICE if self.resv_name else BOB,
             nodes_min=self.nodes,
             nodes_max=self.nodes,
             ntasks=self.nodes,
@@ -43,7 +43,7 @@ class Asked:
             gpus_per_node=str(self.gpus) if self.gpus else "",
             time_limit_min=self.minutes,
             licenses=f"matlab:{self.matlab}" if self.matlab else "",
-            reservation=self.place,
+            reservation=self.resv_name,
         )
 
 
@@ -55,16 +55,16 @@ ASKED = st.builds(
     gpus=st.sampled_from([0, 0, 0, 1, 3]),
     minutes=st.integers(1, 200),
     matlab=st.sampled_from([0, 0, 0, 1, 2]),
-    place=st.sampled_from(["", "", "", "r"]),
+    resv_name=st.sampled_from(["", "", "", "r"]),
 )
 # Jobs in a reservation of one node ask for no more of them.
-JOBS = st.lists(ASKED.filter(lambda job: not job.place or job.nodes == 1), max_size=14)
+JOBS = st.lists(ASKED.filter(lambda job: not job.resv_name or job.nodes == 1), max_size=14)
 Span = tuple[int, int, tuple[int, ...], Asked]
 
 
 def spans_of(here: ReservationSite, plan: Plan, jobs: dict[int, Asked]) -> list[Span]:
     """Return from when to when each job has or is to have which nodes."""
-    found = []
+    spans = []
     for job_id, asked in jobs.items():
         job = here.cluster.jobs[job_id]
         begin_us, nodes = job.start_us, tuple(alloc.node_id for alloc in job.nodes)
@@ -73,15 +73,15 @@ def spans_of(here: ReservationSite, plan: Plan, jobs: dict[int, Asked]) -> list[
             nodes = plan.planned_nodes[job_id] if begin_us else ()
         if begin_us:
             end_us = begin_us + asked.minutes * MINUTE_US
-            if asked.place:  # it ends with its reservation
-                end_us = min(end_us, here.cluster.reservations[asked.place].end_us)
-            found.append((begin_us, end_us, nodes, asked))
-    return found
+            if asked.resv_name:  # it ends with its reservation
+                end_us = min(end_us, here.cluster.reservations[asked.resv_name].end_us)
+            spans.append((begin_us, end_us, nodes, asked))
+    return spans
 
 
 def check_moment(here: ReservationSite, spans: list[Span], now_us: int) -> None:
     """See that what is held at a moment is there, and that nobody is where they may not be."""
-    held: dict[tuple[int, str], int] = {}
+    taken: dict[tuple[int, str], int] = {}
     reservation = here.cluster.reservations["r"]
     is_reserved = reservation.start_us <= now_us < reservation.end_us
     matlab = 0
@@ -89,16 +89,16 @@ def check_moment(here: ReservationSite, spans: list[Span], now_us: int) -> None:
         if not begin_us <= now_us < end_us:
             continue
         assert len(nodes) == asked.nodes
-        assert bool(asked.place) <= is_reserved
+        assert bool(asked.resv_name) <= is_reserved
         matlab += asked.matlab
         for node_id in nodes:
-            assert (node_id in reservation.node_ids) >= bool(asked.place)
-            assert asked.place or not (is_reserved and node_id in reservation.node_ids)
+            assert (node_id in reservation.node_ids) >= bool(asked.resv_name)
+            assert asked.resv_name or not (is_reserved and node_id in reservation.node_ids)
             amounts = {"cores": asked.cpus, "mem": asked.mem_mib, "gpus": asked.gpus}
             for name, amount in amounts.items():
-                held[node_id, name] = held.get((node_id, name), 0) + amount
+                taken[node_id, name] = taken.get((node_id, name), 0) + amount
     assert matlab <= LICENSES
-    for (node_id, name), amount in held.items():
+    for (node_id, name), amount in taken.items():
         gpus = GPUS if node_id < 2 else 0
         assert amount <= {"cores": CORES, "mem": MEM_MIB, "gpus": gpus}[name], (node_id, name)
 
@@ -112,7 +112,7 @@ def test_no_promise_is_more_than_there_is(
     here = ReservationSite(_CONF, plan=Planner())
     here.make(nodes="n2", starttime=here.now_us + at_min * MINUTE_US, duration=length_min)
     here.advance()
-    asked = {job.submit(here).job_id: job for job in first if not job.place or not at_min}
+    asked = {job.submit(here).job_id: job for job in first if not job.resv_name or not at_min}
     here.run_pass()
     here.advance(MINUTE_US)
     asked |= {job.submit(here).job_id: job for job in then}

@@ -48,22 +48,22 @@ def test_counts_of_records_are_those_of_nodes(
         view.running[:] = [pair[1] for pair in now.values()]
         taken = [node_id for _, nodes in jobs.values() for node_id in nodes]
         busy = [len(set(taken) & set(pool)) for pool in POOLS.values()]
-        found = freed.ends(view, busy)
+        ends = freed.ends(view, busy)
         if len(set(taken)) < len(taken):
-            assert found is None
+            assert ends is None
             continue
         until = busy_until_us(view)
-        wanted: dict[tuple[int, int], int] = {}
+        expected: dict[tuple[int, int], int] = {}
         for kind, pool in POOLS.items():
             for node_id in pool:
                 if node_id in until:
                     key = (until[node_id], kind)
-                    wanted[key] = wanted.get(key, 0) + 1
-        assert found is not None
-        assert found == sorted(found)
+                    expected[key] = expected.get(key, 0) + 1
+        assert ends is not None
+        assert ends == sorted(ends)
         counted: dict[tuple[int, int], int] = {}
-        for end_us, kind, count in found:
+        for end_us, kind, count in ends:
             counted[end_us, kind] = counted.get((end_us, kind), 0) + count
-        assert counted == wanted
+        assert counted == expected
         assert freed.ends(view, [count + 1 for count in busy]) is None
-        assert all(end_us >= START_US + min(SOON_US, 60_000_000) for end_us, _ in wanted)
+        assert all(end_us >= START_US + min(SOON_US, 60_000_000) for end_us, _ in expected)

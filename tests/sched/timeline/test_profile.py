@@ -35,14 +35,14 @@ def test_finds_what_its_twin_finds(
     for time_us, kind, amount in releases:
         profile.release(time_us, kind, amount)
         twin.release(time_us, kind, amount)
-    for wanted, duration_us, not_before_us in jobs:
-        start_us = profile.find((0, 1), tuple(wanted), duration_us, not_before_us)
-        asked = dict(enumerate(wanted))
+    for job_amounts, duration_us, not_before_us in jobs:
+        start_us = profile.find((0, 1), tuple(job_amounts), duration_us, not_before_us)
+        asked = dict(enumerate(job_amounts))
         assert start_us == twin.find(asked, duration_us, not_before_us) or _is_finer(
             profile, twin, start_us
         )
         if start_us != NEVER:
-            profile.take(start_us, duration_us, (0, 1), tuple(wanted))
+            profile.take(start_us, duration_us, (0, 1), tuple(job_amounts))
             twin.take(start_us, duration_us, asked)
     for time_us, free in profile.slots():
         assert free == tuple(twin.free(time_us, kind) for kind in range(KINDS))
@@ -143,9 +143,9 @@ def test_jobs_of_a_stretch_are_placed_as_one_by_one(
     Such a job may start now or never, asks for more than room, or is not behind.
     """
     profile, single = Profile(0, (3,)), Profile(0, (3,))
-    for one in (profile, single):
-        one.take(0, 9, (0,), (2,))
-    wanted = []
+    for either in (profile, single):
+        either.take(0, 9, (0,), (2,))
+    starts = []
     keeps = None if marks is None else bytes(mark & 1 for mark in marks[: len(entries)])
     for at, (_, job, demand) in enumerate(entries[first:], first):
         kinds, amounts = demand.kinds_amounts
@@ -157,10 +157,10 @@ def test_jobs_of_a_stretch_are_placed_as_one_by_one(
             break
         if keeps is None or keeps[at]:
             single.take(start_us, demand.duration_us, kinds, amounts)
-        wanted.append(start_us)
-    assert profile.place_next(entries, first, {"blocked": None}, end_us, keeps) == wanted
+        starts.append(start_us)
+    assert profile.place_next(entries, first, {"blocked": None}, end_us, keeps) == starts
     assert profile.slots() == single.slots()
-    assert [demand.tries_us for _, _, demand in entries[first:]][: len(wanted)] == wanted
+    assert [demand.tries_us for _, _, demand in entries[first:]][: len(starts)] == starts
 
 
 def test_what_comes_back_at_once_is_what_comes_back_singly() -> None:

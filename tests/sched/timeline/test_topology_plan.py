@@ -172,7 +172,7 @@ def test_exclusive_topo_has_units_for_itself(plan: Pass, topology: str) -> None:
     again = submit(cluster, alone)
     outcome = plain_pass(cluster, plan)
     units = {
-        one: {alloc.node_id // 4 for alloc in cluster.jobs[one].nodes} for one in (first, other)
+        job: {alloc.node_id // 4 for alloc in cluster.jobs[job].nodes} for job in (first, other)
     }
     assert len(units[first] | units[other]) == 2
     assert not cluster.jobs[again].nodes
@@ -214,9 +214,9 @@ PartitionName=main Nodes=n[1-8] Default=YES MaxTime=1-0 DefaultTime=60
 def test_exclusive_topo_with_shares_that_differ(plan: Pass, topology: str, tasks: int) -> None:
     """No equal share of its tasks fits enough nodes of unlike sizes: each is filled instead."""
     cluster = cluster_with(topology, EIGHT_NODES[: EIGHT_NODES.index("NodeName")] + UNLIKE)
-    one = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
+    shared = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="main")
     wide = JobRequest(ntasks=tasks, partition="main", flags=REQ_EXCLUSIVE_TOPO, node_list="n1,n3")
-    busy = submit(cluster, msgspec.structs.replace(one, node_list="n2"), time_limit_min=10)
+    busy = submit(cluster, msgspec.structs.replace(shared, node_list="n2"), time_limit_min=10)
     plain_pass(cluster, plan)
     alone = submit(cluster, wide, time_limit_min=10)
     outcome = plain_pass(cluster, plan)
@@ -234,7 +234,7 @@ def test_exclusive_topo_with_shares_that_differ(plan: Pass, topology: str, tasks
     apply_all(cluster, done)
     plain_pass(cluster, plan, later_us)
     assert sum(alloc.tasks for alloc in cluster.jobs[alone].nodes) == tasks
-    other = submit(cluster, one)
+    other = submit(cluster, shared)
     plain_pass(cluster, plan, later_us)
     units = [{alloc.node_id // 4 for alloc in cluster.jobs[job].nodes} for job in (alone, other)]
     assert units == ([{0}, {1}] if tasks == 11 else [{0, 1}, set()])
@@ -302,8 +302,8 @@ def test_a_reservation_may_leave_units_without_nodes(
     """To a job inside there are no others; the jobs outside are planned around it."""
     cluster = cluster_with(topology)
     hour_us = 3600 * 1_000_000
-    place = Reservation("r", START_US, START_US + hour_us, node_ids, users=("user1001",))
-    apply(cluster, ev.ReservationCreated(START_US, place))
+    reservation = Reservation("r", START_US, START_US + hour_us, node_ids, users=("user1001",))
+    apply(cluster, ev.ReservationCreated(START_US, reservation))
     inside = submit(cluster, whole(1, reservation="r"), time_limit_min=10)
     behind = submit(cluster, whole(2, reservation="r"), time_limit_min=10)
     outside = submit(cluster, whole(3), time_limit_min=10)

@@ -82,16 +82,16 @@ BOTH = pytest.mark.parametrize("topology", ["", TREE_OF_TEN], ids=["flat", "tree
 @BOTH
 def test_cpus_of_a_capped_partition_are_counted_on_nodes_with_threads(topology: str) -> None:
     """MaxCPUsPerNode: seven tasks do not fit a node, though threads share its cores."""
-    found = counts(topology=topology, partition="capped", ntasks=7)
-    assert sorted(found.values()) == [(1, 1), (6, 6)]
+    tasks_and_cpus = counts(topology=topology, partition="capped", ntasks=7)
+    assert sorted(tasks_and_cpus.values()) == [(1, 1), (6, 6)]
 
 
 @BOTH
 def test_threads_of_all_cores_are_filled(topology: str) -> None:
     """The last nodes have as many cores as their tasks fill, and no half of one more."""
-    found = counts(topology=topology, ntasks=100)
-    assert (found["n1"], found["n2"]) == ((16, 16), (12, 12))
-    assert sum(cpus for _, cpus in found.values()) == 100
+    tasks_and_cpus = counts(topology=topology, ntasks=100)
+    assert (tasks_and_cpus["n1"], tasks_and_cpus["n2"]) == ((16, 16), (12, 12))
+    assert sum(cpus for _, cpus in tasks_and_cpus.values()) == 100
 
 
 @pytest.mark.parametrize(
@@ -112,19 +112,19 @@ def test_two_nodes_do_not_both_hold_half_a_core(
 @BOTH
 def test_named_nodes_are_filled_before_others(topology: str) -> None:
     """-w n5 -n20: sixteen tasks there and four beside it, rather than ten on each."""
-    found = counts(topology=topology, node_list="n5", ntasks=20)
-    assert found["n5"] == (16, 16)
-    assert sorted(found.values()) == [(4, 4), (16, 16)]
-    found = counts(topology=topology, node_list="n3,n5", ntasks=6)
-    assert sum(cpus for _, cpus in found.values()) == 6
+    tasks_and_cpus = counts(topology=topology, node_list="n5", ntasks=20)
+    assert tasks_and_cpus["n5"] == (16, 16)
+    assert sorted(tasks_and_cpus.values()) == [(4, 4), (16, 16)]
+    tasks_and_cpus = counts(topology=topology, node_list="n3,n5", ntasks=6)
+    assert sum(cpus for _, cpus in tasks_and_cpus.values()) == 6
 
 
 @BOTH
 @pytest.mark.parametrize("flags", [0, REQ_SPREAD, REQ_USE_MIN_NODES])
 def test_a_named_node_that_is_busy_is_waited_for(topology: str, flags: int) -> None:
     """None of its tasks goes elsewhere first."""
-    found = place(topology=topology, busy="n5", node_list="n5", ntasks=20, flags=flags)
-    assert found == {}
+    allocs = place(topology=topology, busy="n5", node_list="n5", ntasks=20, flags=flags)
+    assert allocs == {}
 
 
 def test_least_cpus_of_a_node_do_not_hide_room_for_more_tasks() -> None:
@@ -140,26 +140,26 @@ def test_one_node_is_of_the_tightest_leaf() -> None:
 
 def test_threads_not_used_have_no_memory() -> None:
     """--threads-per-core=1: four cores are charged whole, memory for four CPUs."""
-    found = place(constraint="gpu", ntasks=4, threads_per_core=1)["n1"]
-    assert (found.cpus, found.mem_mib) == (8, 2000)
+    alloc = place(constraint="gpu", ntasks=4, threads_per_core=1)["n1"]
+    assert (alloc.cpus, alloc.mem_mib) == (8, 2000)
 
 
 def test_tasks_of_a_core_of_several_cpus_fill_a_socket_first() -> None:
     """-c2 on cores of two threads goes as -c2 on cores of one: no task crosses, no socket skips."""
-    found = place(constraint="gpu", ntasks=5, cpus_per_task=2)["n1"]
-    assert int.from_bytes(found.cores, "little") == 0b1_1111
+    alloc = place(constraint="gpu", ntasks=5, cpus_per_task=2)["n1"]
+    assert int.from_bytes(alloc.cores, "little") == 0b1_1111
 
 
 def test_gpus_in_all_are_looked_for_where_gpus_are() -> None:
     """--gpus=7 -N2-3: lighter nodes without GPUs are not in the way."""
-    found = place(gpus="7", nodes_min=2, nodes_max=3)
-    assert sum(held.count for alloc in found.values() for held in alloc.gres) == 7
+    allocs = place(gpus="7", nodes_min=2, nodes_max=3)
+    assert sum(gres.count for alloc in allocs.values() for gres in alloc.gres) == 7
 
 
 def test_nodes_larger_than_the_cap_are_not_had_whole() -> None:
     """MaxCPUsPerNode and --exclusive: only the nodes of four CPUs will do."""
-    found = place(partition="capped", nodes_min=1, flags=REQ_EXCLUSIVE)
-    assert {name: alloc.cpus for name, alloc in found.items()} == {"n9": 4}
+    allocs = place(partition="capped", nodes_min=1, flags=REQ_EXCLUSIVE)
+    assert {name: alloc.cpus for name, alloc in allocs.items()} == {"n9": 4}
 
 
 @pytest.mark.parametrize(
@@ -173,20 +173,20 @@ def test_nodes_larger_than_the_cap_are_not_had_whole() -> None:
 )
 def test_cores_that_come_with_gpus_are_beside_each(fields: dict[str, Any]) -> None:
     """Four GPUs of two sockets, eight CPUs: two cores of each socket."""
-    found = place(gpu_cores=True, **fields)["n1"]
-    assert int.from_bytes(found.cores, "little") == 0b0011_0011
+    alloc = place(gpu_cores=True, **fields)["n1"]
+    assert int.from_bytes(alloc.cores, "little") == 0b0011_0011
 
 
 def test_two_cores_of_three_gpus_are_of_both_sockets() -> None:
     """--gpus-per-task=1 -n3 with cores of two threads."""
-    found = place(gpu_cores=True, gpus_per_task="1", ntasks=3)["n1"]
-    assert int.from_bytes(found.cores, "little") == 0b0001_0001
+    alloc = place(gpu_cores=True, gpus_per_task="1", ntasks=3)["n1"]
+    assert int.from_bytes(alloc.cores, "little") == 0b0001_0001
 
 
 def test_cores_that_are_counted_by_task_stay_together() -> None:
     """--gres=gpu:4 -c8: the task does not cross sockets for its GPUs' sake."""
-    found = place(gpu_cores=True, gres="gpu:4", cpus_per_task=8, nodes_min=1)["n1"]
-    assert int.from_bytes(found.cores, "little") == 0b0000_1111
+    alloc = place(gpu_cores=True, gres="gpu:4", cpus_per_task=8, nodes_min=1)["n1"]
+    assert int.from_bytes(alloc.cores, "little") == 0b0000_1111
 
 
 @BOTH
