@@ -53,5 +53,5 @@ def known_jobs(controller: Controller) -> dict[int, str]:
     """Return the comment of each job that the controller knows."""
     reply = controller.call("ShowJobs", flags=2)
     fields = list(reply["fields"])
-    wanted = [fields.index("job_id"), fields.index("comment")]
-    return {int(row[0]): str(row[1]) for row in project(bytes(reply["records"]), wanted)}
+    columns = [fields.index("job_id"), fields.index("comment")]
+    return {int(row[0]): str(row[1]) for row in project(bytes(reply["records"]), columns)}

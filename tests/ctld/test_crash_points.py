@@ -68,8 +68,8 @@ def observed(controller: Controller) -> object:
     jobs = controller.call("ShowJobs", flags=2)
     fields = list(jobs["fields"])
     names = ("job_id", "array_task_id", "name", "comment", "partition", "time_limit_min", "state")
-    wanted = [fields.index(name) for name in names]
-    rows = sorted(map(str, project(bytes(jobs["records"]), wanted)))
+    columns = [fields.index(name) for name in names]
+    rows = sorted(map(str, project(bytes(jobs["records"]), columns)))
     parts = controller.call("ShowPartitions", flags=2)
     shown = list(parts["fields"])
     kept = [shown.index(name) for name in ("name", "nodes", "max_time", "state") if name in shown]
@@ -98,7 +98,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> list[object]:
             seen.append(observed(controller))
     finally:
         controller.stop()
-    assert len({str(one) for one in seen}) > 30
+    assert len({str(state) for state in seen}) > 30
     return seen
 
 
@@ -122,10 +122,10 @@ def is_up(controller: Controller) -> bool:
     return "Running as primary controller" in controller.log()
 
 
-def one_point(place: Path, call: str, number: int, expected: list[object]) -> bool:
+def one_point(directory: Path, call: str, number: int, expected: list[object]) -> bool:
     """Die at one point and recover; return False when the run never came so far."""
-    place.mkdir()
-    controller = Controller(place)
+    directory.mkdir()
+    controller = Controller(directory)
     traced = start_traced(controller, call, number)
     try:
         wait_until(lambda: traced.poll() is not None or is_up(controller))
@@ -143,7 +143,7 @@ def one_point(place: Path, call: str, number: int, expected: list[object]) -> bo
         assert fitting[-1] >= answered, f"{call} {number}: {answered} answered, {fitting[-1]} kept"
     finally:
         controller.kill(signal.SIGKILL)
-    shutil.rmtree(place)
+    shutil.rmtree(directory)
     return was_killed
 
 

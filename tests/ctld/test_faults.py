@@ -111,7 +111,7 @@ def test_a_rule_is_asked_again_about_each_thing_alone() -> None:
 
 def running(cluster: Cluster, count: int) -> list[Job]:
     """Return jobs that run, each on a node of its own, with a limit of a minute."""
-    found = []
+    jobs = []
     for node_id in range(count):
         job_id = submit(cluster, JobRequest(), time_limit_min=1)
         alloc = NodeAlloc(node_id, 2, b"\x01", 100, 1)
@@ -124,8 +124,8 @@ def running(cluster: Cluster, count: int) -> list[Job]:
                 )
             ],
         )  # fmt: skip
-        found.append(cluster.jobs[job_id])
-    return found
+        jobs.append(cluster.jobs[job_id])
+    return jobs
 
 
 def test_time_limits_end_jobs_beside_one_that_raises(monkeypatch: pytest.MonkeyPatch) -> None:

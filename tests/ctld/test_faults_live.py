@@ -39,8 +39,8 @@ def reasons(controller: Controller) -> dict[int, str]:
     """Return why each job waits, as squeue has it."""
     reply = controller.call("ShowJobs", flags=2)
     fields = list(reply["fields"])
-    wanted = [fields.index("job_id"), fields.index("reason")]
-    return {int(row[0]): str(row[1]) for row in project(bytes(reply["records"]), wanted)}
+    columns = [fields.index("job_id"), fields.index("reason")]
+    return {int(row[0]): str(row[1]) for row in project(bytes(reply["records"]), columns)}
 
 
 def submit(controller: Controller, **wants: object) -> int:

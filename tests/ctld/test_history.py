@@ -29,15 +29,15 @@ from tests.dbd.accounting_room import at, configured, submitted
 T = at("12:00:00")
 
 
-def play(place: Path, story: Callable[[Accounting, Path], Awaitable[None]]) -> Accounting:
+def play(directory: Path, story: Callable[[Accounting, Path], Awaitable[None]]) -> Accounting:
     """Run a story of a slurmdbd and lives over one state directory."""
-    accounting = Accounting(place)
-    (place / "state").mkdir()
+    accounting = Accounting(directory)
+    (directory / "state").mkdir()
 
     async def main() -> None:
         await accounting.start()
         try:
-            await asyncio.wait_for(story(accounting, place / "state"), 120)
+            await asyncio.wait_for(story(accounting, directory / "state"), 120)
         finally:
             await accounting.stop()
 
@@ -91,7 +91,7 @@ def test_a_restored_backup_is_noticed_by_what_slurmdbd_knows(tmp_path: Path) -> 
         assert life.cluster.jobs[3].attempt == 1  # nodes have seen attempt 0
         (first,) = life.submit(1)
         assert first == 7 + restored_state.MARGIN
-        (line,) = [one for one in life.lines if "restored from a backup, or its" in one]
+        (line,) = [text for text in life.lines if "restored from a backup, or its" in text]
         assert "2 jobs have ended meanwhile" in line
         assert "3 jobs submitted meanwhile are lost" in line
         assert "4-6" in line

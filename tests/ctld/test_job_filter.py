@@ -24,13 +24,13 @@ from tests.world.site import Site
 
 def named(cluster: Cluster, texts: list[str]) -> tuple[list[Part], list[str]]:
     """Return what the ids name, and those that name nothing; they must not be too many."""
-    found = JobFinder(cluster).several(texts)
-    assert not isinstance(found, Reject)
-    return found
+    jobs = JobFinder(cluster).several(texts)
+    assert not isinstance(jobs, Reject)
+    return jobs
 
 
 @pytest.mark.parametrize(
-    ("wanted", "expected"),
+    ("job_filter", "expected"),
     [
         (JobFilter(), 14),
         (JobFilter(uids=[1002]), 2),
@@ -51,10 +51,10 @@ def named(cluster: Cluster, texts: list[str]) -> tuple[list[Part], list[str]]:
         (JobFilter(wckeys=["x"]), 0),
     ],
 )
-def test_every_filter_must_agree(wanted: JobFilter, expected: int) -> None:
+def test_every_filter_must_agree(job_filter: JobFilter, expected: int) -> None:
     """Filters of one kind are alternatives, of several kinds conditions."""
     cluster = queue().cluster
-    test = agrees(cluster, wanted, NOW_US)
+    test = agrees(cluster, job_filter, NOW_US)
     assert not isinstance(test, Reject)
     assert sum(test(job) for job in cluster.jobs.values()) == expected
 
@@ -130,8 +130,8 @@ def test_tasks_that_run_and_that_wait_are_found_by_brackets() -> None:
     """Each record once, in order of its index, the rest of the array last."""
     cluster = with_arrays(100, 10)
     parts, unknown = named(cluster, ["1_[0-5,2-7:2]", "1_[3]", "1_0", "2_[1-2]", "1_[200]"])
-    found = [job_id_text(job, tasks) for job, tasks in parts]
-    assert found == ["1_0", "1_3", "1_6", "1_[1-2,4-5]", "2_[1-2]"]
+    texts = [job_id_text(job, tasks) for job, tasks in parts]
+    assert texts == ["1_0", "1_3", "1_6", "1_[1-2,4-5]", "2_[1-2]"]
     assert unknown == ["1_[200]"]
     everything, _ = named(cluster, ["2"])
     assert len(everything) == 11
@@ -168,8 +168,8 @@ def test_ids_that_name_too_much_are_refused() -> None:
     # A change is told to go on with the rest.
     context = Context(conf_of(FOUR_NODES), START_US, ROOT)
     hold = HoldJobs(bytes(16), ["1_[0-999]"] * MANY)
-    held = hold_jobs(cluster, hold, context)
-    assert not isinstance(held, Reject) and held.reply.is_partial
+    decision = hold_jobs(cluster, hold, context)
+    assert not isinstance(decision, Reject) and decision.reply.is_partial
     cancel = CancelJobs(bytes(16), JobFilter(jobs=["1_[0-999]"] * MANY))
     cancelled = cancel_jobs(cluster, cancel, context)
     assert not isinstance(cancelled, Reject) and cancelled.reply.is_partial

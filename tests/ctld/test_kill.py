@@ -82,5 +82,5 @@ def test_scripts_survive_a_kill(controller: Controller) -> None:
         if path.is_file():
             path.write_bytes(b"")
     controller.start()
-    found = controller.call("GetBatchScript", job=str(job["job_id"]))
-    assert bytes(found["script"]) == script
+    reply = controller.call("GetBatchScript", job=str(job["job_id"]))
+    assert bytes(reply["script"]) == script

@@ -64,17 +64,17 @@ def resident_kib(pid: int) -> int:
 
 def known_soon(controller: Controller) -> dict[int, str]:
     """Ask until there is an answer, as users do."""
-    found: list[dict[int, str]] = []
+    known: list[dict[int, str]] = []
 
     def is_answered() -> bool:
         try:
-            found.append(known_jobs(controller))
+            known.append(known_jobs(controller))
         except SlurmError:
             return False
         return True
 
     wait_until(is_answered, limit_s=PATIENCE_S)
-    return found[-1]
+    return known[-1]
 
 
 @pytest.mark.parametrize(

@@ -49,30 +49,30 @@ FILE: list[dict[str, Any]] = [
 def load(cluster: Cluster, conf: SlurmConf | None = None) -> Cluster:
     """Read the configuration, as slurmctld does at its start and at a reconfigure."""
     conf = conf or conf_of()
-    found = topologies_of(FILE, "topology.yaml", NAMES)
-    apply_all(cluster, configure(cluster, conf, START_US, found))
+    topologies = topologies_of(FILE, "topology.yaml", NAMES)
+    apply_all(cluster, configure(cluster, conf, START_US, topologies))
     return cluster
 
 
-def update(cluster: Cluster, nodes: str, place: str) -> Reject | None:
+def update(cluster: Cluster, nodes: str, topology: str) -> Reject | None:
     """Run `scontrol update NodeName=... Topology=...`; return why it was refused."""
-    request = UpdateNodes(request_id=bytes(16), nodes=nodes, settings={"topology": place})
-    found = update_nodes(cluster, request, Context(conf_of(), START_US, ROOT))
-    if isinstance(found, Decision):
-        apply_all(cluster, found.events)
+    request = UpdateNodes(request_id=bytes(16), nodes=nodes, settings={"topology": topology})
+    outcome = update_nodes(cluster, request, Context(conf_of(), START_US, ROOT))
+    if isinstance(outcome, Decision):
+        apply_all(cluster, outcome.events)
         return None
-    return found
+    return outcome
 
 
 def shown(cluster: Cluster) -> dict[str, str]:
     """Return the nodes of every switch and block."""
     answer = topology_lines(cluster, ShowTopology())
     assert isinstance(answer, ConfigText)
-    found = {}
+    nodes_of = {}
     for line in answer.lines:
         words = dict(word.split("=") for word in line.split())
-        found[words.get("SwitchName") or words["BlockName"]] = words["Nodes"]
-    return found
+        nodes_of[words.get("SwitchName") or words["BlockName"]] = words["Nodes"]
+    return nodes_of
 
 
 def test_nodes_join_switches_that_had_none() -> None:
@@ -121,18 +121,18 @@ def test_the_path_from_the_top_may_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "place",
+    "topology",
     ["s1", "net", "net:", ":s1", "net:s9", "net:root", "net:s1:s2", "net:s1:new", "nvl:b9",
      "nvl:b1:b2", "moon:s1", "net:s1,moon:s1", "net:root:s3:s3", ",", "net:root::x",
      "net:s2," * 1000],
 )  # fmt: skip
-def test_a_place_that_does_not_exist_is_refused(place: str) -> None:
+def test_a_place_that_does_not_exist_is_refused(topology: str) -> None:
     """As Slurm: nothing changes."""
     cluster = load(Cluster())
     before = cluster.topologies
-    found = update(cluster, "n1", place)
-    assert isinstance(found, Reject)
-    assert found.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE
+    refusal = update(cluster, "n1", topology)
+    assert isinstance(refusal, Reject)
+    assert refusal.code == Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE
     assert cluster.topologies == before
 
 
@@ -181,9 +181,9 @@ BLOCKS = Topology("k", "block", (), (Block("a", (0, 1)), Block("b", (2,)), Block
 
 
 @given(st.dictionaries(st.integers(0, 5), st.sampled_from("abcx"), max_size=6))
-def test_nodes_are_only_where_they_say(wanted: dict[int, str]) -> None:
+def test_nodes_are_only_where_they_say(unit_of: dict[int, str]) -> None:
     """Other nodes stay. Switches above have what is below them."""
-    settings = {node_id: f"t:{unit},k:{unit}" for node_id, unit in wanted.items()}
+    settings = {node_id: f"t:{unit},k:{unit}" for node_id, unit in unit_of.items()}
     for topology in placed((TREE, BLOCKS), settings):
         was = {"a": (0,), "b": (1,), "c": (2,)}
         units = {switch.name: switch.node_ids for switch in topology.switches if not switch.level}
@@ -191,11 +191,13 @@ def test_nodes_are_only_where_they_say(wanted: dict[int, str]) -> None:
             was = {"a": (0, 1), "b": (2,), "c": ()}
             units = {block.name: block.node_ids for block in topology.blocks}
         for name, node_ids in units.items():
-            here = {one for one in was[name] if one not in wanted}
-            assert set(node_ids) == here | {one for one, unit in wanted.items() if unit == name}
+            here = {node_id for node_id in was[name] if node_id not in unit_of}
+            assert set(node_ids) == here | {
+                node_id for node_id, unit in unit_of.items() if unit == name
+            }
             assert len(set(node_ids)) == len(node_ids)
         assert units_in_order(topology) == list(units.values())
         for switch in topology.switches:
-            below = [one for one in topology.switches if one.name in switch.children]
+            below = [leaf for leaf in topology.switches if leaf.name in switch.children]
             if below:
-                assert switch.node_ids == sum((one.node_ids for one in below), ())
+                assert switch.node_ids == sum((leaf.node_ids for leaf in below), ())

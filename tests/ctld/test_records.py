@@ -162,8 +162,8 @@ def test_narrow_questions_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(jobs, "_MANY_WAITING", 10)
     reference = queue()
     terms = (reference.cluster, reference.soft, reference.conf)
-    for wanted in (JobFilter(jobs=["21"]), JobFilter(uids=[4711])):
-        assert jobs.packing(*terms, ShowJobs(filter=wanted), ADMIN) is None
+    for job_filter in (JobFilter(jobs=["21"]), JobFilter(uids=[4711])):
+        assert jobs.packing(*terms, ShowJobs(filter=job_filter), ADMIN) is None
 
 
 def private(reference: ReferenceCluster, user: str) -> set[int]:

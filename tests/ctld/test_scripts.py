@@ -105,12 +105,12 @@ def test_recovery_restores_lost_files_and_removes_strays(
 
 def test_a_full_disk_is_not_filled_further(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """RELIABILITY 6: half a script would take room for nothing, once for each refused job."""
-    store, left = ScriptStore(tmp_path / "scripts"), [10]
+    store, counts = ScriptStore(tmp_path / "scripts"), [10]
 
     def write(descriptor: int, content: bytes) -> int:
-        if not left:
+        if not counts:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return len(content[: left.pop()])
+        return len(content[: counts.pop()])
 
     monkeypatch.setattr(os, "write", write)
     with pytest.raises(OSError, match="No space"):

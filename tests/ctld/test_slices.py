@@ -26,7 +26,7 @@ def test_messages_go_between_slices_and_works_one_after_another() -> None:
         assert len(soon) == 1
         soon.pop()()
         done.append("message")
-    assert [one for one in done if one != "message"] == ["a0", "a1", "b0", "b1"]
+    assert [text for text in done if text != "message"] == ["a0", "a1", "b0", "b1"]
     assert done[:4] == ["a0", "message", "a1", "message"]
     slices.run(work("c"))
     assert len(soon) == 1

@@ -40,11 +40,11 @@ def test_queries_do_not_wait_for_syncs_and_submissions_share_them(
     for submitter in submitters:
         assert submitter.enough.wait(60)
     controller.call("ShowJobs")  # the first one waits until it is recorded that ids may be seen
-    before, promised = groups(controller), sum(len(one.promised) for one in submitters)
+    before, promised = groups(controller), sum(len(submitter.promised) for submitter in submitters)
     for _ in range(LOOKS):
         assert controller.call("ShowJobs")["records"]
     syncs = groups(controller) - before
-    promised = sum(len(one.promised) for one in submitters) - promised
+    promised = sum(len(submitter.promised) for submitter in submitters) - promised
     assert syncs < LOOKS / 2
     assert syncs == 0 or promised / syncs > 50 * 0.5  # of one sync or the next
     # What was promised is there after a crash, and no id that was seen is another job's.

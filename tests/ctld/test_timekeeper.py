@@ -129,10 +129,10 @@ def test_a_restart_with_a_clock_that_jumped_ends_no_job_early(
     cluster = cluster_of()
     before = Controller(watch, cluster)
     jobs = [started(before, nodes=2), started(before)]
-    held = started(before)
+    suspended = started(before)
     before.run(300)
     paused_us = before.clock.now_us()
-    before.writer.record([ev.JobSuspended(paused_us, held.job_id, cluster.next_duty_id)])
+    before.writer.record([ev.JobSuspended(paused_us, suspended.job_id, cluster.next_duty_id)])
     before.run(300)
     watch.true_us += away_us
     watch.wrong_us += jump_us
@@ -146,15 +146,15 @@ def test_a_restart_with_a_clock_that_jumped_ends_no_job_early(
     for node in cluster.living_nodes():
         here = [
             nm.RunningJob(job.job_id, 0, [STEP_BATCH], run_us)
-            for job in (*jobs, held)
+            for job in (*jobs, suspended)
             if job.batch_node_id == node.node_id
         ]
         after.register(node.node_id, here)
     assert len(after.run_times) == 0
     for job in jobs:
         assert abs(after.elapsed_us(job) - run_us) <= MINUTE_US
-    assert abs(after.elapsed_us(held) - 300 * SECOND_US) <= MINUTE_US, "suspended time is none"
-    assert held.suspend_us <= after.clock.now_us()
+    assert abs(after.elapsed_us(suspended) - 300 * SECOND_US) <= MINUTE_US, "suspended time is none"
+    assert suspended.suspend_us <= after.clock.now_us()
     left_s = (LIMIT_MIN * MINUTE_US - run_us) // SECOND_US
     if left_s > 60:
         after.run(left_s - 60)
@@ -162,26 +162,26 @@ def test_a_restart_with_a_clock_that_jumped_ends_no_job_early(
     after.run(120 + 8)
     assert all(job.state == JobState.TIMEOUT for job in jobs)
     assert all(job.end_us >= job.start_us for job in jobs)
-    assert held.state == JobState.SUSPENDED
+    assert suspended.state == JobState.SUSPENDED
 
 
 @pytest.mark.parametrize("jump_us", [*JUMPS, SECOND_US, -SECOND_US])
 def test_a_jump_of_a_running_controller_ends_no_job_early(jump_us: int, watch: Watch) -> None:
     """No node counts as silent, and usage is right."""
     cluster = cluster_of()
-    one = Controller(watch, cluster)
-    job = started(one)
-    one.run(60)
+    controller = Controller(watch, cluster)
+    job = started(controller)
+    controller.run(60)
     watch.wrong_us += jump_us
-    one.run(PATIENCE_US // SECOND_US + 60)
-    assert abs(one.clock.now_us() - watch.true_us - watch.wrong_us) <= MINUTE_US
+    controller.run(PATIENCE_US // SECOND_US + 60)
+    assert abs(controller.clock.now_us() - watch.true_us - watch.wrong_us) <= MINUTE_US
     # Recorded time runs at most a hundredth slower or faster until the clock is believed.
     most_us = PATIENCE_US // 100 + SECOND_US
-    assert abs(one.elapsed_us(job) - (watch.true_us - START_US)) <= most_us
+    assert abs(controller.elapsed_us(job) - (watch.true_us - START_US)) <= most_us
     assert all(node.state == NodeState.IDLE and not node.flags for node in cluster.living_nodes())
-    one.run(LIMIT_MIN * 60 - (watch.true_us - START_US) // SECOND_US - 10)
+    controller.run(LIMIT_MIN * 60 - (watch.true_us - START_US) // SECOND_US - 10)
     assert job.state == JobState.RUNNING
-    one.run(30)
+    controller.run(30)
     assert job.state == JobState.TIMEOUT
     assert abs(job.end_us - job.start_us - LIMIT_MIN * MINUTE_US) <= 10 * SECOND_US
 
@@ -190,21 +190,21 @@ def test_what_people_set_is_wall_time(watch: Watch) -> None:
     """With recorded time two hours from it, a begin time or reservation would be as wrong."""
     cluster = cluster_of()
     watch.wrong_us = 2 * HOUR_US
-    one = Controller(watch, cluster)
-    one.run(5)
+    controller = Controller(watch, cluster)
+    controller.run(5)
     watch.wrong_us = 0  # the clock is put right
-    one.run(PATIENCE_US // SECOND_US + 5)
+    controller.run(PATIENCE_US // SECOND_US + 5)
     due_us = watch.true_us + 10 * MINUTE_US
     job_id = submit(cluster, JobRequest(name="later", ntasks=1, begin_us=due_us), watch.true_us)
     job = cluster.jobs[job_id]
     job.begin_us, job.eligible_us = due_us, 0
     cluster.move_job(job)
     kept = Reservation("kept", due_us, due_us + HOUR_US, node_ids=(3,))
-    apply_all(cluster, [ev.ReservationCreated(one.clock.now_us(), kept)])
-    one.run(9 * 60)
+    apply_all(cluster, [ev.ReservationCreated(controller.clock.now_us(), kept)])
+    controller.run(9 * 60)
     assert not job.eligible_us
     assert not cluster.reservations["kept"].is_active
-    one.run(2 * 60)
+    controller.run(2 * 60)
     assert job.eligible_us
     assert cluster.reservations["kept"].is_active
 
@@ -215,14 +215,14 @@ def test_a_requeued_job_waits_as_long_as_it_should(watch: Watch) -> None:
     Without a correction it would wait three more days.
     """
     cluster = cluster_of()
-    one = Controller(watch, cluster)
-    job = started(one)
-    now_us = one.clock.now_us()
+    controller = Controller(watch, cluster)
+    job = started(controller)
+    now_us = controller.clock.now_us()
     asked_us = now_us + 90 * MINUTE_US
     asked = cluster.jobs[submit(cluster, JobRequest(name="b", begin_us=asked_us), now_us)]
     asked.begin_us = asked_us
     job.attempt, job.begin_us = 1, now_us + 121 * SECOND_US
-    one.writer.record(clocks.all_moved(cluster, now_us - 3 * DAY_US, -3 * DAY_US))
+    controller.writer.record(clocks.all_moved(cluster, now_us - 3 * DAY_US, -3 * DAY_US))
     assert job.begin_us == now_us - 3 * DAY_US + 121 * SECOND_US
     assert asked.begin_us == asked_us
 
@@ -275,8 +275,8 @@ def test_a_run_that_begins_after_the_start_is_limited_at_once(watch: Watch) -> N
 
 def test_moved_times_survive_journal_and_checkpoint(watch: Watch) -> None:
     cluster = cluster_of()
-    one = Controller(watch, cluster)
-    started(one, nodes=2)
+    controller = Controller(watch, cluster)
+    started(controller, nodes=2)
     apply_all(cluster, [ev.NodeRegistered(START_US, 0, NodeFacts(), NodeState.IDLE)])
     image = Cluster.from_bytes(cluster.to_bytes())
     events = clocks.all_moved(cluster, START_US - HOUR_US, -HOUR_US)

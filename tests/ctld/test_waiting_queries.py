@@ -206,7 +206,7 @@ def test_ids_are_never_used_again_after_any_crash(seed: int) -> None:
         else:
             room = room.crash()
             heard.clear()
-        for one in [one for one in heard if one.told]:
-            heard.remove(one)
-            seen |= ids_seen(one)
+        for caller in [caller for caller in heard if caller.told]:
+            heard.remove(caller)
+            seen |= ids_seen(caller)
     assert seen

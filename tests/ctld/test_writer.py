@@ -130,7 +130,7 @@ def test_answers_leave_in_order_and_only_when_due(room: Room) -> None:
         heard.append(room.ask(f"l{number}", bytes([number]) * 16))
         room.turn()
     room.writer.on_durable(2)
-    assert [len(one.told) for one in heard] == [1, 1, 0]
+    assert [len(caller.told) for caller in heard] == [1, 1, 0]
     assert room.writer.waiting_count == 1
 
 

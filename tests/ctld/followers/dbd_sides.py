@@ -57,9 +57,9 @@ def identity(role: str) -> Identity:
 class Accounting:
     """A slurmdbd on the test's own loop that can be stopped and started."""
 
-    def __init__(self, place: Path, database: Database | None = None) -> None:
-        self.path = str(place / "dbd.sock")
-        self.database = database or Database(sqlite_url(f"{place}/acct.sqlite"))
+    def __init__(self, directory: Path, database: Database | None = None) -> None:
+        self.path = str(directory / "dbd.sock")
+        self.database = database or Database(sqlite_url(f"{directory}/acct.sqlite"))
         self.database.open()
         self._is_running = False
         self._log = DaemonLog("slurmdbd")
@@ -108,11 +108,13 @@ class Accounting:
 class SendingController:
     """A journal and the link that sends it."""
 
-    def __init__(self, place: Path, accounting: Accounting, segment_bytes: int = 64 << 20) -> None:
+    def __init__(
+        self, directory: Path, accounting: Accounting, segment_bytes: int = 64 << 20
+    ) -> None:
         log = DaemonLog("slurmctld")
         log.stderr_level = QUIET
-        (place / "state").mkdir()
-        self.room = JournalRoom(place / "state")
+        (directory / "state").mkdir()
+        self.room = JournalRoom(directory / "state")
         self.writer = self.room.start(segment_bytes=segment_bytes)
         self.updates: list[AssociationUpdate] = []
         self.faults = Faults(log)
@@ -173,7 +175,7 @@ class ControllerLife:
             recovery.journal_id,
             recovery.position._replace(epoch=epoch),
             first_sequence=recovery.next_sequence,
-            on_durable=lambda one: loop.call_soon_threadsafe(self.writer.on_durable, one),
+            on_durable=lambda batch: loop.call_soon_threadsafe(self.writer.on_durable, batch),
             on_fatal=lambda why: None,
             reserve=Reserve(layout.reserve),
         )
@@ -202,11 +204,11 @@ class ControllerLife:
 
     def submit(self, count: int) -> list[int]:
         """Accept some jobs; return their ids."""
-        found = []
+        job_ids = []
         for _ in range(count):
-            found.append(free_job_id(self.cluster))
-            self.writer.record([submitted(T, found[-1])])
-        return found
+            job_ids.append(free_job_id(self.cluster))
+            self.writer.record([submitted(T, job_ids[-1])])
+        return job_ids
 
     def start(self, job_id: int) -> None:
         """Start a job on n1."""
@@ -239,15 +241,15 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def play(place: Path, story: Callable[[Accounting, SendingController], Awaitable[None]],
+def play(directory: Path, story: Callable[[Accounting, SendingController], Awaitable[None]],
          segment_bytes: int = 64 << 20, database: Database | None = None
          ) -> Accounting:  # fmt: skip
     """Run a story of a slurmdbd and a controller."""
-    accounting = Accounting(place, database)
+    accounting = Accounting(directory, database)
 
     async def main() -> None:
         await accounting.start()
-        controller = SendingController(place, accounting, segment_bytes)
+        controller = SendingController(directory, accounting, segment_bytes)
         try:
             await asyncio.wait_for(story(accounting, controller), 60)
         finally:

@@ -240,9 +240,11 @@ def test_associations_come_at_once_and_when_they_change(tmp_path: Path) -> None:
             known = len(controller.updates)
             await until(lambda known=known: len(controller.updates) > known)  # type: ignore[misc]
         assert not controller.updates[1].is_full
-        assert [one.account for one in controller.updates[1].associations] == ["chem"]
-        assert [one.user for one in controller.updates[2].associations] == ["bob"]
-        assert [one.name for one in controller.updates[2].users] == ["bob"]
+        assert [association.account for association in controller.updates[1].associations] == [
+            "chem"
+        ]
+        assert [association.user for association in controller.updates[2].associations] == ["bob"]
+        assert [user.name for user in controller.updates[2].users] == ["bob"]
 
     play(tmp_path, story)
 
@@ -261,9 +263,9 @@ def test_a_repeated_snapshot_makes_no_events(tmp_path: Path) -> None:
 
     def snapshot(version: int = 0, store: str = "") -> AssociationUpdate:
         with accounting.read() as connection:
-            found = association_update(connection, "demo", store, version)
-        assert found is not None
-        return found
+            update = association_update(connection, "demo", store, version)
+        assert update is not None
+        return update
 
     full = snapshot()
     events = mirror(cluster, full, T)

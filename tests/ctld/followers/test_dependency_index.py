@@ -40,11 +40,11 @@ class Scene(Site):
         """Let time pass with only what the index says; nothing that is due may be left out."""
         self.now_us += by_us
         cluster, dependent = self.cluster, self.index.due(self.now_us)
-        wanted = dependency.due(cluster, self.now_us, cluster.job_index.ineligible)
-        found = dependency.due(
+        expected = dependency.due(cluster, self.now_us, cluster.job_index.ineligible)
+        due = dependency.due(
             cluster, self.now_us, sorted(dependent, key=[*cluster.job_index.ineligible].index)
         )
-        assert found == wanted
+        assert due == expected
         self.apply(timers.due(cluster, self.conf, {}, self.now_us, dependent=dependent))
 
     def done(self, outcome: object) -> None:

@@ -36,30 +36,30 @@ from tests.sched.whole_nodes import WHOLE_NODES, job
 )
 def test_a_job_ends_when_its_minutes_are_used_up(parent: Limits, minutes: int) -> None:
     """As at its time limit, and not before."""
-    cluster, index, one = started(parent, PLAIN)
+    cluster, index, job = started(parent, PLAIN)
     assert index.run_out(START_US + (minutes - 1) * MINUTE_US) == ()
     now_us = START_US + minutes * MINUTE_US
-    found = index.run_out(now_us)
-    assert found == (one.job_id,)
-    events = timers.due(cluster, conf_of(WHOLE_NODES), {}, now_us, (), found)
+    over_limit = index.run_out(now_us)
+    assert over_limit == (job.job_id,)
+    events = timers.due(cluster, conf_of(WHOLE_NODES), {}, now_us, (), over_limit)
     (end,) = [event for event in events if isinstance(event, ev.JobCompleting)]
-    assert (end.job_id, end.state, end.reason) == (one.job_id, JobState.TIMEOUT, Reason.TimeLimit)
+    assert (end.job_id, end.state, end.reason) == (job.job_id, JobState.TIMEOUT, Reason.TimeLimit)
 
 
 def test_usage_factor_counts_more_or_less() -> None:
     """Twice the minutes at a factor of two."""
     double = Qos(1, "normal", usage_factor_millionths=2_000_000)
-    _, index, one = started(Limits(grp_tres_mins={"cpu": 20}), double)
-    assert index.run_out(START_US + 5 * MINUTE_US) == (one.job_id,)
+    _, index, job = started(Limits(grp_tres_mins={"cpu": 20}), double)
+    assert index.run_out(START_US + 5 * MINUTE_US) == (job.job_id,)
 
 
 def test_what_has_ended_goes_on_to_count() -> None:
     """For this controller, and for one that begins while the job is remembered."""
-    cluster, index, one = started(Limits(grp_tres_mins={"cpu": 20}), PLAIN)
+    cluster, index, charged = started(Limits(grp_tres_mins={"cpu": 20}), PLAIN)
     now_us = START_US + 10 * MINUTE_US
     ended = [
-        ev.JobCompleting(now_us, one.job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
-        ev.JobEnded(now_us, one.job_id, JobState.COMPLETED, 0),
+        ev.JobCompleting(now_us, charged.job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
+        ev.JobEnded(now_us, charged.job_id, JobState.COMPLETED, 0),
     ]
     apply_all(cluster, ended)
     index.applied(ended)
@@ -88,9 +88,9 @@ NEVER_FADES = f"{WHOLE_NODES}\nPriorityDecayHalfLife=0\n"
 @pytest.mark.parametrize("is_purged", [False, True])
 def test_usage_outlives_the_job_and_the_controller(is_purged: bool) -> None:
     """What was written down counts once, whether or not its jobs are still remembered."""
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, job = started(Limits(), PLAIN)
     index.adopt(conf_of(NEVER_FADES))
-    ends(cluster, index, one.job_id, START_US + 10 * MINUTE_US)
+    ends(cluster, index, job.job_id, START_US + 10 * MINUTE_US)
     now_us = START_US + 16 * MINUTE_US
     (kept,) = index.due(now_us, UTC)
     told(cluster, index, kept)
@@ -107,19 +107,19 @@ def test_usage_outlives_the_job_and_the_controller(is_purged: bool) -> None:
 @pytest.mark.parametrize("is_written", [True, False])
 def test_a_run_that_changes_hands_is_charged_to_each_for_its_part(*, is_written: bool) -> None:
     """Ten minutes of two CPUs are the first QOS's, twenty of one CPU the second's."""
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, job = started(Limits(), PLAIN)
     conf = conf_of(NEVER_FADES)
     index.adopt(conf)
     other = ev.QosChanged(START_US, changed=(PLAIN, Qos(2, "other")))
-    told(cluster, index, other, ev.JobSuspended(START_US + 8 * MINUTE_US, one.job_id, 1000))
+    told(cluster, index, other, ev.JobSuspended(START_US + 8 * MINUTE_US, job.job_id, 1000))
     at_us = START_US + 12 * MINUTE_US
-    told(cluster, index, ev.JobResumed(START_US + 10 * MINUTE_US, one.job_id, 2000))
-    fewer = tuple(msgspec.structs.replace(alloc, cpus=1, cores=b"\1") for alloc in one.nodes)
+    told(cluster, index, ev.JobResumed(START_US + 10 * MINUTE_US, job.job_id, 2000))
+    fewer = tuple(msgspec.structs.replace(alloc, cpus=1, cores=b"\1") for alloc in job.nodes)
     told(
         cluster,
         index,
-        ev.JobUpdated(at_us, one.job_id, {"qos": "other"}),
-        ev.JobResized(at_us, one.job_id, fewer),
+        ev.JobUpdated(at_us, job.job_id, {"qos": "other"}),
+        ev.JobResized(at_us, job.job_id, fewer),
     )
     if is_written:
         told(cluster, index, *index.due(at_us + 1, UTC))
@@ -136,18 +136,18 @@ def test_a_run_that_changes_hands_is_charged_to_each_for_its_part(*, is_written:
     else:
         # What it was before a crash is known from the sums only: then all is charged as it is now.
         assert used_min(again, now_us, ("assoc", 2)) == (30, 30)
-    ends(cluster, index, one.job_id, now_us)
+    ends(cluster, index, job.job_id, now_us)
     assert used_min(index, now_us, ("qos", "other")) == (20, 20)
 
 
 def test_usage_is_recorded_before_its_job_is_purged() -> None:
     """However early jobs are purged."""
     conf = conf_of(f"{NEVER_FADES}MinJobAge=2\n")
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, job = started(Limits(), PLAIN)
     index.adopt(conf)
     now_us = START_US + 10 * MINUTE_US
-    ends(cluster, index, one.job_id, now_us)
-    while one.job_id in cluster.jobs:
+    ends(cluster, index, job.job_id, now_us)
+    while job.job_id in cluster.jobs:
         now_us += 700_000
         told(cluster, index, *index.due(now_us, UTC))
         told(cluster, index, *timers.purge(cluster, conf, now_us))
@@ -157,14 +157,14 @@ def test_usage_is_recorded_before_its_job_is_purged() -> None:
 
 def test_usage_of_a_run_before_a_requeue_is_recorded_at_once() -> None:
     """The job's record no longer has it."""
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, job = started(Limits(), PLAIN)
     index.adopt(conf_of(NEVER_FADES))
     now_us = START_US + 10 * MINUTE_US
     told(
         cluster,
         index,
-        ev.JobCompleting(now_us, one.job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
-        ev.JobRequeued(now_us, one.job_id, 2, now_us + MINUTE_US),
+        ev.JobCompleting(now_us, job.job_id, JobState.COMPLETED, 0, Reason.NONE, 0, ()),
+        ev.JobRequeued(now_us, job.job_id, 2, now_us + MINUTE_US),
     )
     told(cluster, index, *index.due(now_us + 1_000_000, UTC))
     again = UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf_of(NEVER_FADES))
@@ -174,9 +174,9 @@ def test_usage_of_a_run_before_a_requeue_is_recorded_at_once() -> None:
 def test_usage_fades_after_a_restart_and_not_where_the_qos_says_so() -> None:
     """By PriorityDecayHalfLife, here an hour."""
     conf = conf_of(f"{WHOLE_NODES}\nPriorityDecayHalfLife=1:00:00\n")
-    cluster, index, one = started(Limits(), Qos(1, "normal", flags=("NoDecay",)))
+    cluster, index, job = started(Limits(), Qos(1, "normal", flags=("NoDecay",)))
     index.adopt(conf)
-    ends(cluster, index, one.job_id, START_US + 60_000_000)
+    ends(cluster, index, job.job_id, START_US + 60_000_000)
     told(cluster, index, *index.due(START_US + 600_000_000, UTC))
     now_us = START_US + 61 * MINUTE_US
     again = UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)
@@ -188,9 +188,9 @@ def test_usage_fades_after_a_restart_and_not_where_the_qos_says_so() -> None:
 
 def test_a_new_half_life_changes_nothing_of_what_has_faded() -> None:
     """It holds from then on only."""
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, charged = started(Limits(), PLAIN)
     index.adopt(conf_of(f"{WHOLE_NODES}\nPriorityDecayHalfLife=1:00:00\n"))
-    ends(cluster, index, one.job_id, START_US + MINUTE_US)
+    ends(cluster, index, charged.job_id, START_US + MINUTE_US)
     now_us = START_US + 61 * MINUTE_US
     apply(cluster, ev.JobEligible(now_us, job(cluster, 1, 5)))
     cluster.time_us = now_us
@@ -202,7 +202,7 @@ def test_a_new_half_life_changes_nothing_of_what_has_faded() -> None:
 def test_usage_is_reset_when_its_period_is_over() -> None:
     """Of what runs, only the part after midnight counts from then on."""
     conf = conf_of(f"{NEVER_FADES}PriorityUsageResetPeriod=DAILY\n")
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, job = started(Limits(), PLAIN)
     index.adopt(conf)
     cluster.time_us = START_US
     index = UsageIndex(cluster, conf)
@@ -216,7 +216,7 @@ def test_usage_is_reset_when_its_period_is_over() -> None:
     now_us = midnight_us + 3 * MINUTE_US
     for known in (index, UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)):
         assert used_min(known, now_us, ("assoc", 1)) == (3, 6)
-    ends(cluster, index, one.job_id, now_us)
+    ends(cluster, index, job.job_id, now_us)
     for known in (index, UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)):
         assert used_min(known, now_us, ("assoc", 1)) == (3, 6)
     (later,) = index.due(midnight_us + day_us, UTC)
@@ -237,8 +237,8 @@ def test_usage_is_reset_at_the_start_when_the_period_is_now() -> None:
 
 def test_a_removed_association_is_forgotten_with_its_usage() -> None:
     """Nothing grows for ever."""
-    cluster, index, one = started(Limits(), PLAIN)
-    ends(cluster, index, one.job_id, START_US + MINUTE_US)
+    cluster, index, job = started(Limits(), PLAIN)
+    ends(cluster, index, job.job_id, START_US + MINUTE_US)
     told(cluster, index, *index.due(START_US + 600_000_000, UTC))
     assert list(cluster.usage) == [("assoc", 2), ("assoc", 1), ("qos", "normal")]
     told(cluster, index, ev.AssocChanged(START_US, removed=(2,), version=2))
@@ -248,7 +248,7 @@ def test_a_removed_association_is_forgotten_with_its_usage() -> None:
 
 def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
     """Events change what was counted for a pass. With other limits it is counted again."""
-    cluster, index, one = started(Limits(grp_jobs=1), PLAIN)
+    cluster, index, job = started(Limits(grp_jobs=1), PLAIN)
 
     def counted() -> int:
         quotas = index.quotas(START_US)
@@ -261,10 +261,10 @@ def test_limits_of_running_jobs_follow_events_and_configuration() -> None:
         apply_all(cluster, events)
         index.applied(events)
 
-    happen(*job_end.complete(cluster, one, job_end.End(JobState.COMPLETED), START_US))
+    happen(*job_end.complete(cluster, job, job_end.End(JobState.COMPLETED), START_US))
     assert counted() == 1  # its node cleans up
     happen(ev.DutiesDone(START_US, tuple((0, duty_id) for duty_id in cluster.duties[0])))
-    happen(*job_end.finish(cluster, one, JobState.COMPLETED, 0, one.flags, START_US))
+    happen(*job_end.finish(cluster, job, JobState.COMPLETED, 0, job.flags, START_US))
     assert counted() == 0
     apply(cluster, ev.QosChanged(START_US, changed=(Qos(1, "normal", limits=Limits(grp_jobs=3)),)))
     quotas = index.quotas(START_US)
@@ -306,9 +306,9 @@ def test_minutes_to_come_grow_less_as_jobs_run(minutes: int, *, may: bool) -> No
 @pytest.mark.parametrize("text", [NEVER_FADES, WHOLE_NODES])
 def test_a_clock_that_is_moved_changes_no_usage(shift_us: int, text: str) -> None:
     """RELIABILITY 14: usage of running and of ended jobs stays the same."""
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, charged = started(Limits(), PLAIN)
     index.adopt(conf_of(text))
-    ends(cluster, index, one.job_id, START_US + 10 * MINUTE_US)
+    ends(cluster, index, charged.job_id, START_US + 10 * MINUTE_US)
     next_id = job(cluster, 1, 600)
     cluster.jobs[next_id].assoc_id = 2
     now_us = START_US + 20 * MINUTE_US
@@ -333,8 +333,8 @@ def test_a_clock_that_is_moved_changes_no_usage(shift_us: int, text: str) -> Non
 
 
 def test_one_run_that_is_moved_counts_from_where_it_is() -> None:
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, job = started(Limits(), PLAIN)
     index.adopt(conf_of(NEVER_FADES))
     now_us = START_US + 130 * MINUTE_US
-    told(cluster, index, ev.TimesMoved(now_us, 120 * MINUTE_US, (one.job_id,)))
+    told(cluster, index, ev.TimesMoved(now_us, 120 * MINUTE_US, (job.job_id,)))
     assert used_min(index, now_us, ("qos", "normal"))[0] == 10

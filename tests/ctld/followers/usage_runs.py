@@ -22,8 +22,8 @@ def started(parent: Limits, quality: Qos) -> tuple[Cluster, UsageIndex, Job]:
     """Return a cluster where one job of account physics holds a node of two CPUs."""
     cluster = cluster_of(conf_of(WHOLE_NODES))
     job_id = job(cluster, 1, 600)
-    one = cluster.jobs[job_id]
-    one.assoc_id, one.qos = 2, quality.name
+    holder = cluster.jobs[job_id]
+    holder.assoc_id, holder.qos = 2, quality.name
     apply(cluster, ev.QosChanged(START_US, changed=(quality,)))
     changed = (
         Association(1, "physics", limits=parent),
@@ -35,7 +35,7 @@ def started(parent: Limits, quality: Qos) -> tuple[Cluster, UsageIndex, Job]:
         events = dispatch(cluster, start, START_US)
         apply_all(cluster, events)
         index.applied(events)
-    return cluster, index, one
+    return cluster, index, holder
 
 
 PLAIN = Qos(1, "normal")

@@ -70,8 +70,8 @@ def test_a_waiting_command_gets_the_line_directly() -> None:
 )
 def test_notices_that_cannot_be_delivered(job: str, user: str, code: int) -> None:
     """A script that has not begun has no stderr, and users may not write to jobs of others."""
-    found = find_recipient(queue().cluster, NotifyJob(job, "x"), caller(user))
-    assert isinstance(found, Reject) and found.code == code
+    recipient = find_recipient(queue().cluster, NotifyJob(job, "x"), caller(user))
+    assert isinstance(recipient, Reject) and recipient.code == code
 
 
 def test_the_node_passes_it_to_the_scripts_supervisor_only() -> None:

@@ -86,7 +86,7 @@ def test_begin_and_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mail_type", "state", "status", "wanted"),
+    ("mail_type", "state", "status", "subjects"),
     [
         (ALL, JobState.FAILED, 3 << 8, ["Failed, Run time 00:01:01, FAILED, ExitCode 3"]),
         (MAIL_END, JobState.FAILED, 3 << 8, ["Ended, Run time 00:01:01, FAILED, ExitCode 3"]),
@@ -106,7 +106,7 @@ def test_begin_and_end() -> None:
     ],
 )
 def test_an_end_sends_one_mail_if_asked_for(
-    mail_type: int, state: JobState, status: int, wanted: list[str]
+    mail_type: int, state: JobState, status: int, subjects: list[str]
 ) -> None:
     """Only what was asked for; one mail for one end."""
     site = MailSite()
@@ -114,7 +114,7 @@ def test_an_end_sends_one_mail_if_asked_for(
     site.sent.runs.clear()
     site.end(job, state, status)
     head = "Slurm Job_id=1 Name=train "
-    assert [subject.removeprefix(head) for subject in site.subjects] == wanted
+    assert [subject.removeprefix(head) for subject in site.subjects] == subjects
 
 
 def test_shares_of_the_time_limit_once_each() -> None:

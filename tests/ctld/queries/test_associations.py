@@ -40,15 +40,15 @@ def shown(request: ShowAssociations, caller: Caller = ROOT, private: str = "") -
 
 def test_counts_what_runs_what_waits_and_what_was_used() -> None:
     """For the account above, too."""
-    found = shown(ShowAssociations())
-    for row in found.associations:
+    answer = shown(ShowAssociations())
+    for row in answer.associations:
         assert (row.counted.jobs, row.counted.submitted, row.counted.accruing) == (1, 2, 1)
         assert (row.counted.tres["cpu"], row.counted.tres["node"]) == (2, 1)
         assert (row.counted.tres_s["cpu"], row.counted.wall_min) == (1200.0, 10.0)
         assert row.counted.run_min["cpu"] == 2 * 590
-    (qos,) = found.qos
+    (qos,) = answer.qos
     assert [counted.tres["cpu"] for counted in qos.users.values()] == [2]
-    assert found.associations[0].limits == {
+    assert answer.associations[0].limits == {
         "grp_jobs": 9,
         "grp_tres": {"cpu": 30, "node": 4},
         "grp_tres_mins": {"cpu": 1000},
@@ -68,15 +68,15 @@ def test_filters_leave_the_accounts_above_a_user(
     request_: ShowAssociations, counts: tuple[int, int, int]
 ) -> None:
     """A filter of users is about users' own associations; each filter is about its own part."""
-    found = shown(request_)
-    assert (len(found.users), len(found.associations), len(found.qos)) == counts
+    answer = shown(request_)
+    assert (len(answer.users), len(answer.associations), len(answer.qos)) == counts
 
 
 def test_private_data_hides_others() -> None:
     """With PrivateData users see only their own; without it, everything."""
     assert len(shown(ShowAssociations(), ANN).associations) == 2
-    found = shown(ShowAssociations(), ANN, "PrivateData=usage\n")
-    assert [row.user for row in found.associations] == ["ann"]
+    answer = shown(ShowAssociations(), ANN, "PrivateData=usage\n")
+    assert [row.user for row in answer.associations] == ["ann"]
 
 
 class _Client:
@@ -86,8 +86,8 @@ class _Client:
     def call(self, kind: str, fields: dict[str, list[str]]) -> dict[str, object]:
         assert kind == "ShowAssociations"
         self.asked = fields
-        found = shown(ShowAssociations(**fields))
-        return unpack(encode(found))
+        answer = shown(ShowAssociations(**fields))
+        return unpack(encode(answer))
 
 
 def printed(words: str, capsys: pytest.CaptureFixture[str], *, oneliner: bool = False) -> str:

@@ -33,7 +33,9 @@ def test_every_line_is_slurms() -> None:
     conf = load_slurm_conf(str(GOLDEN / "slurm.conf"))
     theirs = (GOLDEN / "show_config.txt").read_text().splitlines()
     ours = shown(conf)
-    different = [left for left, right in zip(theirs, ours, strict=True) if left != right]
+    different = [
+        theirs_line for theirs_line, right in zip(theirs, ours, strict=True) if theirs_line != right
+    ]
     assert [line.split()[0] for line in different] == ["PluginDir", "SLURM_CONF"]
 
 
@@ -49,28 +51,28 @@ def test_every_key_is_shown() -> None:
 
 
 def test_units_and_words_follow_the_kind() -> None:
-    found = values(
+    value_of = values(
         "DefMemPerCPU=100\nMaxMemPerNode=5000\nSuspendTime=60\nOverTimeLimit=UNLIMITED\n"
         "AccountingStorageEnforce=safe\nPrivateData=users,jobs\nLicenses=a:2,b\n"
         "RequeueExit=1-3,9\nSlurmctldPort=7000-7003\nPreemptMode=SUSPEND,GANG\n"
         "PreemptType=preempt/qos\nSlurmctldHost=two(10.0.0.2)\nDefCpuPerGPU=4\n"
         "PropagateResourceLimitsExcept=MEMLOCK\n"
     )
-    assert found["DefMemPerCPU"] == "100"
-    assert "DefMemPerNode" not in found
-    assert found["MaxMemPerNode"] == "5000"
-    assert found["SuspendTime"] == "60 sec"
-    assert found["OverTimeLimit"] == "UNLIMITED"
-    assert found["AccountingStorageEnforce"] == "associations,limits,safe"
-    assert found["PrivateData"] == "jobs,users"
-    assert found["Licenses"] == "a:2,b:1"
-    assert found["RequeueExit"] == "1-3,9"
-    assert found["SlurmctldPort"] == "7000-7003"
-    assert found["PreemptMode"] == "GANG,SUSPEND"
-    assert found["SlurmctldHost[1]"] == "two(10.0.0.2)"
-    assert found["JobDefaults"] == "DefCpuPerGPU=4"
-    assert found["PropagateResourceLimits"] == "(null)"
-    assert found["PropagateResourceLimitsExcept"] == "MEMLOCK"
+    assert value_of["DefMemPerCPU"] == "100"
+    assert "DefMemPerNode" not in value_of
+    assert value_of["MaxMemPerNode"] == "5000"
+    assert value_of["SuspendTime"] == "60 sec"
+    assert value_of["OverTimeLimit"] == "UNLIMITED"
+    assert value_of["AccountingStorageEnforce"] == "associations,limits,safe"
+    assert value_of["PrivateData"] == "jobs,users"
+    assert value_of["Licenses"] == "a:2,b:1"
+    assert value_of["RequeueExit"] == "1-3,9"
+    assert value_of["SlurmctldPort"] == "7000-7003"
+    assert value_of["PreemptMode"] == "GANG,SUSPEND"
+    assert value_of["SlurmctldHost[1]"] == "two(10.0.0.2)"
+    assert value_of["JobDefaults"] == "DefCpuPerGPU=4"
+    assert value_of["PropagateResourceLimits"] == "(null)"
+    assert value_of["PropagateResourceLimitsExcept"] == "MEMLOCK"
 
 
 def test_cgroup_keys_follow_in_their_own_section() -> None:

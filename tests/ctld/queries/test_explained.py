@@ -35,8 +35,8 @@ from tests.world.reservations import ReservationSite
 
 def answer(scene: ReservationSite, job: Job, asked: str = "") -> JobExplained:
     view = snapshot(scene.cluster, scene.now_us)
-    found = outlook(view, policy(scene.conf), job.job_id)
-    return explained(scene.cluster, scene.soft, job, found, [], 0, scene.now_us, asked)
+    job_outlook = outlook(view, policy(scene.conf), job.job_id)
+    return explained(scene.cluster, scene.soft, job, job_outlook, [], 0, scene.now_us, asked)
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_licences_used_outside_of_the_cluster_are_counted() -> None:
 def test_an_array_speaks_of_its_next_task() -> None:
     scene = ReservationSite()
     job = array_limit(scene)
-    found = answer(scene, job, f"{job.job_id}_3")
-    assert found.job_id == f"{job.job_id}_3"
-    assert found.waits_for[0] == (
+    explanation = answer(scene, job, f"{job.job_id}_3")
+    assert explanation.job_id == f"{job.job_id}_3"
+    assert explanation.waits_for[0] == (
         f"3 tasks of the array wait, 1 run, 1 may run at once; "
         f"what follows is about the next one, {job.job_id}_1"
     )
@@ -125,10 +125,10 @@ def test_the_start_is_that_of_squeue() -> None:
     scene = ReservationSite()
     job = priority(scene)
     scene.now_us += 5_000_000
-    found = answer(scene, job)
-    assert found.start_us == scene.soft.expected_start_us[job.job_id]
+    explanation = answer(scene, job)
+    assert explanation.start_us == scene.soft.expected_start_us[job.job_id]
     nodes = scene.soft.sched_nodes[job.job_id]
-    assert found.nodes == ",".join(scene.cluster.node_names(nodes))
+    assert explanation.nodes == ",".join(scene.cluster.node_names(nodes))
 
 
 def test_jobs_that_count_for_a_limit_are_in_the_order_of_their_ends() -> None:
@@ -137,18 +137,18 @@ def test_jobs_that_count_for_a_limit_are_in_the_order_of_their_ends() -> None:
     long = scene.running(time_limit_min=60)
     short = scene.running(time_limit_min=10)
     job = scene.waiting()
-    held = limit_holders(scene.cluster, job, Reason.QOSGrpJobsLimit, "")
-    assert [holder.job_id for holder in held] == [short.job_id, long.job_id]
+    holders = limit_holders(scene.cluster, job, Reason.QOSGrpJobsLimit, "")
+    assert [holder.job_id for holder in holders] == [short.job_id, long.job_id]
     assert [holder.kind for holder in answer(scene, job).holders] == ["limit", "limit"]
     assert limit_holders(scene.cluster, job, Reason.QOSMaxWallDurationPerJobLimit, "") == []
-    assert limit_holders(scene.cluster, job, Reason.MaxCpuRunMinsPerUser, "") == held
+    assert limit_holders(scene.cluster, job, Reason.MaxCpuRunMinsPerUser, "") == holders
 
 
 def test_a_run_that_is_cleaned_up_is_not_waiting_yet() -> None:
     scene = ReservationSite()
     job = cleaning(scene)
-    found = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
-    assert JobState[found.state] == JobState(job.state)
+    explanation = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
+    assert JobState[explanation.state] == JobState(job.state)
 
 
 def test_a_begin_time_is_shown() -> None:
@@ -173,19 +173,19 @@ def test_private_jobs_have_no_names() -> None:
     scene = ReservationSite()
     job = priority(scene)
     view = snapshot(scene.cluster, scene.now_us)
-    found = outlook(view, policy(scene.conf), job.job_id)
+    job_outlook = outlook(view, policy(scene.conf), job.job_id)
 
     def sees(other: Job) -> bool:
         return other.uid == job.uid
 
-    told = explained(scene.cluster, scene.soft, job, found, [], 0, scene.now_us, "", sees)
+    told = explained(scene.cluster, scene.soft, job, job_outlook, [], 0, scene.now_us, "", sees)
     others = [holder for holder in told.holders if holder.user != "alice"]
     assert others and all((holder.name, holder.user) == ("", "") for holder in others)
     text = "\n".join(lines(msgspec.to_builtins(told)))
     assert "job of another user on n" in text and "bob" not in text
     assert told.waits_for == ["job 2 of higher priority waits in main"]
     told = explained(
-        scene.cluster, scene.soft, job, found, [], 0, scene.now_us, "", lambda _: False
+        scene.cluster, scene.soft, job, job_outlook, [], 0, scene.now_us, "", lambda _: False
     )
     assert told.waits_for == ["a job of another user of higher priority waits in main"]
 
@@ -210,14 +210,14 @@ def test_behind_its_own_limit_an_array_is_promised_the_room_of_its_tasks() -> No
     """The running tasks, until whose end its next one waits, are named, and what would help."""
     scene = ReservationSite()
     job = array_limit(scene)
-    found = answer(scene, job)
+    explanation = answer(scene, job)
     (running,) = (other.job_id for other in scene.cluster.jobs.values() if other is not job)
-    assert [(holder.kind, holder.name) for holder in found.holders] == [
+    assert [(holder.kind, holder.name) for holder in explanation.holders] == [
         ("limit", f"{job.job_id}_0")
     ]
-    assert found.start_us == scene.now_us + 60 * MINUTE_US
+    assert explanation.start_us == scene.now_us + 60 * MINUTE_US
     assert running in scene.cluster.job_index.active
-    assert [(holder.option, holder.start_us) for holder in found.sooner] == [
+    assert [(holder.option, holder.start_us) for holder in explanation.sooner] == [
         ("a higher ArrayTaskThrottle", scene.now_us)
     ]
 
@@ -226,8 +226,8 @@ def test_a_higher_limit_is_offered_only_if_it_helps() -> None:
     """The licence comes back no sooner than the task ends that counts for the limit."""
     scene = ReservationSite("Licenses=matlab:1")
     job = scene.waiting(array="0-3%1", licenses="matlab:1")
-    found = answer(scene, job)
-    assert (found.start_us, found.sooner) == (scene.now_us + 60 * MINUTE_US, [])
+    explanation = answer(scene, job)
+    assert (explanation.start_us, explanation.sooner) == (scene.now_us + 60 * MINUTE_US, [])
 
 
 def test_a_reservation_that_keeps_licences_is_named() -> None:
@@ -248,8 +248,8 @@ def test_a_suspended_job_names_the_jobs_on_its_cores() -> None:
         ev.JobUpdated(scene.now_us, job.job_id, {"suspended_by": other.job_id}),
         ev.JobSuspended(scene.now_us, job.job_id, scene.cluster.next_duty_id),
     ])  # fmt: skip
-    found = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
-    text = "\n".join(lines(msgspec.to_builtins(found)))
+    explanation = explained(scene.cluster, scene.soft, job, None, [], 0, scene.now_us)
+    text = "\n".join(lines(msgspec.to_builtins(explanation)))
     assert f"job {other.job_id} of bob of higher priority has preempted it" in text
 
 

@@ -19,9 +19,9 @@ from tests.world.reservations import ReservationSite
 def answer(here: ReservationSite, who: object = BOB, **request: object) -> tuple[float, str]:
     """Return in how many hours and where a request would start."""
     message = TestJob(request=JobRequest(**request))  # type: ignore[arg-type]
-    found = would_run(here.cluster, Soft(START_US), here.conf, message, who, here.now_us)  # type: ignore[arg-type]
-    assert isinstance(found, WillRun), found
-    return (found.start_us - START_US) / HOUR_US, found.nodes
+    reply = would_run(here.cluster, Soft(START_US), here.conf, message, who, here.now_us)  # type: ignore[arg-type]
+    assert isinstance(reply, WillRun), reply
+    return (reply.start_us - START_US) / HOUR_US, reply.nodes
 
 
 @pytest.fixture
@@ -61,9 +61,9 @@ def test_parts_of_nodes_are_left_to_others() -> None:
 def test_a_partition_that_would_give_too_many_nodes_is_not_used() -> None:
     """The job would wait there for ever. Another of its partitions may start it."""
     here = ReservationSite("PartitionName=wide Nodes=n[1-4] MinNodes=2", plan=Planner())
-    one = {"nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
-    assert answer(here, partition="wide,main", **one) == (0.0, "n3")
-    message = TestJob(request=JobRequest(partition="wide", **one))
-    found = would_run(here.cluster, Soft(START_US), here.conf, message, BOB, here.now_us)
-    assert isinstance(found, Reject)
-    assert found.code == Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
+    single = {"nodes_min": 1, "nodes_max": 1, "time_limit_min": 60}
+    assert answer(here, partition="wide,main", **single) == (0.0, "n3")
+    message = TestJob(request=JobRequest(partition="wide", **single))
+    refusal = would_run(here.cluster, Soft(START_US), here.conf, message, BOB, here.now_us)
+    assert isinstance(refusal, Reject)
+    assert refusal.code == Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE

@@ -38,8 +38,8 @@ for _ in range(5):
 def longest(field: str, kind: str = "SubmitJob") -> int:
     """Return how many characters a field may have."""
     assert messages.row(kind)
-    (found,) = (one for one in table.bounds(kind) if one.path == field)
-    return found.kind.max_length  # type: ignore[attr-defined,no-any-return]
+    (bound,) = (row for row in table.bounds(kind) if row.path == field)
+    return bound.kind.max_length  # type: ignore[attr-defined,no-any-return]
 
 
 def filled(piece: str, count: int, head: str = "", tail: str = "") -> str:
@@ -111,14 +111,14 @@ def test_the_longest_text_is_read_or_refused_at_once(parse: Parser, text: str) -
     gc.disable()
     begun_s = time.thread_time()
     try:
-        found = parse(text)
+        value = parse(text)
     except (ValueError, ArrayError, JobIdError):  # each parser's own error is one
-        found = None
+        value = None
     finally:
         spent_s = time.thread_time() - begun_s
         gc.enable()
     assert spent_s < BUDGET_S
-    assert found is None or found != ""
+    assert value is None or value != ""
 
 
 def test_thousands_of_jobs_may_be_waited_for() -> None:
@@ -127,9 +127,9 @@ def test_thousands_of_jobs_may_be_waited_for() -> None:
     ids = [submit(cluster, JobRequest()) for _ in range(5000)]
     text = "afterok:" + ":".join(map(str, ids))
     assert len(text) < DEPENDENCY
-    found = parse_dependency(cluster, text)
-    assert not isinstance(found, Reject)
-    assert [term.job_id for term in found[0]] == ids
+    terms = parse_dependency(cluster, text)
+    assert not isinstance(terms, Reject)
+    assert [term.job_id for term in terms[0]] == ids
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_bounds_are_as_wide_as_what_slurm_takes(field: str, text: str) -> None:
 
 
 def test_too_many_terms_are_refused_in_words() -> None:
-    found = parse_dependency(CLUSTER, "afterok" + ":1_[0-999]" * 20)
-    assert isinstance(found, Reject)
-    assert found.code == Errno.ESLURM_DEPENDENCY
-    assert found.detail == "dependency: at most 8192 jobs and tasks are allowed"
+    refusal = parse_dependency(CLUSTER, "afterok" + ":1_[0-999]" * 20)
+    assert isinstance(refusal, Reject)
+    assert refusal.code == Errno.ESLURM_DEPENDENCY
+    assert refusal.detail == "dependency: at most 8192 jobs and tasks are allowed"
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ def test_too_long_a_constraint_is_refused_in_words(text: str, said: str) -> None
 def test_tasks_named_a_thousand_times_are_found_once_each() -> None:
     """`scancel 5_[1,3,5,...]` looked at every range for every task: 100,000 x 10,000."""
     waiting = ((0, 99_999, 1),)
-    wanted = tuple((first, 99_999, 1) for first in range(10_000))
+    named = tuple((first, 99_999, 1) for first in range(10_000))
     begun_s = time.thread_time()
-    assert task_ranges.intersect(waiting, wanted) == (waiting, ())
+    assert task_ranges.intersect(waiting, named) == (waiting, ())
     odd = tuple((first, first, 1) for first in range(1, 20_000, 2))
     inside, outside = task_ranges.intersect(waiting, odd)
     assert (task_ranges.count(inside), task_ranges.count(outside)) == (10_000, 90_000)
@@ -184,8 +184,10 @@ def test_words_of_sacctmgr_are_read_at_once() -> None:
     value = filled("a,", SETTING)
     assignments = [Assignment("Names", "=", value), Assignment("Accounts", "=", value)] * 8
     begun_s = time.thread_time()
-    found = words.read_where("association", assignments)
-    assert len(found.values("Names", lower=True)) + len(found.values("Accounts")) > 100_000
+    conditions = words.read_where("association", assignments)
+    assert (
+        len(conditions.values("Names", lower=True)) + len(conditions.values("Accounts")) > 100_000
+    )
     assert time.thread_time() - begun_s < BUDGET_S
 
 

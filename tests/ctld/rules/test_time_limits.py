@@ -81,8 +81,8 @@ def test_a_held_job_is_looked_at_while_it_depends_on_others() -> None:
     cluster = cluster_of()
     terms = [Dependency("after", submit(cluster, JobRequest()), delay_min=1)]
     job_id = submit(cluster, JobRequest())
-    held = {"priority": 0, "eligible_us": 0, "dependencies": to_builtins(terms)}
-    apply(cluster, ev.JobUpdated(START_US, job_id, held))
+    fields = {"priority": 0, "eligible_us": 0, "dependencies": to_builtins(terms)}
+    apply(cluster, ev.JobUpdated(START_US, job_id, fields))
     assert list(cluster.job_index.ineligible) == [job_id]
     apply(cluster, ev.DependencyChanged(START_US, job_id, (), dependency_any=False))
     assert not cluster.job_index.ineligible

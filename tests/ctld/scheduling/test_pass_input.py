@@ -41,14 +41,14 @@ def test_a_job_that_was_released_and_cancelled_is_not_planned() -> None:
     """Its record was never made, since no pass ran between."""
     site = Site()
     work = PassInput(site.cluster, site.soft, UsageIndex(site.cluster), Slices(_at_once), _no_fault)
-    held, other = site.job(flags=REQ_HOLD), site.job()
+    held_job, other = site.job(flags=REQ_HOLD), site.job()
     rules = policy(site.conf)
     assert [job.job_id for job in work.look(rules, site.now_us).waiting] == [other.job_id]
     site.follow(work.applied)
     fields = {"priority": 100, "reason": int(Reason.NONE)}
     events: Sequence[ev.AnyEvent] = (
-        ev.JobUpdated(site.now_us, held.job_id, fields),
-        ev.JobEnded(site.now_us, held.job_id, JobState.CANCELLED, Reason.NONE),
+        ev.JobUpdated(site.now_us, held_job.job_id, fields),
+        ev.JobEnded(site.now_us, held_job.job_id, JobState.CANCELLED, Reason.NONE),
     )
     for event in events:
         site.apply([event])

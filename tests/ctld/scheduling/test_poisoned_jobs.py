@@ -130,10 +130,10 @@ def raise_in(owner: Any, name: str, find: Callable[..., object]) -> Inject:
     def inject(patch: pytest.MonkeyPatch, poisoned: set[int]) -> None:
         usual = getattr(owner, name)
 
-        def raising(*args: Any, **given: Any) -> Any:
-            if find(*args, **given) in poisoned:
+        def raising(*args: Any, **kwargs: Any) -> Any:
+            if find(*args, **kwargs) in poisoned:
                 raise ZeroDivisionError("nobody foresaw this")
-            return usual(*args, **given)
+            return usual(*args, **kwargs)
 
         patch.setattr(owner, name, raising)
 
@@ -147,8 +147,8 @@ def raise_in_kernel(planner: type) -> Inject:
         usual = planner.begin  # type: ignore[attr-defined]
 
         def raising(self: Any, *args: Any) -> Any:
-            wanted = args[0] if planner is Pools else args[1]
-            if any(one.need.cpus_min_per_node == 2 for one in wanted):
+            demands = args[0] if planner is Pools else args[1]
+            if any(demand.need.cpus_min_per_node == 2 for demand in demands):
                 raise MemoryError
             return usual(self, *args)
 
@@ -162,8 +162,8 @@ PLACES: dict[str, Inject] = {
     "priority": raise_in(Ranking, "fixed_part", lambda self, job, partition: job.job_id),
     "prepare": raise_in(queue.Queue, "_prepare", lambda self, job, *rest: job.job_id),
     "demand": raise_in(demand.Demands, "of", lambda self, job, *rest: job.job_id),
-    "consider": raise_in(walk.Walk, "_consider", lambda self, job, one: job.job_id),
-    "find": raise_in(walk.Walk, "_find", lambda self, job, one: job.job_id),
+    "consider": raise_in(walk.Walk, "_consider", lambda self, job, demand: job.job_id),
+    "find": raise_in(walk.Walk, "_find", lambda self, job, demand: job.job_id),
     "settle": raise_in(walk.Walk, "_settle", lambda self, job, *rest: job.job_id),
     "start": raise_in(walk.Walk, "start_on", lambda self, job, *rest: job.job_id),
     "pools": raise_in_kernel(Pools),
@@ -191,19 +191,19 @@ def conf_text(request: pytest.FixtureRequest) -> str:
     return NODES + POLICIES[request.param]
 
 
-@pytest.mark.parametrize("place", sorted(PLACES))
+@pytest.mark.parametrize("function", sorted(PLACES))
 def test_an_exception_about_a_job_costs_that_job(
-    place: str, conf_text: str, monkeypatch: pytest.MonkeyPatch
+    function: str, conf_text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wherever it is raised, all other jobs start, in their order."""
     room = Room(conf_text)
     good = [room.submit(uid=2, ntasks=2) for _ in range(3)]
     poison = room.submit(uid=1, ntasks=2, mincpus=2)
     good += [room.submit(uid=3, ntasks=2) for _ in range(3)]
-    PLACES[place](monkeypatch, {poison.job_id})
+    PLACES[function](monkeypatch, {poison.job_id})
     room.run()
     assert [job.state for job in good] == [JobState.RUNNING] * 6
-    is_reached = place not in ("nodes", "pools") or bool(room.faults.counts)
+    is_reached = function not in ("nodes", "pools") or bool(room.faults.counts)
     if "builtin" in conf_text or not is_reached:
         assert poison.state == JobState.RUNNING or is_set_aside(poison)
     else:
@@ -228,8 +228,8 @@ def test_injected_exceptions_never_stop_the_others(
         for _ in range(40)
     ]
     poisoned = {job.job_id for job in chance.sample(jobs, 8)}
-    for place in chance.sample(sorted(set(PLACES) - {"pools", "nodes"}), 4):
-        PLACES[place](monkeypatch, poisoned)
+    for function in chance.sample(sorted(set(PLACES) - {"pools", "nodes"}), 4):
+        PLACES[function](monkeypatch, poisoned)
     for _ in range(40):
         room.run(60)
         now_us = room.world.now_us

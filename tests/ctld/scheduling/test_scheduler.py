@@ -186,7 +186,9 @@ def test_a_change_that_needs_no_room_does_not_delay_a_start() -> None:
 
 def test_no_component_starts_beside_one_that_was_changed_meanwhile() -> None:
     room = Room(is_early=False)
-    jobs = [room.cluster.jobs[one] for one in submit_het(room.cluster, JobRequest(), JobRequest())]
+    jobs = [
+        room.cluster.jobs[job_id] for job_id in submit_het(room.cluster, JobRequest(), JobRequest())
+    ]
     room.scheduler.due()
     room.settle()
     wants(room, jobs[1], nodes_min=2, nodes_max=2)

@@ -102,8 +102,10 @@ def test_held_jobs_and_lone_jobs_are_judged_by_what_runs() -> None:
     assert abs(site.estimate(whole).start_us - end_us) <= MINUTE_US
     site.submit(whole, ALICE)
     assert site.estimate(whole).start_us >= end_us + 60 * MINUTE_US
-    held = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE | REQ_HOLD, time_limit_min=60)
-    assert abs(site.estimate(held).start_us - end_us) <= MINUTE_US
+    held_request = JobRequest(
+        nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE | REQ_HOLD, time_limit_min=60
+    )
+    assert abs(site.estimate(held_request).start_us - end_us) <= MINUTE_US
 
 
 def test_the_cpus_are_those_that_it_would_hold() -> None:

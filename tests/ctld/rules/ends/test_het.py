@@ -28,8 +28,8 @@ class Room(Site):
 
     def __init__(self, *requests: JobRequest, more: str = "") -> None:
         super().__init__(more)
-        wanted = requests or (JobRequest(), JobRequest(nodes_min=2), JobRequest(partition="gpu"))
-        outcome = self.submit_parts(*wanted)
+        parts = requests or (JobRequest(), JobRequest(nodes_min=2), JobRequest(partition="gpu"))
+        outcome = self.submit_parts(*parts)
         assert isinstance(outcome, Decision), outcome
         self.leader: int = outcome.reply.job_id  # type: ignore[union-attr]
 

@@ -104,8 +104,8 @@ def test_as_in_slurm_the_second_run_says_that_the_first_was_never_confirmed() ->
     assert loss.sentences(loss.job)[-1].endswith("never confirmed (node_loss=slurm)")
     loss.go_on()
     assert loss.job.state == JobState.RUNNING
-    wanted = f"run 1 began, the end of run 0 on {loss.name} was never confirmed (node_loss=slurm)"
-    assert loss.job.system_comment == wanted
+    comment = f"run 1 began, the end of run 0 on {loss.name} was never confirmed (node_loss=slurm)"
+    assert loss.job.system_comment == comment
     assert "never confirmed" in loss.sentences(loss.job)[-1]
 
 
@@ -151,10 +151,10 @@ def test_the_loss_of_many_nodes_is_judged_job_by_job() -> None:
     looks = 0
 
     class Counted(frozenset[int]):
-        def __contains__(self, item: object) -> bool:
+        def __contains__(self, key: object) -> bool:
             nonlocal looks
             looks += 1
-            return super().__contains__(item)
+            return super().__contains__(key)
 
     gone = Counted(ids)
     for job_id in cluster.job_index.active:
@@ -365,6 +365,6 @@ def test_events_of_one_message_do_not_undo_each_other() -> None:
     run = msgspec.structs.replace(loss.job.lost_runs[0], node="n9", proof="x")
     job: Job = loss.job
     apply_all(loss.cluster, [ev.LostRunsChanged(loss.now_us, job.job_id, (run,))])
-    assert [one.node for one in job.lost_runs] == [loss.name, "n9"]
+    assert [lost_run.node for lost_run in job.lost_runs] == [loss.name, "n9"]
     assert job.reason == Reason.BeginTime
     assert loss.now_us > START_US

@@ -27,11 +27,11 @@ FAILED = int(JobFlag.REQUEUED | JobFlag.LAUNCH_FAILED)
 def test_delay_is_the_administrators() -> None:
     """120 seconds, or requeue_delay; and a second, so that two runs never share one."""
     job = _running()[1]
-    for line, wanted in (("", 121), ("SchedulerParameters=requeue_delay=7\n", 8)):
+    for line, delay_s in (("", 121), ("SchedulerParameters=requeue_delay=7\n", 8)):
         event = requeued(
             job, int(JobFlag.REQUEUED), START_US, requeue_rules(conf_of(FOUR_NODES + line))
         )
-        assert event.begin_us == START_US + wanted * SECOND_US
+        assert event.begin_us == START_US + delay_s * SECOND_US
         assert (event.reason, event.priority) == (Reason.BeginTime, 4294967294)
 
 
@@ -98,14 +98,15 @@ def test_an_array_that_is_over_runs_again_as_a_whole() -> None:
     while array.array_pending:
         scene.run_pass()
     tasks = [
-        scene.cluster.jobs[one] for one in scene.cluster.job_index.arrays[array.job_id].values()
+        scene.cluster.jobs[job_id]
+        for job_id in scene.cluster.job_index.arrays[array.job_id].values()
     ]
     root, name = scene.context(ROOT), [str(array.job_id)]
     for task in tasks:
         scene.ended(task, 0)
-    held = hold_jobs(scene.cluster, HoldJobs(ID, name), root)
-    assert isinstance(held, Decision)
-    assert [error[1] for error in held.reply.errors] == [Errno.ESLURM_JOB_FINISHED] * 3
+    decision = hold_jobs(scene.cluster, HoldJobs(ID, name), root)
+    assert isinstance(decision, Decision)
+    assert [error[1] for error in decision.reply.errors] == [Errno.ESLURM_JOB_FINISHED] * 3
     outcome = requeue_jobs(scene.cluster, RequeueJobs(ID, name), root)
     assert isinstance(outcome, Decision) and outcome.reply.errors == []
     scene.apply(list(outcome.events))

@@ -36,15 +36,15 @@ def cluster() -> Cluster:
 @pytest.fixture
 def job(cluster: Cluster) -> Job:
     """Job 1: it ran, was requeued by hand, and its node has not reported the end yet."""
-    found = cluster.jobs[submit(cluster, JobRequest(), requeue=True)]
+    requeued = cluster.jobs[submit(cluster, JobRequest(), requeue=True)]
     for start in Planner()(snapshot(cluster, START_US), policy(CONF)).starts:
         apply_all(cluster, dispatch(cluster, start, START_US))
-    request = RequeueJobs(request_id=bytes(16), jobs=[str(found.job_id)])
+    request = RequeueJobs(request_id=bytes(16), jobs=[str(requeued.job_id)])
     outcome = requeue_jobs(cluster, request, Context(CONF, START_US + 5 * SECOND_US, ROOT))
     assert isinstance(outcome, Decision)
     apply_all(cluster, list(outcome.events))
-    assert is_completing(found)
-    return found
+    assert is_completing(requeued)
+    return requeued
 
 
 def steer(cluster: Cluster, job: Job, **settings: str) -> object:

@@ -117,13 +117,13 @@ def test_old_attempt_cannot_end_the_new_one() -> None:
 
 def test_requeue_exit_codes() -> None:
     conf = conf_of(FOUR_NODES + "RequeueExit=7\nRequeueExitHold=8\n")
-    for code, held in ((7, False), (8, True)):
+    for code, is_held in ((7, False), (8, True)):
         cluster = cluster_of(conf)
         job = running(cluster)
         tell(cluster, job.batch_node_id, ended(cluster, job, code << 8), conf)
         assert (job.state, job.attempt) == (JobState.PENDING, 1)
-        assert bool(job.flags & JobFlag.SPECIAL_EXIT) is held
-        assert (job.priority == 0) is held
+        assert bool(job.flags & JobFlag.SPECIAL_EXIT) is is_held
+        assert (job.priority == 0) is is_held
 
 
 def test_job_starts_with_its_last_prolog() -> None:

@@ -28,12 +28,14 @@ def cancel(room: Site, *texts: str) -> None:
 
 def states(room: Site, array: Job) -> dict[int, str]:
     """Return the states of the tasks that have records of their own."""
-    found = room.cluster.job_index.arrays.get(array.job_id, {})
-    return {task: JobState(room.cluster.jobs[one].state).name for task, one in found.items()}
+    job_ids = room.cluster.job_index.arrays.get(array.job_id, {})
+    return {
+        task: JobState(room.cluster.jobs[job_id].state).name for task, job_id in job_ids.items()
+    }
 
 
 @pytest.mark.parametrize(
-    ("texts", "left"),
+    ("texts", "tasks_left"),
     [
         (("{0}_2", "{0}_2"), ((1, 1, 1), (3, 4, 1))),
         (("{0}_[1-2]", "{0}_[2-3]", "{0}_2"), ((4, 4, 1),)),
@@ -42,12 +44,12 @@ def states(room: Site, array: Job) -> dict[int, str]:
         (("{0}_[1-4]", "{0}_[1-4]", "{0}"), None),
     ],
 )
-def test_a_task_ends_once(texts: tuple[str, ...], left: object) -> None:
+def test_a_task_ends_once(texts: tuple[str, ...], tasks_left: object) -> None:
     room = Site()
     array = room.job(array="1-4", flags=REQ_HOLD)
     cancel(room, *(text.format(array.job_id) for text in texts))
-    assert JobState(array.state) == (JobState.CANCELLED if left is None else JobState.PENDING)
-    assert left is None or array.array_pending == left
+    assert JobState(array.state) == (JobState.CANCELLED if tasks_left is None else JobState.PENDING)
+    assert tasks_left is None or array.array_pending == tasks_left
 
 
 def test_holds_of_the_same_task_twice() -> None:
@@ -91,8 +93,8 @@ def test_a_running_job_gets_one_signal(kind: str) -> None:
         outcome = requeue_jobs(room.cluster, request, room.context(ROOT))
     assert isinstance(outcome, Decision) and outcome.reply.errors == []
     room.apply(list(outcome.events))
-    wanted = JobState.SUSPENDED if kind == "suspend" else JobState.CANCELLED
-    assert {JobState(job.state) for job in room.cluster.jobs.values()} == {wanted}
+    state = JobState.SUSPENDED if kind == "suspend" else JobState.CANCELLED
+    assert {JobState(job.state) for job in room.cluster.jobs.values()} == {state}
 
 
 WORDS = st.sampled_from(["{0}", "{0}_1", "{0}_2", "{0}_[1-3]", "{1}", "{1}_2", "{1}_[2-4]", "{2}"])

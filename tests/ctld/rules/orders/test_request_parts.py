@@ -32,10 +32,10 @@ class Asked:
         self.between: Callable[[], object] | None = None  # done once, after the next request
 
     def change(self, kind: str, ids: list[str], **fields: object) -> Reply:
-        def ask(jobs: list[str], place: dict[str, int]) -> Reply:
+        def ask(jobs: list[str], part: dict[str, int]) -> Reply:
             self.requests += 1
             named = {"filter": {"jobs": jobs}} if kind == "CancelJobs" else {"jobs": jobs}
-            body = {"request_id": bytes(16), **named, **fields, **place}
+            body = {"request_id": bytes(16), **named, **fields, **part}
             request = table.decode_request(kind, msgspec.msgpack.encode(body))
             outcome = RULES[kind](self.site.cluster, request, self.site.context(ROOT))
             assert isinstance(outcome, Decision), outcome
@@ -75,11 +75,11 @@ def test_all_that_is_named_is_cancelled(asked: Asked, ids: list[str]) -> None:
     cluster = asked.site.cluster
     reply = asked.change("CancelJobs", ids)
     assert reply["errors"] == []
-    left = {cluster.jobs[job_id].array_job_id for job_id in waiting(asked.site)}
+    waiting_ids = {cluster.jobs[job_id].array_job_id for job_id in waiting(asked.site)}
     tasks = cluster.job_index.arrays.get(1, {})
-    assert 1 not in left
+    assert 1 not in waiting_ids
     assert set(tasks.values()).isdisjoint(waiting(asked.site))
-    assert bool(left) is bool(ids)
+    assert bool(waiting_ids) is bool(ids)
     assert asked.requests > 1
 
 
@@ -93,12 +93,12 @@ def test_a_change_is_made_once(asked: Asked) -> None:
     assert asked.requests > 1
     cluster = asked.site.cluster
     # A waiting array that is one record is `array_pending`, so task 9 alone has the old limit.
-    found = {
+    limits_min = {
         job.time_limit_min
         for job in cluster.jobs.values()
         if job.array_job_id == 1 and job.array_pending != ((9, 9, 1),)
     }
-    assert found == {15}
+    assert limits_min == {15}
 
 
 def test_jobs_of_a_name_are_held(asked: Asked) -> None:
@@ -193,7 +193,7 @@ def test_ids_far_apart_are_cancelled(asked: Asked, uids: list[int]) -> None:
         site.cluster.next_job_id += 1_000_000
         site.job(flags=REQ_HOLD, name="mine")
         site.job(ROOT, flags=REQ_HOLD)
-    left = (
+    tasks_left = (
         []
         if not uids or ROOT.uid in uids
         else [job_id for job_id in waiting(site) if site.cluster.jobs[job_id].uid == ROOT.uid]
@@ -201,4 +201,4 @@ def test_ids_far_apart_are_cancelled(asked: Asked, uids: list[int]) -> None:
     asked.between = site.check
     asked.change("CancelJobs", [], filter={"uids": uids})
     assert asked.requests > 2
-    assert waiting(site) == left
+    assert waiting(site) == tasks_left

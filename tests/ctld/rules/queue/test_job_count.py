@@ -69,9 +69,9 @@ def test_many_users_use_the_whole_table() -> None:
     taken = [0] * 40
     for turn in count():
         before = jobs_of_all(scene.cluster)
-        for place in range(40):
-            if submits(scene, user(2001 + place), 1):
-                taken[place] += 1
+        for index in range(40):
+            if submits(scene, user(2001 + index), 1):
+                taken[index] += 1
         if jobs_of_all(scene.cluster) == before:
             break
         assert turn < 400

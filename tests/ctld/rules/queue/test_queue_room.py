@@ -80,8 +80,8 @@ def test_updates_have_the_same_room_as_submissions() -> None:
     while not refused(submitted(scene, JobRequest(argv=LONG))):
         pass
     uid = ALICE.uid
-    left = queue_room.MOST - queue_room.of_user(scene.cluster, uid)
-    assert 0 < left < 20_000
+    free = queue_room.MOST - queue_room.of_user(scene.cluster, uid)
+    assert 0 < free < 20_000
     while not refused(submitted(scene, JobRequest(argv=("y" * 5_000,)))):
         pass
     answers = []

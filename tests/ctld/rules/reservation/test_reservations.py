@@ -87,8 +87,8 @@ def test_names_are_made_of_the_account_or_user_and_a_number() -> None:
 def test_what_cannot_be_is_refused(settings: dict[str, str | int], code: int) -> None:
     """With Slurm's numbers; what is not built yet by name."""
     room = ReservationSite()
-    given = {"nodes": "n1", **settings}
-    assert room.not_made(**given) == code
+    fields = {"nodes": "n1", **settings}
+    assert room.not_made(**fields) == code
     assert not room.cluster.reservations
 
 
@@ -343,11 +343,11 @@ def test_waiting_jobs_are_held_when_it_goes() -> None:
     room = ReservationSite()
     room.make("a", nodes="n1")
     room.make("b", nodes="n2", flags="NO_HOLD_JOBS_AFTER")
-    held, free = room.job(reservation="a"), room.job(reservation="b")
+    held_job, free = room.job(reservation="a"), room.job(reservation="b")
     either = room.job(reservation="a,b")
     assert room.delete("a") == 0
-    assert (held.priority, held.reason) == (0, Reason.ReservationDeleted)
-    assert held.flags & JobFlag.RESV_DEL_HOLD and held.request.reservation == ""
+    assert (held_job.priority, held_job.reason) == (0, Reason.ReservationDeleted)
+    assert held_job.flags & JobFlag.RESV_DEL_HOLD and held_job.request.reservation == ""
     assert (either.request.reservation, either.reason) == ("b", Reason.NONE)
     assert room.delete("b") == 0
     assert (free.request.reservation, free.reason) == ("", Reason.NONE)

@@ -25,10 +25,10 @@ def test_others_get_only_what_is_not_kept() -> None:
     """Four of five are reserved for alice. bob can have the fifth."""
     scene = room()
     scene.make(nodes="n1", licenses="matlab:4")
-    one, two = scene.job(BOB, licenses="matlab:1"), scene.job(BOB, licenses="matlab:1")
+    first, two = scene.job(BOB, licenses="matlab:1"), scene.job(BOB, licenses="matlab:1")
     inside = scene.job(reservation="r", licenses="matlab:4", time_limit_min=60)
     plan = scene.run_pass()
-    assert (one.state, two.state) == (JobState.RUNNING, JobState.PENDING)
+    assert (first.state, two.state) == (JobState.RUNNING, JobState.PENDING)
     assert plan.waits[two.job_id].reason is Reason.Licenses
     assert inside.state == JobState.RUNNING
     assert scene.cluster.job_counts.licenses_used["matlab"] == 5

@@ -39,8 +39,8 @@ def completing(text: str = FOUR_NODES, partition: str = "main") -> Cluster:
 def test_a_completing_job_holds_all_partitions_back() -> None:
     """For that many seconds after its end, even if its nodes still clean up."""
     cluster = completing()
-    held = held_back(cluster, 10, START_US + 9 * SECOND_US, only_near=False)
-    assert held == HeldBack(frozenset(("main", "gpu", "debug")), START_US + 10 * SECOND_US)
+    waits = held_back(cluster, 10, START_US + 9 * SECOND_US, only_near=False)
+    assert waits == HeldBack(frozenset(("main", "gpu", "debug")), START_US + 10 * SECOND_US)
     assert held_back(cluster, 10, START_US + 10 * SECOND_US, only_near=False) == NOTHING
 
 
@@ -50,13 +50,13 @@ def test_without_it_nothing_waits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("partition", "held"),
+    ("partition", "partitions"),
     [("main", ("main", "debug")), ("gpu", ("gpu",)), ("debug", ("main", "debug"))],
 )
-def test_only_partitions_near_it(partition: str, held: tuple[str, ...]) -> None:
+def test_only_partitions_near_it(partition: str, partitions: tuple[str, ...]) -> None:
     """reduce_completing_frag: others go on."""
     cluster = completing(APART, partition)
-    assert held_back(cluster, 10, START_US, only_near=True).partitions == frozenset(held)
+    assert held_back(cluster, 10, START_US, only_near=True).partitions == frozenset(partitions)
 
 
 def test_a_pass_is_made_when_the_wait_is_over() -> None:

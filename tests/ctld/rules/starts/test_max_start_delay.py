@@ -35,10 +35,10 @@ def polite(
     scene: ReservationSite, *, before_s: int = 300, minutes: int = 90, **request: object
 ) -> Job:
     """Return bob's job that may overlap a reservation and takes so long to leave."""
-    wanted = {"ntasks": 16, "nodes_min": 1, **request}
+    fields = {"ntasks": 16, "nodes_min": 1, **request}
     return scene.job(
         BOB, flags=REQ_SIGNAL_RESV, signal=USR1, signal_before_s=before_s,
-        time_limit_min=minutes, **wanted,
+        time_limit_min=minutes, **fields,
     )  # fmt: skip
 
 
@@ -204,8 +204,8 @@ def test_no_other_job_starts_later_because_of_them(
 def together(scene: ReservationSite, *components: dict[str, object]) -> list[Job]:
     """Return a heterogeneous job of bob, each component of which takes five minutes to leave."""
     first, *others = (
-        JobRequest(signal=USR1, signal_before_s=300, time_limit_min=90, **one)  # type: ignore[arg-type]
-        for one in components
+        JobRequest(signal=USR1, signal_before_s=300, time_limit_min=90, **component)  # type: ignore[arg-type]
+        for component in components
     )
     message = SubmitJob(bytes(16), first, b"#!/bin/sh\n", b"", others)
     decision = submit_job(scene.cluster, message, scene.context(BOB))

@@ -319,14 +319,14 @@ STEP = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(STEP, min_size=1, max_size=8))
-def test_steps_never_take_more_than_the_job_has(wanted: list[dict[str, Any]]) -> None:
+def test_steps_never_take_more_than_the_job_has(steps: list[dict[str, Any]]) -> None:
     """Exclusive steps never share cores, memory or devices."""
     cluster = cluster_of()
     job = running(cluster, partition="gpu", nodes_min=2, nodes_max=2, ntasks=8, gres="gpu:a100:3")
-    held = {alloc.node_id: alloc for alloc in job.nodes}
-    for fields in wanted:
+    allocs = {alloc.node_id: alloc for alloc in job.nodes}
+    for fields in steps:
         ask(cluster, job, **fields)
-    for node_id, alloc in held.items():
+    for node_id, alloc in allocs.items():
         cores = memory = devices = 0
         for step in job.steps.values():
             if step.flags & STEP_OVERLAP or step.step_id > 1 << 31:
@@ -396,9 +396,9 @@ def test_steps_keep_their_limit_of_tasks_in_a_socket(
 ) -> None:
     """--ntasks-per-socket of srun --exact: no more tasks in a socket, if they fit that way."""
     cluster = cluster_of(conf_of(TWO_SOCKETS))
-    one = running(cluster, **job)
-    reply = granted(cluster, one, flags=EXACT, **step)
-    assert int.from_bytes(step_of(one, reply).nodes[0].cores, "little") == cores
+    owner = running(cluster, **job)
+    reply = granted(cluster, owner, flags=EXACT, **step)
+    assert int.from_bytes(step_of(owner, reply).nodes[0].cores, "little") == cores
 
 
 @pytest.mark.parametrize("flags", [0, EXACT])
@@ -428,9 +428,9 @@ def test_cpus_may_count_cores() -> None:
     """CPUs= as many as cores: a task has one core of two threads, and there is a CPU for each."""
     text = TWO_SOCKETS.replace("NodeName=n", "NodeName=n CPUs=8")
     cluster = cluster_of(conf_of(text))
-    one, rest = (running(cluster, ntasks=count, mem_per_node_mib=9) for count in (1, 7))
-    assert (one.nodes[0].cpus, rest.nodes[0].cpus) == (1, 7)
-    masks = [int.from_bytes(job.nodes[0].cores, "little") for job in (one, rest)]
+    single, rest = (running(cluster, ntasks=count, mem_per_node_mib=9) for count in (1, 7))
+    assert (single.nodes[0].cpus, rest.nodes[0].cpus) == (1, 7)
+    masks = [int.from_bytes(job.nodes[0].cores, "little") for job in (single, rest)]
     assert masks[0].bit_count() == 1
     assert (masks[0] | masks[1], masks[0] & masks[1]) == (0xFF, 0)
 
@@ -445,20 +445,20 @@ def test_no_two_steps_on_a_node_have_the_same_ports() -> None:
     """
     conf = conf_of(WITH_PORTS)
     cluster = cluster_of(conf)
-    one = running(cluster, ntasks=8)
-    first = ask(cluster, one, conf, ntasks=1, flags=EXACT, resv_ports=0)
-    second = ask(cluster, one, conf, ntasks=1, flags=EXACT, resv_ports=3)
+    job = running(cluster, ntasks=8)
+    first = ask(cluster, job, conf, ntasks=1, flags=EXACT, resv_ports=0)
+    second = ask(cluster, job, conf, ntasks=1, flags=EXACT, resv_ports=3)
     assert isinstance(first, StepGranted)
     assert isinstance(second, StepGranted)
-    ports = [step_of(one, granted).ports for granted in (first, second)]
+    ports = [step_of(job, granted).ports for granted in (first, second)]
     assert [len(some) for some in ports] == [2, 3]
     assert sorted(ports[0] + ports[1]) == list(range(40000, 40005))
-    third = ask(cluster, one, conf, ntasks=1, flags=EXACT, resv_ports=1)
+    third = ask(cluster, job, conf, ntasks=1, flags=EXACT, resv_ports=1)
     assert isinstance(third, Reject)
     assert third.code == Errno.ESLURM_PORTS_BUSY
-    plain = ask(cluster, one, conf, ntasks=1, flags=EXACT)
+    plain = ask(cluster, job, conf, ntasks=1, flags=EXACT)
     assert isinstance(plain, StepGranted)
-    assert step_of(one, plain).ports == ()
+    assert step_of(job, plain).ports == ()
 
 
 def test_more_ports_than_there_are() -> None:

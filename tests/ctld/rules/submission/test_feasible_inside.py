@@ -12,10 +12,10 @@ from tests.world.reservations import ReservationSite
 
 def taken(room: ReservationSite, **request: object) -> bool:
     """Return whether a job in the reservations r is accepted; else it is refused as Slurm does."""
-    found = room.submit(ALICE, reservation="r", **request)
-    if isinstance(found, Job):
+    outcome = room.submit(ALICE, reservation="r", **request)
+    if isinstance(outcome, Job):
         return True
-    assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    assert outcome == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
     return False
 
 
@@ -57,5 +57,5 @@ def test_one_of_several_is_enough() -> None:
     room = ReservationSite()
     room.make(nodes="n1")
     room.make("s", nodes="n[2-4]")
-    found = room.submit(ALICE, reservation="r,s", nodes_min=3, nodes_max=3)
-    assert isinstance(found, Job)
+    outcome = room.submit(ALICE, reservation="r,s", nodes_min=3, nodes_max=3)
+    assert isinstance(outcome, Job)

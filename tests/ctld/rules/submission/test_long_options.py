@@ -36,12 +36,12 @@ LINES = {
 
 def lengths() -> dict[str, int]:
     """Return every text of a request with the characters it may have."""
-    found = {}
+    length_of = {}
     for bound in bounds("SubmitJob"):
         name = bound.path.removeprefix("request.")
         if isinstance(bound.kind, inspect.StrType) and name in JobRequest.__struct_fields__:
-            found[name] = bound.kind.max_length or 0
-    return found
+            length_of[name] = bound.kind.max_length or 0
+    return length_of
 
 
 def worst(most: int) -> list[str]:
@@ -74,8 +74,8 @@ def test_a_list_of_nodes_is_read_once_for_all_partitions() -> None:
     room = Site(f"EnforcePartLimits=ALL\n{more}")
     nodes = ",".join(["n1"] * 40_000)
     names = ",".join(f"p{n}" for n in range(50))
-    one = lines_for(room, partition="p0", node_list=nodes, exclude="")
-    assert lines_for(room, partition=names, node_list=nodes) < one + 50 * 1_000
+    lines_of_one = lines_for(room, partition="p0", node_list=nodes, exclude="")
+    assert lines_for(room, partition=names, node_list=nodes) < lines_of_one + 50 * 1_000
 
 
 def test_more_kinds_of_gpus_than_there_are_anywhere_are_refused() -> None:

@@ -608,9 +608,9 @@ def test_sites_may_cancel_jobs_whose_dependency_can_never_be_met() -> None:
 
 def test_any_of_several_is_enough() -> None:
     room = Site()
-    one, two = room.job(), room.job()
-    either = room.job(dependency=f"afterok:{one.job_id}?afterok:{two.job_id}")
-    end(room, one, JobState.FAILED)
+    first, two = room.job(), room.job()
+    either = room.job(dependency=f"afterok:{first.job_id}?afterok:{two.job_id}")
+    end(room, first, JobState.FAILED)
     assert either.state == JobState.PENDING and not either.eligible_us
     end(room, two)
     assert either.eligible_us == START_US
@@ -637,11 +637,15 @@ def _follow_task(room: Site, array: Job, task_id: int, state: JobState) -> None:
 
 def _by_task(room: Site, array_job_id: int) -> dict[int, tuple[str, str, bool]]:
     """Return state, reason and whether it is eligible of each task of its own record."""
-    found = {}
+    by_task = {}
     for task_id, job_id in room.cluster.job_index.arrays.get(array_job_id, {}).items():
         job = room.cluster.jobs[job_id]
-        found[task_id] = (JobState(job.state).name, Reason(job.reason).name, bool(job.eligible_us))
-    return found
+        by_task[task_id] = (
+            JobState(job.state).name,
+            Reason(job.reason).name,
+            bool(job.eligible_us),
+        )
+    return by_task
 
 
 RUNS = ("PENDING", "NONE", True)
@@ -697,10 +701,10 @@ def test_an_array_that_follows_one_long_over_stays_one_record() -> None:
 def test_an_array_that_is_cancelled_whole_is_over() -> None:
     room = Site()
     first = room.job(array="1-3")
-    one = room.job(dependency=f"afterany:{first.job_id}_2")
+    dependent = room.job(dependency=f"afterany:{first.job_id}_2")
     whole = room.job(dependency=f"afterany:{first.job_id}")
     end(room, first, JobState.CANCELLED)
-    assert one.eligible_us and whole.eligible_us
+    assert dependent.eligible_us and whole.eligible_us
 
 
 def test_indexes_in_brackets_are_so_many_terms() -> None:
@@ -748,8 +752,8 @@ def test_dependency_texts() -> None:
     room = Site()
     array, plain = room.job(array="1-3"), room.job()
     text = f"AfterOK:{array.job_id}_2:{plain.job_id},after:{plain.job_id}+5,{array.job_id}_*"
-    found = room.job(dependency=text)
-    terms = found.dependencies
+    job = room.job(dependency=text)
+    terms = job.dependencies
     assert [(term.kind, term.job_id, term.task_id, term.delay_min) for term in terms] == [
         ("afterok", array.job_id, 2, 0),
         ("afterok", plain.job_id, NO_VAL, 0),

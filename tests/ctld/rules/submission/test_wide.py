@@ -40,8 +40,8 @@ def test_what_no_node_has_is_refused_where_cpus_would_do() -> None:
 def test_tasks_that_share_cpus_are_not_added_up() -> None:
     """With --overcommit the node is what counts."""
     scene = Site()
-    found = scene.submit(ntasks=65, cpus_per_task=17, flags=REQ_OVERCOMMIT)
-    assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    outcome = scene.submit(ntasks=65, cpus_per_task=17, flags=REQ_OVERCOMMIT)
+    assert outcome == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
 
 def test_more_nodes_than_there_are_for_so_many_tasks_of_each_are_refused() -> None:

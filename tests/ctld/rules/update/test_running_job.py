@@ -132,15 +132,15 @@ def test_a_node_may_be_lost_while_a_job_leaves_it() -> None:
 def test_licences_are_given_back_and_taken() -> None:
     """As many as are free; two jobs of one request cannot both get the last one."""
     scene = Site("Licenses=soft:4,hard:1")
-    one = scene.running(licenses="soft:2")
+    first = scene.running(licenses="soft:2")
     two = scene.running(licenses="soft:1")
-    assert update(scene, one, two, licenses="soft:2") == []
-    assert update(scene, one, licenses="soft:3") == [Errno.ESLURM_INVALID_LICENSES]
-    assert update(scene, one, licenses="none:1") == [Errno.ESLURM_INVALID_LICENSES]
-    assert update(scene, one, two, licenses="soft:2,hard:1") == [Errno.ESLURM_INVALID_LICENSES]
-    assert one.licenses_alloc == "soft:2,hard:1"
-    assert update(scene, one, licenses="") == []
-    assert (one.licenses_alloc, one.request.licenses) == ("", "")
+    assert update(scene, first, two, licenses="soft:2") == []
+    assert update(scene, first, licenses="soft:3") == [Errno.ESLURM_INVALID_LICENSES]
+    assert update(scene, first, licenses="none:1") == [Errno.ESLURM_INVALID_LICENSES]
+    assert update(scene, first, two, licenses="soft:2,hard:1") == [Errno.ESLURM_INVALID_LICENSES]
+    assert first.licenses_alloc == "soft:2,hard:1"
+    assert update(scene, first, licenses="") == []
+    assert (first.licenses_alloc, first.request.licenses) == ("", "")
     assert scene.cluster.licenses_left("soft") == 2
     assert scene.cluster.licenses_left("hard") == 1
 

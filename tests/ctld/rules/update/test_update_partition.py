@@ -19,8 +19,8 @@ def test_the_qos_of_a_partition_exists() -> None:
         changed_partition(scene.cluster, conf_of(), main, {"QOS": "nosuch"}), Reject
     )
     scene.account()
-    found = changed_partition(scene.cluster, conf_of(), main, {"QOS": "nosuch"})
-    assert isinstance(found, Reject) and found.code == Errno.ESLURM_INVALID_QOS
+    refusal = changed_partition(scene.cluster, conf_of(), main, {"QOS": "nosuch"})
+    assert isinstance(refusal, Reject) and refusal.code == Errno.ESLURM_INVALID_QOS
     for name in ("normal", ""):
         assert not isinstance(
             changed_partition(scene.cluster, conf_of(), main, {"QOS": name}), Reject
