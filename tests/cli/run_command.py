@@ -17,8 +17,8 @@ from tests.cli.reference_cluster import ReferenceCluster
 
 # All of them, since a module that is first loaded below would keep what stands in for the real.
 _MODULES = tuple(
-    importlib.import_module(found.name)
-    for found in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")
+    importlib.import_module(module.name)
+    for module in pkgutil.walk_packages(cli.__path__, f"{cli.__name__}.")
 )
 
 
@@ -51,10 +51,10 @@ def run_command(
             "read_conf": lambda name, *more: conf,
             "write_bytes": lambda data: out.write(data.decode()),
         }
-        for place in _MODULES:
+        for command_module in _MODULES:
             for attribute, instead in replaced.items():
-                if hasattr(place, attribute):
-                    inner.setattr(place, attribute, instead)
+                if hasattr(command_module, attribute):
+                    inner.setattr(command_module, attribute, instead)
         inner.setattr(os, "getuid", lambda: uid)
         inner.setattr(sys, "stdout", out)
         inner.setattr(sys, "stderr", err)

@@ -51,7 +51,7 @@ BY_LETTER = {row[1]: row for row in ROWS if row[1]}
 
 
 @pytest.mark.parametrize(
-    ("words", "found", "operands"),
+    ("words", "options", "operands"),
     [
         ("-ao x y", [("all", None), ("format", "x")], ["y"]),
         ("y --format=x -a", [("format", "x"), ("all", None)], ["y"]),
@@ -62,10 +62,10 @@ BY_LETTER = {row[1]: row for row in ROWS if row[1]}
     ],
 )
 def test_words_are_split_by_the_rules_of_getopt(
-    words: str, found: list[tuple[str, str | None]], operands: list[str]
+    words: str, options: list[tuple[str, str | None]], operands: list[str]
 ) -> None:
     """Options and operands may alternate where a command says so."""
-    assert split_words(words.split(), BY_NAME, BY_LETTER, mixed=True) == (found, operands)
+    assert split_words(words.split(), BY_NAME, BY_LETTER, mixed=True) == (options, operands)
 
 
 def test_the_first_operand_ends_the_options_of_a_launcher() -> None:
@@ -175,8 +175,8 @@ def test_suggestions_end_with_an_equals_sign_where_a_value_must_follow() -> None
 def test_federation_switches_change_nothing_without_a_federation(module: ModuleType) -> None:
     """As in Slurm."""
     words = ["--federation", "--local"]
-    given, operands = module.PROGRAM.read(words)
-    assert set(given) == {"federation", "local"} and not operands
+    options, operands = module.PROGRAM.read(words)
+    assert set(options) == {"federation", "local"} and not operands
 
 
 def test_a_cluster_that_nobody_knows_is_named(

@@ -355,11 +355,13 @@ def test_variables_come_from_a_file(shell: Shell, tmp_path: Path) -> None:
     """--export-file, by name or as an open descriptor; what the caller has goes before."""
     path = tmp_path / "variables"
     path.write_bytes(b"A=file\0FROM_FILE=two words\0no pair\0")
-    found = entries(shell, f"--export-file={path}", A="1")
-    assert (found["A"], found["FROM_FILE"]) == ("1", "two words")
+    environment = entries(shell, f"--export-file={path}", A="1")
+    assert (environment["A"], environment["FROM_FILE"]) == ("1", "two words")
     with path.open("rb") as stream:
-        found = entries(shell, f"--export-file={os.dup(stream.fileno())}", "--export=NONE", A="1")
-    assert (found["A"], found["FROM_FILE"]) == ("file", "two words")
+        environment = entries(
+            shell, f"--export-file={os.dup(stream.fileno())}", "--export=NONE", A="1"
+        )
+    assert (environment["A"], environment["FROM_FILE"]) == ("file", "two words")
     _, err, code = shell.run(f"--export-file={tmp_path}/none", "--wrap", "true")
     assert err == f"sbatch: error: Could not open user environment file {tmp_path}/none\n"
     assert code == 1

@@ -37,7 +37,8 @@ def test_queries_take_sluids(
     """What is printed is the same."""
     reference = queue()
     by_id, by_sluid = (
-        run_command(monkeypatch, reference, "root", one) for one in both(reference, words, job_id)
+        run_command(monkeypatch, reference, "root", command_line)
+        for command_line in both(reference, words, job_id)
     )
     assert by_id.code == by_sluid.code == 0
     assert by_id.stdout == by_sluid.stdout
@@ -60,10 +61,10 @@ def test_changes_take_sluids(
 ) -> None:
     """The same is done."""
     digests = set()
-    for place in (0, 1):
+    for index in (0, 1):
         reference = queue()
         before = reference.cluster.digest()
-        printed = run_command(monkeypatch, reference, "root", both(reference, words, job_id)[place])
+        printed = run_command(monkeypatch, reference, "root", both(reference, words, job_id)[index])
         assert printed.code == 0, printed
         assert reference.cluster.digest() != before
         digests.add(reference.cluster.digest())

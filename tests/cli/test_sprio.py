@@ -18,8 +18,8 @@ def numbers(text: str, column: str) -> dict[str, str]:
     """Return one column by job id."""
     lines = [line.split() for line in text.splitlines()]
     # Two headings are PARTITION; the name is the first of them.
-    place = len(lines[0]) - 1 - lines[0][::-1].index(column)
-    return {line[0]: line[place] for line in lines[1:] if len(line) == len(lines[0])}
+    index = len(lines[0]) - 1 - lines[0][::-1].index(column)
+    return {line[0]: line[index] for line in lines[1:] if len(line) == len(lines[0])}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case[0] for case in CASES])

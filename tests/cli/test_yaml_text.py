@@ -20,8 +20,8 @@ def stdout_of(name: str) -> str:
 
 def test_a_recorded_document_comes_out_as_slurm_writes_it() -> None:
     """One recording has the same jobs both ways; only the command differs."""
-    found = yaml_text.from_json(stdout_of("json")).decode()
-    assert found.replace("!!str --json", "!!str --yaml") == stdout_of("yaml")
+    document = yaml_text.from_json(stdout_of("json")).decode()
+    assert document.replace("!!str --json", "!!str --yaml") == stdout_of("yaml")
 
 
 @pytest.mark.parametrize(
@@ -49,8 +49,8 @@ def test_an_option_yaml_turns_pieces_of_a_document_into_one(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     """Commands that stream JSON do not need to know it. Without the option nothing changes."""
-    command.take_yaml(given := {"yaml": ""})
-    assert given == {"json": ""}
+    command.take_yaml(options := {"yaml": ""})
+    assert options == {"json": ""}
     command.write_bytes(b'{\n  "jobs": [')
     command.write_bytes(b"\n  ]\n}\n")
     command.take_yaml({})

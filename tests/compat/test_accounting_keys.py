@@ -60,18 +60,22 @@ def test_where_the_database_is(loaded: Any, line: str, part: str, value: object)
 def test_storage_type(loaded: Any, tmp_path: Path) -> None:
     """StorageType=accounting_storage/sqlite keeps a file, /mysql asks a server."""
     assert loaded(MYSQL).url.drivername == "mysql+pymysql"
-    found = loaded(f"{SQLITE}StorageLoc={tmp_path}/books\n")
-    assert (found.url.drivername, found.url.database) == ("sqlite", f"{tmp_path}/books")
+    conf = loaded(f"{SQLITE}StorageLoc={tmp_path}/books\n")
+    assert (conf.url.drivername, conf.url.database) == ("sqlite", f"{tmp_path}/books")
 
 
 def test_storage_parameters(loaded: Any) -> None:
     """StorageParameters=SSL_*: the connection to the server is encrypted; a bad word stops it."""
     plain = loaded(f"{MYSQL}StorageHost=db\n").url
     url = loaded(f"{MYSQL}StorageHost=db\nStorageParameters=SSL_CA=/ca.pem,SSL_CERT=/c.pem\n").url
-    arguments = [sa.create_engine(one).dialect.create_connect_args(one)[1] for one in (plain, url)]
-    assert [one.get("ssl") for one in arguments] == [None, {"ca": "/ca.pem", "cert": "/c.pem"}]
-    found = loaded(f"{MYSQL}StorageHost=localhost\nStorageParameters=SOCKET=/run/db.sock\n").url
-    assert found.query["unix_socket"] == "/run/db.sock"
+    arguments = [
+        sa.create_engine(url_of).dialect.create_connect_args(url_of)[1] for url_of in (plain, url)
+    ]
+    assert [words.get("ssl") for words in arguments] == [None, {"ca": "/ca.pem", "cert": "/c.pem"}]
+    with_socket = loaded(
+        f"{MYSQL}StorageHost=localhost\nStorageParameters=SOCKET=/run/db.sock\n"
+    ).url
+    assert with_socket.query["unix_socket"] == "/run/db.sock"
     with pytest.raises(BadOptions, match="StorageParameters: 'sslca' is bad; allowed: SOCKET="):
         loaded(f"{MYSQL}StorageParameters=SSLCA=/ca.pem\n")
 
@@ -110,23 +114,23 @@ def test_auth_type_and_info_of_slurmdbd(loaded: Any, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[AccountingDaemon]:
-    found = AccountingDaemon(tmp_path)
-    yield found
-    found.stop()
+def daemon(tmp_path: Path) -> Iterator[AccountingDaemon]:
+    started = AccountingDaemon(tmp_path)
+    yield started
+    started.stop()
 
 
 @pytest.mark.daemons
 @pytest.mark.parametrize("words", ["", "CommunicationParameters=NoInAddrAny\n"])
-def test_dbd_port_and_address(place: AccountingDaemon, words: str) -> None:
+def test_dbd_port_and_address(daemon: AccountingDaemon, words: str) -> None:
     """slurmdbd listens at DbdPort; with NoInAddrAny only at DbdAddr."""
-    place.write_dbd_conf(f"DbdAddr=127.0.0.2\n{words}")
-    assert place.run().returncode == 0
-    socket.create_connection(("127.0.0.2", place.port), 30).close()
+    daemon.write_dbd_conf(f"DbdAddr=127.0.0.2\n{words}")
+    assert daemon.run().returncode == 0
+    socket.create_connection(("127.0.0.2", daemon.port), 30).close()
     if words:
         with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(("127.0.0.1", place.port), 30)
+            socket.create_connection(("127.0.0.1", daemon.port), 30)
     else:
-        socket.create_connection(("127.0.0.1", place.port), 30).close()
-    assert place.pid()
-    assert (place.path / "state" / "acct.sqlite").exists()
+        socket.create_connection(("127.0.0.1", daemon.port), 30).close()
+    assert daemon.pid()
+    assert (daemon.path / "state" / "acct.sqlite").exists()

@@ -44,12 +44,12 @@ class Node:
     @classmethod
     def files(cls) -> dict[str, bytes]:
         """Return what was sent, by path."""
-        found: dict[str, bytes] = {}
+        contents: dict[str, bytes] = {}
         path = ""
         for fields in cls.sent:
             path = fields.get("path", path)
-            found[path] = found.get(path, b"") + fields["data"]
-        return found
+            contents[path] = contents.get(path, b"") + fields["data"]
+        return contents
 
 
 @pytest.fixture

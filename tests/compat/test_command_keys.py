@@ -89,10 +89,12 @@ def test_wait_time(cluster: LiveCluster) -> None:
 def test_bcast_dest_dir(cluster: LiveCluster, tmp_path: Path) -> None:
     """BcastParameters=DestDir: where a program goes if srun names no place."""
     tool = program(tmp_path, "tool", "echo $0")
-    place = tmp_path / "there"
-    place.mkdir()
-    more = by_conf(cluster, f"BcastParameters=DestDir={place}")
-    assert Path(cluster.out("srun", "-n1", "--bcast", tool, cwd=tmp_path, **more)).parent == place
+    directory = tmp_path / "there"
+    directory.mkdir()
+    more = by_conf(cluster, f"BcastParameters=DestDir={directory}")
+    assert (
+        Path(cluster.out("srun", "-n1", "--bcast", tool, cwd=tmp_path, **more)).parent == directory
+    )
 
 
 class Sent:

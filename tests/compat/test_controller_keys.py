@@ -69,7 +69,7 @@ def begun(directory: Path, text: str) -> Any:
 
 def test_slurmctld_log_file_and_level(tmp_path: Path) -> None:
     """SlurmctldLogFile takes lines up to SlurmctldDebug."""
-    for level, wanted in (("error", "bad"), ("info", "one bad"), ("debug", "one two bad")):
+    for level, words in (("error", "bad"), ("info", "one bad"), ("debug", "one two bad")):
         path = tmp_path / f"{level}.log"
         lines = f"SlurmctldLogFile={path}\nSlurmctldDebug={level}\n"
         log = DaemonLog("slurmctld")
@@ -78,7 +78,7 @@ def test_slurmctld_log_file_and_level(tmp_path: Path) -> None:
         log.info("one")
         log.debug("two")
         log.error("bad")
-        assert " ".join(line.split()[-1] for line in path.read_text().splitlines()) == wanted
+        assert " ".join(line.split()[-1] for line in path.read_text().splitlines()) == words
 
 
 @pytest.mark.parametrize("level", [0, 1])
@@ -96,10 +96,10 @@ def test_slurm_sched_log_level(tmp_path: Path, level: int) -> None:
 def test_slurmctld_pid_file(tmp_path: Path) -> None:
     """SlurmctldPidFile has the daemon's process id. Its socket is in the same folder."""
     path = tmp_path / "run.pid"
-    found = write_pid_file(begun(tmp_path, f"SlurmctldPidFile={path}\n"), DaemonLog("slurmctld"))
-    assert found is not None
+    pid_file = write_pid_file(begun(tmp_path, f"SlurmctldPidFile={path}\n"), DaemonLog("slurmctld"))
+    assert pid_file is not None
     assert path.read_text() == f"{os.getpid()}\n"
-    found.remove()
+    pid_file.remove()
 
 
 @pytest.mark.daemons
@@ -130,7 +130,7 @@ def test_slurmctld_addr_is_where_commands_go(room: Room) -> None:
 
 def test_slurmctld_addr_is_where_nodes_go(tmp_path: Path) -> None:
     """A node dials SlurmctldAddr where it is given."""
-    for text, wanted in (("", "localhost"), ("SlurmctldAddr=192.0.2.1", "192.0.2.1")):
+    for text, host in (("", "localhost"), ("SlurmctldAddr=192.0.2.1", "192.0.2.1")):
         dialled: list[str] = []
         node: Any = Controllers.__new__(Controllers)
         node._node, node._peers = Node(tmp_path, text).setup.node, []
@@ -140,7 +140,7 @@ def test_slurmctld_addr_is_where_nodes_go(tmp_path: Path) -> None:
         node._loop = SimpleNamespace(call_later=lambda *words: None)
         node.register = node._beat_later = lambda: None
         node.begin()
-        assert dialled == [wanted]
+        assert dialled == [host]
 
 
 def test_message_timeout(room: Room) -> None:
@@ -251,16 +251,16 @@ def test_private_nodes_partitions_and_reservations() -> None:
     """PrivateData=nodes, partitions, reservations: users see their own, operators all."""
     text = f"{FOUR_NODES}PartitionName=hers Nodes=n4 AllowGroups=hpc\n"
     cluster = cluster_of(conf_of(text))
-    held = Reservation("alices", START_US, START_US + 1, (0,), users=("alice",))
-    apply(cluster, ev.ReservationCreated(START_US, held))
+    reservation = Reservation("alices", START_US, START_US + 1, (0,), users=("alice",))
+    apply(cluster, ev.ReservationCreated(START_US, reservation))
 
     def seen(word: str, who: Any) -> tuple[int, bool, int]:
         terms = cluster, Soft(START_US), conf_of(f"{text}PrivateData={word}\n")
         nodes = show_nodes(*terms, ShowNodes(), who, START_US)
         partitions = show_partitions(*terms, ShowPartitions(flags=SHOW_ALL), who, START_US)
         reservations = show_reservations(*terms, ShowReservations(), who, START_US)
-        found = [one.records for one in (nodes, partitions, reservations)]  # type: ignore[union-attr]
-        return len(names(found[0])), "hers" in names(found[1]), len(names(found[2]))
+        records = [listing.records for listing in (nodes, partitions, reservations)]  # type: ignore[union-attr]
+        return len(names(records[0])), "hers" in names(records[1]), len(names(records[2]))
 
     assert seen("jobs", BOB) == (4, True, 1)
     assert seen("nodes", BOB) == (0, True, 1)

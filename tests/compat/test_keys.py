@@ -95,7 +95,7 @@ def test_priority_tier_goes_first() -> None:
     old = submit(cluster, JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE))
     young = submit(cluster, JobRequest(partition="debug", nodes_min=1, node_list="n4"))
     started = [
-        one.job_id for one in Planner()(snapshot(cluster, START_US), policy(conf_of())).starts
+        start.job_id for start in Planner()(snapshot(cluster, START_US), policy(conf_of())).starts
     ]
     assert young in started and old not in started
 
@@ -114,13 +114,13 @@ def test_priority_favor_small(key: str) -> None:
 
 def test_small_relative_to_time() -> None:
     """PriorityFlags=SMALL_RELATIVE_TO_TIME: a job of the same size weighs less the longer it is."""
-    found = []
+    priorities = []
     for limit_min in (10, 1000):
         cluster = cluster_of()
         submit(cluster, JobRequest(nodes_min=2, nodes_max=2, ntasks=32), time_limit_min=limit_min)
         lines = ("PriorityWeightJobSize=100000", "PriorityFlags=SMALL_RELATIVE_TO_TIME")
-        found.append(ranked(cluster, rules_of(*lines))[0])
-    assert found[0] > found[1]
+        priorities.append(ranked(cluster, rules_of(*lines))[0])
+    assert priorities[0] > priorities[1]
 
 
 def test_priority_max_age() -> None:
@@ -171,7 +171,7 @@ def test_enforce_part_limits(word: str) -> None:
 def test_tmp_disk_must_be_there() -> None:
     """TmpDisk=100 drains a node that has less, and jobs of --tmp more go elsewhere."""
     conf = conf_of(FOUR_NODES + "NodeName=x CPUs=1 TmpDisk=100\n")
-    node = next(one for one in cluster_of(conf).living_nodes() if one.spec.name == "x")
+    node = next(node for node in cluster_of(conf).living_nodes() if node.spec.name == "x")
     facts = NodeFacts(cpus=1, real_memory_mib=10, tmp_disk_mib=99)
     assert _shortage(node, facts, 100) == "Low TmpDisk (reported:99 < configured:100)"
     room = Site("NodeName=x CPUs=1 TmpDisk=100\nPartitionName=x Nodes=x")

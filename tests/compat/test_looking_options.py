@@ -111,8 +111,8 @@ def test_noconvert_leaves_megabytes() -> None:
     ],
 )
 def test_lists_of_words(line: str, some: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = [word.lower() for word in shown(monkeypatch, line)]
-    assert some.lower() in found
+    words = [word.lower() for word in shown(monkeypatch, line)]
+    assert some.lower() in words
 
 
 @pytest.mark.parametrize(
@@ -139,8 +139,8 @@ def test_options_without_effect_are_named(name: str, capsys: pytest.CaptureFixtu
     module = importlib.import_module(f"pyslurm_ng.cli.{name}")
     for option in module.NO_EFFECT:
         takes_one = module.PROGRAM.by_name[option][2] == REQUIRED
-        given, _ = module.PROGRAM.read([f"--{option}=1" if takes_one else f"--{option}"])
-        assert module.PROGRAM.same.get(option, option) in given
+        options, _ = module.PROGRAM.read([f"--{option}=1" if takes_one else f"--{option}"])
+        assert module.PROGRAM.same.get(option, option) in options
         said = capsys.readouterr().err
         option = module.PROGRAM.same.get(option, option)
         assert said == f"{name}: --{option} has no effect in pyslurm-ng yet\n"

@@ -57,13 +57,13 @@ def test_kill_wait(template: Template, wait_s: int, status: int) -> None:
     assert step.end()["status"] == status
 
 
-@pytest.mark.parametrize(("value", "wanted"), [(0, "new\n"), (1, "old\nnew\n")])
-def test_job_file_append(template: Template, value: int, wanted: str) -> None:
+@pytest.mark.parametrize(("value", "expected"), [(0, "new\n"), (1, "old\nnew\n")])
+def test_job_file_append(template: Template, value: int, expected: str) -> None:
     """JobFileAppend=1 keeps what the file of an earlier run holds, unless the job says truncate."""
     node = Node(template.directory, f"JobFileAppend={value}")
-    for request, found in (({}, wanted), ({"flags": REQ_OPEN_TRUNCATE}, "new\n")):
+    for request, text in (({}, expected), ({"flags": REQ_OPEN_TRUNCATE}, "new\n")):
         (template.directory / "out").write_text("old\n")
-        assert node.run(template, "echo new", **request)[1] == found
+        assert node.run(template, "echo new", **request)[1] == text
 
 
 def test_slurmd_spool_dir(template: Template) -> None:
@@ -217,7 +217,7 @@ def test_unkillable_step_program(slurmd: Any, tmp_path: Path) -> None:
 def test_slurmd_log_file_and_levels(tmp_path: Path) -> None:
     """SlurmdLogFile takes lines up to SlurmdDebug, syslog those up to SlurmdSyslogDebug."""
     sent: list[str] = []
-    for level, wanted in (("info", "one"), ("debug", "one two")):
+    for level, words in (("info", "one"), ("debug", "one two")):
         name = f"{level}_%n.log"
         text = f"SlurmdLogFile={tmp_path}/{name}\nSlurmdDebug={level}\nSlurmdSyslogDebug=error"
         node = Node(tmp_path, text)
@@ -228,7 +228,7 @@ def test_slurmd_log_file_and_levels(tmp_path: Path) -> None:
         log.stderr_level = 0
         log.error("bad")
         lines = (tmp_path / f"{level}_n1.log").read_text().splitlines()
-        assert " ".join(line.split()[-1] for line in lines) == f"{wanted} bad"
+        assert " ".join(line.split()[-1] for line in lines) == f"{words} bad"
     assert [line for line in sent if "bad" not in line] == []
     assert len(sent) == 2
 
@@ -320,15 +320,17 @@ class Groups:
         """Return what a supervisor writes for a plan into the files of its step, by name."""
         assert plan is not None
         for group in (plan["job"], plan["step"]):
-            for controller, place in group.items():
-                for directory in (Path(place).parent, Path(place)):
+            for controller, group_path in group.items():
+                for directory in (Path(group_path).parent, Path(group_path)):
                     self._level(directory, _FILES[controller])
         for handle in StepCgroup(plan).make():
             os.close(handle)
         paths = [
-            (Path(place), name) for kind, place in plan["step"].items() for name in _FILES[kind]
+            (Path(group_path), name)
+            for kind, group_path in plan["step"].items()
+            for name in _FILES[kind]
         ]
-        return {name: (place / name).read_text() for place, name in paths}
+        return {name: (group_path / name).read_text() for group_path, name in paths}
 
 
 def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") -> Node:
@@ -339,7 +341,7 @@ def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") 
 
 
 @pytest.mark.parametrize(
-    ("lines", "file", "wanted"),
+    ("lines", "file", "expected"),
     [
         ("ConstrainRAMSpace=yes", "memory.limit_in_bytes", str(100 * MIB)),
         ("ConstrainRAMSpace=yes\nAllowedRAMSpace=150", "memory.limit_in_bytes", str(150 * MIB)),
@@ -359,14 +361,14 @@ def grouped(directory: Path, cgroup: str, text: str = "TaskPlugin=task/cgroup") 
         ("ConstrainDevices=yes", "devices.deny", "c 1:5 rwm"),
     ],
 )
-def test_a_step_is_confined(tmp_path: Path, lines: str, file: str, wanted: str) -> None:
+def test_a_step_is_confined(tmp_path: Path, lines: str, file: str, expected: str) -> None:
     """cgroup.conf: a job of 100 MiB without a GPU is confined by the files of its group.
 
     Without the keys they are empty.
     """
     groups = Groups(tmp_path / "groups")
     plan = grouped(tmp_path, lines).batch("")["cgroup"]
-    assert groups.made(plan).get(file, "") == wanted
+    assert groups.made(plan).get(file, "") == expected
     assert groups.made(grouped(tmp_path, "").batch("")["cgroup"]).get(file, "") == ""
 
 
@@ -400,8 +402,8 @@ def test_proctrack_type_and_cgroup_plugin(tmp_path: Path) -> None:
     plan = grouped(tmp_path, "", by_group).batch("")["cgroup"]
     assert plan["step"]["freezer"].startswith(f"{groups.mount}/freezer/slurm_n1/")
     assert grouped(tmp_path, "", by_descent).batch("")["cgroup"] is None
-    found = grouped(tmp_path, "CgroupPlugin=cgroup/v1", by_group).setup.node.tree
-    assert isinstance(found, TreeV1)
+    tree = grouped(tmp_path, "CgroupPlugin=cgroup/v1", by_group).setup.node.tree
+    assert isinstance(tree, TreeV1)
     for plugin in ("cgroup/v2", "disabled"):
         setup = grouped(tmp_path, f"CgroupPlugin={plugin}", by_group).setup
         assert setup.node.tree is None

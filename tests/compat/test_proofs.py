@@ -19,7 +19,11 @@ from pyslurm_ng.conf.effects.effect import SAME  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden" / "cli"
 ROWS = {(row.part, row.key): row for row in every_row() if row.kind == SAME}
-PROVEN = [(part, key, test) for part, found in proofs().items() for key, test in found.items()]
+PROVEN = [
+    (part, key, test)
+    for part, tests_by_key in proofs().items()
+    for key, test in tests_by_key.items()
+]
 
 
 @cache
@@ -35,7 +39,7 @@ def speaks_of(row: Row, test: str) -> bool:
     case = name.partition("[")[2].rstrip("]")
     if case:
         text += "".join(
-            found.read_text().partition("\n")[0] for found in GOLDEN.glob(f"*/{case}.txt")
+            recording.read_text().partition("\n")[0] for recording in GOLDEN.glob(f"*/{case}.txt")
         )
     if not row.name.startswith("-"):
         word = row.key.rpartition("=")[2].rpartition("/")[2].rpartition(" ")[2]

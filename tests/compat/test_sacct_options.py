@@ -72,8 +72,8 @@ def story() -> Iterator[list[ev.AnyEvent]]:
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """A slurmdbd with the jobs of `story`, of a cluster that stores scripts and environments."""
-    place = tmp_path_factory.mktemp("d")
-    database = Database(sqlite_url(f"{place}/a.sqlite"))
+    directory = tmp_path_factory.mktemp("d")
+    database = Database(sqlite_url(f"{directory}/a.sqlite"))
     database.open()
     request = RegisterCluster(
         cluster="demo", control_host="127.0.0.1", control_port=6817, journal_id=JOURNAL,
@@ -83,8 +83,8 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     for events in story():
         record(database, *events)
     manage(database, "add qos high")
-    with serving(database, place) as found:
-        yield found
+    with serving(database, directory) as served:
+        yield served
     database.close()
 
 
@@ -187,11 +187,11 @@ def test_one_component_or_the_whole_job(sacct: Commands) -> None:
 def test_sets_of_fields(sacct: Commands, words: str, head: str) -> None:
     """--brief and --long, against the headings that Slurm printed."""
     printed = sacct.run("sacct", "-X", "-j", "2", *words.split()).stdout.splitlines()
-    found = printed[0].split()
+    fields = printed[0].split()
     if "..." in head:
-        assert " ".join([*found[:5], "...", str(len(found)), "...", found[-1]]) == head
+        assert " ".join([*fields[:5], "...", str(len(fields)), "...", fields[-1]]) == head
     else:
-        assert " ".join(found) == head
+        assert " ".join(fields) == head
 
 
 def test_bars_with_and_without_one_at_the_end(sacct: Commands) -> None:

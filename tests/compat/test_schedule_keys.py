@@ -88,8 +88,8 @@ def test_exclusive_topo(key: str) -> None:
     small = JobRequest(nodes_min=1, nodes_max=1, ntasks=1, partition="x")
     jobs = [submit(cluster, small) for _ in range(3)]
     plain_pass(cluster, Planner())
-    held = [alloc.node_id // 4 for job in jobs for alloc in cluster.jobs[job].nodes]
-    assert (len(held), len(set(held))) == ((2, 2) if key else (3, 1))
+    switches = [alloc.node_id // 4 for job in jobs for alloc in cluster.jobs[job].nodes]
+    assert (len(switches), len(set(switches))) == ((2, 2) if key else (3, 1))
 
 
 @pytest.mark.parametrize(("sizes", "starts"), [("4", True), ("4,8", False)])
@@ -118,7 +118,9 @@ def test_topology_plugin(tmp_path: Path) -> None:
         cluster = Cluster()
         for event in configure(cluster, conf, START_US, list(network)):
             apply(cluster, event)
-        leaves[plugin] = [switch.name for one in cluster.topologies for switch in one.switches]
+        leaves[plugin] = [
+            switch.name for topology in cluster.topologies for switch in topology.switches
+        ]
     assert leaves == {"flat": [], "tree": ["s1", "s2"]}
 
 
@@ -145,14 +147,14 @@ def test_cr_cpu_charges_cpus_and_no_memory() -> None:
 
 def test_enforce_binding_gres() -> None:
     """SelectTypeParameters=ENFORCE_BINDING_GRES: a job has only cores near its GPU, or waits."""
-    found = []
+    cores = []
     for word in ("", ",ENFORCE_BINDING_GRES"):
         chosen = selection(conf_of(f"{FOUR_NODES}SelectTypeParameters=CR_Core{word}\n"))
         request = JobRequest(nodes_min=1, nodes_max=1, ntasks=9, gpus_per_node="1")
         need = need_of(request, Partition("main", (0,)), {}, chosen)
         picked = choose(need, [node(GPUS)])
-        found.append(picked and allot(need, picked)[0].cores[1])
-    assert found[0] and found[1] is None
+        cores.append(picked and allot(need, picked)[0].cores[1])
+    assert cores[0] and cores[1] is None
 
 
 @pytest.mark.parametrize(("flag", "running"), [("all_sharing", 2), ("one_sharing", 1)])
@@ -160,24 +162,24 @@ def test_one_gpu_or_all_may_be_shared(flag: str, running: int) -> None:
     """Flags=one_sharing of gres.conf: shards are given of one GPU of a node at a time."""
     conf = conf_of(PARTS.format(nodes=1, select="", scheduler="sched/backfill"))
     lines = f"Name=gpu File=/dev/x[0-1]\nName=shard Count=8 Flags={flag}\n"
-    found = node_gres(conf.nodes[0], parse_gres_conf(lines, conf.gres_types, conf.nodes), [])
-    site = PartsSite(gres=found)
+    gres = node_gres(conf.nodes[0], parse_gres_conf(lines, conf.gres_types, conf.nodes), [])
+    site = PartsSite(gres=gres)
     for _ in range(3):
         site.add(gres="shard:3")
     assert len(site.run().starts) == running
 
 
-@pytest.mark.parametrize(("flags", "given"), [("Count=2", 2), ("Flags=explicit", 0)])
-def test_whole_nodes_come_without_explicit_resources(flags: str, given: int) -> None:
+@pytest.mark.parametrize(("flags", "gpus"), [("Count=2", 2), ("Flags=explicit", 0)])
+def test_whole_nodes_come_without_explicit_resources(flags: str, gpus: int) -> None:
     """Flags=explicit of gres.conf: only jobs that name such a resource get it."""
     conf = conf_of(PARTS.format(nodes=1, select="", scheduler="sched/backfill"))
     spec = parse_gres_conf(f"Name=gpu {flags}\n", conf.gres_types, conf.nodes)
-    found = node_gres(conf.nodes[0], spec, [])
-    for gres, expected in (("", given), ("gpu:1", max(given, 1))):
-        site = PartsSite(gres=found)
+    devices = node_gres(conf.nodes[0], spec, [])
+    for gres, expected in (("", gpus), ("gpu:1", max(gpus, 1))):
+        site = PartsSite(gres=devices)
         site.add(gres=gres, flags=REQ_EXCLUSIVE)
         (start,) = site.run().starts
-        assert sum(held.count for held in start.nodes[0].gres if held.name == "gpu") == expected
+        assert sum(alloc.count for alloc in start.nodes[0].gres if alloc.name == "gpu") == expected
 
 
 # Preemption and turns ----------------------------------------------------------------------------
@@ -273,11 +275,11 @@ def test_priority_weight_qos() -> None:
 @pytest.mark.parametrize(("minutes", "is_kept"), [(1, True), (4, False)])
 def test_priority_calc_period(minutes: int, is_kept: bool) -> None:
     """PriorityCalcPeriod: how long usage is added up before it is written down."""
-    cluster, index, one = started(Limits(), PLAIN)
+    cluster, index, charged = started(Limits(), PLAIN)
     index.adopt(conf_of(f"{FOUR_NODES}PriorityCalcPeriod={minutes}\n"))
     index.due(START_US + MINUTE_US, UTC)
     now_us = START_US + 3 * MINUTE_US
-    ends(cluster, index, one.job_id, now_us)
+    ends(cluster, index, charged.job_id, now_us)
     assert bool(index.due(now_us + 1_000_000, UTC)) == is_kept
     assert index.due(now_us + 4 * MINUTE_US, UTC) or is_kept
 

@@ -194,8 +194,8 @@ def test_requeue_expedite_is_refused() -> None:
                                   "NPROC", "RSS", "STACK"])  # fmt: skip
 def test_limits_go_along_as_slurm_conf_says(name: str) -> None:
     """PropagateResourceLimits names them, PropagateResourceLimitsExcept all others."""
-    found = submission.limits("", {"PropagateResourceLimits": name})
-    assert [limit for limit, _, _ in found] == [name]
+    limits = submission.limits("", {"PropagateResourceLimits": name})
+    assert [limit for limit, _, _ in limits] == [name]
     others = submission.limits("", {"PropagateResourceLimitsExcept": name})
     assert len(others) == 9 and name not in [limit for limit, _, _ in others]
 
@@ -212,9 +212,9 @@ def test_all_or_no_limits_go_along() -> None:
 
 def test_propagate_goes_before_slurm_conf() -> None:
     """--propagate=STACK."""
-    wanted = parsed("sbatch", ["--propagate=STACK"]).settings["propagate"]
-    found = submission.limits(wanted, {"PropagateResourceLimits": "CORE"})
-    assert [limit for limit, _, _ in found] == ["STACK"]
+    propagate = parsed("sbatch", ["--propagate=STACK"]).settings["propagate"]
+    limits = submission.limits(propagate, {"PropagateResourceLimits": "CORE"})
+    assert [limit for limit, _, _ in limits] == ["STACK"]
 
 
 @pytest.mark.parametrize("value", ["L", "s", "10", "10L", "-5", "", "99999999999S"])
@@ -298,9 +298,9 @@ def test_a_bound_is_reported_with_the_option(field: str, option: str) -> None:
 @pytest.mark.parametrize("name", sorted(JobRequest.__struct_fields__))
 def test_each_field_has_its_option_or_none(name: str) -> None:
     """A field named in the message is that of an option, or it is shown as it is."""
-    found = submission.by_option(f"{name}: at most 9 characters are allowed").partition(": ")[0]
+    option = submission.by_option(f"{name}: at most 9 characters are allowed").partition(": ")[0]
     known = op.Options("sbatch").by_name | op.Options("srun").by_name
-    assert found == name or found.removeprefix("--") in known
+    assert option == name or option.removeprefix("--") in known
 
 
 def test_the_bell_rings_after_a_long_wait() -> None:

@@ -155,14 +155,14 @@ def rows(database: Database, table: sa.Table, *columns: str) -> list[tuple[objec
 
 def assignments(words: list[str]) -> list[Assignment]:
     """Return `key=value` words as the command sends them."""
-    found = []
+    rows = []
     for word in words:
         key, equals, value = word.partition("=")
         op = f"{key[-1]}=" if equals and key[-1] in "+-" else "="
-        found.append(
+        rows.append(
             Assignment(key.rstrip("+-"), op, value) if equals else Assignment("", "=", word)
         )
-    return found
+    return rows
 
 
 def manage(
@@ -190,8 +190,8 @@ def listed(
     with database.read() as connection:
         actor = actor_of(connection, uid, user, uid == 0)
         answer = show.list_entities(connection, request, actor, frozenset())
-    found = project(answer.records, range(len(answer.fields)))
-    return [dict(zip(answer.fields, row, strict=True)) for row in found]
+    columns = project(answer.records, range(len(answer.fields)))
+    return [dict(zip(answer.fields, row, strict=True)) for row in columns]
 
 
 @dataclass
@@ -206,10 +206,10 @@ class Room:
 
 
 @contextlib.contextmanager
-def serving(database: Database, place: Path) -> Iterator[Room]:
+def serving(database: Database, directory: Path) -> Iterator[Room]:
     """Serve `database` on a socket below `place`, from a loop in a thread of its own."""
-    pid_file = f"{place}/slurmctld.pid"
-    conf_path = place / "slurm.conf"
+    pid_file = f"{directory}/slurmctld.pid"
+    conf_path = directory / "slurm.conf"
     conf_path.write_text(
         "ClusterName=demo\nSlurmctldHost=localhost\nAuthType=auth/slurm\n"
         f"SlurmctldPidFile={pid_file}\nAccountingStorageType=accounting_storage/slurmdbd\n"

@@ -48,10 +48,10 @@ def update(database: Database, version: int, store_id: str | None = None
 
 
 def effective(database: Database, account: str, user: str = "") -> tuple[str, ...]:
-    found = tree(database)
-    row = found.find(account, user)
+    associations = tree(database)
+    row = associations.find(account, user)
     assert row is not None
-    return tuple(found.qos_names[one] for one in found.qos_ids(row))
+    return tuple(associations.qos_names[qos_id] for qos_id in associations.qos_ids(row))
 
 
 def test_a_preview_changes_nothing(store: Database) -> None:
@@ -66,16 +66,20 @@ def test_a_preview_changes_nothing(store: Database) -> None:
 
 def test_the_first_account_is_the_default(store: Database) -> None:
     """Later ones are not, until the default is changed."""
-    found = tree(store)
+    associations = tree(store)
     assert [
-        row["account"] for row in found.rows.values() if row["user"] == "bob" and row["is_default"]
+        row["account"]
+        for row in associations.rows.values()
+        if row["user"] == "bob" and row["is_default"]
     ] == ["physics"]
     assert manage(store, "modify user bob set defaultaccount=chem").lines == [
         " Modified users...", "  bob",
     ]  # fmt: skip
-    found = tree(store)
+    associations = tree(store)
     assert [
-        row["account"] for row in found.rows.values() if row["user"] == "bob" and row["is_default"]
+        row["account"]
+        for row in associations.rows.values()
+        if row["user"] == "bob" and row["is_default"]
     ] == ["chem"]
 
 
@@ -114,7 +118,10 @@ def test_max_limits_are_inherited_group_limits_are_not(store: Database) -> None:
     manage(store, "modify user bob account=chem set maxjobs=3")
     sent = update(store, 0)
     assert sent is not None
-    by_user = {(one.account, one.user): one.limits for one in sent.associations}
+    by_user = {
+        (association.account, association.user): association.limits
+        for association in sent.associations
+    }
     assert by_user["chem", "carol"].max_jobs == 7
     assert by_user["chem", "bob"].max_jobs == 3
     assert by_user["chem", "bob"].max_tres_per_job == {"cpu": 8, "mem": 2048}
@@ -299,11 +306,11 @@ def test_accounts_move_with_everything_below(store: Database) -> None:
 
 def test_what_has_active_jobs_stays(store: Database) -> None:
     """The jobs are named."""
-    found = tree(store).find("physics", "alice")
-    assert found is not None
+    association = tree(store).find("physics", "alice")
+    assert association is not None
     record(store, submitted(at("12:00:00"), 7))
     with store.write() as connection:
-        connection.execute(schema.jobs.update().values(association_id=found["id"]))
+        connection.execute(schema.jobs.update().values(association_id=association["id"]))
     refused = manage(store, "delete account physics")
     assert refused.error_lines[0] == (
         " Error with request: Job(s) active, cancel job(s) before remove"
@@ -333,7 +340,7 @@ def test_a_removed_qos_leaves_every_list(store: Database) -> None:
     assert effective(store, "chem", "bob") == ("normal",)
     sent = update(store, 0)
     assert sent is not None
-    assert {one.default_qos for one in sent.associations} == {""}
+    assert {association.default_qos for association in sent.associations} == {""}
 
 
 # Rights ---------------------------------------------------------------------------------------
@@ -450,12 +457,12 @@ def test_a_new_controller_gets_everything(store: Database) -> None:
     sent = update(store, 0)
     assert sent is not None
     assert sent.is_full
-    ids = [one.assoc_id for one in sent.associations]
+    ids = [association.assoc_id for association in sent.associations]
     assert all(
-        one.parent_id == 0 or ids.index(one.parent_id) < at
-        for at, one in enumerate(sent.associations)
+        association.parent_id == 0 or ids.index(association.parent_id) < at
+        for at, association in enumerate(sent.associations)
     )
-    assert {(one.name, one.default_account) for one in sent.users} == {
+    assert {(user.name, user.default_account) for user in sent.users} == {
         ("root", "root"), ("alice", "physics"), ("bob", "physics"), ("carol", "chem"),
     }  # fmt: skip
     assert "gres/gpu:a100" in sent.tres
@@ -470,7 +477,7 @@ def test_only_what_changed_is_sent(store: Database) -> None:
     second = update(store, first.version)
     assert second is not None
     assert not second.is_full
-    assert [(one.account, one.user) for one in second.associations] == [
+    assert [(association.account, association.user) for association in second.associations] == [
         ("chem", ""), ("chem", "bob"), ("chem", "carol"),
     ]  # fmt: skip
     assert second.qos == []

@@ -18,108 +18,108 @@ pytestmark = pytest.mark.daemons
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[AccountingDaemon]:
-    found = AccountingDaemon(tmp_path)
-    yield found
-    found.stop()
+def daemon(tmp_path: Path) -> Iterator[AccountingDaemon]:
+    started = AccountingDaemon(tmp_path)
+    yield started
+    started.stop()
 
 
 @pytest.mark.parametrize("with_conf", [True, False])
-def test_it_returns_when_it_answers(place: AccountingDaemon, with_conf: bool) -> None:
+def test_it_returns_when_it_answers(daemon: AccountingDaemon, with_conf: bool) -> None:
     """In the background by default; without slurmdbd.conf the embedded store is used.
 
     Then it listens on slurm.conf's AccountingStoragePort.
     """
     if with_conf:
-        place.write_dbd_conf()
-    started = place.run()
+        daemon.write_dbd_conf()
+    started = daemon.run()
     assert (started.returncode, started.stdout, started.stderr) == (0, "", "")
-    client = place.client()
+    client = daemon.client()
     assert client.call("Ping", {})["role"] == "accounting"
     client.close()
     name = "acct.sqlite" if with_conf else "slurmdbd.sqlite"
-    assert (place.path / "state" / name).exists()
-    pid = place.pid()
+    assert (daemon.path / "state" / name).exists()
+    pid = daemon.pid()
     os.kill(pid, signal.SIGTERM)
-    place.wait_gone(pid)
-    assert not (place.path / "slurmdbd.pid").exists()
-    assert list(place.path.glob("*.sock")) == []
-    assert "Terminate signal" in (place.path / "slurmdbd.log").read_text()
+    daemon.wait_gone(pid)
+    assert not (daemon.path / "slurmdbd.pid").exists()
+    assert list(daemon.path.glob("*.sock")) == []
+    assert "Terminate signal" in (daemon.path / "slurmdbd.log").read_text()
 
 
-def test_shutdown_by_command(place: AccountingDaemon) -> None:
+def test_shutdown_by_command(daemon: AccountingDaemon) -> None:
     """sacctmgr shutdown answers, then ends the daemon."""
-    place.write_dbd_conf()
-    assert place.run().returncode == 0
-    pid = place.pid()
-    client = place.client()
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    pid = daemon.pid()
+    client = daemon.client()
     client.change("Shutdown", {})
     client.close()
-    place.wait_gone(pid)
+    daemon.wait_gone(pid)
 
 
 def test_reconfigure_by_command(
-    place: AccountingDaemon, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    daemon: AccountingDaemon, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """sacctmgr reconfigure: LogFile and its level are read again without a restart."""
-    place.write_dbd_conf()
-    assert place.run().returncode == 0
-    pid, moved = place.pid(), place.path / "moved.log"
-    text = place.dbd_conf.read_text().replace("slurmdbd.log", moved.name)
-    place.dbd_conf.write_text(text)
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    pid, moved = daemon.pid(), daemon.path / "moved.log"
+    text = daemon.dbd_conf.read_text().replace("slurmdbd.log", moved.name)
+    daemon.dbd_conf.write_text(text)
     storage = "AccountingStorageType=accounting_storage/slurmdbd\n"
-    place.slurm_conf.write_text(place.slurm_conf.read_text() + storage)
-    monkeypatch.setenv("SLURM_CONF", str(place.slurm_conf))
+    daemon.slurm_conf.write_text(daemon.slurm_conf.read_text() + storage)
+    monkeypatch.setenv("SLURM_CONF", str(daemon.slurm_conf))
     assert (sacctmgr.main(["reconfigure"]), capfd.readouterr().err) == (0, "")
     assert "Reconfigure signal (SIGHUP) received" in moved.read_text()
-    assert place.pid() == pid
+    assert daemon.pid() == pid
 
 
-def test_a_second_daemon_is_refused(place: AccountingDaemon) -> None:
+def test_a_second_daemon_is_refused(daemon: AccountingDaemon) -> None:
     """And does not disturb the first."""
-    place.write_dbd_conf()
-    assert place.run().returncode == 0
-    pid = place.pid()
-    second = place.run("-D")
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    pid = daemon.pid()
+    second = daemon.run("-D")
     assert second.returncode == 1
     assert "fatal: " in second.stderr
     assert os.path.exists(f"/proc/{pid}")
-    client = place.client()
+    client = daemon.client()
     client.call("Ping", {})
     client.close()
-    assert place.pid() == pid
+    assert daemon.pid() == pid
 
 
-def test_version_and_help_need_nothing(place: AccountingDaemon) -> None:
+def test_version_and_help_need_nothing(daemon: AccountingDaemon) -> None:
     """They answer without any configuration."""
-    place.slurm_conf.unlink()
-    assert place.run("-V").stdout.startswith("slurm 26.11")
-    assert "-D" in place.run("-h").stdout
-    refused = place.run("--frob")
+    daemon.slurm_conf.unlink()
+    assert daemon.run("-V").stdout.startswith("slurm 26.11")
+    assert "-D" in daemon.run("-h").stdout
+    refused = daemon.run("--frob")
     assert (refused.returncode, refused.stderr.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize(
     ("break_it", "text"),
     [
-        (lambda place: place.write_dbd_conf("Frobnicate=1\n"), "Frobnicate"),
-        (lambda place: place.write_dbd_conf(mode=0o644), "mode is 0644"),
-        (lambda place: place.write_dbd_conf("StorageLoc=/no/such/dir/a\n"), "No such file"),
-        (lambda place: place.write_dbd_conf("PidFile=/proc/x.pid\n"), "Unable to open pidfile"),
-        (lambda place: place.write_dbd_conf("LogFile=/no/such/dir/l\n"), "Unable to open log"),
-        (lambda place: place.slurm_conf.unlink(), "Unable to open configuration"),
-        (lambda place: place.path.joinpath("slurm.key").unlink(), "slurm.key"),
+        (lambda daemon: daemon.write_dbd_conf("Frobnicate=1\n"), "Frobnicate"),
+        (lambda daemon: daemon.write_dbd_conf(mode=0o644), "mode is 0644"),
+        (lambda daemon: daemon.write_dbd_conf("StorageLoc=/no/such/dir/a\n"), "No such file"),
+        (lambda daemon: daemon.write_dbd_conf("PidFile=/proc/x.pid\n"), "Unable to open pidfile"),
+        (lambda daemon: daemon.write_dbd_conf("LogFile=/no/such/dir/l\n"), "Unable to open log"),
+        (lambda daemon: daemon.slurm_conf.unlink(), "Unable to open configuration"),
+        (lambda daemon: daemon.path.joinpath("slurm.key").unlink(), "slurm.key"),
     ],
 )
 def test_bad_surroundings_are_one_fatal_line(
-    place: AccountingDaemon, break_it: object, text: str
+    daemon: AccountingDaemon, break_it: object, text: str
 ) -> None:
     """Exit 1, the file named, no traceback."""
-    break_it(place)  # type: ignore[operator]
-    started = place.run()
+    break_it(daemon)  # type: ignore[operator]
+    started = daemon.run()
     assert started.returncode == 1
     assert "Traceback" not in started.stderr
-    log = place.path / "slurmdbd.log"
+    log = daemon.path / "slurmdbd.log"
     said = started.stderr + (log.read_text() if log.exists() else "")
     fatal = [line for line in said.splitlines() if "fatal: " in line]
     assert any(text in line for line in fatal), said
@@ -136,12 +136,12 @@ def test_options_are_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
         load_configuration(parse_options(["-f", str(tmp_path / "none.conf")]))
 
 
-def test_the_schema_version_is_shown(place: AccountingDaemon) -> None:
+def test_the_schema_version_is_shown(daemon: AccountingDaemon) -> None:
     """slurmdbd -u, before and after the first start."""
-    place.write_dbd_conf()
-    assert place.run("-u").stdout.startswith("Schema version of the database: 0\n")
-    assert place.run().returncode == 0
-    assert place.run("-u").stdout.startswith(f"Schema version of the database: {LATEST}\n")
+    daemon.write_dbd_conf()
+    assert daemon.run("-u").stdout.startswith("Schema version of the database: 0\n")
+    assert daemon.run().returncode == 0
+    assert daemon.run("-u").stdout.startswith(f"Schema version of the database: {LATEST}\n")
 
 
 def test_keys_are_listed_in_slurms_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,19 +49,21 @@ def test_a_migration_killed_at_any_statement_can_be_repeated(tmp_path: Path) -> 
     killed_after = 0
     while True:
         database = Database(sqlite_url(f"{tmp_path}/{killed_after}.sqlite"))
-        left = killed_after
+        steps_left = killed_after
         done = True
 
         def count(*_: object) -> None:
-            nonlocal left
-            left -= 1
-            if left < 0:
+            nonlocal steps_left
+            steps_left -= 1
+            if steps_left < 0:
                 raise KeyboardInterrupt
 
-        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as one:
+        with database.engine.connect().execution_options(
+            isolation_level="AUTOCOMMIT"
+        ) as connection:
             sa.event.listen(database.engine, "before_cursor_execute", count)
             try:
-                m0001_initial.upgrade(one)
+                m0001_initial.upgrade(connection)
             except KeyboardInterrupt:
                 done = False
             sa.event.remove(database.engine, "before_cursor_execute", count)
@@ -94,19 +96,19 @@ def test_an_older_store_may_have_several_records_of_a_run(
         connection.execute(old.insert().values(row | {"job_index": 1}))
         version = schema.store.update().where(schema.store.c.name == "schema_version")
         connection.execute(version.values(value="3"))
-    left = 2 * steps
+    steps_left = 2 * steps
 
     def count(*_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal steps_left
+        steps_left -= 1
+        if steps_left < 0:
             raise KeyboardInterrupt
 
     engine = sqlite_database.engine
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as one:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as autocommit:
         sa.event.listen(engine, "before_cursor_execute", count)
         with contextlib.suppress(KeyboardInterrupt):
-            m0004_resized_jobs.upgrade(one)
+            m0004_resized_jobs.upgrade(autocommit)
         sa.event.remove(engine, "before_cursor_execute", count)
     sqlite_database.open()
     with sqlite_database.write() as connection:
@@ -152,18 +154,18 @@ def test_an_older_store_gets_the_tables_of_usage(database: Database, statements:
         connection.execute(schema.jobs.insert().values(row | {"suspended_us": 30}))
         version = schema.store.update().where(schema.store.c.name == "schema_version")
         connection.execute(version.values(value="6"))
-    left = statements
+    steps_left = statements
 
     def count(*_: object) -> None:
-        nonlocal left
-        left -= 1
-        if left < 0:
+        nonlocal steps_left
+        steps_left -= 1
+        if steps_left < 0:
             raise KeyboardInterrupt
 
-    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as one:
+    with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as autocommit:
         sa.event.listen(database.engine, "before_cursor_execute", count)
         with contextlib.suppress(KeyboardInterrupt):
-            m0007_usage.upgrade(one)
+            m0007_usage.upgrade(autocommit)
         sa.event.remove(database.engine, "before_cursor_execute", count)
     database.open()
     columns = ("job_index", "start_us", "end_us")

@@ -241,9 +241,9 @@ def test_outages_are_periods(store: Database) -> None:
     """sacctmgr show event lists them."""
     record(store, ev.NodesDown(T, (2,), "Not responding", for_silence=True))
     record(store, ev.NodesReturned(T + 60 * SECOND, (2,)))
-    found = rows(store, schema.node_events, "node_name", "state", "reason", "end_us")
-    assert found[1] == ("n3", "DOWN*", "Not responding", T + 60 * SECOND)
-    assert found[0][2] == "Cluster Registered TRES"
+    periods = rows(store, schema.node_events, "node_name", "state", "reason", "end_us")
+    assert periods[1] == ("n3", "DOWN*", "Not responding", T + 60 * SECOND)
+    assert periods[0][2] == "Cluster Registered TRES"
 
 
 def test_scripts_are_kept_only_when_asked_for(store: Database) -> None:
@@ -367,12 +367,12 @@ def test_how_the_journal_is_cut_does_not_matter(
     from pyslurm_ng.dbd.database import sqlite_url
 
     frames = [Frame(1, number, events) for number, events in enumerate(_story(), 1)]
-    place = tmp_path_factory.mktemp("cut")
-    whole = Database(sqlite_url(f"{place}/whole.sqlite"))
+    directory = tmp_path_factory.mktemp("cut")
+    whole = Database(sqlite_url(f"{directory}/whole.sqlite"))
     whole.open()
     register(whole)
     ingest(whole, 1, JOURNAL, 0, frames)
-    pieces = Database(sqlite_url(f"{place}/pieces.sqlite"))
+    pieces = Database(sqlite_url(f"{directory}/pieces.sqlite"))
     pieces.open()
     register(pieces)
     position = 0

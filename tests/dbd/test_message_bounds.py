@@ -36,22 +36,22 @@ def texts(kind: str, prefix: str) -> dict[str, int]:
     """Return the text fields of a message by path, with their largest lengths."""
     assert messages.row(kind)
     return {
-        one.path: one.kind.max_length  # type: ignore[attr-defined]
-        for one in table.bounds(kind)
-        if isinstance(getattr(one.kind, "max_length", None), int)
-        and type(one.kind).__name__ == "StrType"
-        and one.path.startswith(prefix)
-        and one.path.isidentifier() == (not prefix)
-        and "[" not in one.path
+        row.path: row.kind.max_length  # type: ignore[attr-defined]
+        for row in table.bounds(kind)
+        if isinstance(getattr(row.kind, "max_length", None), int)
+        and type(row.kind).__name__ == "StrType"
+        and row.path.startswith(prefix)
+        and row.path.isidentifier() == (not prefix)
+        and "[" not in row.path
     }
 
 
 def columns_of(database: Database, rows: sa.Table) -> dict[str, list[str]]:
     """Return which columns a field's value was stored in: each field holds its own name."""
     with database.read() as connection:
-        found = dict(connection.execute(sa.select(rows)).one()._mapping)
+        values = dict(connection.execute(sa.select(rows)).one()._mapping)
     columns: dict[str, list[str]] = {}
-    for column, value in found.items():
+    for column, value in values.items():
         if isinstance(value, str) and value.startswith("@"):
             columns.setdefault(value[1:], []).append(column)
     return columns
@@ -63,8 +63,8 @@ def check(rows: sa.Table, columns: dict[str, list[str]], bounds: dict[str, int])
     for field, names in columns.items():
         for name in names:
             width = rows.c[name].type.length or schema.TEXT_CHARACTERS  # type: ignore[attr-defined]
-            place = field, f"{rows.name}.{name}"
-            assert (bounds[field] > width) == (place in CUT), (place, bounds[field], width)
+            column = field, f"{rows.name}.{name}"
+            assert (bounds[field] > width) == (column in CUT), (column, bounds[field], width)
             looked_at.add(name)
     return looked_at
 
@@ -101,7 +101,7 @@ def test_no_text_of_a_step_is_longer_than_its_column(store: Database) -> None:
 )
 def test_names_fit_their_columns(kind: str, field: str, column: sa.Column[str]) -> None:
     assert messages.row(kind)
-    (bound,) = (one for one in table.bounds(kind) if one.path == field)
+    (bound,) = (row for row in table.bounds(kind) if row.path == field)
     assert bound.kind.max_length <= column.type.length  # type: ignore[attr-defined]
 
 

@@ -33,8 +33,8 @@ def jobs(store: Database) -> Database:
 
 def shown(database: Database, words: str = "") -> list[tuple[object, ...]]:
     """Return ID, State and TimeStart of the runaway jobs."""
-    found = listed(database, "runawayjobs", words)
-    return [(row["ID"], row["State"], row["TimeStart"]) for row in found]
+    runaways = listed(database, "runawayjobs", words)
+    return [(row["ID"], row["State"], row["TimeStart"]) for row in runaways]
 
 
 def test_jobs_without_an_end_are_listed(jobs: Database) -> None:

@@ -75,8 +75,8 @@ def test_no_text_of_a_job_or_step_is_too_long(store: Database) -> None:
     record(store, *finished(T, 1, 3, 0))
     record(store, ev.NodesDown(T, (0,), LONG))
     assert rows(store, schema.problem_rows, "kind", "error") == []
-    (found,) = rows(store, schema.jobs, "state", "account", "comment", "name")
-    assert found == ("COMPLETED", "ä" * 128, "ä" * 65_536, "ä" * 255)
+    (row,) = rows(store, schema.jobs, "state", "account", "comment", "name")
+    assert row == ("COMPLETED", "ä" * 128, "ä" * 65_536, "ä" * 255)
 
 
 def test_a_row_is_made_to_fit_a_small_packet(store: Database) -> None:
@@ -114,7 +114,7 @@ def test_an_event_that_cannot_be_stored_is_set_aside(store: Database) -> None:
     ((error, kept),) = rows(store, schema.problem_rows, "error", "record")
     assert "ValueError" in str(error)
     assert "high" in str(kept)
-    assert [one.job_id for one in told] == [5]
+    assert [event.job_id for event in told] == [5]
     # What comes again is neither stored nor set aside again.
     assert ingest(store, 1, JOURNAL, 1, frames) == (1, 11, 0)
     assert len(rows(store, schema.problem_rows, "id")) == 1
@@ -163,10 +163,10 @@ def test_operators_see_and_delete_problems(store: Database) -> None:
     record(store, submitted(T, 5))
     record(store, bad_update(5))
     manage(store, "add account chem")
-    found = shown(store, 0, "root")
-    assert found[0] == ["demo", "chem", "", "Account has no users"]
-    assert found[1][:3] == ["demo", "physics", "alice"]
-    assert str(found[1][3]).startswith("Not stored: JobUpdated of job 5 (record 3): ValueError")
+    problems = shown(store, 0, "root")
+    assert problems[0] == ["demo", "chem", "", "Account has no users"]
+    assert problems[1][:3] == ["demo", "physics", "alice"]
+    assert str(problems[1][3]).startswith("Not stored: JobUpdated of job 5 (record 3): ValueError")
     assert len(shown(store, 1001, "alice")) == 1
     refused = manage(store, "delete problem", user="alice", uid=1001)
     assert refused.exit_code == 1
@@ -178,9 +178,9 @@ def test_problems_are_kept_in_bounds(store: Database, monkeypatch: pytest.Monkey
     """A user who can make problems at will must not fill the database."""
     monkeypatch.setattr(batches, "MOST_PROBLEMS", 3)
     for number in range(5):
-        one = Problem(number, T, "JobUpdated", 1, "x" * 5000, "y" * 200_000)
+        problem = Problem(number, T, "JobUpdated", 1, "x" * 5000, "y" * 200_000)
         with store.write() as connection:
-            store_problems(connection, 1, JOURNAL, [one], store.row_bytes)
+            store_problems(connection, 1, JOURNAL, [problem], store.row_bytes)
     assert [sequence for (sequence,) in rows(store, schema.problem_rows, "sequence")] == [2, 3, 4]
 
 

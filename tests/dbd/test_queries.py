@@ -41,11 +41,11 @@ def minute(number: int) -> int:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
     """The jobs of `fill` in SQLite, made once: the tests that use it only read."""
-    found = Database(sqlite_url(f"{tmp_path_factory.mktemp('q')}/acct.sqlite"))
-    found.open()
-    fill(found)
-    yield found
-    found.close()
+    database = Database(sqlite_url(f"{tmp_path_factory.mktemp('q')}/acct.sqlite"))
+    database.open()
+    fill(database)
+    yield database
+    database.close()
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def test_a_window_selects_what_was_known_in_it(store: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "start", "end", "found"),
+    ("state", "start", "end", "job_ids"),
     [
         ("RUNNING", 10, 14, [1, 7]),
         ("RUNNING", 18, 60, [1, 4]),
@@ -126,15 +126,15 @@ def test_a_window_selects_what_was_known_in_it(store: Database) -> None:
     ],
 )
 def test_states_count_during_the_window(
-    stored: Database, state: str, start: int, end: int, found: list[int]
+    stored: Database, state: str, start: int, end: int, job_ids: list[int]
 ) -> None:
     """Running and waiting are periods, the ends are moments."""
     window = {"start_us": minute(start), "end_us": minute(end) + SECOND}
-    assert select(stored, states=[state], **window) == found
+    assert select(stored, states=[state], **window) == job_ids
 
 
 @pytest.mark.parametrize(
-    ("selectors", "found"),
+    ("selectors", "job_ids"),
     [
         ([[1]], [1]),
         ([[6]], [7, 6]),
@@ -144,13 +144,13 @@ def test_states_count_during_the_window(
         ([[99]], []),
     ],
 )
-def test_jobs_by_id(stored: Database, selectors: list[list[int]], found: list[int]) -> None:
+def test_jobs_by_id(stored: Database, selectors: list[list[int]], job_ids: list[int]) -> None:
     """An array's id names its tasks; a waiting task is in the array's record."""
-    assert select(stored, jobs=[JobSelector(*one) for one in selectors]) == found
+    assert select(stored, jobs=[JobSelector(*ids) for ids in selectors]) == job_ids
 
 
 @pytest.mark.parametrize(
-    ("fields", "found"),
+    ("fields", "job_ids"),
     [
         ({"nodes": ["n1"]}, [1, 7]),
         ({"nodes": ["n2", "n4"]}, [2, 4]),
@@ -174,10 +174,10 @@ def test_jobs_by_id(stored: Database, selectors: list[list[int]], found: list[in
     ],
 )
 def test_filters_restrict_alone_and_together(
-    stored: Database, fields: dict[str, object], found: list[int]
+    stored: Database, fields: dict[str, object], job_ids: list[int]
 ) -> None:
     """Each restricts; together they restrict more."""
-    assert select(stored, **fields) == found
+    assert select(stored, **fields) == job_ids
 
 
 def test_former_records_only_with_duplicates(store: Database) -> None:
@@ -199,11 +199,11 @@ def test_a_sluid_selects_one_record(store: Database) -> None:
         both = project(part.records, (0, 1))
         assert len(both) == 2
         for sluid, attempt in both:
-            one = msgspec.structs.replace(
+            selection = msgspec.structs.replace(
                 request, jobs=[JobSelector(0, sluid=sluid)], whole_het_job=True
             )
-            found = JobListing(connection, one, ROOT, False, NOW).next_part(connection)
-            assert project(found.records, (0, 1)) == [(sluid, attempt)]
+            listing_part = JobListing(connection, selection, ROOT, False, NOW).next_part(connection)
+            assert project(listing_part.records, (0, 1)) == [(sluid, attempt)]
 
 
 def test_private_jobs_are_shown_to_owners_operators_and_coordinators(store: Database) -> None:
@@ -303,8 +303,8 @@ def test_components_alone_or_with_the_whole_job(tmp_path: Path) -> None:
     assert select(database, jobs=[JobSelector(1)]) == [1, 2, 3]
     assert select(database, jobs=[JobSelector(2)]) == [2]
     assert select(database, jobs=[JobSelector(1, -1, 2)]) == [3]
-    for one in (JobSelector(2), JobSelector(1, -1, 2)):
-        assert select(database, jobs=[one], whole_het_job=True) == [1, 2, 3]
+    for selector in (JobSelector(2), JobSelector(1, -1, 2)):
+        assert select(database, jobs=[selector], whole_het_job=True) == [1, 2, 3]
     assert select(database, jobs=[JobSelector(9)], whole_het_job=True) == [9]
     database.close()
 

@@ -45,7 +45,9 @@ def identity(uid: int) -> Identity:
     return Identity(authenticator, KeyCredentialSigner(KEY), peer)
 
 
-def play(database: Database, place: Path, story: Callable[[Service, str], Awaitable[None]]) -> None:
+def play(
+    database: Database, directory: Path, story: Callable[[Service, str], Awaitable[None]]
+) -> None:
     """Run a story of users and a slurmdbd that holds 120 jobs."""
     register(database)
     record(database, configured(at("12:00:00")))
@@ -62,7 +64,7 @@ def play(database: Database, place: Path, story: Callable[[Service, str], Awaita
             service.handle, audience="slurmdbd", host="ctl", service_uid=0,
             authenticator=identity(0).authenticator,
         )  # fmt: skip
-        path = str(place / "dbd.sock")
+        path = str(directory / "dbd.sock")
         await server.listen_unix(path)
         try:
             await asyncio.wait_for(story(service, path), 120)
@@ -100,10 +102,10 @@ def test_two_hundred_queries_of_one_user_delay_another_by_one(
         bob = await connect_link(identity(BOB), "slurmdbd", path=path)
         flood = [asyncio.ensure_future(ask(alice, heavy())) for _ in range(200)]
         await until(lambda: service._readers.waiting > 60)
-        before = sum(one.done() for one in flood)
+        before = sum(request.done() for request in flood)
         answer = await ask(bob, ListJobRecords(["job_id"], clusters=["demo"]))
         assert answer.fields == ["job_id"]
-        assert sum(one.done() for one in flood) - before < 20
+        assert sum(request.done() for request in flood) - before < 20
         alice.close()
         await asyncio.gather(*flood, return_exceptions=True)
         await until(lambda: service._readers.waiting == 0)
@@ -205,9 +207,9 @@ class Peerless:
 @contextlib.contextmanager
 def room(loop: asyncio.AbstractEventLoop) -> Iterator[Readers]:
     bugs: list[BaseException] = []
-    found = Readers(loop, lambda _, bug: bugs.append(bug))
-    yield found
-    found.close()
+    pool = Readers(loop, lambda _, bug: bugs.append(bug))
+    yield pool
+    pool.close()
     assert bugs == []
 
 
@@ -223,9 +225,9 @@ def blocked(gate: threading.Event, begun: list[int], lane: int
     return steps
 
 
-def submit(found: Readers, lane: int, steps: Callable[[Query], Iterator[bool]], call: Peerless
+def submit(pool: Readers, lane: int, steps: Callable[[Query], Iterator[bool]], call: Peerless
            ) -> None:  # fmt: skip
-    found.submit(call, lane, steps, lambda: None)  # type: ignore[arg-type]
+    pool.submit(call, lane, steps, lambda: None)  # type: ignore[arg-type]
 
 
 def reading(
@@ -258,18 +260,18 @@ def test_administrators_have_a_thread_of_their_own() -> None:
     async def story() -> None:
         gate, begun = threading.Event(), []  # type: ignore[var-annotated]
         others = range(3001, 3001 + readers.LONG_THREADS)
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             for _ in range(10):
-                submit(found, ALICE, blocked(gate, begun, ALICE), Peerless())
+                submit(pool, ALICE, blocked(gate, begun, ALICE), Peerless())
             await until(lambda: begun == [ALICE, ALICE])
             for lane in others:
-                submit(found, lane, blocked(gate, begun, lane), Peerless())
+                submit(pool, lane, blocked(gate, begun, lane), Peerless())
             await until(lambda: sorted(begun[2:]) == [*others])
-            submit(found, BOB, blocked(gate, begun, BOB), Peerless())
-            submit(found, PRIVILEGED, blocked(gate, begun, PRIVILEGED), Peerless())
+            submit(pool, BOB, blocked(gate, begun, BOB), Peerless())
+            submit(pool, PRIVILEGED, blocked(gate, begun, PRIVILEGED), Peerless())
             await until(lambda: begun[5:] == [PRIVILEGED])
             gate.set()
-            await until(lambda: found.waiting == 0 and len(begun) == 15)
+            await until(lambda: pool.waiting == 0 and len(begun) == 15)
             assert (begun.count(ALICE), begun.count(BOB), begun.count(PRIVILEGED)) == (10, 1, 1)
 
     asyncio.run(asyncio.wait_for(story(), 60))
@@ -284,14 +286,14 @@ def test_long_statements_of_many_users_delay_no_short_one() -> None:
 
     async def story() -> None:
         gate, begun, taken = threading.Event(), [], []  # type: ignore[var-annotated]
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             for lane in range(2001, 2009):
                 for _ in range(20):
-                    submit(found, lane, reading(gate, begun, taken), Peerless())
+                    submit(pool, lane, reading(gate, begun, taken), Peerless())
             await until(lambda: len(begun) == readers.LONG_THREADS and len(taken) > 20)
             done: list[bool] = []
             for _ in range(5):
-                found.submit(
+                pool.submit(
                     Peerless(), BOB, lambda _: iter([False, True]), lambda: done.append(True)
                 )  # type: ignore[arg-type]
             await until(lambda: len(done) == 5)
@@ -307,17 +309,17 @@ def test_two_users_with_long_statements_leave_room_for_a_third() -> None:
 
     async def story() -> None:
         gate, begun, taken = threading.Event(), [], []  # type: ignore[var-annotated]
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             for lane in (ALICE, 2001):
                 for _ in range(20):
-                    submit(found, lane, reading(gate, begun, taken), Peerless())
+                    submit(pool, lane, reading(gate, begun, taken), Peerless())
             await until(lambda: len(begun) == 2 and len(taken) > 12)
             assert sorted(begun) == [ALICE, 2001]
-            submit(found, BOB, reading(gate, begun, taken), Peerless())
+            submit(pool, BOB, reading(gate, begun, taken), Peerless())
             await until(lambda: len(begun) == 3)
             assert begun[2] == BOB
             gate.set()
-            await until(lambda: found.waiting == 0)
+            await until(lambda: pool.waiting == 0)
 
     asyncio.run(asyncio.wait_for(story(), 60))
 
@@ -329,18 +331,18 @@ def test_administrators_leave_daemons_and_users_room() -> None:
     async def story() -> None:
         gate, begun, taken = threading.Event(), [], []  # type: ignore[var-annotated]
         done: list[int] = []
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             for _ in range(20):
-                submit(found, PRIVILEGED, reading(gate, begun, taken), Peerless())
+                submit(pool, PRIVILEGED, reading(gate, begun, taken), Peerless())
             await until(lambda: len(begun) == readers.LONG_OF_PRIVILEGED and len(taken) > 20)
             for lane in (PRIVILEGED, BOB):
-                found.submit(Peerless(), lane, lambda _: iter([True]), lambda: done.append(1))  # type: ignore[arg-type]
+                pool.submit(Peerless(), lane, lambda _: iter([True]), lambda: done.append(1))  # type: ignore[arg-type]
             await until(lambda: len(done) == 2)
-            submit(found, BOB, reading(gate, begun, taken), Peerless())
+            submit(pool, BOB, reading(gate, begun, taken), Peerless())
             await until(lambda: BOB in begun)
             assert begun.count(PRIVILEGED) == readers.LONG_OF_PRIVILEGED
             gate.set()
-            await until(lambda: found.waiting == 0)
+            await until(lambda: pool.waiting == 0)
 
     asyncio.run(asyncio.wait_for(story(), 60))
 
@@ -354,19 +356,19 @@ def test_what_was_cut_short_costs_a_query_none_of_its_time(
 
     async def story() -> None:
         gate, begun, taken = threading.Event(), [], []  # type: ignore[var-annotated]
-        left: list[float] = []
+        seconds: list[float] = []
 
         def steps(asked: Query) -> Iterator[bool]:
             for step in reading(gate, begun, taken)(asked):
-                left.append(asked.left_s)
+                seconds.append(asked.left_s)
                 yield step
 
         gate.set()
-        with room(asyncio.get_running_loop()) as found:
-            submit(found, ALICE, steps, Peerless())
+        with room(asyncio.get_running_loop()) as pool:
+            submit(pool, ALICE, steps, Peerless())
             await until(lambda: begun == [ALICE])
-            await until(lambda: found.waiting == 0)
-        assert set(left) == {50.0}
+            await until(lambda: pool.waiting == 0)
+        assert set(seconds) == {50.0}
         assert [lane for lane, _ in taken] == [ALICE] * len(taken)
         assert len(taken) > 1
 
@@ -384,16 +386,16 @@ def test_a_users_queries_in_progress_are_few() -> None:
             yield False
             yield True
 
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             calls = [Peerless() for _ in range(50)]
             for call in calls:
                 call.unsent_bytes = readers.UNREAD_BYTES + 1
-                submit(found, ALICE, steps, call)
-            await until(lambda: len(found._unread) == readers.BEGUN_PER_LANE)
+                submit(pool, ALICE, steps, call)
+            await until(lambda: len(pool._unread) == readers.BEGUN_PER_LANE)
             assert len(begun) == readers.BEGUN_PER_LANE
             for call in calls:
                 call.unsent_bytes = 0
-            await until(lambda: found.waiting == 0 and len(begun) == 50)
+            await until(lambda: pool.waiting == 0 and len(begun) == 50)
 
     asyncio.run(asyncio.wait_for(story(), 60))
 
@@ -403,16 +405,16 @@ def test_a_user_has_a_bounded_number_of_waiting_requests() -> None:
 
     async def story() -> None:
         gate, begun = threading.Event(), []  # type: ignore[var-annotated]
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             call = Peerless()
             for _ in range(readers.RUNNING_PER_LANE):
-                submit(found, ALICE, blocked(gate, begun, ALICE), call)
+                submit(pool, ALICE, blocked(gate, begun, ALICE), call)
             await until(lambda: len(begun) == readers.RUNNING_PER_LANE)
             for _ in range(readers.WAITING_PER_LANE + 1):
-                submit(found, ALICE, blocked(gate, begun, ALICE), call)
+                submit(pool, ALICE, blocked(gate, begun, ALICE), call)
             assert call.refused == [Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF]
             other = Peerless()
-            submit(found, BOB, blocked(gate, begun, BOB), other)
+            submit(pool, BOB, blocked(gate, begun, BOB), other)
             assert other.refused == []
             gate.set()
 
@@ -430,20 +432,20 @@ def test_a_peer_that_does_not_read_holds_no_thread() -> None:
                 parts.append(part)
                 yield part == 2
 
-        with room(asyncio.get_running_loop()) as found:
+        with room(asyncio.get_running_loop()) as pool:
             slow = [Peerless() for _ in range(8)]
             for call in slow:
                 call.unsent_bytes = readers.UNREAD_BYTES + 1
-                submit(found, ALICE, steps, call)
-            await until(lambda: len(parts) == 8 and found.waiting == 8)
+                submit(pool, ALICE, steps, call)
+            await until(lambda: len(parts) == 8 and pool.waiting == 8)
             quick = Peerless()
-            submit(found, BOB, steps, quick)
+            submit(pool, BOB, steps, quick)
             await until(lambda: len(parts) == 11)
             slow[0].unsent_bytes = 0
             await until(lambda: len(parts) == 13)
             for call in slow:
                 call.is_gone = True
-            await until(lambda: found.waiting == 0)
+            await until(lambda: pool.waiting == 0)
             assert len(parts) == 13
 
     asyncio.run(asyncio.wait_for(story(), 60))

@@ -40,9 +40,9 @@ def update(database: Database, version: int = 0) -> AssociationUpdate | None:
 
 def licenses(database: Database) -> list[tuple[str, int]] | None:
     """Return the licences that a controller is told of at its first contact."""
-    found = update(database)
-    assert found is not None
-    return found.licenses
+    sent = update(database)
+    assert sent is not None
+    return sent.licenses
 
 
 def test_added_resources_are_sent_and_shown(store: Database) -> None:

@@ -43,7 +43,7 @@ def busy_writer() -> Iterator[tuple[Writer, Callable[[], None]]]:
     log.stderr_level = QUIET
     bugs: list[BaseException] = []
     writer = Writer(
-        post=lambda function, *given: function(*given),
+        post=lambda function, *arguments: function(*arguments),
         bug=lambda _, bug: bugs.append(bug),
         faults=Faults(log),
     )

@@ -114,14 +114,14 @@ def story() -> Iterator[list[ev.AnyEvent]]:
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """A slurmdbd with the jobs of `story`."""
-    place = tmp_path_factory.mktemp("d")
-    database = Database(sqlite_url(f"{place}/a.sqlite"))
+    directory = tmp_path_factory.mktemp("d")
+    database = Database(sqlite_url(f"{directory}/a.sqlite"))
     database.open()
     register(database)
     for events in story():
         record(database, *events)
-    with serving(database, place) as found:
-        yield found
+    with serving(database, directory) as served:
+        yield served
     database.close()
 
 
@@ -158,7 +158,7 @@ def test_all_fields_are_as_recorded(sacct: Commands) -> None:
     printed = sacct.run("sacct", "-j", "1,2", "--format=ALL", "-P").stdout.splitlines()
     assert printed[0] == lines[0]
     for ours, theirs in zip(printed[1:], lines[1:7], strict=True):
-        found = dict(zip(names, ours.split("|"), strict=True))
+        printed_by_name = dict(zip(names, ours.split("|"), strict=True))
         expected = dict(zip(names, theirs.split("|"), strict=True))
         # Slurm took the limit's SIGKILL of the batch step for the job's own exit code there.
         if expected["JobID"] == "1":
@@ -166,7 +166,7 @@ def test_all_fields_are_as_recorded(sacct: Commands) -> None:
         for name in names:
             if name in NOT_COMPARED or (name.startswith("ConsumedEnergy") and not expected[name]):
                 continue
-            assert found[name] == expected[name], (expected["JobID"], name)
+            assert printed_by_name[name] == expected[name], (expected["JobID"], name)
 
 
 def test_json_is_as_recorded(sacct: Commands) -> None:
@@ -184,9 +184,13 @@ def test_json_is_as_recorded(sacct: Commands) -> None:
 
 def _shape(value: object, path: str = "") -> list[str]:
     if isinstance(value, dict):
-        return [one for key, inner in value.items() for one in _shape(inner, f"{path}/{key}")]
+        return [
+            path_inside
+            for key, inner in value.items()
+            for path_inside in _shape(inner, f"{path}/{key}")
+        ]
     if isinstance(value, list) and value and isinstance(value[0], dict):
-        return [one for inner in value for one in _shape(inner, path + "[]")]
+        return [path_inside for inner in value for path_inside in _shape(inner, path + "[]")]
     return [path]
 
 
@@ -204,7 +208,7 @@ def ids(printed: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("words", "found"),
+    ("words", "job_ids"),
     [
         ("-j 2", ["2", "2.batch", "2.0", "2.1"]),
         ("-j 2.0", ["2.0"]),
@@ -244,13 +248,13 @@ def ids(printed: str) -> list[str]:
         ("-X -L --name=fail3", ["3"]),
     ],
 )
-def test_selection(sacct: Commands, words: str, found: list[str]) -> None:
+def test_selection(sacct: Commands, words: str, job_ids: list[str]) -> None:
     """Each option of the table."""
     window = () if "-j" in words else DAY
     words = words.replace("CLUSTERNAME", "demo")
     printed = sacct.run("sacct", "-a", "-n", "-P", "-o", "jobid", *window, *shlex.split(words))
     assert (printed.code, printed.stderr) == (0, "")
-    assert ids(printed.stdout) == found
+    assert ids(printed.stdout) == job_ids
 
 
 def test_without_window_only_today(sacct: Commands) -> None:
@@ -330,7 +334,7 @@ def test_brief_and_long_together(sacct: Commands) -> None:
     brief = sacct.run("sacct", "-X", "-P", "-j", "2", "-b").stdout.splitlines()
     full = sacct.run("sacct", "-X", "-P", "-j", "2", "-l").stdout.splitlines()
     both = sacct.run("sacct", "-X", "-P", "-j", "2", "-bl").stdout.splitlines()
-    assert both == [f"{left}|{right}" for left, right in zip(brief, full, strict=True)]
+    assert both == [f"{brief_line}|{right}" for brief_line, right in zip(brief, full, strict=True)]
 
 
 def test_unknown_cluster_is_an_empty_table(sacct: Commands) -> None:

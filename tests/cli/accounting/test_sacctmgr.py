@@ -49,16 +49,16 @@ CHANGED = (
 def room() -> Iterator[Room]:
     """A slurmdbd that cluster demo has registered with."""
     # Not below pytest's directory, which every session closes to other users.
-    place = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
-    place.chmod(0o755)
-    database = Database(sqlite_url(f"{place}/a.sqlite"))
+    directory = Path(tempfile.mkdtemp(prefix="pyslurm-ng-"))
+    directory.chmod(0o755)
+    database = Database(sqlite_url(f"{directory}/a.sqlite"))
     database.open()
     register(database)
     record(database, configured(at("12:08:00")))
-    with serving(database, place) as found:
-        yield found
+    with serving(database, directory) as served:
+        yield served
     database.close()
-    shutil.rmtree(place)
+    shutil.rmtree(directory)
 
 
 @pytest.fixture
@@ -66,10 +66,10 @@ def commands(
     room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Commands:
     """Commands against `room`, with the scenario's accounts made."""
-    found = Commands(room, monkeypatch, capfd)
+    room_commands = Commands(room, monkeypatch, capfd)
     for words in ACCOUNTS:
-        assert found.run("sacctmgr", "-i", *words).code == 0, words
-    return found
+        assert room_commands.run("sacctmgr", "-i", *words).code == 0, words
+    return room_commands
 
 
 def test_a_dump_is_as_recorded(
@@ -79,9 +79,9 @@ def test_a_dump_is_as_recorded(
     monkeypatch.chdir(tmp_path)
     assert commands.run("sacctmgr", "dump", "demo", "File=demo.dump").code == 0
     lines = (tmp_path / "demo.dump").read_text().splitlines(keepends=True)
-    found = "".join(line for line in lines if not line.startswith("#"))
+    dump = "".join(line for line in lines if not line.startswith("#"))
     golden = Path(__file__).resolve().parents[2] / "golden" / "cli" / "sacctmgr" / "dump.txt"
-    assert found == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
+    assert dump == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
 
 
 def test_a_dump_replaces_no_special_file(commands: Commands, tmp_path: Path) -> None:
@@ -224,8 +224,8 @@ def test_changes_need_a_yes(
         printed.stdout
     )
     assert (" Changes Discarded" in printed.stdout) is not is_there
-    found = commands.run("sacctmgr", "-n", "-P", "list", "account", "bio").stdout
-    assert found == ("bio|bio|bio\n" if is_there else "")
+    listing = commands.run("sacctmgr", "-n", "-P", "list", "account", "bio").stdout
+    assert listing == ("bio|bio|bio\n" if is_there else "")
 
 
 @pytest.mark.parametrize(
@@ -396,18 +396,18 @@ LIVES: dict[str, Life] = {
 @pytest.mark.parametrize("entity", LIVES)
 def test_what_was_changed_is_listed_so(commands: Commands, entity: str) -> None:
     """Each change of it, one after the other, and what is there then."""
-    for change, look, found in LIVES[entity]:
+    for change, look, shown in LIVES[entity]:
         changed = commands.run("sacctmgr", "-i", *change.split())
         assert (changed.code, changed.stderr) == (0, ""), change
-        assert commands.run("sacctmgr", "-nP", *look.split()).stdout == found, change
+        assert commands.run("sacctmgr", "-nP", *look.split()).stdout == shown, change
 
 
 def test_quiet_prints_only_errors(commands: Commands) -> None:
     """--quiet: the change is made, but not printed."""
     assert commands.run("sacctmgr", "-i", "add", "qos", "one").stdout != ""
     assert commands.run("sacctmgr", "-i", "--quiet", "add", "qos", "two").stdout == ""
-    found = commands.run("sacctmgr", "-nP", "list", "qos", "one,two", "format=name").stdout
-    assert found == "one\ntwo\n"
+    printed = commands.run("sacctmgr", "-nP", "list", "qos", "one,two", "format=name").stdout
+    assert printed == "one\ntwo\n"
     assert commands.run("sacctmgr", "-i", "--quiet", "add", "qos", "two").code == 1
 
 
@@ -443,9 +443,9 @@ def test_the_configuration_names_what_slurm_names(
         "MessageTimeout", "PluginDir", "PrivateData", "SlurmUserId", "SLURM_CONF",
         "SLURM_VERSION", "TCPTimeout", "TrackWCKey",
     ]  # fmt: skip
-    found = {name.strip(): value.strip() for name, value in pairs.items()}
-    assert (found["TCPTimeout"], found["SLURM_CONF"]) == ("7 sec", str(room.conf_path))
-    assert found["AccountingStoragePort"] == "16819"
+    value_of = {name.strip(): value.strip() for name, value in pairs.items()}
+    assert (value_of["TCPTimeout"], value_of["SLURM_CONF"]) == ("7 sec", str(room.conf_path))
+    assert value_of["AccountingStoragePort"] == "16819"
 
 
 def test_without_slurmdbd(

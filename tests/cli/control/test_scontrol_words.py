@@ -99,11 +99,11 @@ def test_the_nodes_of_a_host(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_ping_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     """Recorded: reference/cli/more/ping-json. Nothing answers here; a live controller does."""
     printed = run(monkeypatch, queue(), "--json ping")
-    found = json.loads(printed.stdout)
-    (one,) = found["pings"]
-    assert list(one) == ["hostname", "responding", "latency", "primary", "status"]
-    assert isinstance(one.pop("latency"), int)
+    answer = json.loads(printed.stdout)
+    (ping,) = answer["pings"]
+    assert list(ping) == ["hostname", "responding", "latency", "primary", "status"]
+    assert isinstance(ping.pop("latency"), int)
     status = "Communication connection failure"
-    assert one == {"hostname": "ctl", "responding": False, "primary": True, "status": status}
+    assert ping == {"hostname": "ctl", "responding": False, "primary": True, "status": status}
     assert printed.code == 1
-    assert list(found)[1:] == ["meta", "errors", "warnings"]
+    assert list(answer)[1:] == ["meta", "errors", "warnings"]

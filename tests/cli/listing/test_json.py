@@ -115,7 +115,7 @@ def test_allocation_by_core(monkeypatch: pytest.MonkeyPatch) -> None:
     """A running job's cores are marked on the node's sockets."""
     mine, theirs = ours(monkeypatch, "squeue", "json_one")
     nodes = [job["jobs"][0]["job_resources"]["nodes"]["allocation"] for job in (mine, theirs)]
-    held = [
+    by_core = [
         [
             (socket["index"], core["index"])
             for socket in node[0]["sockets"]
@@ -124,7 +124,7 @@ def test_allocation_by_core(monkeypatch: pytest.MonkeyPatch) -> None:
         ]
         for node in nodes
     ]
-    assert held[0] == held[1]
+    assert by_core[0] == by_core[1]
 
 
 def test_sdiags_document_has_every_counter(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -188,8 +188,10 @@ def test_stdin_goes_to_all_nodes_within_their_credit(make: Any) -> None:
             got[index] += body
             assert len(got[index]) <= len(data)
             # The other has not been read yet: give both their credit, as their tasks would.
-            for one in nodes:
-                one.send(step_io.pack_number(step_io.CREDIT, 0, len(body)) if index == 0 else b"")
+            for connection in nodes:
+                connection.send(
+                    step_io.pack_number(step_io.CREDIT, 0, len(body)) if index == 0 else b""
+                )
     assert got == [data, data]
     os.waitpid(writer, 0)
     for node in nodes:
@@ -490,9 +492,9 @@ def test_labels_lose_nothing(pieces: list[tuple[int, bytes]]) -> None:
     for task in range(4):
         mark = b"%d: " % task
         lines = [line[3:] for line in out.split(b"\n")[:-1] if line.startswith(mark)]
-        written = b"".join(data for one, data in pieces if one == task)
-        wanted = written if written.endswith(b"\n") or not written else written + b"\n"
-        assert b"".join(line + b"\n" for line in lines) == wanted
+        written = b"".join(data for written_by, data in pieces if written_by == task)
+        expected = written if written.endswith(b"\n") or not written else written + b"\n"
+        assert b"".join(line + b"\n" for line in lines) == expected
 
 
 def test_programs_of_tasks(tmp_path: Any) -> None:

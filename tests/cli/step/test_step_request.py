@@ -54,7 +54,7 @@ def test_step_inherits_the_jobs_size() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         (["-n", "1"], {"ntasks": 1, "nodes_min": 1, "ntasks_per_node": None}),
         (["-N", "2"], {"ntasks": 4, "nodes_min": 2, "nodes_max": 2}),
@@ -74,10 +74,10 @@ def test_step_inherits_the_jobs_size() -> None:
         (["-m", "block,Pack", "-N3"], {"nodes_min": 3}),
     ],
 )
-def test_command_line_wins(words: list[str], wanted: dict[str, Any]) -> None:
+def test_command_line_wins(words: list[str], expected: dict[str, Any]) -> None:
     """None: the field is left to the controller."""
     fields = fields_of(*words)
-    assert {name: fields.get(name) for name in wanted} == wanted
+    assert {name: fields.get(name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_what_a_step_does_without(
     options = Options("srun")
     options.apply_environment(JOB)
     options.apply_all(options.split_words(words)[0], COMMAND_LINE)
-    found = " ".join(options.finish())
-    assert odd in found if odd else not found
+    problems = " ".join(options.finish())
+    assert odd in problems if odd else not problems
     assert step_request.step_fields(options, words, "prog").get("ntasks_per_node") == per_node
 
 
@@ -183,15 +183,15 @@ def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "wanted"),
+    ("pattern", "expected"),
     [
         ("a_%t", True), ("a_%5t", True), ("%N/x", True), ("%n", True), ("%j.%J.out", False),
         ("%%t", False), (r"a\%t", False), ("plain", False), ("%", False),
     ],
 )  # fmt: skip
-def test_which_process_writes_a_file(pattern: str, wanted: bool) -> None:
+def test_which_process_writes_a_file(pattern: str, expected: bool) -> None:
     """Nodes write files that differ between nodes or tasks; srun writes the others."""
-    assert is_per_node(pattern) is wanted
+    assert is_per_node(pattern) is expected
 
 
 @pytest.mark.parametrize(

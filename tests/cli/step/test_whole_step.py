@@ -19,11 +19,11 @@ SECOND = of_component(
 
 def test_ranks_and_nodes_go_on_from_one_component_to_the_next() -> None:
     """All components have the same lists, in their order. Each has its place in them."""
-    one, two = (found.launch_fields() for found in wholes([FIRST, SECOND]))
-    assert (one.pop("first_rank"), one.pop("first_node")) == (0, 0)
+    first, two = (whole.launch_fields() for whole in wholes([FIRST, SECOND]))
+    assert (first.pop("first_rank"), first.pop("first_node")) == (0, 0)
     assert (two.pop("first_rank"), two.pop("first_node")) == (2, 1)
     assert (
-        one
+        first
         == two
         == {
             "all_ranks": 5,
@@ -50,17 +50,17 @@ def talk(parts: list[WholeStep | None]) -> list[WholeStep | None]:
             meetings[-1][0].tell(part)
         os.close(tell)
     _arrange(reads, writes)
-    found = [meeting.hear() for meeting, _, _ in meetings]
+    wholes_heard = [meeting.hear() for meeting, _, _ in meetings]
     for _, _, answers in meetings:
         os.close(answers)
-    return found
+    return wholes_heard
 
 
 def test_components_get_the_same_answer() -> None:
     """Each gets what all others have."""
-    one, two = talk([FIRST, SECOND])
-    assert one is not None and two is not None
-    assert (one.tasks, two.tasks, two.first_rank, two.first_node) == (5, 5, 2, 1)
+    first, two = talk([FIRST, SECOND])
+    assert first is not None and two is not None
+    assert (first.tasks, two.tasks, two.first_rank, two.first_node) == (5, 5, 2, 1)
 
 
 def test_no_component_begins_when_one_has_failed() -> None:

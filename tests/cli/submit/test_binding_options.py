@@ -19,7 +19,7 @@ def options_of(*words: str, command: str = "srun", **variables: str) -> Options:
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ([], "quiet"),
         (["--cpu-bind=v,socket"], "verbose,sockets"),
@@ -37,8 +37,8 @@ def options_of(*words: str, command: str = "srun", **variables: str) -> Options:
         (["--cpu-bind=verbose", "--threads-per-core=1"], "verbose,threads"),
     ],
 )
-def test_other_options_name_what_to_bind_to(words: list[str], wanted: str) -> None:
-    assert binding_options.step_cpu_bind(options_of(*words)).text() == wanted
+def test_other_options_name_what_to_bind_to(words: list[str], expected: str) -> None:
+    assert binding_options.step_cpu_bind(options_of(*words)).text() == expected
 
 
 def test_the_command_line_goes_before_the_variable() -> None:

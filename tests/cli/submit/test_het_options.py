@@ -38,8 +38,8 @@ def test_what_is_about_the_job_holds_for_the_components_behind() -> None:
     first, second, third = requests(
         b"", "-A", "physics", "-t", "5", "-n4", "-p", "main", "--mem=1G", ":", "-n2", "-t", "9", ":"
     )
-    assert [found["time_limit_min"] for found in (first, second, third)] == [5, 9, 9]
-    assert {found["account"] for found in (first, second, third)} == {"physics"}
+    assert [fields["time_limit_min"] for fields in (first, second, third)] == [5, 9, 9]
+    assert {fields["account"] for fields in (first, second, third)} == {"physics"}
     assert (second["ntasks"], second.get("partition"), second.get("mem_per_node_mib")) == (
         2, None, None,
     )  # fmt: skip
@@ -57,7 +57,7 @@ def test_directives_behind_the_separator_are_the_next_components(word: str) -> N
 def test_command_line_wins_over_the_script_component_by_component() -> None:
     script = b"#!/bin/sh\n#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n"
     first, second, third = requests(script, "-n5", ":", "-n6", ":", "-n7")
-    assert [found["ntasks"] for found in (first, second, third)] == [5, 6, 7]
+    assert [fields["ntasks"] for fields in (first, second, third)] == [5, 6, 7]
 
 
 def test_too_many_components_are_refused() -> None:
@@ -66,10 +66,10 @@ def test_too_many_components_are_refused() -> None:
 
 
 def steps(*argv: str, environment: dict[str, str] = JOB) -> list[tuple[list[str], int]]:
-    found = het_steps.components(
+    component_steps = het_steps.components(
         list(argv), lambda words: Options("srun").split_words(words)[0], environment
     )
-    return [(step.words, step.group) for step in found]
+    return [(step.words, step.group) for step in component_steps]
 
 
 def test_groups_of_one_program_and_programs_of_several_groups() -> None:
@@ -97,10 +97,14 @@ def test_groups_that_cannot_be_are_named(argv: list[str], text: str) -> None:
 
 def test_variables_of_one_component() -> None:
     """Variables of the leader that the component does not have are removed. All others stay."""
-    found = het_steps.component_environment(JOB, 1)
-    assert (found["SLURM_JOB_ID"], found["SLURM_JOBID"], found["SLURM_NTASKS"]) == ("8", "8", "3")
-    assert "SLURM_CPUS_PER_TASK" not in found
-    assert found["HOME"] == "/root"
+    variables = het_steps.component_environment(JOB, 1)
+    assert (variables["SLURM_JOB_ID"], variables["SLURM_JOBID"], variables["SLURM_NTASKS"]) == (
+        "8",
+        "8",
+        "3",
+    )
+    assert "SLURM_CPUS_PER_TASK" not in variables
+    assert variables["HOME"] == "/root"
     assert het_steps.component_environment(JOB, 0)["SLURM_CPUS_PER_TASK"] == "2"
 
 

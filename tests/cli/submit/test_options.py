@@ -195,10 +195,10 @@ def test_a_burst_buffer_is_kept_as_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "bb"
     path.write_text("#DW jobdw capacity=1GB\n#DW stage_in\n")
     for command in COMMANDS:
-        given = parsed("--bb=capacity=10G", command=command)
-        assert given.request["burst_buffer"] == "capacity=10G"
-        given = parsed(f"--bbf={path}", command=command)
-        assert given.request["burst_buffer"] == "#DW jobdw capacity=1GB\n#DW stage_in"
+        options = parsed("--bb=capacity=10G", command=command)
+        assert options.request["burst_buffer"] == "capacity=10G"
+        options = parsed(f"--bbf={path}", command=command)
+        assert options.request["burst_buffer"] == "#DW jobdw capacity=1GB\n#DW stage_in"
         with pytest.raises(OptionError, match=r"^Invalid --bbf specification$"):
             parsed(f"--bbf={path}.none", command=command)
 

@@ -50,8 +50,8 @@ def test_ignored_signals_are_not_handled() -> None:
 @pytest.mark.parametrize("command", ["srun", "sbatch", "salloc"])
 def test_oom_kill_step(command: str) -> None:
     """Without a value it means yes."""
-    wanted = {"--oom-kill-step": 1, "--oom-kill-step=1": 1, "--oom-kill-step=0": 0}
-    for word, value in wanted.items():
+    values = {"--oom-kill-step": 1, "--oom-kill-step=1": 1, "--oom-kill-step=0": 0}
+    for word, value in values.items():
         assert options_of(word, command=command).request["oom_kill_step"] == value
     with pytest.raises(OptionError, match="0 or 1 is allowed"):
         options_of("--oom-kill-step=2", command=command)

@@ -177,12 +177,12 @@ def test_what_changes_while_an_hour_is_read_is_read_again(store: Database) -> No
 def test_a_kill_between_any_two_transactions_changes_nothing(store: Database, turn: int) -> None:
     """Each hour is stored whole, together with the note that it is."""
     record(store, *ran(at("12:30:00"), at("17:10:00")))
-    left = turn
+    steps_left = turn
 
     def run(work: Callable[[], Any]) -> Any:
-        nonlocal left
-        left -= 1
-        if not left:
+        nonlocal steps_left
+        steps_left -= 1
+        if not steps_left:
             raise KeyboardInterrupt
         return work()
 

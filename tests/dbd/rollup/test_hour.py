@@ -72,8 +72,8 @@ def test_waiting_jobs_plan_cpus_only() -> None:
 
 
 def test_jobs_that_cannot_start_yet_plan_nothing() -> None:
-    held = job(0, 0, waiting_cpus=4)._replace(eligible_s=0, start_s=0, end_s=0)
-    assert cluster(roll_up(HOUR, [ALL], [held])) == {"idle": 16 * 3600}
+    waiting = job(0, 0, waiting_cpus=4)._replace(eligible_s=0, start_s=0, end_s=0)
+    assert cluster(roll_up(HOUR, [ALL], [waiting])) == {"idle": 16 * 3600}
 
 
 def test_planned_time_is_cut_first() -> None:
@@ -203,9 +203,9 @@ def test_it_does_not_matter_how_events_are_split(
         return [row._replace(start_s=start_s, end_s=end_s) for start_s, end_s in cuts]
 
     split_jobs = [
-        one._replace(suspended=tuple(Span(*part) for span in one.suspended
+        run._replace(suspended=tuple(Span(*part) for span in run.suspended
                                      for part in cut(*span, where_s)))
-        for one in ran
+        for run in ran
     ]  # fmt: skip
     whole = roll_up(HOUR, [ALL], ran, out, kept)
     split = roll_up(
