@@ -35,19 +35,19 @@ pytestmark = [pytest.mark.soak, *AS_OTHERS]
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Path]:
+def directory() -> Iterator[Path]:
     """A directory that every user may enter."""
-    with open_directory() as directory:
-        yield directory
+    with open_directory() as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")
-def cluster(place: Path) -> Iterator[LiveCluster]:
+def cluster(directory: Path) -> Iterator[LiveCluster]:
     """Four nodes, one account, and slurm.conf where a site has it.
 
     Snakemake takes SLURM_CONF out of the environment of what it starts.
     """
-    made = start(place / "c", "--nodes", "4", "--cpus", "4", "--memory", "4000")
+    made = start(directory / "c", "--nodes", "4", "--cpus", "4", "--memory", "4000")
     made.out("sacctmgr", "-Qi", "add", "account", ACCOUNT)
     made.out("sacctmgr", "-Qi", "add", "user", USER, f"account={ACCOUNT}")
     is_ours = not SITE_CONF.exists()
@@ -57,16 +57,16 @@ def cluster(place: Path) -> Iterator[LiveCluster]:
     yield made
     if is_ours:
         SITE_CONF.unlink()
-    left = tracebacks(made)
+    errors = tracebacks(made)
     made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture(scope="module")
-def environment(place: Path) -> Path:
+def environment(directory: Path) -> Path:
     """The virtual environment of the clients, made by an interpreter that all users may start."""
     kept = os.environ.get("PYSLURM_CLIENTS")
-    target = Path(kept) if kept else place / "clients"
+    target = Path(kept) if kept else directory / "clients"
     if not target.exists():
         subprocess.run(["/usr/bin/python3", "-m", "venv", target], check=True)
     return target
@@ -84,12 +84,12 @@ def install(environment: Path, client: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_client_runs_unchanged(
-    name: str, cluster: LiveCluster, environment: Path, place: Path
+    name: str, cluster: LiveCluster, environment: Path, directory: Path
 ) -> None:
     """Its own program says ok, and no daemon says anything of it."""
     client = CLIENTS[name]
     install(environment, client)
-    work = place / name
+    work = directory / name
     work.mkdir()
     program = work / client["program"]
     shutil.copy(HERE / "programs" / client["program"], program)

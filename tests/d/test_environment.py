@@ -78,8 +78,8 @@ def shown(variables: dict[str, str], pid: str) -> dict[str, str]:
 def test_plain_script() -> None:
     expected = golden("batch")
     job = credential(["n3"], [1], [1], 1795176985, 1795180585, job_id=69, job_name="envbatch")
-    found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    environment = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 def test_launchers_of_mpi_start_through_slurm() -> None:
@@ -87,8 +87,8 @@ def test_launchers_of_mpi_start_through_slurm() -> None:
     job = credential(["n3"], [1], [1], 1795176985, 1795180585, job_id=69)
 
     def launchers(node: env.NodeSettings) -> set[str]:
-        found = env.batch_environment(job, node, {}, env.GpuView(), {})
-        return {name for name in found if "HYDRA" in name or "_plm_slurm_" in name}
+        variables = env.batch_environment(job, node, {}, env.GpuView(), {})
+        return {name for name in variables if "HYDRA" in name or "_plm_slurm_" in name}
 
     every = launchers(settings("n3"))
     rest = launchers(replace(settings("n3"), starts_hydra=False))
@@ -107,8 +107,8 @@ def test_array_task() -> None:
         ["n3"], [1], [1], 1795177006, 1795180606, job_id=78, job_name="sbatch",
         array_job_id=76, array_task_id=5, array_count=3, array_min=3, array_max=7, array_step=2,
     )  # fmt: skip
-    found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    environment = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 def test_script_with_many_options() -> None:
@@ -124,9 +124,9 @@ def test_script_with_many_options() -> None:
         "FOO": "bar", "SLURM_EXPORT_ENV": "ALL,FOO=bar", "SLURM_GET_USER_ENV": "1",
         "SLURM_OPEN_MODE": "a",
     }  # fmt: skip
-    found = env.batch_environment(job, settings("n3"), sent, env.GpuView(), {})
+    environment = env.batch_environment(job, settings("n3"), sent, env.GpuView(), {})
     expected["FOO"] = "bar"
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 def test_script_with_gpus() -> None:
@@ -137,8 +137,8 @@ def test_script_with_gpus() -> None:
         request=request,
     )  # fmt: skip
     view = env.GpuView(range(4), range(4), range(4))
-    found = env.batch_environment(job, settings("n1"), SENT_BY_SBATCH, view, {})
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    environment = env.batch_environment(job, settings("n1"), SENT_BY_SBATCH, view, {})
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 @pytest.mark.parametrize(("task", "node", "local"), [(0, "n3", 0), (1, "n3", 1), (2, "n4", 0)])
@@ -154,9 +154,9 @@ def test_task_of_a_step(task: int, node: str, local: int) -> None:
     )  # fmt: skip
     script = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
     srun = env.SrunAddress("127.0.0.1", 44349, 0o22)
-    found = env.step_environment(job, settings(node), script, srun)
-    found |= env.task_variables(task, local, env.GpuView())
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    environment = env.step_environment(job, settings(node), script, srun)
+    environment |= env.task_variables(task, local, env.GpuView())
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 def test_the_interactive_step_sees_the_job_and_binds_no_steps() -> None:
@@ -179,7 +179,7 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
     node, local = ("n1", "n1", "n2", "n2")[task], task % 2
     request = JobRequest(ntasks=4, flags=REQ_NTASKS_SET, gpus_per_task="2")
     gpus = (GresAlloc("gpu", "", 4, b"\x0f"),)
-    allocs = tuple(NodeAlloc(place, 2, b"\x03", 2000, 2, gpus) for place in (0, 1))
+    allocs = tuple(NodeAlloc(node_id, 2, b"\x03", 2000, 2, gpus) for node_id in (0, 1))
     job = credential(
         ["n1", "n2"], [2, 2], [2, 2], 1795177000, 1795180600, job_id=74, job_name="sbatch",
         partition="gpu", request=request, step_id=0, step_nodes=("n1", "n2"), step_allocs=allocs,
@@ -193,11 +193,11 @@ def test_task_with_gpus_of_its_own(task: int) -> None:
                              "SLURM_JOB_OVERSUBSCRIBE": "NO",
                              "SLURM_MEM_PER_CPU": "1000"}  # fmt: skip
     own = [2 * local, 2 * local + 1]
-    found = env.step_environment(
+    environment = env.step_environment(
         job, settings(node), sent, env.SrunAddress("127.0.0.1", 33721, 0o22)
     )
-    found |= env.task_variables(task, local, env.GpuView(range(4), own, own))
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    environment |= env.task_variables(task, local, env.GpuView(range(4), own, own))
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 @pytest.mark.parametrize(
@@ -215,17 +215,17 @@ def test_resources_of_tasks_as_typed(typed: str, shown_text: str) -> None:
     request = JobRequest(ntasks=1, cpus_per_task=2, gpus_per_task="1")
     job = credential(["n1"], [2], [1], 1, 2, job_id=5, job_name="x", request=request)
     sent = {"SLURM_TRES_PER_TASK": typed}
-    found = env.batch_environment(job, settings("n1"), sent, env.GpuView(), {})
-    assert found["SLURM_TRES_PER_TASK"] == shown_text
+    environment = env.batch_environment(job, settings("n1"), sent, env.GpuView(), {})
+    assert environment["SLURM_TRES_PER_TASK"] == shown_text
 
 
 def test_users_cannot_set_what_the_job_says() -> None:
     """RELIABILITY 63: a variable of the submission never hides one that describes the job."""
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x")
     sent = {"SLURM_JOB_ID": "1", "SLURM_JOB_UID": "0", "SLURMD_NODENAME": "evil"}
-    found = env.batch_environment(job, settings("n3"), sent, env.GpuView(), {})
-    assert (found["SLURM_JOB_ID"], found["SLURM_JOB_UID"]) == ("5", "1001")
-    assert found["SLURMD_NODENAME"] == "n3"
+    environment = env.batch_environment(job, settings("n3"), sent, env.GpuView(), {})
+    assert (environment["SLURM_JOB_ID"], environment["SLURM_JOB_UID"]) == ("5", "1001")
+    assert environment["SLURMD_NODENAME"] == "n3"
 
 
 def test_prolog_gets_nothing_from_the_user() -> None:
@@ -235,11 +235,11 @@ def test_prolog_gets_nothing_from_the_user() -> None:
     """
     request = JobRequest(comment="a\0b\nLD_PRELOAD=/tmp/evil\r", extra="1\u20282", std_out="x")
     job = credential(["n3"], [1], [1], 1, 2, job_id=5, job_name="x", request=request)
-    found = env.hook_environment(job, settings("n3"), "prolog_slurmd", env.GpuView())
-    assert not {"PATH", "HOME", "LD_PRELOAD"} & set(found)
-    assert found["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmd"
-    assert found["SLURM_JOB_COMMENT"] == "ab LD_PRELOAD=/tmp/evil "
-    assert found["SLURM_JOB_EXTRA"] == "1 2"
+    variables = env.hook_environment(job, settings("n3"), "prolog_slurmd", env.GpuView())
+    assert not {"PATH", "HOME", "LD_PRELOAD"} & set(variables)
+    assert variables["SLURM_SCRIPT_CONTEXT"] == "prolog_slurmd"
+    assert variables["SLURM_JOB_COMMENT"] == "ab LD_PRELOAD=/tmp/evil "
+    assert variables["SLURM_JOB_EXTRA"] == "1 2"
 
 
 def test_environment_blob_keeps_every_byte() -> None:
@@ -267,9 +267,9 @@ def test_script_of_a_heterogeneous_job() -> None:
         ["n3"], [2], [1], 1795177014, 1795180614, job_id=79, job_name="sbatch", request=first,
         allocs=here, het_components=both,
     )  # fmt: skip
-    found = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
-    found.pop("SLURM_CPUS_PER_TASK")  # the recording lacks it, and srun in it broke over that
-    assert shown(found, expected["SLURM_TASK_PID"]) == expected
+    environment = env.batch_environment(job, settings("n3"), SENT_BY_SBATCH, env.GpuView(), {})
+    environment.pop("SLURM_CPUS_PER_TASK")  # the recording lacks it, and srun in it broke over that
+    assert shown(environment, expected["SLURM_TASK_PID"]) == expected
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def started(slurmd: Slurmd) -> list[int]:
 
 
 def failed(slurmd: Slurmd) -> list[int]:
-    return [one.job_id for one in slurmd.core.reports if isinstance(one, nm.LaunchFailed)]
+    return [report.job_id for report in slurmd.core.reports if isinstance(report, nm.LaunchFailed)]
 
 
 def test_a_launch_that_raises_is_reported_and_the_others_run(
@@ -218,7 +218,7 @@ def test_an_epilog_that_cannot_be_run_ends_the_job(
     obey(slurmd.core, nm.TerminateJob(9, 1, 0, 0), None)
     monkeypatch.setattr(job_programs, "node_settings", lambda *words: 1 // 0)
     loop.run_until_complete(slurmd.actions.programs.epilog(RunEpilog(1, 0, credential(1))))
-    assert any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
+    assert any(isinstance(report, nm.JobTerminated) for report in slurmd.core.reports)
     assert slurmd.faults.counts == {"epilog": 1}
 
 
@@ -250,7 +250,7 @@ def started_before(*words: object) -> None:
 def is_clean(slurmd: Slurmd) -> bool:
     """End the job and return whether the node says that nothing of it is left."""
     obey(slurmd.core, nm.TerminateJob(9, 1, 0, 0), None)
-    return any(isinstance(one, nm.JobTerminated) for one in slurmd.core.reports)
+    return any(isinstance(report, nm.JobTerminated) for report in slurmd.core.reports)
 
 
 def test_a_credential_that_is_used_again_keeps_no_job_on_its_node(slurmd: Slurmd) -> None:

@@ -35,8 +35,8 @@ HealthCheckInterval=60
 )
 def test_nodes_are_checked_in_the_states_named(words: tuple[str, ...], states: str) -> None:
     """HealthCheckNodeState names the states; some words mean only the start of slurmd."""
-    found = [state for state in ("IDLE", "MIXED", "ALLOC") if is_due_in(words, state)]
-    assert " ".join(found) == states
+    states_due = [state for state in ("IDLE", "MIXED", "ALLOC") if is_due_in(words, state)]
+    assert " ".join(states_due) == states
 
 
 def test_cycle_spreads_the_nodes_over_the_interval() -> None:

@@ -25,7 +25,7 @@ def statvfs(free_bytes: int, free_files: int = 1000, all_files: int = 2000) -> o
 
 
 @pytest.mark.parametrize(
-    ("size", "found", "word"),
+    ("size", "usage", "word"),
     [
         (0, statvfs(2 << 20), ""),
         (1 << 20, statvfs(2 << 20), ""),
@@ -36,11 +36,11 @@ def statvfs(free_bytes: int, free_files: int = 1000, all_files: int = 2000) -> o
     ],
 )
 def test_a_launch_needs_room_and_leaves_some(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, found: os.statvfs_result, word: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, usage: os.statvfs_result, word: str
 ) -> None:
     """RELIABILITY 32: quota by size, checked before anything is written."""
     spool = Spool(str(tmp_path / "spool"))
-    monkeypatch.setattr(os, "statvfs", lambda path: found)
+    monkeypatch.setattr(os, "statvfs", lambda path: usage)
     if not word:
         spool.check_room(size)
         return
@@ -100,11 +100,11 @@ def test_a_finished_step_is_not_launched_again(tmp_path: Path) -> None:
 
 def test_the_newest_job_id_survives_a_restart(tmp_path: Path) -> None:
     """RELIABILITY 8: a file that cannot be read counts as none."""
-    place = str(tmp_path / "spool")
-    Spool(place).keep_newest_job_id(4_711)
-    assert Spool(place).newest_job_id() == 4_711
+    directory = str(tmp_path / "spool")
+    Spool(directory).keep_newest_job_id(4_711)
+    assert Spool(directory).newest_job_id() == 4_711
     (tmp_path / "spool" / "newest_job").write_text("")
-    assert Spool(place).newest_job_id() == 0
+    assert Spool(directory).newest_job_id() == 0
 
 
 def test_a_large_file_is_emptied_once_its_end_is_known(tmp_path: Path) -> None:

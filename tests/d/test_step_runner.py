@@ -23,9 +23,9 @@ END = {"do": "terminate", "why": "", "wait_s": 10.0}
 @pytest.fixture
 def template(tmp_path: Path) -> Template:
     """Return what writes specifications of steps; its own process is not used."""
-    found = Template(tmp_path)
-    found.close()
-    return found
+    new_template = Template(tmp_path)
+    new_template.close()
+    return new_template
 
 
 def ended_with(template: Template, *orders: str) -> Mapping[str, Any]:

@@ -16,10 +16,10 @@ SLURM_USER = 64_030
 @pytest.mark.root
 @AS_ROOT
 def test_a_new_directory_is_the_slurm_users(tmp_path: Path) -> None:
-    place = tmp_path / "new"
-    make_directory(str(place), SLURM_USER)
-    assert place.stat().st_uid == SLURM_USER
-    assert place.stat().st_mode & 0o777 == 0o755
+    directory = tmp_path / "new"
+    make_directory(str(directory), SLURM_USER)
+    assert directory.stat().st_uid == SLURM_USER
+    assert directory.stat().st_mode & 0o777 == 0o755
 
 
 @pytest.mark.root

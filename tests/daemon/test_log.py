@@ -20,7 +20,7 @@ from pyslurm_ng.daemon.log import (
 
 
 @pytest.mark.parametrize(
-    ("given", "has_file", "foreground", "level"),
+    ("word", "has_file", "foreground", "level"),
     [
         ("", True, False, FATAL),
         ("", False, False, INFO),
@@ -31,9 +31,9 @@ from pyslurm_ng.daemon.log import (
         ("debug", True, False, DEBUG),
     ],
 )
-def test_how_much_goes_to_syslog(given: str, has_file: bool, foreground: bool, level: int) -> None:
+def test_how_much_goes_to_syslog(word: str, has_file: bool, foreground: bool, level: int) -> None:
     """As the manual says of SlurmctldSyslogDebug."""
-    assert syslog_level(given, INFO, has_file=has_file, foreground=foreground) == level
+    assert syslog_level(word, INFO, has_file=has_file, foreground=foreground) == level
 
 
 def test_a_quiet_daemon_still_says_why_it_ended() -> None:

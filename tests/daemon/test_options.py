@@ -19,9 +19,9 @@ def options(*argv: str) -> CommandLine | int:
 def test_a_niceness_is_one_that_the_kernel_knows(
     words: tuple[str, ...], number: int | None
 ) -> None:
-    given = options(*words)
-    assert isinstance(given, CommandLine)
-    assert given.niceness() == number
+    command_line = options(*words)
+    assert isinstance(command_line, CommandLine)
+    assert command_line.niceness() == number
 
 
 def test_options_keep_their_order_and_operands_are_told_apart() -> None:

@@ -86,8 +86,8 @@ def submit_as(cluster: LiveCluster, user: str, *words: str, cwd: Path | None = N
 def pid_of(cluster: LiveCluster, daemon: str) -> int:
     """Return the process id of slurmctld, slurmdbd or slurmd-NODE."""
     run = cluster.directory / "run"
-    place = run if daemon.startswith("slurmd-") else run / "service"
-    return int((place / f"{daemon}.pid").read_text())
+    directory = run if daemon.startswith("slurmd-") else run / "service"
+    return int((directory / f"{daemon}.pid").read_text())
 
 
 def kill(cluster: LiveCluster, daemon: str) -> None:

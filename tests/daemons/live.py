@@ -33,7 +33,7 @@ def missing_programs() -> list[str]:
     """Return which programs a cluster needs that `make build` has not put into place."""
     needed = ("slurmctld", "slurmd", "slurmdbd", "sinfo", "squeue", "sbatch", "pyslurm-ng")
     places = (BIN, SBIN)
-    return [name for name in needed if not any((place / name).exists() for place in places)]
+    return [name for name in needed if not any((directory / name).exists() for directory in places)]
 
 
 @dataclass(frozen=True)

@@ -42,15 +42,15 @@ class Proxy:
     def _accept(self) -> None:
         while not self._is_closed:
             try:
-                one, _ = self._listener.accept()
+                client, _ = self._listener.accept()
             except OSError:
                 return
             try:
                 other = socket.create_connection(("127.0.0.1", self._target))
             except OSError:
-                one.close()
+                client.close()
                 continue
-            for source, sink, way in ((one, other, "there"), (other, one, "back")):
+            for source, sink, way in ((client, other, "there"), (other, client, "back")):
                 threading.Thread(
                     target=self._forward, args=(source, sink, way), daemon=True
                 ).start()
@@ -73,7 +73,7 @@ class Proxy:
                     sink.sendall(block)
                 else:
                     was_lost = True
-        for one in (source, sink):
+        for end in (source, sink):
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()

@@ -45,8 +45,8 @@ def set_policy(cluster: LiveCluster, words: str) -> None:
 def shown(cluster: LiveCluster, job: int, field: str) -> str:
     """Return a field of `scontrol show job`."""
     text = cluster.out("scontrol", "-o", "show", "job", str(job))
-    found = [word for word in text.split() if word.startswith(f"{field}=")]
-    return found[0].partition("=")[2] if found else ""
+    words = [word for word in text.split() if word.startswith(f"{field}=")]
+    return words[0].partition("=")[2] if words else ""
 
 
 class Victim:
@@ -102,6 +102,6 @@ def three_nodes(directory: Path, parameters: str = "") -> Iterator[LiveCluster]:
     )
     made = start(directory / "c", "--nodes", "3", "--cpus", "8", "--conf", str(extra))
     yield made
-    left = tracebacks(made)
+    errors = tracebacks(made)
     made.down()
-    assert left == []
+    assert errors == []

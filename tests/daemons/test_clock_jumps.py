@@ -27,9 +27,9 @@ def cluster() -> Iterator[LiveCluster]:
         extra.write_text("KillWait=1\nOverTimeLimit=0\nSlurmdTimeout=15\n")
         made = start(directory / "c", "--nodes", "2", "--cpus", "8", "--conf", str(extra))
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 def faked(cluster: LiveCluster, offset: str) -> LiveCluster:
@@ -55,8 +55,8 @@ def is_idle(cluster: LiveCluster, node: str) -> bool:
 
 def refusals(cluster: LiveCluster) -> int:
     """Return how many messages slurmctld has refused because of clocks."""
-    found = re.search(r"^\tclock\s+count:(\d+)", cluster.out("sdiag"), re.MULTILINE)
-    return int(found[1]) if found else 0
+    counted = re.search(r"^\tclock\s+count:(\d+)", cluster.out("sdiag"), re.MULTILINE)
+    return int(counted[1]) if counted else 0
 
 
 def log_of(cluster: LiveCluster, daemon: str = "slurmctld") -> str:

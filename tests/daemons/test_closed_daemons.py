@@ -50,14 +50,14 @@ def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         made = start(directory / "c", "--nodes", "1", "--cpus", "4", "--slurm-user", "daemon")
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 def supervisors(cluster: LiveCluster) -> list[int]:
     """Return the root processes that look after steps of this cluster."""
-    found = []
+    pids = []
     spool = str(cluster.directory / "spool").encode()
     for path in Path("/proc").glob("[0-9]*/comm"):
         try:
@@ -66,8 +66,8 @@ def supervisors(cluster: LiveCluster) -> list[int]:
         except OSError:
             continue
         if "stepd" in name and owner == 0 and (spool in command or "slurmstepd" in name):
-            found.append(int(path.parent.name))
-    return found
+            pids.append(int(path.parent.name))
+    return pids
 
 
 @pytest.mark.parametrize("daemon", ["slurmctld", "slurmdbd", "slurmd-n1", "stepd"])

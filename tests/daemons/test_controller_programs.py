@@ -44,9 +44,9 @@ def cluster() -> Iterator[LiveCluster]:
         )
         made = start(directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture
@@ -115,11 +115,11 @@ def test_a_controller_that_dies_in_between(cluster: LiveCluster, runs: Path) -> 
 def test_tasks_are_as_nice_as_their_command(cluster: LiveCluster) -> None:
     """PropagatePrioProcess=1: no job gets a better priority than that of its sbatch or srun."""
     out = cluster.directory.parent / "nice"
-    wanted = os.getpriority(os.PRIO_PROCESS, 0) + 5
+    niceness = os.getpriority(os.PRIO_PROCESS, 0) + 5
     script = "nice; srun --overlap -n 1 nice"
     words = ("nice", "-n", "5", "sbatch", "--parsable", "-o", str(out), "--wrap", script)
     cluster.wait_for_jobs(int(cluster.out(*words)))
-    assert out.read_text().split() == [str(wanted)] * 2
+    assert out.read_text().split() == [str(niceness)] * 2
 
 
 def test_a_line_for_each_job_that_is_over(cluster: LiveCluster) -> None:

@@ -45,9 +45,9 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
             directory / "c", "--nodes", "1", "--cpus", "16", "--no-namespaces", "--conf", str(extra)
         )
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture

@@ -38,9 +38,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     extra.write_text("KillWait=1\nDefMemPerCPU=1\nBatchStartTimeout=10\n")
     made = start(directory / "c", "--nodes", "2", "--cpus", "64", "--conf", str(extra))
     yield made
-    left = tracebacks(made)
+    errors = tracebacks(made)
     made.down()
-    assert left == []
+    assert errors == []
 
 
 def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:

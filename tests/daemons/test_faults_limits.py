@@ -73,9 +73,9 @@ def cluster(marker: str) -> Iterator[LiveCluster]:
             str(extra),
         )
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture
@@ -120,8 +120,8 @@ def test_files_in_memory_stay_charged_to_their_job(cluster: LiveCluster, work: P
             assert done.stdout.split() == ["1", "4"], done
             as_user(cluster, "games", "rm", "-f", f"{name}.4")
             cluster.wait_for_jobs()
-        left = _groups() - before
-        cluster.wait_until("no group is left", lambda: not any(map(Path.exists, left)))
+        new_groups = _groups() - before
+        cluster.wait_until("no group is left", lambda: not any(map(Path.exists, new_groups)))
     finally:
         for path in Path("/dev/shm").glob(f"{Path(name).name}.*"):
             path.unlink()
@@ -156,8 +156,8 @@ def test_out_of_memory(cluster: LiveCluster, work: Path) -> None:
     (work / "go").touch()
     cluster.wait_for_jobs(jobs["neighbour"])
     ends = accounted(cluster, list(jobs.values()), "State,ExitCode")
-    found = {name: ends[job_id] for name, job_id in jobs.items()}
-    assert found == {
+    end_by_name = {name: ends[job_id] for name, job_id in jobs.items()}
+    assert end_by_name == {
         "script": "OUT_OF_MEMORY|0:125",
         "child": "OUT_OF_MEMORY|0:125",
         "many": "OUT_OF_MEMORY|0:125",

@@ -45,9 +45,9 @@ def cluster() -> Iterator[LiveCluster]:
             str(extra),
         )
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture
@@ -118,15 +118,15 @@ def test_every_exit_code_and_signal(cluster: LiveCluster, work: Path) -> None:
 
     # Accounting may still know none of the last tasks: their lines are counted.
     cluster.wait_until("accounting", lambda: len(ended()) == len(tasks))
-    found = {}
+    ends = {}
     for line in cluster.out(*words).splitlines():
         name, state, code = line.split("|")
-        found[int(name.partition("_")[2])] = (state, code)
+        ends[int(name.partition("_")[2])] = (state, code)
     expected = {}
     for task in tasks:
         code = f"{task}:0" if task < 256 else f"0:{task - 256}"
         expected[task] = ("COMPLETED" if task == 0 else "FAILED", code)
-    assert found == expected
+    assert ends == expected
 
 
 # What the two tasks of a step end with: exit codes, and signals as negative numbers.
@@ -151,11 +151,11 @@ def test_steps_of_tasks_that_end_differently(cluster: LiveCluster, work: Path) -
         return dict(line.split("|") for line in cluster.out(*rows).splitlines())
 
     cluster.wait_until("steps in accounting", lambda: len(ends()) >= 2 + len(MIXED))
-    found = ends()
+    end_of = ends()
     for number, pair in enumerate(MIXED):
         signals = [-end for end in pair if end < 0]
         expected = f"0:{max(signals)}" if signals else f"{max(pair)}:0"
-        assert found[f"{job_id}.{number}"] == expected, pair
+        assert end_of[f"{job_id}.{number}"] == expected, pair
 
 
 def test_scripts_that_cannot_run(cluster: LiveCluster, work: Path) -> None:
@@ -329,14 +329,14 @@ def test_tasks_are_exactly_their_user(cluster: LiveCluster, work: Path) -> None:
     words = ("bash", "-c", f"umask 027; ulimit -S -n 77; ulimit -c 0; {script} > login; "
              f"sbatch --parsable -o job {script}")  # fmt: skip
     for user in ("nobody", "games"):
-        place = work / user
-        place.mkdir()
-        place.chmod(0o777)
-        done = as_user(cluster, user, *words, cwd=place)
+        own_directory = work / user
+        own_directory.mkdir()
+        own_directory.chmod(0o777)
+        done = as_user(cluster, user, *words, cwd=own_directory)
         assert done.returncode == 0, done.stderr
         cluster.wait_for_jobs(int(done.stdout))
-        login = [_plain(line) for line in (place / "login").read_text().splitlines()]
-        job = [_plain(line) for line in (place / "job").read_text().splitlines()]
+        login = [_plain(line) for line in (own_directory / "login").read_text().splitlines()]
+        job = [_plain(line) for line in (own_directory / "job").read_text().splitlines()]
         assert "stays" in job
         # The last is the script that bash reads; nothing of the daemon's is open.
         assert [line for line in job if line.startswith("descr")] == ["descriptors 0 1 2 76"]

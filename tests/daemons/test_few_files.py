@@ -46,9 +46,9 @@ def cluster() -> Iterator[LiveCluster]:
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 def test_another_users_steps_start_beside_a_crowd_of_connections(cluster: LiveCluster) -> None:

@@ -30,21 +30,23 @@ NONCES_OF_A_PAGE = 4096 // 20
 
 
 @contextmanager
-def small_disk(place: Path, size: str) -> Iterator[None]:
+def small_disk(directory: Path, size: str) -> Iterator[None]:
     """Have a directory be a file system of its own, with what was in it."""
-    found = place.stat()
-    words = ["mount", "-t", "tmpfs", "-o", f"size={size},mode={found.st_mode & 0o777:o}"]
-    words[-1] += f",uid={found.st_uid},gid={found.st_gid}"
-    kept = place.with_name(place.name + ".kept")
-    place.rename(kept)
-    place.mkdir()
-    if subprocess.run([*words, "tmpfs", str(place)], check=False, capture_output=True).returncode:
+    status = directory.stat()
+    words = ["mount", "-t", "tmpfs", "-o", f"size={size},mode={status.st_mode & 0o777:o}"]
+    words[-1] += f",uid={status.st_uid},gid={status.st_gid}"
+    kept = directory.with_name(directory.name + ".kept")
+    directory.rename(kept)
+    directory.mkdir()
+    if subprocess.run(
+        [*words, "tmpfs", str(directory)], check=False, capture_output=True
+    ).returncode:
         pytest.skip("mounting is not permitted here")
     try:
-        subprocess.run(["cp", "-a", f"{kept}/.", str(place)], check=True)
+        subprocess.run(["cp", "-a", f"{kept}/.", str(directory)], check=True)
         yield
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
 def fill(directory: Path) -> Path:
@@ -76,12 +78,12 @@ def shows(cluster: LiveCluster, node: str, text: str) -> bool:
     return text in cluster.out("scontrol", "-o", "show", "node", node)
 
 
-def waiting_script(place: Path, name: str, rest: str = "") -> Path:
+def waiting_script(directory: Path, name: str, rest: str = "") -> Path:
     """Write a script that says that it runs and waits until the test lets it end."""
-    script = place / f"{name}.sh"
+    script = directory / f"{name}.sh"
     script.write_text(
-        f"#!/bin/bash\n{rest}\necho on >{place}/{name}.on\n"
-        f"until [ -e {place}/{name}.go ]; do sleep 0.1; done\nexit 7\n"
+        f"#!/bin/bash\n{rest}\necho on >{directory}/{name}.on\n"
+        f"until [ -e {directory}/{name}.go ]; do sleep 0.1; done\nexit 7\n"
     )
     return script
 

@@ -34,22 +34,22 @@ def cluster() -> Iterator[LiveCluster]:
         pytest.skip(f"not built: {' '.join(missing)}")
     with tempfile.TemporaryDirectory(prefix="psng-", ignore_cleanup_errors=True) as name:
         os.chmod(name, 0o755)
-        found = start(
+        made = start(
             Path(name) / "c", "--nodes", "1", "--cpus", "8", "--sockets", "2", "--gpus", "4",
             "--shards", "4", "--memory", "2048",
         )  # fmt: skip
         try:
-            yield found
+            yield made
         finally:
-            found.down()
+            made.down()
 
 
 def held(cluster: LiveCluster, job_id: int) -> tuple[str, str]:
     """Return the CPU ids and devices that `scontrol show job -d` names."""
     text = cluster.out("scontrol", "show", "job", "-d", str(job_id))
-    found = re.search(r"Nodes=n1 CPU_IDs=(\S+) Mem=\d+ GRES=(\S*)", text)
-    assert found is not None, text
-    return found[1], found[2]
+    shown = re.search(r"Nodes=n1 CPU_IDs=(\S+) Mem=\d+ GRES=(\S*)", text)
+    assert shown is not None, text
+    return shown[1], shown[2]
 
 
 def running(cluster: LiveCluster, *words: str) -> int:
@@ -64,18 +64,18 @@ def running(cluster: LiveCluster, *words: str) -> int:
 def test_jobs_have_gpus_near_their_cores(cluster: LiveCluster) -> None:
     """One GPU is left on each side; a job that insists on three cores near one gets them."""
     assert "Gres=gpu:4(S:0-1)" in cluster.out("scontrol", "show", "node", "n1")
-    one = running(cluster, "-n1", "--gpus=1")
+    single = running(cluster, "-n1", "--gpus=1")
     two = running(cluster, "-n2", "--gpus=2")
     near = running(cluster, "-c3", "--gpus=1", "--gres-flags=enforce-binding")
-    assert held(cluster, one) == ("0", "gpu:1(IDX:0)")
+    assert held(cluster, single) == ("0", "gpu:1(IDX:0)")
     assert held(cluster, two) == ("4-5", "gpu:2(IDX:2-3)")
     assert held(cluster, near) == ("1-3", "gpu:1(IDX:1)")
     node = cluster.out("scontrol", "show", "node", "-d", "n1")
     assert "GresUsed=gpu:4(IDX:0-3)" in node
     assert "gres/gpu=4" in node.partition("AllocTRES=")[2]
     assert "gres/gpu=2" in cluster.out("squeue", "-h", "-O", "tres-alloc:60", "-j", str(two))
-    cluster.out("scancel", *map(str, (one, two, near)))
-    cluster.wait_for_jobs(one, two, near)
+    cluster.out("scancel", *map(str, (single, two, near)))
+    cluster.wait_for_jobs(single, two, near)
     assert "gres/gpu=2" in cluster.accounted(two, "AllocTRES")
 
 
@@ -130,8 +130,8 @@ def test_jobs_share_a_gpu(cluster: LiveCluster) -> None:
     second = running(cluster, "--gres=shard:1")
     third = running(cluster, "--gres=shard:2")
     whole = running(cluster, "--gres=gpu:1")
-    found = [held(cluster, job_id)[1] for job_id in (first, second, third, whole)]
-    assert found == [
+    shares = [held(cluster, job_id)[1] for job_id in (first, second, third, whole)]
+    assert shares == [
         "shard:3(3/4,0/4,0/4,0/4)",
         "shard:1(1/4,0/4,0/4,0/4)",
         "shard:2(0/4,2/4,0/4,0/4)",
@@ -176,8 +176,8 @@ def test_resources_of_tasks_are_shown_as_typed(cluster: LiveCluster) -> None:
     ]
     show = "echo $SLURM_TRES_PER_TASK"
     words = ("-n1", "-c2", "--tres-per-task=gres/shard", "sh", "-c", f"{show}; srun sh -c '{show}'")
-    found = cluster.out("salloc", "-Q", "--mem=100", *words).splitlines()
-    assert found[0] == "cpu=2,gres/shard" and len(found) == 2
+    lines = cluster.out("salloc", "-Q", "--mem=100", *words).splitlines()
+    assert lines[0] == "cpu=2,gres/shard" and len(lines) == 2
     words = ("-n1", "--mem=100", "--tres-per-task=cpu:1,gres/gpu:1", "sh", "-c", show)
     assert cluster.out("srun", *words).strip() == "cpu:1,gres/gpu:1"
 

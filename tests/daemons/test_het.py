@@ -26,13 +26,13 @@ srun --het-group=2 true || echo refused
 
 def test_script_of_two_components(live_cluster: LiveCluster) -> None:
     """Ranks go on from one component to the next, and accounting shows both with their steps."""
-    place = live_cluster.directory.parent / "het"
-    place.mkdir(mode=0o755)
-    (place / "job.sh").write_text(SCRIPT)
-    leader = live_cluster.submit("--output=out", "job.sh", cwd=place)
+    directory = live_cluster.directory.parent / "het"
+    directory.mkdir(mode=0o755)
+    (directory / "job.sh").write_text(SCRIPT)
+    leader = live_cluster.submit("--output=out", "job.sh", cwd=directory)
     other = leader + 1
     live_cluster.wait_for_jobs(leader, other)
-    lines = (place / "out").read_text().splitlines()
+    lines = (directory / "out").read_text().splitlines()
     assert f"size 2 ids {leader} {other}" in lines
     assert "tasks 1 2" in lines
     assert sorted(line for line in lines if line.startswith("one:")) == [
@@ -55,8 +55,8 @@ def test_script_of_two_components(live_cluster: LiveCluster) -> None:
     for job_id in (leader, other):
         assert live_cluster.accounted(job_id).splitlines()[0] == "COMPLETED|0:0"
     rows = live_cluster.out("sacct", "-n", "-P", "-j", str(leader), "-o", "JobID").split()
-    wanted = {f"{leader}+0", f"{leader}+0.batch", f"{leader}+1", f"{leader}+1.0"}
-    assert wanted <= set(rows)
+    expected = {f"{leader}+0", f"{leader}+0.batch", f"{leader}+1", f"{leader}+1.0"}
+    assert expected <= set(rows)
 
 
 def test_salloc_of_two_components(live_cluster: LiveCluster) -> None:

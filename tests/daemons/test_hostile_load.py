@@ -26,9 +26,9 @@ def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         made = start(directory / "c", "--nodes", "1", "--cpus", "8")
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 def attacked(cluster: LiveCluster, seconds: float, only: str) -> list[dict[str, object]]:

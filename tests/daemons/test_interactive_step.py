@@ -72,11 +72,11 @@ def test_the_shell_has_the_terminal(live_cluster: LiveCluster, tmp_path: Path) -
         os.close(outer)
 
 
-def type_and_see(terminal: int, keys: bytes, wanted: bytes) -> None:
+def type_and_see(terminal: int, keys: bytes, awaited: bytes) -> None:
     """Write to a terminal, and read until it shows something."""
     os.write(terminal, keys)
     seen, deadline = b"", time.monotonic() + 60
-    while wanted not in seen:
+    while awaited not in seen:
         ready, _, _ = select.select([terminal], [], [], max(0.0, deadline - time.monotonic()))
         assert ready, seen
         seen += os.read(terminal, 1)

@@ -137,21 +137,21 @@ def test_signals_that_are_not_passed_on(live_cluster: LiveCluster, work: Path) -
 def test_a_node_that_does_not_answer(live_cluster: LiveCluster, work: Path) -> None:
     """--msg-timeout=1: a launch on a node whose daemon hangs fails after a second, not a minute."""
 
-    found = [
+    pids = [
         int(entry.name)
         for entry in Path("/proc").iterdir()
         if entry.name.isdigit() and _is_daemon(entry, live_cluster, "n4")
     ]
-    assert found
-    held = live_cluster.run("salloc", "--no-shell", "-w", "n4", "-n1", cwd=work)
-    job = re.search(r"job allocation (\d+)", held.stderr)
+    assert pids
+    allocated = live_cluster.run("salloc", "--no-shell", "-w", "n4", "-n1", cwd=work)
+    job = re.search(r"job allocation (\d+)", allocated.stderr)
     assert job
-    for pid in found:
+    for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     try:
         ran = live_cluster.run("srun", f"--jobid={job[1]}", "--msg-timeout=1", "true", cwd=work)
     finally:
-        for pid in found:
+        for pid in pids:
             os.kill(pid, signal.SIGCONT)
     assert "Task launch for" in ran.stderr and "failed on node n4" in ran.stderr
     assert ran.returncode == 1
@@ -185,8 +185,8 @@ def test_a_host_file_places_tasks(live_cluster: LiveCluster, work: Path, words: 
 
 def test_at_once_or_not_at_all(live_cluster: LiveCluster, work: Path) -> None:
     """srun and salloc --immediate leave no job behind where one would have to wait."""
-    held = live_cluster.run("salloc", "--no-shell", "-N4", "--exclusive", cwd=work)
-    assert held.returncode == 0
+    allocated = live_cluster.run("salloc", "--no-shell", "-N4", "--exclusive", cwd=work)
+    assert allocated.returncode == 0
     before = live_cluster.out("squeue", "-h", "-o", "%i")
     for command in ("srun", "salloc"):
         ran = live_cluster.run(command, "--immediate", "-N1", "--exclusive", "true", cwd=work)

@@ -111,5 +111,5 @@ def test_a_partition_in_one_direction_does_not_flap(
         seen.append(states(cluster)[NODE])
     cluster.wait_until("all nodes in service", lambda: is_well(states(cluster)))
     served = [not state.startswith("down") for state in [*seen, states(cluster)[NODE]]]
-    changes = sum(one != other for one, other in pairwise(served))
+    changes = sum(earlier != other for earlier, other in pairwise(served))
     assert changes <= (2 if seconds > TIMEOUT_S else 0), seen

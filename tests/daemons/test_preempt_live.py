@@ -35,14 +35,14 @@ def cluster() -> Iterator[LiveCluster]:
         os.chmod(name, 0o755)
         lines = Path(name) / "extra.conf"
         lines.write_text(CONF)
-        found = start(
+        made = start(
             Path(name) / "c", "--nodes", "2", "--cpus", "2", "--memory", "2048",
             "--conf", str(lines),
         )  # fmt: skip
         try:
-            yield found
+            yield made
         finally:
-            found.down()
+            made.down()
 
 
 def submit(cluster: LiveCluster, partition: str, script: str, *words: str) -> int:
@@ -111,8 +111,8 @@ def test_suspended_job_goes_on_by_itself(cluster: LiveCluster) -> None:
 def test_two_jobs_take_turns_on_the_same_cores(cluster: LiveCluster) -> None:
     """With FORCE:2 both have all cores; each stops for the other's time slice."""
     stop = cluster.directory / "enough"
-    wanted = f"until test -e {stop}; do sleep 0.1; done"
-    jobs = [submit(cluster, "rows", wanted, "-N2", "-n4", "--ntasks-per-node=2") for _ in range(2)]
+    script = f"until test -e {stop}; do sleep 0.1; done"
+    jobs = [submit(cluster, "rows", script, "-N2", "-n4", "--ntasks-per-node=2") for _ in range(2)]
     for job_id in (*jobs, *jobs):
         wait_for_state(cluster, job_id, "SUSPENDED")
         wait_for_state(cluster, job_id, "RUNNING")

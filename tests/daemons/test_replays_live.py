@@ -124,19 +124,21 @@ def options(room: Path, request: pytest.FixtureRequest) -> Iterator[list[str]]:
         return
     if not shutil.which("munged") or not munge.is_installed():
         pytest.skip("munge is not installed")
-    place = room / "munge"
-    place.mkdir(mode=0o755)
-    key = place / "key"
+    directory = room / "munge"
+    directory.mkdir(mode=0o755)
+    key = directory / "key"
     key.write_bytes(os.urandom(1024))
     key.chmod(0o400)
-    files = [f"--{name}-file={place / name}" for name in ("key", "pid", "log", "seed")]
-    words = ["munged", "--force", "--foreground", f"--socket={place / 'socket'}", *files]
+    files = [f"--{name}-file={directory / name}" for name in ("key", "pid", "log", "seed")]
+    words = ["munged", "--force", "--foreground", f"--socket={directory / 'socket'}", *files]
     served = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    conf = place / "conf"
+    conf = directory / "conf"
     conf.write_text(
-        f"AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={place / 'socket'}\n"
+        f"AuthType=auth/munge\nCredType=cred/munge\nAuthInfo=socket={directory / 'socket'}\n"
     )
-    wait_until(lambda: (place / "socket").exists() or served.poll() is not None, "munged's start")
+    wait_until(
+        lambda: (directory / "socket").exists() or served.poll() is not None, "munged's start"
+    )
     assert served.poll() is None, "munged does not start"
     yield ["--conf", str(conf)]
     served.terminate()
@@ -147,36 +149,36 @@ def options(room: Path, request: pytest.FixtureRequest) -> Iterator[list[str]]:
 def cluster(room: Path, options: list[str]) -> Iterator[LiveCluster]:
     made = start(room / f"c{len(options)}", "--nodes", "2", "--cpus", "8", *options)
     yield made
-    left = tracebacks(made)
+    errors = tracebacks(made)
     made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture(scope="module")
 def twin(room: Path, cluster: LiveCluster, options: list[str]) -> Iterator[LiveCluster]:
     """Another cluster whose key is the first one's."""
-    place = room / f"d{len(options)}"
+    directory = room / f"d{len(options)}"
     words = ("--nodes", "1", "--cpus", "8", "--cluster-name", "other", *options)
-    made = start(place, *words)
+    made = start(directory, *words)
     if not options:
         made.down()
-        shutil.copy2(cluster.directory / "etc" / "slurm.key", place / "etc" / "slurm.key")
-        made = start(place, *words)
+        shutil.copy2(cluster.directory / "etc" / "slurm.key", directory / "etc" / "slurm.key")
+        made = start(directory, *words)
     yield made
-    left = tracebacks(made)
+    errors = tracebacks(made)
     made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture(scope="module")
 def work(room: Path) -> Path:
-    place = room / "work"
-    place.mkdir()
-    place.chmod(0o1777)
-    program = place / "replay.py"
+    directory = room / "work"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    program = directory / "replay.py"
     program.write_text(PROGRAM.format(path=PYTHON_PATH))
     program.chmod(0o644)
-    return place
+    return directory
 
 
 def replay(cluster: LiveCluster, work: Path, *words: str, user: str = OWNER) -> str:

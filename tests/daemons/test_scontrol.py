@@ -52,18 +52,20 @@ kill %1
 
 def test_a_job_gives_up_a_node(live_cluster: LiveCluster) -> None:
     """Its shell learns what is left, the node is free, and accounting has both of its sizes."""
-    place = live_cluster.directory / "resize"
-    place.mkdir(mode=0o777)
-    (place / "job.sh").write_text(RESIZE)
-    job = live_cluster.submit("-w", "n[1-2]", "-n2", "-t", "10", "-o", "out", "job.sh", cwd=place)
+    directory = live_cluster.directory / "resize"
+    directory.mkdir(mode=0o777)
+    (directory / "job.sh").write_text(RESIZE)
+    job = live_cluster.submit(
+        "-w", "n[1-2]", "-n2", "-t", "10", "-o", "out", "job.sh", cwd=directory
+    )
     live_cluster.wait_for_jobs(job)
-    lines = (place / "out").read_text().splitlines()
+    lines = (directory / "out").read_text().splitlines()
     assert "left n1 1 1 none" in lines
     assert "free" in lines
     assert f"  For bash or sh shells:  . ./slurm_job_{job}_resize.sh" in lines
     assert (
         'setenv SLURM_JOB_NODELIST "n1"'
-        in (place / f"slurm_job_{job}_resize.csh").read_text().splitlines()
+        in (directory / f"slurm_job_{job}_resize.csh").read_text().splitlines()
     )
 
     def sizes() -> list[str]:
@@ -129,9 +131,13 @@ def test_debug_flags(live_cluster: LiveCluster) -> None:
         return next(line for line in lines if line.startswith("DebugFlags")).split()[-1]
 
     before = flags()
-    for word, wanted in (("+backfill,gres", "Backfill,Gres"), ("-Backfill", "Gres"), ("+", "Gres")):
+    for word, flag_names in (
+        ("+backfill,gres", "Backfill,Gres"),
+        ("-Backfill", "Gres"),
+        ("+", "Gres"),
+    ):
         assert live_cluster.run("scontrol", "setdebugflags", word).returncode == 0
-        assert flags() == wanted
+        assert flags() == flag_names
     live_cluster.out("scontrol", "reconfigure")
     assert flags() == before
 
@@ -195,8 +201,8 @@ def test_explanations(live_cluster: LiveCluster) -> None:
         assert lines[-1].endswith("  submitted")
         told = live_cluster.out("scontrol", "explain", "job", str(first))
         assert re.search(r"  started on n1 of \w+, next in the order of priority", told)
-        one = json.loads(live_cluster.out("scontrol", "--json", "explain", "job", str(waiting)))
-        (explained,) = one["explanations"]
+        answer = json.loads(live_cluster.out("scontrol", "--json", "explain", "job", str(waiting)))
+        (explained,) = answer["explanations"]
         assert explained["start_time"] >= explained["submit_time"] + 55 * 60
         assert {holder["name"] for holder in explained["holders"]} == {str(first)}
     finally:
@@ -208,6 +214,6 @@ def test_explanations(live_cluster: LiveCluster) -> None:
 
 def test_ping_as_json(live_cluster: LiveCluster) -> None:
     """The controller answers, and how long that took is in microseconds."""
-    (one,) = json.loads(live_cluster.out("scontrol", "--json", "ping"))["pings"]
-    assert one["responding"] and one["primary"] and one["status"] == "No error"
-    assert one["latency"] > 0
+    (ping,) = json.loads(live_cluster.out("scontrol", "--json", "ping"))["pings"]
+    assert ping["responding"] and ping["primary"] and ping["status"] == "No error"
+    assert ping["latency"] > 0

@@ -21,9 +21,9 @@ pytestmark = pytest.mark.daemons
 @pytest.fixture
 def work(live_cluster: LiveCluster, request: pytest.FixtureRequest) -> Iterator[Path]:
     """Return a directory for one test's jobs; everybody may enter, only its owner writes."""
-    place = live_cluster.directory.parent / request.node.name
-    place.mkdir(mode=0o755)
-    yield place
+    directory = live_cluster.directory.parent / request.node.name
+    directory.mkdir(mode=0o755)
+    yield directory
     live_cluster.run("scancel", "--me")
 
 
@@ -119,8 +119,8 @@ def test_two_users_are_kept_apart(live_cluster: LiveCluster, work: Path) -> None
         jobs.append(int(done.stdout))
     live_cluster.wait_for_jobs(*jobs)
     for user in users:
-        left = Path(f"/tmp/pyslurm-ng-demo-{user}.pid")
+        pid_file = Path(f"/tmp/pyslurm-ng-demo-{user}.pid")
         text = (work / user / f"private-{user}.out").read_text()
         assert text == f"I am {user}\nfile kept apart\nprocess kept apart\n"
-        assert not Path(f"/proc/{left.read_text().strip()}").exists()
-        left.unlink()
+        assert not Path(f"/proc/{pid_file.read_text().strip()}").exists()
+        pid_file.unlink()

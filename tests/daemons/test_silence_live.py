@@ -188,19 +188,19 @@ def test_a_node_that_was_rebooted_gives_its_jobs_back_once(
 
 def reset(pids: list[int]) -> None:
     """End processes as a reset does: none of them has time to notice another's end."""
-    for one in (signal.SIGSTOP, signal.SIGKILL):
+    for number in (signal.SIGSTOP, signal.SIGKILL):
         for pid in reversed(pids):
             with contextlib.suppress(ProcessLookupError):  # it may end with its parent
-                os.kill(pid, one)
+                os.kill(pid, number)
 
 
 def supervisors(pid: int) -> list[int]:
     """Return a script and all above it that belong to its job, the script first."""
-    found = [pid]
+    pids = [pid]
     while True:
-        stat = Path(f"/proc/{found[-1]}/stat").read_text()
+        stat = Path(f"/proc/{pids[-1]}/stat").read_text()
         parent = int(stat[stat.rindex(")") + 2 :].split()[1])
         name = Path(f"/proc/{parent}/cmdline").read_text()
         if parent <= 1 or "slurmstepd" not in name:
-            return found
-        found.append(parent)
+            return pids
+        pids.append(parent)

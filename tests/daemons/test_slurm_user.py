@@ -34,9 +34,9 @@ def cluster() -> Iterator[LiveCluster]:
             "--slurm-user", SERVICE_USER, "--users", f"{OWNER},{OTHER}",
         )  # fmt: skip
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 def test_services_hold_no_rights_of_root(cluster: LiveCluster) -> None:
@@ -63,9 +63,9 @@ def test_root_keeps_the_files_slurmd_works_with(cluster: LiveCluster) -> None:
     """slurmd is root, so no other user may write where its files are."""
     service = pwd.getpwnam(SERVICE_USER).pw_uid
     for name in ("", "etc", "log", "run", "spool"):
-        place = cluster.directory / name
-        assert place.stat().st_uid == 0, place
-        assert place.stat().st_mode & 0o022 == 0, place
+        path = cluster.directory / name
+        assert path.stat().st_uid == 0, path
+        assert path.stat().st_mode & 0o022 == 0, path
     for name in ("state", "run/service", "etc/slurm.key", "etc/slurmdbd.conf"):
         assert (cluster.directory / name).stat().st_uid == service, name
 

@@ -44,9 +44,9 @@ def cluster() -> Iterator[LiveCluster]:
         extra.write_text("KillWait=1\nDefMemPerCPU=1\nMaxJobCount=1000000\n")
         made = start(directory / "c", "--nodes", "2", "--cpus", "32", "--conf", str(extra))
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 def one_fault(cluster: LiveCluster, chance: random.Random) -> None:
@@ -81,14 +81,14 @@ def strays() -> list[str]:
     import pwd
 
     uids = {pwd.getpwnam(user).pw_uid for user in USERS}
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             if path.stat().st_uid in uids:
-                found.append(f"{path.name} {(path / 'comm').read_text().strip()}")
+                processes.append(f"{path.name} {(path / 'comm').read_text().strip()}")
         except OSError:
             continue
-    return found
+    return processes
 
 
 def test_nothing_needs_a_hand(cluster: LiveCluster) -> None:

@@ -407,11 +407,11 @@ def test_srun_survives_a_new_controller(live_cluster: LiveCluster, spawn: Spawn)
 
 def _finds(command: str) -> bool:
     """Return whether a process with this command line runs."""
-    wanted = command.replace(" ", "\0").encode() + b"\0"
+    command_line = command.replace(" ", "\0").encode() + b"\0"
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if (entry / "cmdline").read_bytes() == wanted:
+                if (entry / "cmdline").read_bytes() == command_line:
                     return True
             except OSError:
                 continue

@@ -35,9 +35,9 @@ def test_shows_what_the_tasks_of_a_step_use(live_cluster: LiveCluster, job: str)
     live_cluster.wait_until(
         "the step runs", lambda: "K|n" in live_cluster.run("sstat", *fields, "-j", job).stdout
     )
-    found = live_cluster.run("sstat", *fields, "-j", job)
-    name, tasks, _, node, _ = found.stdout.rstrip("\n").split("|")
-    assert (name, tasks, found.returncode) == (f"{job}.0", "2", 0)
+    printed = live_cluster.run("sstat", *fields, "-j", job)
+    name, tasks, _, node, _ = printed.stdout.rstrip("\n").split("|")
+    assert (name, tasks, printed.returncode) == (f"{job}.0", "2", 0)
     assert node.startswith("n")
     all_steps = live_cluster.run("sstat", "-a", "-n", "-P", "-o", "jobid", "-j", job)
     assert sorted(all_steps.stdout.split()) == [f"{job}.0", f"{job}.batch"]
@@ -47,23 +47,23 @@ def test_shows_what_the_tasks_of_a_step_use(live_cluster: LiveCluster, job: str)
 
 def test_bars_and_plain_numbers(live_cluster: LiveCluster, job: str) -> None:
     """--parsable ends a line with a bar; --noconvert leaves bytes and has no K."""
-    wanted = ("-n", "-j", f"{job}.0", "-o", "jobid,maxrss")
+    words = ("-n", "-j", f"{job}.0", "-o", "jobid,maxrss")
     live_cluster.wait_until(
         "it is measured",
-        lambda: "K|" in live_cluster.run("sstat", *wanted, "--parsable").stdout,
+        lambda: "K|" in live_cluster.run("sstat", *words, "--parsable").stdout,
     )
-    lines = live_cluster.out("sstat", *wanted, "--parsable").splitlines()
+    lines = live_cluster.out("sstat", *words, "--parsable").splitlines()
     assert [line[-2:] for line in lines] == ["K|"]
-    raw = live_cluster.out("sstat", *wanted, "--noconvert", "--parsable2").strip().split("|")
+    raw = live_cluster.out("sstat", *words, "--noconvert", "--parsable2").strip().split("|")
     assert raw[0] == f"{job}.0" and int(raw[1]) % 1024 == 0
 
 
 def test_a_job_that_does_not_run_has_no_steps(live_cluster: LiveCluster) -> None:
     """One line, and the headings."""
-    found = live_cluster.run("sstat", "-n", "-j", "999999")
-    assert found.stdout == ""
-    assert found.stderr == "sstat: error: No steps running for JobId=999999\n"
-    found = live_cluster.run("sstat", "-n", "-j", "999999.3")
-    assert found.stderr == "sstat: error: StepId=999999.3 not found running.\n"
-    found = live_cluster.run("sstat", "-n", "-j", "7.x")
-    assert (found.stderr, found.returncode) == ("sstat: fatal: Bad step specified: 7\n", 1)
+    printed = live_cluster.run("sstat", "-n", "-j", "999999")
+    assert printed.stdout == ""
+    assert printed.stderr == "sstat: error: No steps running for JobId=999999\n"
+    printed = live_cluster.run("sstat", "-n", "-j", "999999.3")
+    assert printed.stderr == "sstat: error: StepId=999999.3 not found running.\n"
+    printed = live_cluster.run("sstat", "-n", "-j", "7.x")
+    assert (printed.stderr, printed.returncode) == ("sstat: fatal: Bad step specified: 7\n", 1)

@@ -45,18 +45,18 @@ def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         made = start(directory / "c", "--nodes", "1", "--cpus", "8")
         yield made
-        left = tracebacks(made)
+        errors = tracebacks(made)
         made.down()
-    assert left == []
+    assert errors == []
 
 
 @pytest.fixture(scope="module")
 def work(cluster: LiveCluster) -> Path:
     """A directory that every user may write to."""
-    place = cluster.directory.parent / "work"
-    place.mkdir()
-    place.chmod(0o1777)
-    return place
+    directory = cluster.directory.parent / "work"
+    directory.mkdir()
+    directory.chmod(0o1777)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ DENIED = "Access/permission denied"
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "expected"),
     [
         ("scancel {job}", f"scancel: error: Kill job error on job id {{job}}: {DENIED}"),
         ("scancel -s USR1 {job}", f"scancel: error: Kill job error on job id {{job}}: {DENIED}"),
@@ -98,11 +98,11 @@ DENIED = "Access/permission denied"
     ],
 )
 def test_others_are_refused(
-    cluster: LiveCluster, job: int, words: str, wanted: str, work: Path
+    cluster: LiveCluster, job: int, words: str, expected: str, work: Path
 ) -> None:
     """RELIABILITY 57, 65."""
     ran = as_user(cluster, OTHER, *words.format(job=job).split(), cwd=work)
-    assert wanted.format(job=job) in ran.stderr.splitlines()
+    assert expected.format(job=job) in ran.stderr.splitlines()
     assert ran.returncode != 0
     assert cluster.out("squeue", "-h", "-j", str(job), "-o", "%t") == "R\n"
 

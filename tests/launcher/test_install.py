@@ -19,9 +19,11 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("install") / "opt"
-    subprocess.run([str(ROOT / "scripts" / "install.sh"), str(place), sys.executable], check=True)
-    return place
+    directory = tmp_path_factory.mktemp("install") / "opt"
+    subprocess.run(
+        [str(ROOT / "scripts" / "install.sh"), str(directory), sys.executable], check=True
+    )
+    return directory
 
 
 def names(directory: Path) -> set[str]:

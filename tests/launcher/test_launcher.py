@@ -224,7 +224,7 @@ def test_a_changed_source_replaces_the_pack(installed: Path) -> None:
 
 def test_a_pack_has_the_packages_of_compiled_modules() -> None:
     """Otherwise each command looks for and reads a file of an empty package."""
-    found = runpy.run_path(str(ROOT / "scripts" / "build_launcher.py"))["modules_of"]
-    names = set(found("squeue", PACKAGE))
+    modules_of = runpy.run_path(str(ROOT / "scripts" / "build_launcher.py"))["modules_of"]
+    names = set(modules_of("squeue", PACKAGE))
     assert {"pyslurm_ng", "pyslurm_ng.kernels", "pyslurm_ng.cli.squeue"} <= names
     assert "pyslurm_ng.kernels.records" not in names

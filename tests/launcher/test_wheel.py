@@ -40,16 +40,16 @@ def test_a_wheel_brings_up_a_cluster_that_runs_a_job(tmp_path: Path) -> None:
     wheels = tmp_path / "wheels"
     build = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(ROOT)]
     subprocess.run([*pip, *build], check=True)
-    place = tmp_path / "venv"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(place)], check=True)
-    python = place / "bin" / "python"
+    directory = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+    python = directory / "bin" / "python"
     [wheel] = wheels.iterdir()
     install = ["--python", str(python), "install", "--no-deps", "--no-index", str(wheel)]
     subprocess.run([*pip, *install], check=True)
-    site = sysconfig.get_paths(vars={"base": str(place), "platbase": str(place)})["purelib"]
+    site = sysconfig.get_paths(vars={"base": str(directory), "platbase": str(directory)})["purelib"]
     (Path(site) / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     environment = {
-        "PATH": f"{place}/bin:{os.environ['PATH']}",
+        "PATH": f"{directory}/bin:{os.environ['PATH']}",
         "SLURM_CONF": str(tmp_path / "c" / "etc" / "slurm.conf"),
     }
 

@@ -33,9 +33,9 @@ def keys(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def layout(tmp_path: Path) -> Iterator[Layout]:
-    found = Layout(tmp_path / "c")
-    yield found
-    shutil.rmtree(found.run, ignore_errors=True)  # elsewhere when this path is long
+    new_layout = Layout(tmp_path / "c")
+    yield new_layout
+    shutil.rmtree(new_layout.run, ignore_errors=True)  # elsewhere when this path is long
 
 
 def write(request: files.Request, layout: Layout) -> str:
@@ -110,9 +110,9 @@ def test_extra_lines_take_the_place_of_ours(layout: Layout) -> None:
 
 def test_database_defaults_to_sqlite_in_the_directory(layout: Layout) -> None:
     write(REQUEST, layout)
-    found = keys((layout.etc / "slurmdbd.conf").read_text())
-    assert found["StorageType"] == "accounting_storage/sqlite"
-    assert found["StorageLoc"] == str(layout.state / "slurmdbd.sqlite")
+    value_of = keys((layout.etc / "slurmdbd.conf").read_text())
+    assert value_of["StorageType"] == "accounting_storage/sqlite"
+    assert value_of["StorageLoc"] == str(layout.state / "slurmdbd.sqlite")
 
 
 def test_mysql_url_becomes_storage_keys(layout: Layout) -> None:

@@ -17,7 +17,7 @@ def entry(name: str, uid: int, shell: str = "/bin/bash") -> pwd.struct_passwd:
 
 def test_people_are_users_that_may_log_in() -> None:
     """System users run no jobs."""
-    found = users.ordinary_users(
+    names = users.ordinary_users(
         [
             entry("zoe", 1001),
             entry("alice", 1000),
@@ -28,7 +28,7 @@ def test_people_are_users_that_may_log_in() -> None:
         ],
         (1000, 60000),
     )
-    assert found == ["alice", "zoe"]
+    assert names == ["alice", "zoe"]
 
 
 def test_the_host_says_which_uids_are_peoples(tmp_path: Path) -> None:

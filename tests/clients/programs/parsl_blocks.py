@@ -33,7 +33,7 @@ executor = HighThroughputExecutor(
 )
 config = Config(executors=[executor], strategy="htex_auto_scale", max_idletime=2, strategy_period=1)
 with parsl.load(config):
-    assert [one.result() for one in [double(x) for x in range(20)]] == list(range(0, 40, 2))
+    assert [future.result() for future in [double(x) for x in range(20)]] == list(range(0, 40, 2))
     blocks = list(provider.resources)
     assert blocks
     deadline = time.time() + 60

@@ -22,9 +22,9 @@ while not (last_out.exists() and last_out.read_text()) and time.time() < deadlin
     time.sleep(0.2)
 assert last_out.read_text() == "done\n"
 assert Path(f"{job_id}_3.out").read_text() == "task 3\n"
-one = SlurmPy("py", {"partition": "debug", "mem": "100"}, scripts_dir="scripts", log_dir="logs")
-number = one.run("echo hello", name_addition="")
-two = one.run("echo again > again.txt", name_addition="", depends_on=[number])
+first = SlurmPy("py", {"partition": "debug", "mem": "100"}, scripts_dir="scripts", log_dir="logs")
+number = first.run("echo hello", name_addition="")
+two = first.run("echo again > again.txt", name_addition="", depends_on=[number])
 while not Path("again.txt").exists() and time.time() < deadline:
     time.sleep(0.2)
 print("simple_slurm", version("simple_slurm"), "slurmpy", version("slurmpy"), "ok")

@@ -43,8 +43,8 @@ def executor(folder, **options):
 
 def main():
     folder = Path("logs")
-    one = executor(folder / "%j").submit(add, 2, 3)
-    assert one.result() == 5, one.stderr()
+    added = executor(folder / "%j").submit(add, 2, 3)
+    assert added.result() == 5, added.stderr()
     many = executor(folder, slurm_array_parallelism=2).map_array(add, range(5), range(5))
     assert [job.result() for job in many] == [0, 2, 4, 6, 8]
     while any(job.state != "COMPLETED" for job in many):

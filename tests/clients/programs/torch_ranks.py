@@ -51,9 +51,9 @@ Path("fit.sh").write_text("""#!/bin/bash
 srun python fit.py
 """)
 os.environ["HEAD_ADDRESS"] = os.environ["MASTER_ADDR"] = "127.0.0.1"
-for script, made, wanted in (("torchrun.sh", "sum.txt", "4 10"), ("fit.sh", "ranks.txt", "4")):
+for script, made, text in (("torchrun.sh", "sum.txt", "4 10"), ("fit.sh", "ranks.txt", "4")):
     done = subprocess.run(["sbatch", "-W", script], capture_output=True, text=True)
     said = Path(script).with_suffix(".out").read_text()
     assert done.returncode == 0, done.stderr + said
-    assert Path(made).read_text() == wanted, said
+    assert Path(made).read_text() == text, said
 print("torch", version("torch"), "lightning", version("lightning"), "ok")

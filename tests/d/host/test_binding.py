@@ -33,12 +33,12 @@ def bind(cores: int, tasks: int, per_task: int = 1, how: str = "", **more: objec
 
 
 def masks(cores: int, tasks: int, per_task: int = 1, how: str = "", **more: object) -> str:
-    found = bind(cores, tasks, per_task, how, **more)
-    return ",".join(f"{sum(1 << cpu for cpu in cpus):04X}" for cpus in found)
+    bound = bind(cores, tasks, per_task, how, **more)
+    return ",".join(f"{sum(1 << cpu for cpu in cpus):04X}" for cpus in bound)
 
 
 @pytest.mark.parametrize(
-    ("cores", "tasks", "per_task", "wanted"),
+    ("cores", "tasks", "per_task", "expected"),
     [
         (ALL, 2, 1, "00FF,FF00"),  # as many tasks as sockets
         (ALL, 8, 1, "0003,0300,000C,0C00,0030,3000,00C0,C000"),  # ... as cores
@@ -52,13 +52,13 @@ def masks(cores: int, tasks: int, per_task: int = 1, how: str = "", **more: obje
         (0b0001_0001, 2, 1, "0003,0300"),  # sockets held in part do not count as sockets
     ],
 )
-def test_automatic_binding(cores: int, tasks: int, per_task: int, wanted: str) -> None:
+def test_automatic_binding(cores: int, tasks: int, per_task: int, expected: str) -> None:
     """Tasks are bound by themselves when their CPUs are as many as sockets, cores or threads."""
-    assert masks(cores, tasks, per_task) == wanted
+    assert masks(cores, tasks, per_task) == expected
 
 
 @pytest.mark.parametrize(
-    ("how", "tasks", "per_task", "layout", "wanted"),
+    ("how", "tasks", "per_task", "layout", "expected"),
     [
         ("sockets", 4, 1, "", "00FF,FF00,00FF,FF00"),
         ("sockets", 2, 1, "block:block", "00FF,00FF"),
@@ -77,9 +77,9 @@ def test_automatic_binding(cores: int, tasks: int, per_task: int, wanted: str) -
     ],
 )
 def test_kinds_and_distributions(
-    how: str, tasks: int, per_task: int, layout: str, wanted: str
+    how: str, tasks: int, per_task: int, layout: str, expected: str
 ) -> None:
-    assert masks(ALL, tasks, per_task, how, distribution=layout) == wanted
+    assert masks(ALL, tasks, per_task, how, distribution=layout) == expected
 
 
 def test_defaults_of_the_configuration() -> None:
@@ -103,7 +103,7 @@ def test_a_pretended_core_binds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "wanted"),
+    ("how", "expected"),
     [
         ("rank", "0001,0002,0004"),
         ("map_cpu:0,5", "0001,0020,0001"),
@@ -114,8 +114,8 @@ def test_a_pretended_core_binds_nothing() -> None:
         ("mask_ldom:1,3", "00FF,FFFF,00FF"),
     ],
 )
-def test_binding_by_hand(how: str, wanted: str) -> None:
-    assert masks(ALL, 3, how=how) == wanted
+def test_binding_by_hand(how: str, expected: str) -> None:
+    assert masks(ALL, 3, how=how) == expected
 
 
 def test_binding_by_hand_takes_a_whole_node() -> None:
@@ -132,8 +132,8 @@ def test_binding_by_hand_takes_a_whole_node() -> None:
 def test_what_the_environment_says() -> None:
     """Words as they were said; what was found out as masks, as wide as the host."""
 
-    def said(how: str, found: list[CpuIds]) -> str:
-        return bind_variables(HOST, cpu_bind(how), found)["SLURM_CPU_BIND"]
+    def said(how: str, cpus_of_tasks: list[CpuIds]) -> str:
+        return bind_variables(HOST, cpu_bind(how), cpus_of_tasks)["SLURM_CPU_BIND"]
 
     assert said("cores", [(0, 1), (2, 3)]) == "quiet,mask_cpu:0x0003,0x000C"
     assert said("verbose", [LEFT + RIGHT] * 3) == "verbose,mask_cpu:0xFFFF"
@@ -167,9 +167,9 @@ def test_tasks_by_socket_are_bound_to_their_sockets() -> None:
 
     All cores stay with the step.
     """
-    left, right = tuple(range(8)), (8, 9, 10, 11)
-    assert bind(0b0011_1111, 2, tasks_per_socket=1, distribution="block:block") == [left, right]
-    assert bind(0b0011_1111, 4, distribution="cyclic", tasks_per_socket=2) == [left, right] * 2
+    first, right = tuple(range(8)), (8, 9, 10, 11)
+    assert bind(0b0011_1111, 2, tasks_per_socket=1, distribution="block:block") == [first, right]
+    assert bind(0b0011_1111, 4, distribution="cyclic", tasks_per_socket=2) == [first, right] * 2
     assert bind(0b0011_1111, 2, how="cores", tasks_per_socket=1) == [(0, 1), (8, 9)]
     assert bind(0b0011_1111, 2, how="none", tasks_per_socket=1) == [(), ()]
 
@@ -183,7 +183,7 @@ def test_the_host_is_read(tmp_path: Path) -> None:
         (core / "physical_package_id").write_text(f"{cpu % 4 // 2}\n")
         (core / "core_id").write_text(f"{cpu % 2}\n")
         (tmp_path / f"node/node{cpu % 4 // 2}/cpu{cpu}").mkdir(parents=True)
-    found = host_cores(str(tmp_path))
-    assert found.cpus == ((0, 4), (1, 5), (2, 6), (3, 7))
-    assert found.per_socket == 2
-    assert found.memory_nodes == ((0, (0, 1, 4, 5)), (1, (2, 3, 6, 7)))
+    host = host_cores(str(tmp_path))
+    assert host.cpus == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert host.per_socket == 2
+    assert host.memory_nodes == ((0, (0, 1, 4, 5)), (1, (2, 3, 6, 7)))

@@ -30,11 +30,11 @@ def finish(process: subprocess.Popen[bytes]) -> int:
 @pytest.fixture
 def tree() -> Iterator[Tree]:
     """The version this kernel offers."""
-    found = detect("/sys/fs/cgroup", "autodetect", NODE)
-    if found is None:
+    hierarchy = detect("/sys/fs/cgroup", "autodetect", NODE)
+    if hierarchy is None:
         pytest.skip("control groups cannot be written here")
-    yield found
-    job = found.job(7, 1000)
+    yield hierarchy
+    job = hierarchy.job(7, 1000)
     job.kill()
     job.remove()
     for directory in job.directories.values():

@@ -41,8 +41,8 @@ GPUS = [
 )
 def test_every_kind(bind: str, local_id: int, expected: list[int]) -> None:
     """Lists count from the step's first GPU where devices are confined."""
-    found = task_gpus(parse_gpu_bind(bind), HELD, local_id, near={5, 7, 9}, is_confined=True)
-    assert (found.seen, found.problem) == (expected, "")
+    view = task_gpus(parse_gpu_bind(bind), HELD, local_id, near={5, 7, 9}, is_confined=True)
+    assert (view.seen, view.problem) == (expected, "")
 
 
 def test_lists_have_the_nodes_numbers_where_devices_are_not_confined() -> None:
@@ -55,9 +55,9 @@ def test_lists_have_the_nodes_numbers_where_devices_are_not_confined() -> None:
 
 def test_a_list_without_a_gpu_of_the_step_gives_the_first_and_says_so() -> None:
     """In Slurm's words."""
-    found = task_gpus(parse_gpu_bind("map_gpu:9"), HELD, 1, near=(), is_confined=True)
-    assert found.seen == [2]
-    assert found.problem == (
+    view = task_gpus(parse_gpu_bind("map_gpu:9"), HELD, 1, near=(), is_confined=True)
+    assert view.seen == [2]
+    assert view.problem == (
         "Bind request gpu:map_gpu:9 does not specify any devices within the allocation for task 1."
         " Binding to the first device in the allocation instead."
     )
@@ -68,8 +68,8 @@ def test_a_list_without_a_gpu_of_the_step_gives_the_first_and_says_so() -> None:
 
 def test_a_step_far_from_all_gpus_may_use_any() -> None:
     """A step may have GPUs of another socket only."""
-    found = task_gpus(parse_gpu_bind("closest"), HELD, 0, near=(0, 1), is_confined=True)
-    assert found.seen == HELD
+    view = task_gpus(parse_gpu_bind("closest"), HELD, 0, near=(0, 1), is_confined=True)
+    assert view.seen == HELD
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_tres_bind_names_the_resource() -> None:
 
 def test_verbose_tells_masks_and_numbers() -> None:
     """Those of the node, and those the task sees."""
-    found = task_gpus(parse_gpu_bind("verbose,single:1"), HELD, 1, near=(), is_confined=True)
-    assert gpu_line(found, HELD, [1]) == (
+    view = task_gpus(parse_gpu_bind("verbose,single:1"), HELD, 1, near=(), is_confined=True)
+    assert gpu_line(view, HELD, [1]) == (
         "gpu-bind: usable_gres=0x8; bit_alloc=0xAC; local_inx=4; global_list=3; local_list=1\n"
     )

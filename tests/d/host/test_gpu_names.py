@@ -21,9 +21,11 @@ FOUND = [
 ]
 
 
-def devices(text: str, found: list[DetectedGpu] | None = None) -> tuple[NodeGres, ...]:
+def devices(text: str, detected: list[DetectedGpu] | None = None) -> tuple[NodeGres, ...]:
     """Return the GPUs of a node with this gres.conf."""
-    return node_gres(CONF.nodes[0], parse_gres_conf(text, CONF.gres_types, CONF.nodes), found or [])
+    return node_gres(
+        CONF.nodes[0], parse_gres_conf(text, CONF.gres_types, CONF.nodes), detected or []
+    )
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,8 @@ def devices(text: str, found: list[DetectedGpu] | None = None) -> tuple[NodeGres
 )
 def test_flags_choose_the_variables(flags: str, variables: tuple[str, ...]) -> None:
     """Only those of the makers that are named; without names those of all makers."""
-    found = devices(f"Name=gpu Count=4 {flags}")
-    assert variables_of(found, [1, 2]) == variables
+    gpus = devices(f"Name=gpu Count=4 {flags}")
+    assert variables_of(gpus, [1, 2]) == variables
     shown = gpu_variables(GpuView((1, 2), (1, 2), (1, 2), variables=variables), is_step=False)
     own = {name: value for name, value in shown.items() if not name.startswith("SLURM")}
     assert own == dict.fromkeys(variables, "1,2")
@@ -49,13 +51,13 @@ def test_flags_choose_the_variables(flags: str, variables: tuple[str, ...]) -> N
 
 def test_lines_of_one_type_share_their_flags() -> None:
     """A line without flags has those of the line above it, if both are of one type."""
-    found = devices(
+    gpus = devices(
         "Name=gpu Type=a File=/dev/x0 Flags=amd_gpu_env\nName=gpu Type=a File=/dev/x1\n"
         "Name=gpu Type=b File=/dev/x[2-3] Flags=nvidia_gpu_env\n"
     )
-    assert variables_of(found, [1]) == (ROCR,)
-    assert variables_of(found, [3]) == (CUDA,)
-    assert variables_of(found, [0, 3]) == (CUDA, ROCR)
+    assert variables_of(gpus, [1]) == (ROCR,)
+    assert variables_of(gpus, [3]) == (CUDA,)
+    assert variables_of(gpus, [0, 3]) == (CUDA, ROCR)
 
 
 def test_detected_gpus_are_their_makers() -> None:
@@ -70,10 +72,10 @@ def test_detected_gpus_are_their_makers() -> None:
 def test_gpus_may_be_told_by_uuid() -> None:
     """env_uuid: CUDA and ROCm are given UUIDs; where nothing was detected there are none."""
     lines = "AutoDetect=nvml\nName=gpu File=/dev/nvidia[0-3] Flags={}\n"
-    found = devices(lines.format("env_uuid,nvidia_gpu_env,amd_gpu_env"), FOUND)
-    names = names_of(found, [3, 1])
+    gpus = devices(lines.format("env_uuid,nvidia_gpu_env,amd_gpu_env"), FOUND)
+    names = names_of(gpus, [3, 1])
     assert names == ("GPU-3", "GPU-1")
-    view = GpuView((1, 3), (1, 3), (0, 1), names, variables=variables_of(found, [3, 1]))
+    view = GpuView((1, 3), (1, 3), (0, 1), names, variables=variables_of(gpus, [3, 1]))
     shown = gpu_variables(view, is_step=True)
     assert (shown[CUDA], shown[ROCR]) == ("GPU-3,GPU-1", "GPU-3,GPU-1")
     assert shown["SLURM_STEP_GPUS"] == "1,3"

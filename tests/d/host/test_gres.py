@@ -31,29 +31,29 @@ def test_lines_number_devices_over_all_types() -> None:
         CONF.gres_types,
         CONF.nodes,
     )
-    found = gres.node_gres(NODE, conf, [])
+    numbered = gres.node_gres(NODE, conf, [])
     assert [
         (node_gres.name, node_gres.type, node_gres.count, node_gres.first_index)
-        for node_gres in found
+        for node_gres in numbered
     ] == [
         ("gpu", "a100", 2, 0),
         ("gpu", "h100", 1, 2),
         ("fpga", "", 3, 0),
     ]
-    assert found[0].cores == (b"\x0f", b"\x0f")
+    assert numbered[0].cores == (b"\x0f", b"\x0f")
 
 
 def test_detected_gpus_take_the_configured_type_names() -> None:
     """`a100` in slurm.conf matches `nvidia_a100-sxm4-40gb`."""
     devices = [detected("nvidia_a100-sxm4-40gb", 0), detected("nvidia_a100-sxm4-40gb", 1)]
     devices.append(detected("nvidia_h100_80gb_hbm3", 2))
-    found = gres.node_gres(NODE, empty_gres_conf(), devices)
-    assert [(node_gres.type, node_gres.count) for node_gres in found] == [
+    gpus = gres.node_gres(NODE, empty_gres_conf(), devices)
+    assert [(node_gres.type, node_gres.count) for node_gres in gpus] == [
         ("a100", 2),
         ("h100", 1),
         ("", 3),
     ]
-    assert found[0].cores[0] == b"\x01"
+    assert gpus[0].cores[0] == b"\x01"
 
 
 def test_a_configured_type_that_is_not_there_is_an_error() -> None:
@@ -69,10 +69,10 @@ def test_product_names_become_types() -> None:
 
 def test_confined_devices_are_renumbered() -> None:
     """With ConstrainDevices the job's GPUs count from 0."""
-    held = gres.indexes([GresAlloc("gpu", "a100", 2, b"\x0c")])
-    assert held == [2, 3]
-    assert gres.visible(held, [3], confined=True) == [1]
-    assert gres.visible(held, [3], confined=False) == [3]
+    indexes = gres.indexes([GresAlloc("gpu", "a100", 2, b"\x0c")])
+    assert indexes == [2, 3]
+    assert gres.visible(indexes, [3], confined=True) == [1]
+    assert gres.visible(indexes, [3], confined=False) == [3]
 
 
 def test_lines_of_slurmd_g() -> None:
@@ -101,7 +101,7 @@ def test_the_files_of_one_device_belong_together() -> None:
         "Name=gpu Type=a100 MultipleFiles=/dev/null,/dev/zero\nName=gpu File=/dev/full\n",
         CONF.gres_types,
     )
-    found = [gres._from_line(line, place, {}) for place, line in enumerate(conf.lines)]
+    gpus = [gres._from_line(line, index, {}) for index, line in enumerate(conf.lines)]
     full, null, zero = (device_node(f"/dev/{name}") for name in ("full", "null", "zero"))
-    assert gres.denied_devices(found, [GresAlloc("gpu", "a100", 1, b"\x01")]) == (full,)
-    assert gres.denied_devices(found, [GresAlloc("gpu", "", 1, b"\x02")]) == (null, zero)
+    assert gres.denied_devices(gpus, [GresAlloc("gpu", "a100", 1, b"\x01")]) == (full,)
+    assert gres.denied_devices(gpus, [GresAlloc("gpu", "", 1, b"\x02")]) == (null, zero)

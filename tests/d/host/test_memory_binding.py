@@ -18,7 +18,7 @@ AS_IT_IS, PREFERRED, BIND, LOCAL = -1, 1, 2, 4
 
 
 @pytest.mark.parametrize(
-    ("how", "local", "wanted"),
+    ("how", "local", "expected"),
     [
         ("", 0, (AS_IT_IS, 3)),
         ("none", 0, (AS_IT_IS, 3)),
@@ -32,9 +32,9 @@ AS_IT_IS, PREFERRED, BIND, LOCAL = -1, 1, 2, 4
     ],
 )
 def test_words_of_mem_bind_become_the_kernels_policies(
-    how: str, local: int, wanted: tuple[int, int]
+    how: str, local: int, expected: tuple[int, int]
 ) -> None:
-    assert memory_policy(HOST, mem_bind(how), local, ()) == MemoryPolicy(*wanted)
+    assert memory_policy(HOST, mem_bind(how), local, ()) == MemoryPolicy(*expected)
 
 
 def test_local_is_where_the_tasks_cpus_are() -> None:
@@ -42,7 +42,7 @@ def test_local_is_where_the_tasks_cpus_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "local", "wanted"),
+    ("how", "local", "problem"),
     [
         ("rank", 2, "NUMA node 2 does not exist; cannot bind local task 2 to it (--mem-bind=rank)"),
         ("mask_mem:5", 0, "NUMA node 2 does not exist; cannot bind local task 0 to it "
@@ -51,9 +51,9 @@ def test_local_is_where_the_tasks_cpus_are() -> None:
          "(--mem-bind=mask_mem; 0x0)"),
     ],
 )  # fmt: skip
-def test_a_task_for_a_node_that_is_not_there_cannot_run(how: str, local: int, wanted: str) -> None:
+def test_a_task_for_a_node_that_is_not_there_cannot_run(how: str, local: int, problem: str) -> None:
     policy = memory_policy(HOST, mem_bind(how), local, ())
-    assert (policy.mode, policy.problem) == (AS_IT_IS, wanted)
+    assert (policy.mode, policy.problem) == (AS_IT_IS, problem)
 
 
 def test_what_verbose_prints() -> None:

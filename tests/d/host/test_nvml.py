@@ -81,10 +81,10 @@ class FakeNvml:
     def nvmlDeviceGetMaxMigDeviceCount(self, card: Card) -> int:
         return 7
 
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, card: Card, place: int) -> tuple[Card, int]:
-        if place >= len(card.slices):
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, card: Card, index: int) -> tuple[Card, int]:
+        if index >= len(card.slices):
             raise NVMLError("not found")
-        return card, place
+        return card, index
 
     def nvmlDeviceGetAttributes(self, handle: tuple[Card, int]) -> SimpleNamespace:
         parts, size = handle[0].slices[handle[1]]
@@ -100,26 +100,26 @@ class FakeNvml:
 def test_cards_are_numbered_by_their_files_with_links_in_that_order() -> None:
     """PCI order is not the order of device files; /dev/nvidia10 comes after /dev/nvidia2."""
     fake = FakeNvml([Card(10, 0xF0, [2, 2]), Card(2, 0x0F, [10, 10]), Card(1, 0x0F)])
-    found = nvml.ask(fake)
-    assert [gpu.file for gpu in found] == ["/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia10"]
-    assert [gpu.links for gpu in found] == [(-1, 0, 0), (0, -1, 2), (0, 2, -1)]
-    assert found[2].cpus == (4, 5, 6, 7)
-    assert found[0].type_name == "nvidia_a100-sxm4-40gb"
+    gpus = nvml.ask(fake)
+    assert [gpu.file for gpu in gpus] == ["/dev/nvidia1", "/dev/nvidia2", "/dev/nvidia10"]
+    assert [gpu.links for gpu in gpus] == [(-1, 0, 0), (0, -1, 2), (0, 2, -1)]
+    assert gpus[2].cpus == (4, 5, 6, 7)
+    assert gpus[0].type_name == "nvidia_a100-sxm4-40gb"
     assert fake.is_shut
 
 
 def test_slices_are_devices_of_their_own_with_a_type_by_size() -> None:
     """One card in two halves beside a whole one. Slices of a card have no links."""
     fake = FakeNvml([Card(0, 1, [1], [(3, 19968), (4, 19968)]), Card(1, 2, [0])])
-    found = nvml.ask(fake)
-    assert [gpu.type_name for gpu in found] == [
+    gpus = nvml.ask(fake)
+    assert [gpu.type_name for gpu in gpus] == [
         "nvidia_a100-sxm4-40gb_3g.20gb",
         "nvidia_a100-sxm4-40gb_4g.20gb",
         "nvidia_a100-sxm4-40gb",
     ]
-    assert [gpu.unique_id for gpu in found] == ["MIG-0-0", "MIG-0-1", "GPU-1"]
-    assert [gpu.links for gpu in found] == [(-1, 0, 1), (0, -1, 1), (1, 1, -1)]
-    assert found[0].file == found[1].file == "/dev/nvidia0"
+    assert [gpu.unique_id for gpu in gpus] == ["MIG-0-0", "MIG-0-1", "GPU-1"]
+    assert [gpu.links for gpu in gpus] == [(-1, 0, 1), (0, -1, 1), (1, 1, -1)]
+    assert gpus[0].file == gpus[1].file == "/dev/nvidia0"
 
 
 def test_a_nodes_slices_are_typed_resources_named_by_their_ids() -> None:
@@ -131,12 +131,12 @@ def test_a_nodes_slices_are_typed_resources_named_by_their_ids() -> None:
         )
     )
     fake = FakeNvml([Card(0, 1, [], [(3, 19968), (4, 19968)])])
-    found = gres.node_gres(conf.nodes[0], empty_gres_conf(), nvml.ask(fake))
-    assert [(node_gres.type, node_gres.count, node_gres.first_index) for node_gres in found] == [
+    devices = gres.node_gres(conf.nodes[0], empty_gres_conf(), nvml.ask(fake))
+    assert [(node_gres.type, node_gres.count, node_gres.first_index) for node_gres in devices] == [
         ("40gb_3g.20gb", 1, 0),
         ("4g.20gb", 1, 1),
     ]
-    assert gpu_names.names_of(found, [1]) == ("MIG-0-1",)
+    assert gpu_names.names_of(devices, [1]) == ("MIG-0-1",)
     whole = gres.node_gres(conf.nodes[0]._replace(gres=()), empty_gres_conf(),
                            nvml.ask(FakeNvml([Card(0, 1)])))  # fmt: skip
     assert gpu_names.names_of(whole, [0]) == ()

@@ -21,7 +21,7 @@ def kept(words: str, host: HostCores = HOST, params: tuple[str, ...] = ()) -> tu
 
 
 @pytest.mark.parametrize(
-    ("words", "wanted"),
+    ("words", "cpus"),
     [
         ("", ()),
         ("CoreSpecCount=1", (7, 15)),
@@ -29,15 +29,15 @@ def kept(words: str, host: HostCores = HOST, params: tuple[str, ...] = ()) -> tu
         ("CpuSpecList=0,1", (0, 8)),  # abstract CPUs: the two threads of the first core
     ],
 )
-def test_slurmd_stays_on_specialised_cores(words: str, wanted: tuple[int, ...]) -> None:
+def test_slurmd_stays_on_specialised_cores(words: str, cpus: tuple[int, ...]) -> None:
     """All threads of them, by the host's numbers."""
-    assert kept(words) == wanted
+    assert kept(words) == cpus
 
 
 def test_slurmd_may_leave_special_cores() -> None:
     """TaskPluginParam=SlurmdOffSpec."""
-    found = kept("CoreSpecCount=2", params=("SlurmdOffSpec",))
-    assert found == (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14)
+    cpus = kept("CoreSpecCount=2", params=("SlurmdOffSpec",))
+    assert cpus == (0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14)
 
 
 def test_a_host_without_these_cores_binds_nothing() -> None:

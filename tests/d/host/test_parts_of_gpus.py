@@ -19,10 +19,10 @@ GPUS = "Name=gpu Type=a100 File=/dev/x[0-1]\nName=gpu Type=t4 File=/dev/x2\n"
 
 def parts(lines: str) -> dict[str, tuple[int, ...]]:
     conf = parse_gres_conf(GPUS + lines, CONF.gres_types, CONF.nodes)
-    found = gres.node_gres(CONF.nodes[0], conf, [])
+    devices = gres.node_gres(CONF.nodes[0], conf, [])
     return {
         f"{node_gres.name}:{node_gres.type}": node_gres.parts
-        for node_gres in found
+        for node_gres in devices
         if node_gres.name != "gpu"
     }
 
@@ -62,9 +62,9 @@ def test_the_files_of_other_gpus_are_denied() -> None:
         NodeGres("gpu", "", 2, ("/dev/null", "/dev/zero")),
         NodeGres("shard", "", 4, ("/dev/null", "/dev/zero"), parts=(2, 2)),
     )
-    held = (GresAlloc("shard", "", 1, b"\x02"),)
-    assert gres.in_parts(held) == [1]
-    assert [node[1:] for node in gres.denied_devices(available, held)] == [(1, 3)]
+    shards = (GresAlloc("shard", "", 1, b"\x02"),)
+    assert gres.in_parts(shards) == [1]
+    assert [node[1:] for node in gres.denied_devices(available, shards)] == [(1, 3)]
 
 
 def test_percentage_of_threads() -> None:
@@ -77,14 +77,16 @@ def test_percentage_of_threads() -> None:
 
 def test_gpus_in_parts_are_visible_but_not_the_jobs() -> None:
     """GPUs in parts are visible, but are not GPUs of the job."""
-    found = gpu_variables(GpuView((), (1,), (1,), in_parts=True, shards=3), is_step=True)
-    assert found["CUDA_VISIBLE_DEVICES"] == "1"
-    assert found["SLURM_SHARDS_ON_NODE"] == "3"
+    variables = gpu_variables(GpuView((), (1,), (1,), in_parts=True, shards=3), is_step=True)
+    assert variables["CUDA_VISIBLE_DEVICES"] == "1"
+    assert variables["SLURM_SHARDS_ON_NODE"] == "3"
     assert not {"SLURM_JOB_GPUS", "SLURM_STEP_GPUS", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"} & set(
-        found
+        variables
     )
-    found = gpu_variables(GpuView((), (0,), (0,), in_parts=True, mps_percentage=25), is_step=False)
-    assert found["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
+    variables = gpu_variables(
+        GpuView((), (0,), (0,), in_parts=True, mps_percentage=25), is_step=False
+    )
+    assert variables["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
     assert gpu_variables(GpuView((), (), (), in_parts=True), is_step=True) == dict.fromkeys(
         ("CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK"),
         "",

@@ -387,8 +387,8 @@ def test_leftovers_end_with_the_template_dead_too(template: Template) -> None:
     records = step_record.read(step.path)
 
     async def end() -> None:
-        left = OrphanedStep(spec["job"], STEP_BATCH, step.path, records)
-        await left.end(LIMIT_S, lambda: pytest.fail("something is left"))
+        orphan = OrphanedStep(spec["job"], STEP_BATCH, step.path, records)
+        await orphan.end(LIMIT_S, lambda: pytest.fail("something is left"))
 
     asyncio.run(end())
     assert not is_running(marker)
@@ -477,7 +477,7 @@ def test_leftovers_are_ended_although_they_have_all_threads(
 
     monkeypatch.setattr(threading.Thread, "start", start)
     records = step_record.read(step.path)
-    left = OrphanedStep(spec["job"], STEP_BATCH, step.path, records)
-    asyncio.run(asyncio.wait_for(left.end(LIMIT_S, lambda: None), LIMIT_S))
+    orphan = OrphanedStep(spec["job"], STEP_BATCH, step.path, records)
+    asyncio.run(asyncio.wait_for(orphan.end(LIMIT_S, lambda: None), LIMIT_S))
     assert "swept" in step_record.read(step.path)
     assert len(tries) >= 4
