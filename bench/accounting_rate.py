@@ -47,8 +47,8 @@ def main() -> int:
         payloads.append(encode_batch([submitted(when, job_id)]))
         payloads.append(encode_batch(started(when, job_id, on(1 + job_id % 4))))
         payloads.append(encode_batch(finished(when, job_id, 3, 0)))
-    with tempfile.TemporaryDirectory() as place:
-        database = Database(sqlite_url(f"{place}/accounting.sqlite"))
+    with tempfile.TemporaryDirectory() as directory:
+        database = Database(sqlite_url(f"{directory}/accounting.sqlite"))
         database.open()
         register(database)
         events = 0

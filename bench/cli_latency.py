@@ -17,8 +17,8 @@ COMMANDS = ("squeue", "sinfo", "sbatch --wrap", "scancel", "scontrol show job", 
 
 def scancel_seconds(cluster: Cluster) -> float:
     """Return the time to cancel one job, which is submitted before the clock runs."""
-    held = cluster.run("sbatch", "--parsable", "--hold", "-o", "/dev/null", "--wrap", "true")
-    return cluster.seconds("scancel", held.strip())
+    job_id = cluster.run("sbatch", "--parsable", "--hold", "-o", "/dev/null", "--wrap", "true")
+    return cluster.seconds("scancel", job_id.strip())
 
 
 def measures(cluster: Cluster, job_id: str) -> dict[str, Callable[[], float]]:
@@ -39,13 +39,13 @@ def main() -> None:
     all_measures: dict[str, Callable[[], float]] = {
         "bare": lambda: spawn_seconds(BARE, dict(os.environ))
     }
-    found = clusters(options)
-    for cluster in found:
+    measured = clusters(options)
+    for cluster in measured:
         job_id = cluster.run("sbatch", "--parsable", "--hold", "--wrap", "true").strip()
         for name, measure in measures(cluster, job_id).items():
             all_measures[f"{cluster.name} {name}"] = measure
     medians = in_turn(ROUNDS, all_measures)
-    for cluster in found:
+    for cluster in measured:
         cluster.run("scancel", "--state=PENDING", "--me")
     bare_ms = medians["bare"] * 1e3
     rows: list[dict[str, object]] = []

@@ -80,24 +80,24 @@ def clusters(options: argparse.Namespace) -> list[Cluster]:
     """Return our cluster (from SLURM_CONF) and, when told where it is, the peer's."""
     if "SLURM_CONF" not in os.environ:
         sys.exit("bench: error: source the env.sh that `pyslurm-ng up` wrote")
-    found = [Cluster("ours", dict(os.environ))]
+    both = [Cluster("ours", dict(os.environ))]
     if options.peer_env:
         environment = dict(os.environ)
         for line in Path(options.peer_env).read_text().splitlines():
             key, _, value = line.partition("=")
             environment[key] = value
         environment["PATH"] += os.pathsep + os.environ["PATH"]
-        found.append(Cluster("peer", environment))
-    return found
+        both.append(Cluster("peer", environment))
+    return both
 
 
 def in_turn(rounds: int, measures: dict[str, Callable[[], float]]) -> dict[str, float]:
     """Return each measure's median; they take turns, since the machine's load moves them all."""
-    found: dict[str, list[float]] = {name: [] for name in measures}
+    seconds: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(rounds):
         for name, measure in measures.items():
-            found[name].append(measure())
-    return {name: statistics.median(values) for name, values in found.items()}
+            seconds[name].append(measure())
+    return {name: statistics.median(values) for name, values in seconds.items()}
 
 
 def show(options: argparse.Namespace, title: str, rows: list[dict[str, object]]) -> None:

@@ -74,15 +74,15 @@ def daemon_sockets(cluster: Cluster) -> dict[str, str]:
     folders = {
         run_directory(str(conf.get(f"{name}PidFile", ""))) for name in ("Slurmctld", "Slurmd")
     }
-    found = {}
+    path_of = {}
     for daemon in ("slurmctld", "slurmd", "slurmdbd"):
         paths = sorted(
             path for at in folders for path in glob.glob(f"{at}/**/{daemon}-*.sock", recursive=True)
         )
         if not paths:
             sys.exit(f"bench: error: no {daemon} has a socket in {' or '.join(sorted(folders))}")
-        found[daemon] = paths[0]
-    return found
+        path_of[daemon] = paths[0]
+    return path_of
 
 
 # --- attacks: each does its worst until its process is killed ------------------------------
@@ -327,18 +327,18 @@ def listings(at: Attack) -> list[Coroutine[Any, Any, None]]:
         TestJob(JobRequest(nodes_min=1)),
     ]
     fill = many(at, [jobs_of(array="0-999"), jobs_of(name="mine")])
-    return fill + [at.flood("slurmctld", one) for one in asked]
+    return fill + [at.flood("slurmctld", question) for question in asked]
 
 
 def mixed(at: Attack) -> list[Coroutine[Any, Any, None]]:
     """All of it at once."""
     return [
-        one
+        request
         for make in (half_bodies, connection_flood, squeue_flood, unread_answers, step_flood,
                      large_steps, sacct_flood, long_texts, many_names, changes_of_all,
                      listings, arrays, explanations, refused_changes,
                      ids_of_tasks)
-        for one in make(at)
+        for request in make(at)
     ]  # fmt: skip
 
 
@@ -350,14 +350,16 @@ def explanations(at: Attack) -> list[Coroutine[Any, Any, None]]:
     """Of jobs whose long comment is changed again and again."""
     asked = [ExplainJob(str(n)) for n in range(1, 17)]
     changes = [jobs_of(name="told"), UpdateJob(MARK, {"comment": "c" * 60_000}, name="told")]
-    return many(at, changes) + [at.flood("slurmctld", one) for one in asked]
+    return many(at, changes) + [at.flood("slurmctld", question) for question in asked]
 
 
 def ids_of_tasks(at: Attack) -> list[Coroutine[Any, Any, None]]:
     """Queries of as many ids as allowed, no two alike, each of most tasks of an array."""
     ids = [f"_[{n % 900}-{999 + n // 900}]" for n in range(MOST_IDS)]
-    asked = [ShowJobs(JobFilter(jobs=[f"{array}{one}" for one in ids])) for array in range(1, 17)]
-    return many(at, [jobs_of(array="0-999")]) + [at.flood("slurmctld", one) for one in asked]
+    asked = [ShowJobs(JobFilter(jobs=[f"{array}{task}" for task in ids])) for array in range(1, 17)]
+    return many(at, [jobs_of(array="0-999")]) + [
+        at.flood("slurmctld", question) for question in asked
+    ]
 
 
 def refused_changes(at: Attack) -> list[Coroutine[Any, Any, None]]:
@@ -527,7 +529,7 @@ def main() -> None:
     sockets = daemon_sockets(cluster)
     controller = pid_behind(sockets["slurmctld"])
     names = [name for name in ATTACKS if options.only in name]
-    found: dict[str, Took] = {}
+    took_in_row: dict[str, Took] = {}
     mib: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as room:
         os.chmod(room, 0o711)
@@ -536,7 +538,7 @@ def main() -> None:
         os.chown(files, pwd.getpwnam(options.user).pw_uid, -1)
         for name in names * options.rounds:
             row = "all in a loop" if options.loop else name
-            took = found.setdefault(row, Took())
+            took = took_in_row.setdefault(row, Took())
             child = begin(name, options.attacker, sockets)
             try:
                 time.sleep(min(2.0, options.seconds / 4))
@@ -545,7 +547,7 @@ def main() -> None:
             finally:
                 end(child, name)
             count_starts(cluster, options.user, files, took, name)
-    rows = [row_of(name, took, mib[name]) for name, took in found.items()]
+    rows = [row_of(name, took, mib[name]) for name, took in took_in_row.items()]
     show(options, f"another user beside the attacks of one, {options.seconds:.0f} s each", rows)
 
 

@@ -108,7 +108,7 @@ async def measure(directory: Path, total: int, outstanding: int) -> dict[str, fl
     seconds = time.perf_counter() - begin
     journal.close()
     begin = time.perf_counter()
-    frames = sum(len(found) for found in Recovery(layout).frames())
+    frames = sum(len(batch) for batch in Recovery(layout).frames())
     return {
         "submissions_per_s": total / seconds,
         "groups": journal.groups,
@@ -124,12 +124,12 @@ def main() -> None:
     parser.add_argument("--outstanding", type=int, default=256)
     parser.add_argument("--directory", help="on the file system to measure")
     parser.add_argument("--json", action="store_true")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=given.directory) as name:
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=arguments.directory) as name:
         plain = syncs_per_second(Path(name))
-        result = asyncio.run(measure(Path(name), given.count, given.outstanding))
+        result = asyncio.run(measure(Path(name), arguments.count, arguments.outstanding))
     result["plain_syncs_per_s"] = plain
-    if given.json:
+    if arguments.json:
         print(json.dumps(result))
         return
     for key, value in result.items():

@@ -76,8 +76,8 @@ TopologyPlugin=topology/tree
 
 def passes_so_far(cluster: Cluster) -> int:
     """Return how many passes sdiag has counted."""
-    found = re.search(r"Total cycles:\s+(\d+)", cluster.run("sdiag"))
-    return int(found[1]) if found else 0
+    cycles = re.search(r"Total cycles:\s+(\d+)", cluster.run("sdiag"))
+    return int(cycles[1]) if cycles else 0
 
 
 def keep_busy(cluster: Cluster, job: str, ended: threading.Event) -> None:
@@ -93,15 +93,15 @@ def percentile_ms(values: list[float], part: float) -> float:
 
 
 def timed(cluster: Cluster, job: str, rounds: int) -> dict[str, list[float]]:
-    found: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    seconds: dict[str, list[float]] = {name: [] for name in COMMANDS}
     argvs = {
         name: cluster.argv(*(word.format(job=job) for word in words))
         for name, words in COMMANDS.items()
     }
     for _ in range(rounds):
         for name, argv in argvs.items():
-            found[name].append(spawn_seconds(argv, cluster.environment))
-    return found
+            seconds[name].append(spawn_seconds(argv, cluster.environment))
+    return seconds
 
 
 def main() -> None:

@@ -201,17 +201,17 @@ def theirs(commands: Commands, state: State) -> list[int]:
     words += [f"-wp{state.required}"] if state.required else []
     if not state.heavy and not state.required:
         text = answer(commands, "sbatch", "--test-only", "--wrap=true", *words)
-        found = re.search(r"on nodes (\S+) in partition", text)
+        matched = re.search(r"on nodes (\S+) in partition", text)
     else:
         text = answer(commands, "salloc", "--no-shell", "--immediate=5", *words)
-        found = re.search(r"job allocation (\d+)", text)
-        if found:
-            text = answer(commands, "squeue", "-h", "-j", found[1], "-o", "%N")
-            answer(commands, "scancel", found[1])
-            found = re.search(r"(\S+)", text)
+        matched = re.search(r"job allocation (\d+)", text)
+        if matched:
+            text = answer(commands, "squeue", "-h", "-j", matched[1], "-o", "%N")
+            answer(commands, "scancel", matched[1])
+            matched = re.search(r"(\S+)", text)
         while answer(commands, "sinfo", "-h", "-t", "idle", "-o", "%D").strip() != str(NODES):
             time.sleep(0.02)
-    return sorted(int(name[1:]) for name in expand(found[1])) if found else []
+    return sorted(int(name[1:]) for name in expand(matched[1])) if matched else []
 
 
 def answer(commands: Commands, *words: str) -> str:
@@ -232,14 +232,16 @@ def weigh(commands: Commands, heavy: frozenset[int]) -> None:
 
 def fewest_leaves(state: State) -> int:
     """Return the least number of leaves that hold the job, by trying all sets of leaves."""
-    wanted = state.nodes or -(-state.tasks // CPUS)
+    nodes = state.nodes or -(-state.tasks // CPUS)
     counts = [0] * (max(LEAF_OF) + 1)
     for node in state.free:
         counts[LEAF_OF[node]] += 1
-    held = LEAF_OF[state.required] if state.required else None
+    own_leaf = LEAF_OF[state.required] if state.required else None
     for size in range(1, len(counts) + 1):
         for leaves in itertools.combinations(range(len(counts)), size):
-            if sum(counts[leaf] for leaf in leaves) >= wanted and (held is None or held in leaves):
+            if sum(counts[leaf] for leaf in leaves) >= nodes and (
+                own_leaf is None or own_leaf in leaves
+            ):
                 return size
     return 0
 

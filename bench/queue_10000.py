@@ -35,15 +35,15 @@ def main() -> None:
     parse = parser(__doc__ or "")
     parse.add_argument("--jobs", type=int, default=JOBS)
     options = parse.parse_args()
-    found = clusters(options)
-    for cluster in found:
+    measured = clusters(options)
+    for cluster in measured:
         fill(cluster, options.jobs)
     measures = {}
-    for cluster in found:
+    for cluster in measured:
         measures[f"{cluster.name} squeue"] = lambda c=cluster: c.seconds("squeue")
         measures[f"{cluster.name} squeue --json"] = lambda c=cluster: c.seconds("squeue", "--json")
     medians = in_turn(ROUNDS, measures)
-    for cluster in found:
+    for cluster in measured:
         medians[f"{cluster.name} scancel all"] = cluster.seconds(
             "scancel", "--state=PENDING", "--me"
         )

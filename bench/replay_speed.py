@@ -51,10 +51,10 @@ def main() -> None:
         read_s = time.perf_counter() - begun
         run = JournalRun(recording, conf, Planner())
         run.run()
-        found = compare(run)
+        comparison = compare(run)
         if options.html:
-            Path(options.html).write_text(page(found, "A generated month"))
-        same = sum(run.runs.get(key) == one for key, one in recording.runs.items())
+            Path(options.html).write_text(page(comparison, "A generated month"))
+        same = sum(run.runs.get(key) == job_run for key, job_run in recording.runs.items())
     finally:
         shutil.rmtree(directory)
     row: dict[str, object] = {
@@ -71,10 +71,10 @@ def main() -> None:
 
 def _record(directory: Path, conf: SlurmConf, options: object) -> int:
     """Write the journal of a generated month; return its size in bytes."""
-    wanted = vars(options)
-    span_s = int(wanted["days"] * 86_400)
+    values = vars(options)
+    span_s = int(values["days"] * 86_400)
     jobs = list(
-        random_jobs(wanted["seed"], wanted["jobs"], wanted["nodes"], span_s, wanted["load"])
+        random_jobs(values["seed"], values["jobs"], values["nodes"], span_s, values["load"])
     )
     trace = TraceRun(jobs, conf, Planner())
     payloads = [encode_batch(_beginning(conf, trace.world.now_us))]

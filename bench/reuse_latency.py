@@ -43,12 +43,12 @@ def submit(path: str, jobs: int) -> None:
 
 def events_of(state: Path) -> list[ev.AnyEvent]:
     """Return all events of a journal in their order."""
-    found: list[ev.AnyEvent] = []
+    events: list[ev.AnyEvent] = []
     for segment in list_segments(Layout(state).journal):
         with SegmentReader(segment.path) as reader:
             for frame in reader:
-                found += decode_batch(frame.payload)
-    return found
+                events += decode_batch(frame.payload)
+    return events
 
 
 def waits_ms(events: list[ev.AnyEvent], begin_us: int, slots: int) -> list[float]:
@@ -84,16 +84,16 @@ def main() -> None:
     )
     begin_us = time.time_ns() // 1000
     time.sleep(options.seconds)
-    found = waits_ms(events_of(Path(conf["StateSaveLocation"])), begin_us, slots)
+    gaps_ms = waits_ms(events_of(Path(conf["StateSaveLocation"])), begin_us, slots)
     cluster.run("scancel", "--me")
-    cuts = statistics.quantiles(found, n=100, method="inclusive")
+    cuts = statistics.quantiles(gaps_ms, n=100, method="inclusive")
     rows: list[dict[str, object]] = [
         {
             "what": "freed to used",
-            "cores": len(found),
+            "cores": len(gaps_ms),
             "p50_ms": cuts[49],
             "p99_ms": cuts[98],
-            "max_ms": max(found),
+            "max_ms": max(gaps_ms),
             "limit_p99_ms": LIMIT_MS,
             "ok": cuts[98] <= LIMIT_MS,
         }

@@ -257,13 +257,13 @@ def prepare(
 
 def digest(plan: Plan) -> str:
     """Return what tells one plan from another: starts, promises with their nodes, waits, order."""
-    found = hashlib.sha256(repr(plan.starts).encode())
+    hashed = hashlib.sha256(repr(plan.starts).encode())
     for job_id, start_us in sorted(plan.expected_start_us.items()):
-        found.update(f"{job_id} {start_us} {plan.planned_nodes.nodes_of(job_id)}".encode())
+        hashed.update(f"{job_id} {start_us} {plan.planned_nodes.nodes_of(job_id)}".encode())
     for job_id, wait in sorted(plan.waits.items()):
-        found.update(f"{job_id} {wait.reason} {wait.text}".encode())
-    found.update(repr(sorted(plan.priorities.items())).encode())
-    return found.hexdigest()[:16]
+        hashed.update(f"{job_id} {wait.reason} {wait.text}".encode())
+    hashed.update(repr(sorted(plan.priorities.items())).encode())
+    return hashed.hexdigest()[:16]
 
 
 def measure(
@@ -345,7 +345,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--peer-env", help="of no use here: the recorded peer is shown")
     options = parser.parse_args()
-    found = measure(
+    figures = measure(
         options.nodes,
         options.jobs,
         options.seed,
@@ -357,11 +357,11 @@ def main() -> None:
         parameters=options.parameters,
     )
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(figures))
         return
-    for name, value in found.items():
+    for name, value in figures.items():
         print(f"{name:<18} {value}")
-    seconds = found["seconds"]
+    seconds = figures["seconds"]
     assert isinstance(seconds, float)
     print(f"{'jobs per second':<18} {options.jobs / seconds:,.0f}; Slurm {PEER_JOBS_PER_S:,.0f}")
     if (options.nodes, options.jobs) == (10_000, 100_000):

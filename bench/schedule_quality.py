@@ -37,11 +37,14 @@ def main() -> None:
         choose: _textbook(jobs, waits_s(jobs, options.procs, choose))
         for choose in (easy, conservative)
     }
-    rows = [_row(f"textbook {choose.__name__}", found, found) for choose, found in textbook.items()]
+    rows = [
+        _row(f"textbook {choose.__name__}", measures, measures)
+        for choose, measures in textbook.items()
+    ]
     for name, choose in OURS.items():
         settings = [f"SchedulerParameters={name}"] if name != "default" else []
-        found = TraceRun(jobs, trace_conf(options.procs, settings), Planner()).run()
-        measured = found.mean_bounded_slowdown, found.mean_wait_s, found.max_wait_s
+        measures = TraceRun(jobs, trace_conf(options.procs, settings), Planner()).run()
+        measured = measures.mean_bounded_slowdown, measures.mean_wait_s, measures.max_wait_s
         rows.append(_row(name, measured, textbook[choose]))
     show(options, "quality of the schedule", rows)
 
@@ -54,8 +57,8 @@ def _textbook(jobs: Sequence[TraceJob], waits: Sequence[int]) -> Measures:
     return sum(slowdowns) / len(jobs), sum(waits) / len(jobs), max(waits)
 
 
-def _row(name: str, found: Measures, beside: Measures) -> dict[str, object]:
-    slowdown, mean_wait_s, max_wait_s = found
+def _row(name: str, measures: Measures, beside: Measures) -> dict[str, object]:
+    slowdown, mean_wait_s, max_wait_s = measures
     return {
         "order": name,
         "slowdown": slowdown,

@@ -29,9 +29,9 @@ def main() -> None:
     measures: dict[str, Callable[[], float]] = {
         "bare": lambda: spawn_seconds(BARE, dict(os.environ))
     }
-    found = clusters(options)
+    measured = clusters(options)
     jobs = []
-    for cluster in found:
+    for cluster in measured:
         job_id, measure = inside(cluster)
         jobs.append((cluster, job_id))
         measures[f"{cluster.name} {INSIDE}"] = measure

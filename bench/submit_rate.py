@@ -145,14 +145,14 @@ def main() -> None:
     before = controller(conf).memory_info().rss
     seconds = submit_many(path, options.jobs)
     after = controller(conf).memory_info().rss
-    found = {
+    figures = {
         "durable submissions per second": options.jobs / seconds,
         "KiB per pending job": (after - before) / options.jobs / 1024,
         "array of 100,000: seconds": submit_array(path),
         "restart until squeue answers: seconds": restart_seconds(cluster, conf),
     }
     rows: list[dict[str, object]] = []
-    for what, value in found.items():
+    for what, value in figures.items():
         limit, word = LIMITS[what]
         ok = value >= limit if word == "at least" else value <= limit
         peer = RECORDED_PEER[what]

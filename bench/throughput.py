@@ -45,12 +45,12 @@ def main() -> None:
     parse.add_argument("--jobs", type=int, default=JOBS)
     parse.add_argument("--rounds", type=int, default=3, help="ours and the peer's take turns")
     options = parse.parse_args()
-    found = clusters(options)
+    measured = clusters(options)
     rows: list[dict[str, object]] = []
     for how, recorded in RECORDED_TUNED.items():
-        best: dict[str, list[float]] = {cluster.name: [] for cluster in found}
+        best: dict[str, list[float]] = {cluster.name: [] for cluster in measured}
         for number in range(options.rounds):
-            for cluster in found:
+            for cluster in measured:
                 best[cluster.name].append(rate(cluster, how, options.jobs, number))
         ours = sorted(best["ours"])[len(best["ours"]) // 2]
         peer = max(best["peer"]) if "peer" in best else None

@@ -119,9 +119,9 @@ def raw_pipelined(address: socket.socket, frames: list[bytes], reply_bytes: int)
     for at in range(0, len(frames), OUTSTANDING):
         some = frames[at : at + OUTSTANDING]
         address.sendall(b"".join(some))
-        left = reply_bytes * len(some)
-        while left:
-            left -= len(address.recv(left))
+        bytes_left = reply_bytes * len(some)
+        while bytes_left:
+            bytes_left -= len(address.recv(bytes_left))
     return len(frames) / (time.perf_counter() - begin)
 
 
@@ -189,14 +189,14 @@ def measure(directory: str, tcp_port: int, zmq_port: int, count: int) -> list[di
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     idle = []
     for _ in range(min(5000, soft - 200)):
-        one = socket.create_connection(("127.0.0.1", tcp_port))
-        one.sendall(b"p")
-        idle.append(one)
+        connection = socket.create_connection(("127.0.0.1", tcp_port))
+        connection.sendall(b"p")
+        idle.append(connection)
     took = commands(directory, 500)
     what = f"the same beside {len(idle)} slow connections: p99"
     add(what, took[-5] * 1e6, "us", 1e6)
-    for one in idle:
-        one.close()
+    for connection in idle:
+        connection.close()
     return rows
 
 

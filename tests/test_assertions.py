@@ -64,7 +64,7 @@ def _that_assert(own: dict[str, list[Function]], elsewhere: frozenset[str]) -> f
             name
             for name, those in own.items()
             if name not in asserting
-            and all(_asserts(one) or _names_used(one) & known for one in those)
+            and all(_asserts(function) or _names_used(function) & known for function in those)
         }
         if not more:
             return frozenset(asserting)

@@ -33,7 +33,7 @@ OUTSIDE = {
 def _texts() -> Iterator[tuple[str, str]]:
     """Yield the name and text of each file that people write."""
     tops = [path for path in REPOSITORY.iterdir() if path.suffix in (".md", ".toml")]
-    inside = (path for place in PLACES for path in (REPOSITORY / place).rglob("*"))
+    inside = (path for folder in PLACES for path in (REPOSITORY / folder).rglob("*"))
     for path in [*tops, REPOSITORY / "Makefile", *inside]:
         if path == Path(__file__) or not path.is_file():
             continue
@@ -51,13 +51,13 @@ def texts() -> dict[str, str]:
 @pytest.mark.parametrize("pattern", OUTSIDE)
 def test_nothing_points_outside_the_repository(pattern: str) -> None:
     """A reader cannot open what stands on the machine where a line was written."""
-    found = [
+    lines = [
         f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match[0]}"
         for name, text in texts().items()
         if not name.startswith(("tests/golden/", "tests/fuzz/corpus/"))
         for match in re.finditer(pattern, text)
     ]
-    assert not found, f"{OUTSIDE[pattern]}: {found}"
+    assert not lines, f"{OUTSIDE[pattern]}: {lines}"
 
 
 @pytest.mark.parametrize("name", PROSE)
@@ -75,8 +75,8 @@ def test_each_path_that_a_document_names_is_there(name: str) -> None:
 def test_the_floor_plan_names_each_folder() -> None:
     """README.md says what each folder at the top holds, and names none that has gone."""
     named = set(re.findall(r"^\| `([\w.]+)` \|", texts()["README.md"], re.MULTILINE))
-    assert named == {place for place in PLACES if not place.startswith(".")}
-    assert [place for place in named if not (REPOSITORY / place).is_dir()] == []
+    assert named == {folder for folder in PLACES if not folder.startswith(".")}
+    assert [folder for folder in named if not (REPOSITORY / folder).is_dir()] == []
 
 
 def test_links_between_documents_lead_somewhere() -> None:
@@ -542,13 +542,13 @@ PLAIN = frozenset(
 
 def _words_of_names() -> dict[str, str]:
     """Return each word in the name of a module or package with one place where it stands."""
-    found: dict[str, str] = {}
+    file_of_word: dict[str, str] = {}
     for path in SOURCE.rglob("*"):
         is_package = path.is_dir() and path.name != "__pycache__"
         if is_package or path.suffix in (".py", ".pyx", ".pxi", ".h"):
             for word in re.split(r"[\W_]+", path.stem.lower()):
-                found.setdefault(word, path.relative_to(SOURCE).as_posix())
-    return found
+                file_of_word.setdefault(word, path.relative_to(SOURCE).as_posix())
+    return file_of_word
 
 
 def test_each_unusual_word_in_a_files_name_is_in_the_glossary() -> None:

@@ -113,11 +113,11 @@ def module_name(path: Path) -> str:
 
 @cache
 def sources() -> dict[str, Source]:
-    found = {}
+    by_module = {}
     for path in sorted((SOURCE / PACKAGE).rglob("*.py")):
         text = path.read_text()
-        found[module_name(path)] = Source(path, module_name(path), text, ast.parse(text))
-    return found
+        by_module[module_name(path)] = Source(path, module_name(path), text, ast.parse(text))
+    return by_module
 
 
 def is_typing_guard(node: ast.stmt) -> bool:
@@ -152,14 +152,14 @@ def imports(module: str) -> tuple[Import, ...]:
     return tuple(walk_imports(source.tree, source))
 
 
-def own_target(found: Import) -> str | None:
+def own_target(imported: Import) -> str | None:
     """Return the module of ours that an import reaches, without the package's name."""
-    if found.module != PACKAGE and not found.module.startswith(PACKAGE + "."):
+    if imported.module != PACKAGE and not imported.module.startswith(PACKAGE + "."):
         return None
-    base = found.module[len(PACKAGE) + 1 :]
-    inner = f"{base}.{found.name}".strip(".")
+    base = imported.module[len(PACKAGE) + 1 :]
+    inner = f"{base}.{imported.name}".strip(".")
     natives = {"kernels.records", "_select", "kernels.process", "_install"}
-    if found.name and (inner in sources() or inner in natives):
+    if imported.name and (inner in sources() or inner in natives):
         return inner
     return base
 
@@ -198,16 +198,16 @@ def test_imports_point_downwards() -> None:
     wrong = []
     for module, source in sources().items():
         allowed = allowed_areas(area_of(module))
-        for found in imports(module):
-            target = own_target(found)
+        for imported in imports(module):
+            target = own_target(imported)
             if target is not None and not inside(target, allowed):
-                wrong.append(f"{source.shown}:{found.line}: {module} may not import {target}")
+                wrong.append(f"{source.shown}:{imported.line}: {module} may not import {target}")
     assert not wrong, "\n".join(wrong)
 
 
 def reached(start: str) -> dict[str, str]:
     """Return the modules of ours that importing `start` runs, each with who imports it."""
-    found = {start: ""}
+    importer = {start: ""}
     todo = [start]
     while todo:
         module = todo.pop()
@@ -215,16 +215,16 @@ def reached(start: str) -> dict[str, str]:
             own_target(imported) for imported in imports(module) if not imported.is_typing_only
         ]
         for target in targets:
-            if target is not None and target in sources() and target not in found:
-                found[target] = module
+            if target is not None and target in sources() and target not in importer:
+                importer[target] = module
                 todo.append(target)
-    return found
+    return importer
 
 
-def chain(found: dict[str, str], module: str) -> str:
+def chain(importer: dict[str, str], module: str) -> str:
     names = [module]
-    while found[names[-1]]:
-        names.append(found[names[-1]])
+    while importer[names[-1]]:
+        names.append(importer[names[-1]])
     return " <- ".join(names)
 
 
@@ -234,13 +234,13 @@ def test_the_core_is_pure() -> None:
     for module in sources():
         if not inside(module, PURE):
             continue
-        found = reached(module)
-        for other in found:
+        importer = reached(module)
+        for other in importer:
             for imported in imports(other):
                 if imported.module.split(".")[0] in IMPURE_MODULES and not imported.is_typing_only:
                     wrong.append(
                         f"{sources()[other].shown}:{imported.line}: imports {imported.module} "
-                        f"({chain(found, other)})"
+                        f"({chain(importer, other)})"
                     )
     assert not wrong, "\n".join(sorted(set(wrong)))
 
@@ -250,12 +250,12 @@ def test_libraries_stay_in_their_places() -> None:
     standard = set(sys.stdlib_module_names)
     wrong = []
     for module, source in sources().items():
-        for found in imports(module):
-            library = found.module.split(".")[0]
+        for imported in imports(module):
+            library = imported.module.split(".")[0]
             if library in standard or library == PACKAGE:
                 continue
             if not inside(module, LIBRARIES.get(library, [])):
-                wrong.append(f"{source.shown}:{found.line}: {library} is not for {module}")
+                wrong.append(f"{source.shown}:{imported.line}: {library} is not for {module}")
     assert not wrong, "\n".join(wrong)
 
 
@@ -265,12 +265,12 @@ def test_commands_import_little_at_their_top() -> None:
     for module, source in sources().items():
         if not inside(module, ["cli"]):
             continue
-        for found in imports(module):
-            target = own_target(found)
-            if not found.is_top or found.is_typing_only:
+        for imported in imports(module):
+            target = own_target(imported)
+            if not imported.is_top or imported.is_typing_only:
                 continue
             if target is not None and not inside(target, COMMAND_TOP):
-                wrong.append(f"{source.shown}:{found.line}: {target} at the top of a command")
+                wrong.append(f"{source.shown}:{imported.line}: {target} at the top of a command")
     assert not wrong, "\n".join(wrong)
 
 
@@ -311,15 +311,15 @@ def test_supervisors_are_small() -> None:
 
 def test_nothing_is_imported_in_circles() -> None:
     """For types neither: two files that need each other are one, or lack a third below both."""
-    found: dict[str, set[str]] = {}
+    below_each: dict[str, set[str]] = {}
     for module in sources():
         targets = {own_target(imported) for imported in imports(module)}
-        found[module] = {target for target in targets if target in sources()} - {module}
-    left = dict(found)
-    while ends := [module for module, below in left.items() if not below & left.keys()]:
+        below_each[module] = {target for target in targets if target in sources()} - {module}
+    unplaced = dict(below_each)
+    while ends := [module for module, below in unplaced.items() if not below & unplaced.keys()]:
         for module in ends:
-            del left[module]
-    assert not left, "in circles, or above one: " + " ".join(sorted(left))
+            del unplaced[module]
+    assert not unplaced, "in circles, or above one: " + " ".join(sorted(unplaced))
 
 
 def test_source_is_python_3_10() -> None:
@@ -344,7 +344,7 @@ def arrows_between_rooms() -> dict[str, dict[Arrow, list[str]]]:
     A file that imports one far away is an arrow where their paths part: there one room of a folder
     needs another. By folder, and by (importing room, imported room), the lines.
     """
-    found: dict[str, dict[Arrow, list[str]]] = {}
+    lines_of_arrows: dict[str, dict[Arrow, list[str]]] = {}
     for module, source in sources().items():
         for imported in imports(module):
             target = own_target(imported)
@@ -355,21 +355,21 @@ def arrows_between_rooms() -> dict[str, dict[Arrow, list[str]]]:
             apart = next((at for at, (a, b) in enumerate(pairs) if a != b), None)
             if apart is None:
                 continue  # a package and what is in it
-            rooms = found.setdefault(".".join(here[:apart]), {})
+            rooms = lines_of_arrows.setdefault(".".join(here[:apart]), {})
             line = f"{source.shown}:{imported.line}: {here[apart]} imports {target}"
             rooms.setdefault((here[apart], there[apart]), []).append(line)
-    return found
+    return lines_of_arrows
 
 
 def in_circles(arrows: Iterable[Arrow]) -> set[str]:
     """Return the rooms that lie in a circle, or between two."""
-    left = set(arrows)
+    unresolved = set(arrows)
     while True:
-        outer = {a for a, _ in left} ^ {b for _, b in left}
-        kept = {(a, b) for a, b in left if a not in outer and b not in outer}
-        if kept == left:
-            return {room for arrow in left for room in arrow}
-        left = kept
+        outer = {a for a, _ in unresolved} ^ {b for _, b in unresolved}
+        kept = {(a, b) for a, b in unresolved if a not in outer and b not in outer}
+        if kept == unresolved:
+            return {room for arrow in unresolved for room in arrow}
+        unresolved = kept
 
 
 def test_rooms_lie_one_above_another() -> None:
@@ -449,8 +449,8 @@ def test_no_test_takes_anything_from_another() -> None:
     taken = []
     for path in sorted(root.rglob("*.py")):
         for statement in IMPORT_OF_TESTS.finditer(path.read_text()):
-            found = names.intersection(re.findall(r"\w+", statement[0]))
-            taken += [f"{path.relative_to(root)} from {name}" for name in sorted(found)]
+            names_taken = names.intersection(re.findall(r"\w+", statement[0]))
+            taken += [f"{path.relative_to(root)} from {name}" for name in sorted(names_taken)]
     assert taken == []
 
 

@@ -222,11 +222,11 @@ def normalise(text: str) -> list[str]:
     return lines
 
 
-def recordings(root: Path, wanted: list[str]) -> Iterator[str]:
+def recordings(root: Path, prefixes: list[str]) -> Iterator[str]:
     """Yield the paths, relative to `root`, of the recordings asked for, in order."""
     for path in sorted(root.glob("*/*.txt")):
         name = str(path.relative_to(root))
-        if not wanted or any(name.startswith(prefix) for prefix in wanted):
+        if not prefixes or any(name.startswith(prefix) for prefix in prefixes):
             yield name
 
 
@@ -280,11 +280,11 @@ def unexplained(name: str, lines: list[str], reasons: tuple[Reason, ...]) -> lis
     ]
 
 
-def compare(expected: Path, observed: Path, wanted: list[str], show: bool) -> Counter[str]:
+def compare(expected: Path, observed: Path, prefixes: list[str], show: bool) -> Counter[str]:
     """Print one line per recording, and the lines without a reason if `show`; return the counts."""
     counts: Counter[str] = Counter()
     reasons = read_reasons()
-    for name in recordings(expected, wanted):
+    for name in recordings(expected, prefixes):
         other = observed / name
         lines: list[str] = []
         if not other.exists():
@@ -318,12 +318,12 @@ def main(argv: list[str]) -> int:
     if argv == ["--reasons"]:
         print(reasons_table(read_reasons()), end="")
         return 0
-    given = parser.parse_args(argv)
-    for directory in (given.expected, given.observed):
+    arguments = parser.parse_args(argv)
+    for directory in (arguments.expected, arguments.observed):
         if not directory.is_dir():
             print(f"compare_reference: error: {directory}: not a directory", file=sys.stderr)
             return 2
-    counts = compare(given.expected, given.observed, given.wanted, given.diff)
+    counts = compare(arguments.expected, arguments.observed, arguments.wanted, arguments.diff)
     print(", ".join(f"{count} {verdict}" for verdict, count in sorted(counts.items())))
     return 0 if set(counts) <= {"equal", "explained"} else 1
 

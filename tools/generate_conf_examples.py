@@ -194,9 +194,9 @@ def key_text(keys: tuple[Key, ...], already: str, heading: str, name: str) -> st
     """Return the keys that a text does not set yet, commented out, with default and meaning."""
     section = f"{name}.conf"
     lines = ["", RULE, f"# {heading}", RULE]
-    given = {line.lstrip("#").partition("=")[0].lower() for line in already.splitlines()}
+    names = {line.lstrip("#").partition("=")[0].lower() for line in already.splitlines()}
     for key in keys:
-        if key.name.lower() not in given:
+        if key.name.lower() not in names:
             lines += [*comment(key, section), f"#{key.name}={shown_default(key)}"]
     return "\n".join(lines) + "\n"
 

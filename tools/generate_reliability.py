@@ -135,10 +135,10 @@ def page() -> str:
     for title, rows in groups():
         lines += [f"### {title}", "", "| row | fault | what holds | held by |", "|---|---|---|---|"]
         for number, fault, holds in rows:
-            held = [f"`{test.removeprefix('tests/')}`" for test in tests[number]]
-            held += [f"[{name[:4]}](adr/{name})" for name in records[number]]
+            proofs = [f"`{test.removeprefix('tests/')}`" for test in tests[number]]
+            proofs += [f"[{name[:4]}](adr/{name})" for name in records[number]]
             lines.append(
-                f"| {number} | {fault} | {holds} | {'<br>'.join(held) or '**nothing yet**'} |"
+                f"| {number} | {fault} | {holds} | {'<br>'.join(proofs) or '**nothing yet**'} |"
             )
         lines.append("")
     return "\n".join(lines)

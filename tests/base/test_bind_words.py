@@ -8,7 +8,7 @@ from pyslurm_ng.base.bind_words import BindWordsError, cpu_bind, mem_bind
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("cores", "quiet,cores"),
         ("verbose,core", "verbose,cores"),
@@ -22,13 +22,13 @@ from pyslurm_ng.base.bind_words import BindWordsError, cpu_bind, mem_bind
         ("rank_ldom", "quiet,rank_ldom"),
     ],
 )
-def test_cpu_bind_is_read_and_written_again(text: str, wanted: str) -> None:
-    assert cpu_bind(text).text() == wanted
-    assert cpu_bind(wanted).text() == wanted
+def test_cpu_bind_is_read_and_written_again(text: str, expected: str) -> None:
+    assert cpu_bind(text).text() == expected
+    assert cpu_bind(expected).text() == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("local", "quiet,local"),
         ("v,prefer,map_mem:0,1", "verbose,prefer,map_mem:0,1"),
@@ -37,13 +37,13 @@ def test_cpu_bind_is_read_and_written_again(text: str, wanted: str) -> None:
         ("sort", "quiet,sort"),
     ],
 )
-def test_mem_bind_is_read_and_written_again(text: str, wanted: str) -> None:
-    assert mem_bind(text).text() == wanted
-    assert mem_bind(wanted).text() == wanted
+def test_mem_bind_is_read_and_written_again(text: str, expected: str) -> None:
+    assert mem_bind(text).text() == expected
+    assert mem_bind(expected).text() == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("foo", 'unrecognized --cpu-bind argument "foo"'),
         ("boards", 'unrecognized --cpu-bind argument "boards"'),
@@ -54,11 +54,11 @@ def test_mem_bind_is_read_and_written_again(text: str, wanted: str) -> None:
         ("map_cpu:0*99999999,1", "--cpu-bind=map_cpu: at most 65536 numbers are allowed"),
     ],
 )
-def test_what_cannot_be_read_is_named(text: str, wanted: str) -> None:
+def test_what_cannot_be_read_is_named(text: str, expected: str) -> None:
     """Slurm's texts. Only the last differs, because Slurm has no bound there."""
     with pytest.raises(BindWordsError) as refused:
         cpu_bind(text)
-    assert str(refused.value) == wanted
+    assert str(refused.value) == expected
 
 
 def test_numbers_of_lists() -> None:

@@ -114,12 +114,12 @@ def test_there_are_sixty() -> None:
     assert len(rows(DATES)) + len(rows(WORDS)) == 60
 
 
-@pytest.mark.parametrize(("place", "text", "moment"), rows(DATES))
+@pytest.mark.parametrize(("zone_name", "text", "moment"), rows(DATES))
 def test_a_date_is_one_moment(
-    place: str, text: str, moment: str, monkeypatch: pytest.MonkeyPatch
+    zone_name: str, text: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same from anywhere in the year, and shown again as it was written where that exists."""
-    zone(place, monkeypatch)
+    zone(zone_name, monkeypatch)
     for now in ("2026-01-05T12:00", "2026-07-05T12:00", "2027-12-05T12:00"):
         for past in (False, True):
             assert parse_date(text, utc(now), past=past) == utc(moment)
@@ -127,12 +127,12 @@ def test_a_date_is_one_moment(
     assert shown == f"{text}:00" or (shown > text and parse_date(shown, 0) == utc(moment))
 
 
-@pytest.mark.parametrize(("place", "now", "words", "way", "moment"), rows(WORDS))
+@pytest.mark.parametrize(("zone_name", "now", "words", "way", "moment"), rows(WORDS))
 def test_words_mean_the_days_own_time(
-    place: str, now: str, words: str, way: str, moment: str, monkeypatch: pytest.MonkeyPatch
+    zone_name: str, now: str, words: str, way: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A day has 23, 24 or 25 hours. `now+1day` is 24 hours."""
-    zone(place, monkeypatch)
+    zone(zone_name, monkeypatch)
     assert parse_date(words, utc(now), past=way == "past") == utc(moment)
 
 
@@ -143,8 +143,8 @@ def test_what_is_stored_does_not_depend_on_the_time_zone(monkeypatch: pytest.Mon
     """
     moment = utc("2026-10-25T01:30")
     shown = set()
-    for place in ("Europe/Berlin", "America/New_York", "Asia/Kolkata"):
-        zone(place, monkeypatch)
+    for zone_name in ("Europe/Berlin", "America/New_York", "Asia/Kolkata"):
+        zone(zone_name, monkeypatch)
         shown.add(format_date(moment))
         assert parse_date(format_date(moment), 0) == moment
     assert shown == {"2026-10-25T02:30:00", "2026-10-24T21:30:00", "2026-10-25T07:00:00"}

@@ -139,9 +139,9 @@ def test_commands_find_their_few_keys(tmp_path: Path) -> None:
         "SlurmctldPort=\\\n7000\nInclude more.conf\nNodeName=n1 Port=9\n"
         'PartitionName=p AuthType=no\nMailProg="/bin/my mail"\n'
     )
-    wanted = ("ClusterName", "SlurmctldHost", "SlurmctldPort", "AuthType", "MinJobAge", "MailProg",
+    keys = ("ClusterName", "SlurmctldHost", "SlurmctldPort", "AuthType", "MinJobAge", "MailProg",
               "Port", "TmpFS")  # fmt: skip
-    assert quick(str(path), wanted) == {
+    assert quick(str(path), keys) == {
         "ClusterName": "C1",
         "SlurmctldHost": "a(1.2.3.4),b",
         "SlurmctldPort": "7000",
@@ -198,8 +198,8 @@ def test_a_host_that_lacks_key_or_munge_is_named(
     assert capsys.readouterr().out == f"{path}: no errors, warnings: 1\n"
     path.write_text(PLAIN.replace("AuthType=auth/slurm\n", ""))
     lacks = "this host has no libmunge.so.2; install munge or set AuthType=auth/slurm"
-    found = [] if munge.is_installed() else [f"AuthType=auth/munge: {lacks}"]
-    assert check_here(str(path)) == ([], found)
+    problems = [] if munge.is_installed() else [f"AuthType=auth/munge: {lacks}"]
+    assert check_here(str(path)) == ([], problems)
 
 
 def test_a_user_that_is_not_there_is_an_error(
@@ -247,8 +247,8 @@ def test_programs_that_cannot_be_run_are_named(tmp_path: Path, key: str) -> None
         (tmp_path / "none", "No such file or directory on this host"),
     ):
         path.write_text(f"{PLAIN}{key}={lead}{program}\n")
-        wanted = [f"{path}:6: {key}: {program}: {problem}"] if problem else []
-        assert check_here(str(path)) == ([], wanted)
+        problems = [f"{path}:6: {key}: {program}: {problem}"] if problem else []
+        assert check_here(str(path)) == ([], problems)
 
 
 def test_patterns_and_relative_programs_are_named(

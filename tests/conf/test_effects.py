@@ -71,8 +71,8 @@ def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:
     """And those that work are not."""
     conf = conf_of(FOUR_NODES + "SchedulerParameters=bf_interval=60,bf_max_job_user=5,bf_smart\n")
     (line,) = conf.warnings
-    place, _, text = line.partition(": ")
-    assert place == f"slurm.conf:{len(FOUR_NODES.splitlines()) + 1}"
+    position, _, text = line.partition(": ")
+    assert position == f"slurm.conf:{len(FOUR_NODES.splitlines()) + 1}"
     assert text.startswith("SchedulerParameters=bf_interval has no effect in pyslurm-ng: a pass")
 
 
@@ -91,8 +91,8 @@ def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:
     ],
 )
 def test_what_has_no_effect_is_named(line: str, said: str) -> None:
-    (found,) = warnings_of(line + "\n")
-    assert found.startswith(f"{said} in pyslurm-ng")
+    (warning,) = warnings_of(line + "\n")
+    assert warning.startswith(f"{said} in pyslurm-ng")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_a_key_of_many_lines_is_named_once() -> None:
 )
 def test_a_promise_that_is_not_kept_is_refused(tmp_path: Path, line: str, said: str) -> None:
     """At start and by --check, with the line; a simulation of the same file may go on."""
-    (found,) = refusals_of(tmp_path, line + "\n")
-    assert found.startswith(f"slurm.conf:5: {line.partition('=')[0]}: {said}")
+    (refusal,) = refusals_of(tmp_path, line + "\n")
+    assert refusal.startswith(f"slurm.conf:5: {line.partition('=')[0]}: {said}")
     conf_of(FOUR_NODES + line + "\n")
 
 
@@ -148,10 +148,10 @@ def test_what_promises_nothing_is_allowed(tmp_path: Path, line: str) -> None:
 def test_select_linear_gives_whole_nodes() -> None:
     """It must not share them as cons_tres would."""
     conf = conf_of(FOUR_NODES + "SelectType=select/linear\n")
-    assert {one.exclusive for one in conf.partitions} == {"NODE"}
+    assert {partition.exclusive for partition in conf.partitions} == {"NODE"}
     shared = "SelectType=select/linear\nPartitionName=shared Nodes=ALL OverSubscribe=FORCE:2\n"
     conf = conf_of(FOUR_NODES + shared)
-    assert {one.over_subscribe for one in conf.partitions} == {"NO"}
+    assert {partition.over_subscribe for partition in conf.partitions} == {"NO"}
     assert any("OverSubscribe=FORCE:2 means NO" in line for line in conf.warnings)
 
 
@@ -169,18 +169,18 @@ def test_files_beside_slurm_conf_name_what_has_no_effect(tmp_path: Path) -> None
     (tmp_path / "gres.conf").write_text("Name=gpu Count=1 Flags=CountOnly,env_uuid\n")
     (tmp_path / "topology.conf").write_text("SwitchName=s Nodes=n1 LinkSpeed=4\n")
     (tmp_path / "oci.conf").write_text("RunTimeRun=x\n")
-    found = [
+    warnings = [
         line.removeprefix(f"{tmp_path}/") for line in check_warnings(str(tmp_path / "slurm.conf"))
     ]
-    assert found[:1] == [
+    assert warnings[:1] == [
         "cgroup.conf:2: EnableExtraControllers has no effect in pyslurm-ng yet",
     ]
-    assert "oci.conf: is not read by pyslurm-ng: --container is refused" in found
+    assert "oci.conf: is not read by pyslurm-ng: --container is refused" in warnings
 
 
 def test_slurmdbd_conf_names_and_refuses() -> None:
-    found = parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nPurgeJobAfter=12months\n")
-    assert found.warnings == (
+    conf = parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nPurgeJobAfter=12months\n")
+    assert conf.warnings == (
         "slurmdbd.conf:2: PurgeJobAfter has no effect in pyslurm-ng: records are kept for ever",
     )
     with pytest.raises(ConfErrors, match="DisableCoordDBD: yes is refused: coordinators would"):

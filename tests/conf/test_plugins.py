@@ -32,10 +32,10 @@ def problems(tmp_path: Path, more: str, stack: str | None = None) -> list[str]:
 def test_a_plugin_that_cannot_be_loaded_is_refused(tmp_path: Path, line: str) -> None:
     """By name, and with what is allowed instead."""
     key, _, names = line.partition("=")
-    (found,) = problems(tmp_path, line + "\n")
+    (problem,) = problems(tmp_path, line + "\n")
     name = names.split(",")[-1]
-    assert found.startswith(f"slurm.conf:5: {key}: {name} is refused: plugins cannot be loaded")
-    assert "; allowed: " in found
+    assert problem.startswith(f"slurm.conf:5: {key}: {name} is refused: plugins cannot be loaded")
+    assert "; allowed: " in problem
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_spank_plugins_that_are_required(tmp_path: Path) -> None:
     (tmp_path / "more.d").mkdir()
     (tmp_path / "more.d" / "a.conf").write_text("required tmp.so\n")
     stack = "# required old.so\noptional x11.so\nrequired  lua.so /lua.d\ninclude more.d/*\n"
-    found = problems(tmp_path, "", stack)
-    assert found == [
+    refusals = problems(tmp_path, "", stack)
+    assert refusals == [
         "plugstack.conf:3: required: lua.so cannot be loaded by this version; make it optional "
         "or leave it out",
         "more.d/a.conf:1: required: tmp.so cannot be loaded by this version; make it optional "
@@ -71,5 +71,5 @@ def test_another_stack_may_be_named(tmp_path: Path) -> None:
     """PlugStackConfig."""
     other = tmp_path / "other.conf"
     other.write_text("required a.so\n")
-    (found,) = problems(tmp_path, f"PlugStackConfig={other}\n")
-    assert found.startswith("other.conf:1: required: a.so")
+    (problem,) = problems(tmp_path, f"PlugStackConfig={other}\n")
+    assert problem.startswith("other.conf:1: required: a.so")

@@ -12,7 +12,7 @@ PREEMPT = "PreemptType=preempt/partition_prio\n"
 
 
 @pytest.mark.parametrize(
-    ("lines", "wanted"),
+    ("lines", "expected"),
     [
         ("PreemptMode=SUSPEND\n" + PREEMPT, "SUSPEND needs GANG"),
         ("PreemptMode=CANCEL\n", "needs PreemptType"),
@@ -27,11 +27,11 @@ PREEMPT = "PreemptType=preempt/partition_prio\n"
         ),
     ],
 )
-def test_bad_combinations_are_refused(lines: str, wanted: str) -> None:
+def test_bad_combinations_are_refused(lines: str, expected: str) -> None:
     """They are named with file and line before any job could suffer from them."""
     with pytest.raises(ConfErrors) as error:
         parse_slurm_conf(FOUR_NODES + lines)
-    assert wanted in str(error.value)
+    assert expected in str(error.value)
 
 
 def test_gang_alone_and_modes_of_partitions_are_fine() -> None:

@@ -259,9 +259,9 @@ WRONG = [
 @pytest.mark.parametrize(("text", "expected"), WRONG)
 def test_a_mistake_is_named_with_what_is_allowed(text: str, expected: str) -> None:
     is_node = text.startswith(("Node", "Part", "Down", "MaxNode"))
-    found = problems(NODES + text + "\n" if is_node else text + "\n" + NODES)
-    assert len(found) == 1, found
-    assert expected in found[0]
+    refusals = problems(NODES + text + "\n" if is_node else text + "\n" + NODES)
+    assert len(refusals) == 1, refusals
+    assert expected in refusals[0]
 
 
 def test_a_file_with_ten_errors_prints_ten_lines(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ QUIET_S = 0.2
 
 def pool_of(kind: str) -> list[bytes]:
     """Return bodies of a kind: valid ones, and ones just beyond a bound."""
-    drawn = [messages.packed(one.body) for one in messages.beyond(kind)]
+    drawn = [messages.packed(message.body) for message in messages.beyond(kind)]
 
     @settings(
         max_examples=DRAWN,

@@ -37,11 +37,11 @@ def _values(kind: inspect.Type) -> st.SearchStrategy[Body]:
     if isinstance(kind, inspect.Metadata):
         return _values(kind.type)
     if isinstance(kind, inspect.UnionType):
-        return st.one_of([_values(one) for one in kind.types])
+        return st.one_of([_values(kind_of_value) for kind_of_value in kind.types])
     if isinstance(kind, inspect.StructType):
         return _structs(kind)
     if isinstance(kind, inspect.TupleType):
-        return st.tuples(*[_values(one) for one in kind.item_types]).map(list)
+        return st.tuples(*[_values(kind_of_value) for kind_of_value in kind.item_types]).map(list)
     if isinstance(kind, inspect.CollectionType):
         least = kind.min_length or 0
         most = max(least, min(kind.max_length or 0, 3))
@@ -79,8 +79,8 @@ def _structs(kind: inspect.StructType) -> st.SearchStrategy[Body]:
         return st.tuples(*tag, *drawn.values()).map(list)
     required = {field.encode_name for field in kind.fields if field.required}
     return st.fixed_dictionaries(
-        {name: one for name, one in drawn.items() if name in required},
-        optional={name: one for name, one in drawn.items() if name not in required},
+        {name: value for name, value in drawn.items() if name in required},
+        optional={name: value for name, value in drawn.items() if name not in required},
     )
 
 
@@ -125,7 +125,7 @@ def least(kind: inspect.Type) -> Body:
             return tag + [least(field.type) for field in kind.fields]
         return {field.encode_name: least(field.type) for field in kind.fields if field.required}
     if isinstance(kind, inspect.TupleType):
-        return [least(one) for one in kind.item_types]
+        return [least(kind_of_value) for kind_of_value in kind.item_types]
     if isinstance(kind, inspect.CollectionType):
         return [least(kind.item_type)] * (kind.min_length or 0)
     if isinstance(kind, inspect.IntType):
@@ -151,8 +151,8 @@ def _beyond(kind: inspect.Type, wrap: Wrap, path: str, field: str) -> Iterator[B
         yield from _beyond(kind.type, wrap, path, field)
         return
     if isinstance(kind, inspect.UnionType):
-        for one in kind.types:
-            yield from _beyond(one, wrap, path, field)
+        for kind_of_value in kind.types:
+            yield from _beyond(kind_of_value, wrap, path, field)
         return
     for at_bound, over in _edges(kind):
         yield Beyond(path, field, allowed(kind), wrap(over), wrap(at_bound))
@@ -182,11 +182,11 @@ def _edges(kind: inspect.Type) -> Iterator[tuple[Body, Body]]:
             yield _of_length(kind, kind.min_length), _of_length(kind, kind.min_length - 1)
     elif isinstance(kind, inspect.CollectionType):
         assert kind.max_length is not None
-        one = least(kind.item_type)
+        least_value = least(kind.item_type)
         if kind.max_length <= 1 << 17:
-            yield [one] * kind.max_length, [one] * (kind.max_length + 1)
+            yield [least_value] * kind.max_length, [least_value] * (kind.max_length + 1)
         if kind.min_length:
-            yield [one] * kind.min_length, [one] * (kind.min_length - 1)
+            yield [least_value] * kind.min_length, [least_value] * (kind.min_length - 1)
     elif isinstance(kind, inspect.LiteralType):
         yield kind.values[-1], f"{kind.values[-1]}x"
 
@@ -195,9 +195,9 @@ def _inner(kind: inspect.Type) -> Iterator[tuple[inspect.Type, str, Wrap, str]]:
     """Yield the types inside a type: type, step of the path, how to wrap a value, field name."""
     if isinstance(kind, inspect.StructType):
         base = least(kind)
-        for place, field in enumerate(kind.fields):
+        for index, field in enumerate(kind.fields):
             if kind.array_like:
-                at = place + (kind.tag is not None)
+                at = index + (kind.tag is not None)
                 yield (
                     field.type,
                     f".{field.name}",
@@ -217,11 +217,11 @@ def _inner(kind: inspect.Type) -> Iterator[tuple[inspect.Type, str, Wrap, str]]:
         yield kind.item_type, "[]", lambda value: [value] * least_count, ""
     elif isinstance(kind, inspect.TupleType):
         base = least(kind)
-        for place, element in enumerate(kind.item_types):
+        for index, element in enumerate(kind.item_types):
             yield (
                 element,
-                f"[{place}]",
-                lambda value, at=place: [*base[:at], value, *base[at + 1 :]],
+                f"[{index}]",
+                lambda value, at=index: [*base[:at], value, *base[at + 1 :]],
                 "",
             )
     elif isinstance(kind, inspect.DictType):

@@ -31,7 +31,7 @@ def corpus_of(name: str) -> list[bytes]:
     return [path.read_bytes() for path in sorted((CORPUS / name).glob("*"))]
 
 
-def _by_coverage(name: str, seconds: int, found: Path) -> None:
+def _by_coverage(name: str, seconds: int, directory: Path) -> None:
     """Run libFuzzer in this process until the time is over; it ends the process."""
     import atheris  # type: ignore[import-not-found]
 
@@ -39,7 +39,7 @@ def _by_coverage(name: str, seconds: int, found: Path) -> None:
         from tests.fuzz import targets
     target = targets.find(name)
     targets.fix_clock()
-    inputs = found / "inputs"
+    inputs = directory / "inputs"
     inputs.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate((*target.seeds, *corpus_of(name))):
         (inputs / f"seed-{number}").write_bytes(seed)
@@ -49,7 +49,7 @@ def _by_coverage(name: str, seconds: int, found: Path) -> None:
         f"-max_total_time={seconds}",
         f"-max_len={LONGEST_INPUT}",
         f"-timeout={SLOWEST_S}",
-        f"-artifact_prefix={found}/",
+        f"-artifact_prefix={directory}/",
         "-print_final_stats=1",
         "-verbosity=0",
     ]
@@ -77,7 +77,7 @@ def mutated(random: Random, data: bytes, others: list[bytes]) -> bytes:
     return bytes(changed[:LONGEST_INPUT])
 
 
-def _by_chance(name: str, seconds: int, found: Path) -> None:
+def _by_chance(name: str, seconds: int, directory: Path) -> None:
     from tests.fuzz import targets
 
     target = targets.find(name)
@@ -95,19 +95,19 @@ def _by_chance(name: str, seconds: int, found: Path) -> None:
             if time.process_time() - begun_s > SLOWEST_S:
                 raise AssertionError(f"took longer than {SLOWEST_S} s")
         except BaseException:
-            found.mkdir(parents=True, exist_ok=True)
-            (found / f"crash-{runs}").write_bytes(data)
+            directory.mkdir(parents=True, exist_ok=True)
+            (directory / f"crash-{runs}").write_bytes(data)
             raise
     print(f"stat::number_of_executed_units: {runs}")
 
 
 def _fuzz_one(name: str, seconds: int) -> None:
-    found = FOUND / name
-    found.mkdir(parents=True, exist_ok=True)
+    directory = FOUND / name
+    directory.mkdir(parents=True, exist_ok=True)
     if find_spec("atheris"):
-        _by_coverage(name, seconds, found)
+        _by_coverage(name, seconds, directory)
     else:
-        _by_chance(name, seconds, found)
+        _by_chance(name, seconds, directory)
 
 
 def main() -> int:
@@ -116,14 +116,14 @@ def main() -> int:
     parser.add_argument("--seconds", type=int, default=600, help="for all targets together")
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("targets", nargs="*", metavar="TARGET")
-    given = parser.parse_args()
-    if given.one:
-        _fuzz_one(given.targets[0], given.seconds)
+    arguments = parser.parse_args()
+    if arguments.one:
+        _fuzz_one(arguments.targets[0], arguments.seconds)
         return 0
     from tests.fuzz.targets import TARGETS
 
-    names = given.targets or [target.name for target in TARGETS]
-    seconds = max(1, given.seconds // len(names))
+    names = arguments.targets or [target.name for target in TARGETS]
+    seconds = max(1, arguments.seconds // len(names))
     print(f"{len(names)} targets, {seconds} s each, "
           f"{'by coverage (atheris)' if find_spec('atheris') else 'by chance'}")  # fmt: skip
     failed = []

@@ -76,11 +76,11 @@ def test_every_flipped_bit_is_cut_or_refused(room: Room, tmp_path: Path) -> None
     (tmp_path / "flip").mkdir()
     other = copy_state(room, tmp_path / "flip")
     path = other.segments()[0]
-    for place in range(HEADER_BYTES, len(raw)):
+    for index in range(HEADER_BYTES, len(raw)):
         flipped = bytearray(raw)
-        flipped[place] ^= 1 << place % 8
+        flipped[index] ^= 1 << index % 8
         path.write_bytes(flipped)
-        number = (place - HEADER_BYTES) // record
+        number = (index - HEADER_BYTES) // record
         if number == 7:
             recovery, payloads = other.recover()
             assert payloads == written[:7]
@@ -202,8 +202,8 @@ def test_a_checkpoint_of_other_records_is_refused(room: Room, tmp_path: Path) ->
     """RELIABILITY 8: same sequence, other history: the chain's checksum does not fit."""
     room.write(payloads_of(9))
     recovery, _ = room.recover()
-    place = recovery.position._replace(sequence=5, epoch=1)
-    write_checkpoint(room.layout.checkpoints, recovery.journal_id, place, b"other")
+    position = recovery.position._replace(sequence=5, epoch=1)
+    write_checkpoint(room.layout.checkpoints, recovery.journal_id, position, b"other")
     with pytest.raises(JournalDamage, match="record 5 is not the one"):
         room.recover()
 

@@ -49,9 +49,9 @@ def test_any_cut_gives_a_prefix(payloads: list[bytes], data: st.DataObject) -> N
     """Complete frames before a cut are read, the cut one is not."""
     raw = build(payloads)
     cut = data.draw(st.integers(0, len(raw) - 1))
-    found = [frame.payload for frame in scan_frames(KEY, raw[:cut], BEFORE).frames]
-    assert found == payloads[: len(found)]
-    assert len(build(payloads[: len(found) + 1])) > cut
+    payloads_read = [frame.payload for frame in scan_frames(KEY, raw[:cut], BEFORE).frames]
+    assert payloads_read == payloads[: len(payloads_read)]
+    assert len(build(payloads[: len(payloads_read) + 1])) > cut
 
 
 @given(PAYLOADS.filter(len), st.data())
@@ -60,9 +60,13 @@ def test_any_bit_flip_ends_the_frames_there(payloads: list[bytes], data: st.Data
     raw = bytearray(build(payloads))
     bit = data.draw(st.integers(0, len(raw) * 8 - 1))
     raw[bit // 8] ^= 1 << bit % 8
-    found = [frame.payload for frame in scan_frames(KEY, bytes(raw), BEFORE).frames]
-    assert found == payloads[: len(found)]
-    assert len(build(payloads[: len(found)])) <= bit // 8 < len(build(payloads[: len(found) + 1]))
+    payloads_read = [frame.payload for frame in scan_frames(KEY, bytes(raw), BEFORE).frames]
+    assert payloads_read == payloads[: len(payloads_read)]
+    assert (
+        len(build(payloads[: len(payloads_read)]))
+        <= bit // 8
+        < len(build(payloads[: len(payloads_read) + 1]))
+    )
 
 
 @given(st.binary(max_size=400))
@@ -142,9 +146,9 @@ def test_reading_goes_on_when_the_file_has_grown(tmp_path: Path) -> None:
 
 def test_damage_below_a_later_proof_is_damage(tmp_path: Path) -> None:
     """A frame that says 41 was durable when 42 was written proves that 41 was acknowledged."""
-    one, place = encode_frames(KEY, BEFORE, 40, [b"one" * 300])
-    two, _ = encode_frames(KEY, place, 41, [b"two"])
-    first = bytearray(b"".join(one))
+    first_frames, position = encode_frames(KEY, BEFORE, 40, [b"one" * 300])
+    two, _ = encode_frames(KEY, position, 41, [b"two"])
+    first = bytearray(b"".join(first_frames))
     first[100:800] = bytes(700)
     with reader_of(tmp_path, bytes(first) + b"".join(two)) as reader:
         assert reader.read() == []

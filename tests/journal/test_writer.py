@@ -205,19 +205,19 @@ def tiny_disk(tmp_path: Path) -> Iterator[Room]:
     """A file system of 192 KiB, as in RELIABILITY 6."""
     if os.geteuid() != 0:
         pytest.skip("mounting a tmpfs needs root")
-    place = tmp_path / "tiny"
-    place.mkdir()
+    directory = tmp_path / "tiny"
+    directory.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", str(place)],
+        ["mount", "-t", "tmpfs", "-o", "size=192k", "tmpfs", str(directory)],
         check=False,
         capture_output=True,
     )
     if mounted.returncode != 0:
         pytest.skip("mounting is not permitted here")
     try:
-        yield Room(place)
+        yield Room(directory)
     finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)
+        subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
 def fill(file: io.FileIO) -> OSError:

@@ -44,10 +44,10 @@ def test_a_batch_with_values_beyond_their_bounds_is_read_unchanged() -> None:
         ev.NodeRegistered(8, 0, NodeFacts(os="x" * 9000, gres=(NodeGres("g" * 300, "", 1),)), 2),
         ev.JobEnded(9, 1, 3),
     ]
-    found = decode_batch(encode_batch(batch))
-    assert found == batch
-    assert [type(event) for event in found] == [type(event) for event in batch]
-    assert type(found[0].request) is JobRequest  # type: ignore[union-attr]
+    decoded = decode_batch(encode_batch(batch))
+    assert decoded == batch
+    assert [type(event) for event in decoded] == [type(event) for event in batch]
+    assert type(decoded[0].request) is JobRequest  # type: ignore[union-attr]
 
 
 @given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=300), st.text(max_size=2000))

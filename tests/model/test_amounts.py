@@ -47,9 +47,11 @@ def test_the_rule_comes_from_the_configuration() -> None:
     made = update_partition(cluster, request, Context(conf, START_US, root))
     assert isinstance(made, Decision), made
     apply_all(cluster, list(made.events))
-    assert {one.billing_rule for one in cluster.partitions.values()} == {"MAX_TRES_GRES"}
+    assert {partition.billing_rule for partition in cluster.partitions.values()} == {
+        "MAX_TRES_GRES"
+    }
     apply_all(cluster, configure(cluster, conf_of(FOUR_NODES), START_US))
-    assert {one.billing_rule for one in cluster.partitions.values()} == {""}
+    assert {partition.billing_rule for partition in cluster.partitions.values()} == {""}
 
 
 def test_partitions_have_the_weights_of_slurm_conf() -> None:

@@ -60,12 +60,12 @@ def test_every_field_may_be_changed(name: str) -> None:
 
 def test_jobs_alike_but_for_names_and_files_hold_one_shared_part() -> None:
     known: Known = {}
-    one = kept_request(JobRequest(name="a", std_out="a.out", ntasks=2), known, {})
+    first = kept_request(JobRequest(name="a", std_out="a.out", ntasks=2), known, {})
     other = kept_request(JobRequest(name="b", std_out="b.out", ntasks=2), known, {})
     bigger = kept_request(JobRequest(name="b", std_out="b.out", ntasks=3), known, {})
-    assert shared_part(one) is shared_part(other)
-    assert shared_part(one) is not shared_part(bigger)
-    assert sys.getsizeof(one) < sys.getsizeof(JobRequest()) / 4
+    assert shared_part(first) is shared_part(other)
+    assert shared_part(first) is not shared_part(bigger)
+    assert sys.getsizeof(first) < sys.getsizeof(JobRequest()) / 4
 
 
 def test_equal_requests_in_a_row_are_one_object() -> None:

@@ -183,9 +183,9 @@ class ClusterMachine(RuleBasedStateMachine):
     @invariant()
     def no_limit_is_overlooked(self) -> None:
         limited = self.limits.due(CONF, self.now_us)
-        found = timers.time_limits(self.cluster, CONF, self.now_us, sorted(limited))
+        events = timers.time_limits(self.cluster, CONF, self.now_us, sorted(limited))
         every = sorted(self.cluster.job_index.active)
-        assert found == timers.time_limits(self.cluster, CONF, self.now_us, every)
+        assert events == timers.time_limits(self.cluster, CONF, self.now_us, every)
 
     @invariant()
     def kept_views_are_as_new_ones(self) -> None:
@@ -204,9 +204,9 @@ class ClusterMachine(RuleBasedStateMachine):
         for job_id in self.cluster.job_index.active:
             fresh.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
         for counter in {*kept.used(), *fresh.used()}:
-            one, other = (each.used().get(counter, Used()) for each in (kept, fresh))
-            assert (one.jobs, one.node_ids) == (other.jobs, other.node_ids)
-            assert +Counter(one.tres) == +Counter(other.tres)
+            used, other = (each.used().get(counter, Used()) for each in (kept, fresh))
+            assert (used.jobs, used.node_ids) == (other.jobs, other.node_ids)
+            assert +Counter(used.tres) == +Counter(other.tres)
         for job_id in self.cluster.job_index.active:
             kept.took(self.cluster.jobs[job_id], self.held(self.cluster.jobs[job_id]))
 
@@ -216,8 +216,8 @@ class ClusterMachine(RuleBasedStateMachine):
         counted: Counter[Submitter] = Counter()
         for job_id in (*self.cluster.job_index.pending, *self.cluster.job_index.active):
             job = self.cluster.jobs[job_id]
-            one = Submitter(job.uid, job.assoc_id, job.account, job.qos, job.partition)
-            counted[one] += task_ranges.count(job.array_pending) or 1
+            submitter = Submitter(job.uid, job.assoc_id, job.account, job.qos, job.partition)
+            counted[submitter] += task_ranges.count(job.array_pending) or 1
         assert self.cluster.job_counts.submitted == counted
 
     @invariant()

@@ -29,13 +29,13 @@ def test_remove_takes_one_task_out(tasks: set[int], data: st.DataObject) -> None
 
 
 @given(SETS, SETS)
-def test_intersect_splits_a_set(tasks: set[int], wanted: set[int]) -> None:
+def test_intersect_splits_a_set(tasks: set[int], others: set[int]) -> None:
     """`scancel id_[1-3]` takes part of the waiting tasks."""
     inside, outside = task_ranges.intersect(
-        task_ranges.from_tasks(tasks), task_ranges.from_tasks(wanted)
+        task_ranges.from_tasks(tasks), task_ranges.from_tasks(others)
     )
-    assert set(task_ranges.tasks(inside)) == tasks & wanted
-    assert set(task_ranges.tasks(outside)) == tasks - wanted
+    assert set(task_ranges.tasks(inside)) == tasks & others
+    assert set(task_ranges.tasks(outside)) == tasks - others
 
 
 @given(SETS | st.builds(lambda a, b, c: set(range(a, b + a, c)), *[st.integers(1, 300)] * 3))

@@ -55,7 +55,7 @@ def easy(now: int, free: int, running: Running, waiting: list[TraceJob]) -> list
         is_in_time = now + job.requested_s <= shadow
         if first is None and job.processors > free:
             first = job
-            ends = running + [(now + one.requested_s, one.processors) for one in chosen]
+            ends = running + [(now + job.requested_s, job.processors) for job in chosen]
             shadow, spare = _shadow(job.processors, now, free, ends)
         elif job.processors <= free and (first is None or is_in_time or job.processors <= spare):
             if first is not None and not is_in_time:
@@ -108,7 +108,7 @@ def _earliest(steps: Sequence[tuple[int, int]], job: TraceJob) -> int:
 
 def _take(steps: list[tuple[int, int]], processors: int, begin: int, end: int) -> None:
     for cut in (begin, end):
-        place = max(at for at, step in enumerate(steps) if step[0] <= cut)
-        if steps[place][0] != cut:
-            steps.insert(place + 1, (cut, steps[place][1]))
+        index = max(at for at, step in enumerate(steps) if step[0] <= cut)
+        if steps[index][0] != cut:
+            steps.insert(index + 1, (cut, steps[index][1]))
     steps[:] = [(at, free - processors if begin <= at < end else free) for at, free in steps]

@@ -154,28 +154,28 @@ class Course:
 
     def _start(self) -> None:
         """Start what fits in order, and behind the first that does not what does not delay it."""
-        waiting, place, at_us = self.waiting, 0, self.at_us
-        while place < len(waiting) and waiting[place].cpus <= self._free:
-            place += self._begin(waiting[place])
-        if place == len(waiting):
+        waiting, index, at_us = self.waiting, 0, self.at_us
+        while index < len(waiting) and waiting[index].cpus <= self._free:
+            index += self._begin(waiting[index])
+        if index == len(waiting):
             self.waiting = []
             return
-        left = [waiting[place]]
-        self._note_wait(left[0])
-        until_us, spare = self._room_for(left[0].cpus) if self._free else (0, 0)
-        place += 1
-        end = min(len(waiting), place + _DEPTH)
-        while place < end and self._free:
-            twin = waiting[place]
+        waits_on = [waiting[index]]
+        self._note_wait(waits_on[0])
+        until_us, spare = self._room_for(waits_on[0].cpus) if self._free else (0, 0)
+        index += 1
+        end = min(len(waiting), index + _DEPTH)
+        while index < end and self._free:
+            twin = waiting[index]
             is_in_time = at_us + twin.limit_us <= until_us
             if twin.cpus > self._free or not (is_in_time or twin.cpus <= spare):
-                left.append(twin)
-                place += 1
+                waits_on.append(twin)
+                index += 1
                 continue
             if not is_in_time:
                 spare -= twin.cpus
-            place += self._begin(twin)
-        self.waiting = left + waiting[place:]
+            index += self._begin(twin)
+        self.waiting = waits_on + waiting[index:]
 
     def _room_for(self, cpus: int) -> tuple[int, int]:
         """Return by when limits give back so many CPUs, and how many more are free then."""

@@ -30,26 +30,26 @@ class SlowGrid:
         for slot in range(start, end):
             self.free[node][resource][slot] -= amount
 
-    def fits(self, node: int, wanted: dict[int, int], start: int, end: int) -> bool:
+    def fits(self, node: int, amounts: dict[int, int], start: int, end: int) -> bool:
         """Return whether a node has everything wanted in all slots."""
         return all(
             amount <= 0 or self.free[node][resource][slot] >= amount
             for slot in range(start, end)
-            for resource, amount in wanted.items()
+            for resource, amount in amounts.items()
         )
 
     def find(
         self,
         nodes: Sequence[int],
         count: int,
-        wanted: dict[int, int],
+        amounts: dict[int, int],
         duration_us: int,
         first: int = 0,
     ) -> tuple[int, list[int]]:
         """Return the first slot from `first` on at which enough nodes fit, and all that do."""
         for slot in range(first, len(self.times_us)):
             end = self.end(slot, duration_us)
-            fitting = [node for node in nodes if self.fits(node, wanted, slot, end)]
+            fitting = [node for node in nodes if self.fits(node, amounts, slot, end)]
             if len(fitting) >= count:
                 return slot, fitting
         return NEVER, []
@@ -58,8 +58,8 @@ class SlowGrid:
         self, node: int, first: dict[int, int], more: dict[int, int], start: int, end: int
     ) -> int:
         """Return how many tasks a node can hold in some slots: one, and one more at a time."""
-        count, wanted = 0, dict(first)
-        while self.fits(node, wanted, start, end):
+        count, amounts = 0, dict(first)
+        while self.fits(node, amounts, start, end):
             count += 1
-            wanted = {key: amount + more[key] for key, amount in wanted.items()}
+            amounts = {key: amount + more[key] for key, amount in amounts.items()}
         return count

@@ -24,7 +24,7 @@ def starts_in_us(
         queue: CPUs and run time in microseconds of the waiting ones, in order.
     """
     queue = queue[:_LONGEST]
-    found = [0] * len(queue)
+    starts = [0] * len(queue)
     waiting = list(range(len(queue)))
     ends = list(running)
     heapq.heapify(ends)
@@ -34,11 +34,11 @@ def starts_in_us(
         if queue[waiting[0]][0] > most:  # nodes are down
             del waiting[0]
             continue
-        free = _start(at_us, free, ends, queue, waiting, found)
+        free = _start(at_us, free, ends, queue, waiting, starts)
         at_us = ends[0][0]
         while ends and ends[0][0] <= at_us:
             free += heapq.heappop(ends)[1]
-    return found
+    return starts
 
 
 def _start(
@@ -47,12 +47,12 @@ def _start(
     ends: list[tuple[int, int]],
     queue: Sequence[tuple[int, int]],
     waiting: list[int],
-    found: list[int],
+    starts: list[int],
 ) -> int:
     """Start whom there is room for, and return how many CPUs are left."""
 
     def begin(index: int) -> None:
-        found[index] = at_us
+        starts[index] = at_us
         heapq.heappush(ends, (at_us + queue[index][1], queue[index][0]))
 
     fitting = 0
@@ -64,18 +64,18 @@ def _start(
     if not waiting or not free:
         return free
     until_us, spare = _room_for(queue[waiting[0]][0], free, ends)
-    left = [waiting[0]]
-    for place in range(1, len(waiting)):
-        index = waiting[place]
+    still_waiting = [waiting[0]]
+    for position in range(1, len(waiting)):
+        index = waiting[position]
         cpus, run_us = queue[index]
         is_in_time = at_us + run_us <= until_us
-        if place > _DEPTH or cpus > free or not (is_in_time or cpus <= spare):
-            left.append(index)
+        if position > _DEPTH or cpus > free or not (is_in_time or cpus <= spare):
+            still_waiting.append(index)
             continue
         free -= cpus
         spare -= 0 if is_in_time else cpus
         begin(index)
-    waiting[:] = left
+    waiting[:] = still_waiting
     return free
 
 

@@ -30,7 +30,7 @@ class SlowProfile:
         """Let more be free from a time on."""
         self.changes.append((max(time_us, self.now_us), kind, amount))
 
-    def find(self, wanted: dict[int, int], duration_us: int, not_before_us: int) -> int:
+    def find(self, amounts: dict[int, int], duration_us: int, not_before_us: int) -> int:
         """Return the first boundary from which everything wanted stays free long enough."""
         for start_us in self.boundaries():
             if start_us < not_before_us:
@@ -41,14 +41,14 @@ class SlowProfile:
             if all(
                 self.free(moment, kind) >= amount
                 for moment in moments
-                for kind, amount in wanted.items()
+                for kind, amount in amounts.items()
             ):
                 return start_us
         return NEVER
 
-    def take(self, start_us: int, duration_us: int, wanted: dict[int, int]) -> None:
+    def take(self, start_us: int, duration_us: int, amounts: dict[int, int]) -> None:
         """Hold amounts for a duration."""
-        for kind, amount in wanted.items():
+        for kind, amount in amounts.items():
             self.changes.append((start_us, kind, -amount))
             if start_us + duration_us < FAR:
                 self.changes.append((start_us + duration_us, kind, amount))

@@ -29,8 +29,8 @@ def best_in_tree(
     for nodes in combinations(sorted(fits), count):
         level = lowest_level(tree, nodes)
         if required <= frozenset(nodes) and level is not None:
-            found = (leaves_used(tree, nodes), level)
-            best = found if best is None else min(best, found)
+            cost = (leaves_used(tree, nodes), level)
+            best = cost if best is None else min(best, cost)
     return best
 
 

@@ -64,23 +64,23 @@ def test_random_bytes_are_read_as_msgpack_reads_them_or_refused(data: bytes) -> 
 
 
 @given(st.binary(max_size=200), st.lists(st.integers(0, 12), max_size=6))
-def test_random_blobs_are_projected_or_refused(data: bytes, wanted: list[int]) -> None:
+def test_random_blobs_are_projected_or_refused(data: bytes, positions: list[int]) -> None:
     try:
-        rows = project(data, wanted)
+        rows = project(data, positions)
     except ValueError:
         return
-    assert all(len(row) == len(wanted) for row in rows)
+    assert all(len(row) == len(positions) for row in rows)
 
 
 @given(
     st.lists(st.lists(VALUES, max_size=20), max_size=8),
     st.lists(st.integers(0, 22), max_size=8),
 )
-def test_project_picks_fields_by_position(records: list[list[Any]], wanted: list[int]) -> None:
+def test_project_picks_fields_by_position(records: list[list[Any]], positions: list[int]) -> None:
     """Fields that an older daemon does not send yet come out as None."""
     blob = b"".join(msgpack.packb(record) for record in records)
-    assert project(blob, wanted) == [
-        tuple(record[field] if field < len(record) else None for field in wanted)
+    assert project(blob, positions) == [
+        tuple(record[field] if field < len(record) else None for field in positions)
         for record in records
     ]
 

@@ -252,8 +252,8 @@ def _gpus(job: Job) -> int:
 
 
 def _check(whose: str, started: Job, limits: Limits, running: Sequence[Job]) -> None:
-    held = {"cpu": sum(map(_cpus, running)), "gres/gpu": sum(map(_gpus, running))}
-    over = {name: held[name] for name, most in limits.grp_tres.items() if held[name] > most}
+    used = {"cpu": sum(map(_cpus, running)), "gres/gpu": sum(map(_gpus, running))}
+    over = {name: used[name] for name, most in limits.grp_tres.items() if used[name] > most}
     if over or len(running) > limits.grp_jobs:
         ids = [(job.job_id, _cpus(job)) for job in running]
         raise Violation(f"job {started.job_id}: {whose} holds {over or len(running)}: {ids}")

@@ -150,7 +150,9 @@ class Meddling(Chaos):
 
     def _wide(self, cluster: Cluster, other: str) -> str:
         """Return a job that could give up nodes, if there is one."""
-        wide = [one for one in cluster.job_index.active if len(cluster.jobs[one].nodes) > 1]
+        wide = [
+            job_id for job_id in cluster.job_index.active if len(cluster.jobs[job_id].nodes) > 1
+        ]
         return str(self.world.random.choice(wide)) if wide else other
 
     def _job_settings(self, cluster: Cluster) -> list[tuple[str, str]]:
@@ -281,12 +283,12 @@ def check_starts(cluster: Cluster, events: Sequence[ev.AnyEvent]) -> None:
 
 
 def _check_licenses(cluster: Cluster, started: Job) -> None:
-    wanted = dict(license_counts(started.licenses_alloc))
+    licenses = dict(license_counts(started.licenses_alloc))
     used: dict[str, int] = {}
     for job_id in cluster.job_index.active:
         for name, count in license_counts(cluster.jobs[job_id].licenses_alloc):
             used[name] = used.get(name, 0) + count
-    over = {name: used[name] for name in wanted if used[name] > cluster.licenses.get(name, 0)}
+    over = {name: used[name] for name in licenses if used[name] > cluster.licenses.get(name, 0)}
     if over:
         raise Violation(f"licences are given twice: {over} of {cluster.licenses}")
 
@@ -304,7 +306,7 @@ def _check_conditions(cluster: Cluster, job: Job, event: ev.JobAllocated) -> Non
     if any(term.state != 1 for term in job.dependencies) and not job.dependency_any:
         raise Violation(f"{what} before its dependencies are met: {job.dependencies}")
     partition = cluster.partitions[event.partition]
-    outside = [one.node_id for one in event.nodes if one.node_id not in partition.node_ids]
+    outside = [alloc.node_id for alloc in event.nodes if alloc.node_id not in partition.node_ids]
     if outside:
         raise Violation(f"{what} on nodes {outside} outside of {partition.name}")
     if partition.state not in ("UP", "DRAIN"):
@@ -320,11 +322,11 @@ def _check_reserved(cluster: Cluster, job: Job, reservation: Reservation, now_us
         return
     if now_us >= reservation.end_us:
         return
-    held = {alloc.node_id for alloc in job.nodes}
+    node_ids = {alloc.node_id for alloc in job.nodes}
     if reservation.name in job.request.reservation.split(","):
-        if held - set(reservation.node_ids) and "," not in job.request.reservation:
+        if node_ids - set(reservation.node_ids) and "," not in job.request.reservation:
             raise Violation(f"job {job.job_id} leaves its reservation {reservation}")
         return
     end_us = now_us + job.time_limit_min * _MINUTE_US
-    if held & set(reservation.node_ids) and end_us > reservation.start_us:
+    if node_ids & set(reservation.node_ids) and end_us > reservation.start_us:
         raise Violation(f"job {job.job_id} starts on nodes of {reservation!r:.300} at {now_us}")

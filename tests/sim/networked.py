@@ -29,8 +29,8 @@ def _tree(**leaves: str) -> dict[str, Any]:
 
 
 def _blocks(size: int, **blocks: str) -> dict[str, Any]:
-    found = [{"block": name, "nodes": nodes} for name, nodes in blocks.items()]
-    return {"block": {"block_sizes": [size, 2 * size], "blocks": found}}
+    listed = [{"block": name, "nodes": nodes} for name, nodes in blocks.items()]
+    return {"block": {"block_sizes": [size, 2 * size], "blocks": listed}}
 
 
 _NETWORKS: tuple[dict[str, Any], ...] = (

@@ -106,14 +106,14 @@ class Partitions(Chaos):
             network.stop(name)
         else:
             self.daemons.crash(self.daemons.node(name))
-        for one, other in pairs:
-            network.part(one, other)
+        for first, other in pairs:
+            network.part(first, other)
         self.partitions += 1
 
         def heal() -> None:
             network.heal(name)
-            for one, other in pairs:
-                network.join(one, other)
+            for node, other in pairs:
+                network.join(node, other)
             if how == "stop":
                 network.go_on(name)
 

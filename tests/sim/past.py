@@ -107,8 +107,8 @@ def record(
         rule = allocate_job if isinstance(message, AllocateJob) else RULES[type(message).__name__]
         controller.writer.change(rule, message, context, _Accepted())
 
-    for number, (minute, user, nodes, limit, _, wanted) in enumerate(jobs):
-        more = dict(wanted)
+    for number, (minute, user, nodes, limit, _, options) in enumerate(jobs):
+        more = dict(options)
         hold, components = more.pop("hold", ""), int(more.pop("components", "1"))
         request = JobRequest(
             nodes_min=nodes,
@@ -134,7 +134,7 @@ def record(
     for moment, deed in deeds:
         world.at(BEGIN_US + int(moment * MINUTE_US), lambda m=deed: ask(m, "root"))
     begun = {0, *(minute for minute, *_ in jobs), *(int(minute) for minute, _ in deeds)}
-    for minute in sorted({one + more for one in begun for more in range(200)}):
+    for minute in sorted({begin_min + more for begin_min in begun for more in range(200)}):
         world.at(BEGIN_US + minute * MINUTE_US, controller.tick)
     world.run()
     payloads = [encode_batch(first), *controller.journal.payloads]

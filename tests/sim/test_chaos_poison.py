@@ -71,16 +71,18 @@ class PoisonedLife(Chaos):
         if self.controller is None or not self.users.are_answered:
             return False
         cluster = self.controller.cluster
-        left = {job.job_id for job in self._poisoned(cluster)}
-        return left.issuperset({*cluster.job_index.pending, *cluster.job_index.active})
+        poisoned_ids = {job.job_id for job in self._poisoned(cluster)}
+        return poisoned_ids.issuperset({*cluster.job_index.pending, *cluster.job_index.active})
 
     def _judge(self) -> None:
         """Everything but poison is over; poison waits, and root may cancel it."""
         controller = self._alive()
         cluster = controller.cluster
         assert self._all_over(), "a job of somebody else waits for ever"
-        left = [job for job in self._poisoned(cluster) if job.job_id in cluster.job_index.pending]
-        self.held = sum(job.reason == Reason.BadConstraints for job in left)
+        waiting = [
+            job for job in self._poisoned(cluster) if job.job_id in cluster.job_index.pending
+        ]
+        self.held = sum(job.reason == Reason.BadConstraints for job in waiting)
         context = Context(self.conf, self.world.now_us, Caller(0, 0, "root", is_operator=True))
         names = [str(job.job_id) for job in self._poisoned(cluster)]
         decision = cancel_jobs(
@@ -94,16 +96,16 @@ class PoisonedLife(Chaos):
 
 def test_poisoned_journals_cost_no_other_job() -> None:
     """With crashes, restarts and broken networks. The state always has some of these jobs."""
-    held = 0
+    jobs_held = 0
     for seed in range(FIRST, FIRST + max(1, SEEDS)):
         life = PoisonedLife(seed)
         try:
             life.run()
         except AssertionError as violation:
             raise AssertionError(f"seed {seed}: {violation}") from violation
-        held += life.held
+        jobs_held += life.held
         assert set(life.noted.counts) <= {"job", "pass"}
-    assert held
+    assert jobs_held
 
 
 @pytest.mark.parametrize("field", FIELDS)

@@ -48,13 +48,13 @@ def test_backfill_starts_the_small_job_first(
     trace = tmp_path / "trace.swf.gz"
     trace.write_bytes(gzip.compress(("; a header\n" + "\n".join(JOBS) + "\n").encode()))
     code, out, _ = run(capsys, "--trace", str(trace), "--procs", "4", "--json")
-    found = json.loads(out)
+    measured = json.loads(out)
     assert code == 0
-    assert set(found) == MEASURES
-    assert found["jobs"] == 3
-    assert found["max_wait_s"] == 590
-    assert found["mean_wait_s"] == pytest.approx(590 / 3)
-    assert found["makespan_s"] == 1200
+    assert set(measured) == MEASURES
+    assert measured["jobs"] == 3
+    assert measured["max_wait_s"] == 590
+    assert measured["mean_wait_s"] == pytest.approx(590 / 3)
+    assert measured["makespan_s"] == 1200
 
 
 def test_settings_reach_the_scheduler(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

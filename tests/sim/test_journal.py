@@ -61,9 +61,9 @@ def test_a_report_says_which_users_gain(tmp_path: Path, capsys: pytest.CaptureFi
     html = tmp_path / "out.html"
     words = ["sim", "--journal", str(state), "--conf", str(conf), "--html", str(html), "--json"]
     assert main([*words, "--set", "SchedulerType=sched/backfill"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    users = {row["name"]: row for row in found["users"]}
-    assert found["jobs"] == 9
+    report = json.loads(capsys.readouterr().out)
+    users = {row["name"]: row for row in report["users"]}
+    assert report["jobs"] == 9
     assert users["cay"]["gain_s"] > 0
     assert users["cay"]["simulated"]["mean_wait_s"] == 0
     assert users["ann"]["recorded"]["jobs"] == 1
@@ -85,8 +85,8 @@ def test_a_torn_tail_is_reported_and_not_cut(tmp_path: Path) -> None:
 
 
 def _payloads() -> list[bytes]:
-    with TemporaryDirectory() as place:
-        path = next((record(Path(place) / "state") / "journal").iterdir())
+    with TemporaryDirectory() as directory:
+        path = next((record(Path(directory) / "state") / "journal").iterdir())
         with SegmentReader(path) as reader:
             return [bytes(frame.payload) for frame in reader]
 
@@ -145,8 +145,8 @@ def test_a_story_that_cannot_be_is_one_line(data: st.DataObject) -> None:
             spoilt = bytearray(payloads[at])
             spoilt[data.draw(st.integers(0, len(spoilt) - 1))] = data.draw(st.integers(0, 255))
             payloads[at] = bytes(spoilt)
-    with TemporaryDirectory() as place:
-        directory = Path(place)
+    with TemporaryDirectory() as name:
+        directory = Path(name)
         header = SegmentHeader(b"k" * 16, 1, 1, 0)
         pieces, _ = encode_frames(header.journal_id, header.position, 0, payloads)
         segment_path(directory, 1, 1).write_bytes(header.encode() + b"".join(pieces))
@@ -239,7 +239,7 @@ def test_a_replay_may_begin_at_a_checkpoint(tmp_path: Path) -> None:
 
 def starts(run: JournalRun) -> dict[int, float]:
     """Return in which minute each job started, by the recording's ids."""
-    return {key[0]: (one.start_us - BEGIN_US) / MINUTE_US for key, one in run.runs.items()}
+    return {key[0]: (job_run.start_us - BEGIN_US) / MINUTE_US for key, job_run in run.runs.items()}
 
 
 def simple(minute: int, user: str, nodes: int, limit: int, run: int, **more: str) -> PastJob:
@@ -310,10 +310,10 @@ def test_what_administrators_did_is_done_again(tmp_path: Path) -> None:
     conf = parse_slurm_conf(CONF.replace("n[1-4] CPUs", "n[4,3,2,1] CPUs"))
     run = JournalRun(recording, conf, Planner())
     run.run()
-    found = starts(run)
+    replayed = starts(run)
     recorded = {key[0]: (r.start_us - BEGIN_US) / MINUTE_US for key, r in recording.runs.items()}
     assert not recording.notes
-    assert found == recorded
+    assert replayed == recorded
     assert recorded[1] == 10 and recorded[2] >= 40 and 20 <= recorded[3] < 21
     assert recorded[5] == 80
 
@@ -343,7 +343,7 @@ def test_changes_of_jobs_are_made_again(tmp_path: Path) -> None:
     run.run()
     assert len(recording.runs) == 11
     assert run.runs == recording.runs
-    began = {key: (one.start_us - BEGIN_US) / MINUTE_US for key, one in run.runs.items()}
+    began = {key: (job_run.start_us - BEGIN_US) / MINUTE_US for key, job_run in run.runs.items()}
     assert began[2, NO_VAL] == 50 and began[4, 2] == 50 and began[4, 3] < 40
     assert began[5, NO_VAL] == 30 and began[6, NO_VAL] >= 55
     assert run.runs[6, NO_VAL].cpus == 6
@@ -363,16 +363,18 @@ def test_suspensions_are_made_again(tmp_path: Path) -> None:
         (61, SuspendJobs(bytes(16), ["4"])),  # to the end
     ]
     recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
-    ended = {key[0]: (one.end_us - BEGIN_US) / MINUTE_US for key, one in recording.runs.items()}
+    ended = {
+        key[0]: (job_run.end_us - BEGIN_US) / MINUTE_US for key, job_run in recording.runs.items()
+    }
     assert ended[1] == 50
     assert recording.runs[1, NO_VAL].run_us == 30 * MINUTE_US
     assert not [note for note in recording.notes if "suspended" in note]
     run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
     run.run()
-    again = {key[0]: (one.end_us - BEGIN_US) / MINUTE_US for key, one in run.runs.items()}
+    again = {key[0]: (job_run.end_us - BEGIN_US) / MINUTE_US for key, job_run in run.runs.items()}
     assert {key: again[key] for key in (1, 2, 3)} == {key: ended[key] for key in (1, 2, 3)}
     assert starts(run) == {
-        key[0]: (one.start_us - BEGIN_US) / MINUTE_US for key, one in recording.runs.items()
+        key[0]: (job_run.start_us - BEGIN_US) / MINUTE_US for key, job_run in recording.runs.items()
     }
 
 
@@ -400,7 +402,9 @@ def test_requeued_jobs_wait_as_this_configuration_says(tmp_path: Path) -> None:
     for conf in (slow, slow.replace("1200", "0")):
         run = JournalRun(recording, parse_slurm_conf(conf), Planner())
         run.run()
-        ends = {key[0]: (one.end_us - BEGIN_US) // MINUTE_US for key, one in run.runs.items()}
+        ends = {
+            key[0]: (job_run.end_us - BEGIN_US) // MINUTE_US for key, job_run in run.runs.items()
+        }
         ended[conf] = ends[1], ends[2]
     assert ended[slow] == (25 + 30, 26 + 30)
     assert ended[slow.replace("1200", "0")] == (10 + 30, 7 + 30)
@@ -501,7 +505,7 @@ def test_heterogeneous_jobs_are_replayed_whole(tmp_path: Path) -> None:
     run.run()
     assert len(recording.runs) == 5
     assert run.runs == recording.runs
-    together = [one.start_us for one in run.runs.values() if one.user == "bob"]
+    together = [job_run.start_us for job_run in run.runs.values() if job_run.user == "bob"]
     assert len(together) == 3 and len(set(together)) == 1
     assert together[0] == BEGIN_US + 20 * MINUTE_US
 
@@ -575,7 +579,7 @@ def test_idle_years_pass_at_once(tmp_path: Path) -> None:
     recording = read_recording(record(tmp_path / "state", jobs=jobs, deeds=deeds))
     run = JournalRun(recording, parse_slurm_conf(CONF), Planner())
     run.run()
-    found = starts(run)
-    assert found[1] == 0 and found[3] == 20 * year_min
-    assert found[2] == pytest.approx(10 * year_min + 50, abs=1)
+    began = starts(run)
+    assert began[1] == 0 and began[3] == 20 * year_min
+    assert began[2] == pytest.approx(10 * year_min + 50, abs=1)
     assert run.world.actions_run < 2000

@@ -14,7 +14,7 @@ SEEDS = int(os.environ.get("PYSLURM_PARTITION_SEEDS", "20"))  # with ten partiti
 
 def lives(policy: str, *, fences: bool = False) -> list[Partitions]:
     """Return the lives of all seeds under one policy."""
-    found = []
+    pairs_of_lives = []
     for seed in range(SEEDS):
         life = Partitions(seed, Planner(), policy, fences=fences)
         try:
@@ -22,8 +22,8 @@ def lives(policy: str, *, fences: bool = False) -> list[Partitions]:
         except AssertionError as violation:
             raise AssertionError(f"seed {seed}: {violation}") from violation
         assert life.partitions == PARTITIONS
-        found.append(life)
-    return found
+        pairs_of_lives.append(life)
+    return pairs_of_lives
 
 
 @pytest.mark.parametrize(

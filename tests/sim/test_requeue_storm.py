@@ -59,12 +59,12 @@ class Storm:
 
     def submit(self, uid: int, count: int) -> list[int]:
         """Put jobs into the queue."""
-        found = [
+        jobs = [
             submit(self.cluster, JobRequest(), self.world.now_us, uid=uid) for _ in range(count)
         ]
         self.controller.scheduler.applied([ev.JobUpdated(self.world.now_us, -1, {})])
         self.controller.scheduler.due()
-        return found
+        return jobs
 
     def step(self, seconds: int) -> None:
         """Let nodes answer, and time pass."""

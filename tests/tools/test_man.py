@@ -35,16 +35,16 @@ def run_tool(name: str, target: Path) -> None:
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return every page's text by file name."""
-    place = tmp_path_factory.mktemp("man")
-    run_tool("generate_man.py", place)
-    return {path.name: path.read_text() for path in place.glob("man*/*")}
+    directory = tmp_path_factory.mktemp("man")
+    run_tool("generate_man.py", directory)
+    return {path.name: path.read_text() for path in directory.glob("man*/*")}
 
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    place = tmp_path_factory.mktemp("docs") / "compat.md"
-    run_tool("generate_compat.py", place)
-    return place.read_text().splitlines()
+    written = tmp_path_factory.mktemp("docs") / "compat.md"
+    run_tool("generate_compat.py", written)
+    return written.read_text().splitlines()
 
 
 def plain(page: str) -> str:
@@ -54,9 +54,9 @@ def plain(page: str) -> str:
 def test_each_command_has_a_page(pages: dict[str, str]) -> None:
     """A command without a page is not finished."""
     names = [path.stem for path in (ROOT / "tools" / "facts" / "commands").glob("*.toml")]
-    wanted = {f"{name}.1" for name in names if (CLI / f"{name}.py").exists()}
-    assert len(wanted) > 10
-    assert wanted | {"pyslurm-ng.1", "slurmctld.8", "slurmd.8", "slurmdbd.8"} <= pages.keys()
+    expected = {f"{name}.1" for name in names if (CLI / f"{name}.py").exists()}
+    assert len(expected) > 10
+    assert expected | {"pyslurm-ng.1", "slurmctld.8", "slurmd.8", "slurmdbd.8"} <= pages.keys()
 
 
 def test_each_source_has_a_page(pages: dict[str, str]) -> None:
@@ -120,9 +120,9 @@ def test_the_committed_table_is_the_generated_one(table: list[str]) -> None:
 
 def test_compatibility_of_keys_is_what_the_code_knows(table: list[str]) -> None:
     text = "\n".join(table).split("\n### slurm.conf\n", 1)[1].split("\n### ", 1)[0]
-    found = dict(re.findall(r"^\| `(\w+)` \| (\w+)", text, re.MULTILINE))
+    effects = dict(re.findall(r"^\| `(\w+)` \| (\w+)", text, re.MULTILINE))
     for key in keys.PARAMETERS:
-        assert found[key.name] == effect_of("slurm.conf", key.name).kind, key.name
+        assert effects[key.name] == effect_of("slurm.conf", key.name).kind, key.name
 
 
 def _section(table: list[str], command: str) -> dict[str, str]:

@@ -60,9 +60,9 @@ def test_what_is_within_all_bounds_is_decoded(kind: str, data: st.DataObject) ->
     body = packed(data.draw(bodies(kind)))
     if len(body) > table.row(kind).max_bytes:
         return
-    found = decode_request(kind, body)
-    assert isinstance(found, table.row(kind).struct)
-    assert decode_request(kind, table.encode(found)) == found
+    message = decode_request(kind, body)
+    assert isinstance(message, table.row(kind).struct)
+    assert decode_request(kind, table.encode(message)) == message
 
 
 class _Unbounded(msgspec.Struct):
@@ -82,10 +82,10 @@ def test_every_bound_is_listed_for_the_reference_page() -> None:
     for kind in requests():
         struct = table.row(kind).struct
         listed = table.bounds(kind)
-        assert {one.path.split(".")[0].split("[")[0].split("{")[0] for one in listed} >= {
+        assert {bound.path.split(".")[0].split("[")[0].split("{")[0] for bound in listed} >= {
             field.name for field in msgspec.structs.fields(struct) if field.name != "filter"
         } - {"request", "components", "route", "programs", "frames", "jobs"}
-        assert all(one.allowed for one in listed), kind
+        assert all(bound.allowed for bound in listed), kind
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,9 @@ def test_a_lost_answer_is_asked_for_again_with_the_same_id(room: Room) -> None:
         assert isinstance(call.request, Reconfigure)
         seen.append(call.request.request_id)
         if len(seen) < 3:
-            next(one for one in room.server.connections if one.awaits(call)).cut()
+            next(
+                connection for connection in room.server.connections if connection.awaits(call)
+            ).cut()
         else:
             call.reply({"job_id": 7})
 
@@ -197,8 +199,8 @@ def test_a_standby_sends_to_the_next(tmp_path: Path, room: Room) -> None:
 
 def test_answers_in_parts(room: Room) -> None:
     """Followers and allocations."""
-    assert [one["part"] for one in room.client().stream("Reconfigure", {"request_id": b"i" * 16})]\
-        == [1, 2, 3]  # fmt: skip
+    answers = room.client().stream("Reconfigure", {"request_id": b"i" * 16})
+    assert [answer["part"] for answer in answers] == [1, 2, 3]
 
 
 def test_many_requests_before_the_first_answer(room: Room) -> None:
@@ -206,7 +208,7 @@ def test_many_requests_before_the_first_answer(room: Room) -> None:
     client = room.client()
     sent = [client.begin("Ping", {}) for _ in range(256)]
     got = [client.receive(5.0) for _ in sent]
-    assert [one[0] for one in got] == sent
+    assert [answer[0] for answer in got] == sent
     assert all(is_last for _, _, is_last in got)
 
 

@@ -275,8 +275,8 @@ def test_an_unasked_reply_settles_nothing() -> None:
         await node.ask("slurmctld", Ping(), 10)
         other = cluster.node("n2")
         await other.ask("slurmctld", Ping(), 10)
-        held: list[Any] = []
-        node._on_message = lambda what, peer, answer: held.append(answer)
+        answers: list[Any] = []
+        node._on_message = lambda what, peer, answer: answers.append(answer)
         asking = asyncio.create_task(cluster.ctld.ask("n1", Order(8), 10))
         await asyncio.sleep(0)
         (sequence,) = cluster.ctld._requests._requests
@@ -285,7 +285,7 @@ def test_an_unasked_reply_settles_nothing() -> None:
         assert not asking.done()
         assert cluster.ctld.refusals["unexpected_reply"] == 1
         await node.ask("slurmctld", Ping(), 10)
-        held[0](Obeyed(8))
+        answers[0](Obeyed(8))
         assert await asking == Obeyed(8)
 
     in_cluster(test)

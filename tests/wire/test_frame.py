@@ -21,7 +21,7 @@ class Listener:
 
     def __init__(self, admit: Callable[..., object | None] = accept) -> None:
         self.got: Got = []
-        self.parser = Parser(admit, lambda *one: self.got.append(one))
+        self.parser = Parser(admit, lambda *frame: self.got.append(frame))
 
     def feed(self, received: bytes) -> Got:
         """Return what these bytes completed."""

@@ -68,7 +68,10 @@ def test_a_declared_length_reserves_nothing(room: Room, kind: str, count: int) -
     kept = [begun(room, kind, ALICE, declared, b"\x80") for _ in range(count)]
     on_loop(
         room,
-        lambda: sum(not one._parser.is_between_frames for one in room.server.connections) == count,
+        lambda: (
+            sum(not connection._parser.is_between_frames for connection in room.server.connections)
+            == count
+        ),
     )
     assert ask(room, BOB)["version"] == str(BOB)
     assert room.client().call("Ping", {})["role"] == "unix"
@@ -173,9 +176,9 @@ def test_the_user_with_most_connections_makes_room(tmp_path: Path) -> None:
         )
         assert ask(room, BOB)["version"] == str(BOB)
         administrators = [room.raw_unix() for _ in range(4)]
-        for one in administrators:
-            one.sendall(pack_frame("Ping", 1, PING))
-            assert read_frame(one)
+        for connection in administrators:
+            connection.sendall(pack_frame("Ping", 1, PING))
+            assert read_frame(connection)
         assert room.server.refusals["gave_way"] >= 1
 
 
@@ -353,7 +356,7 @@ def test_nothing_of_a_connection_is_left_for_the_garbage_collector(room: Room) -
     """slurmctld collects hardly ever: circles once kept every step's request for days."""
 
     def left() -> int:
-        return sum(isinstance(one, Call | Connection) for one in gc.get_objects())
+        return sum(isinstance(kept, Call | Connection) for kept in gc.get_objects())
 
     def note(call: Call) -> None:
         call.on_gone(lambda: str(call))  # as a step that waits: it holds its call

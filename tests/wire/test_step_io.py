@@ -31,12 +31,12 @@ FRAMES = st.lists(frames(), max_size=8)
 def test_cuts_do_not_matter(frames: list[tuple[int, int, bytes]], cuts: list[int]) -> None:
     stream = b"".join(step_io.pack(*frame) for frame in frames)
     reader = step_io.Frames()
-    found = []
+    frames_read = []
     for cut in [*cuts, len(stream)]:
-        found += reader.feed(stream[:cut])
+        frames_read += reader.feed(stream[:cut])
         stream = stream[cut:]
-    found += reader.feed(stream)
-    assert found == frames
+    frames_read += reader.feed(stream)
+    assert frames_read == frames
 
 
 def test_an_announced_giant_is_refused_before_it_comes() -> None:
@@ -85,10 +85,10 @@ def test_any_bytes_are_frames_or_refused(data: bytes) -> None:
     """And every frame that is given out keeps to the table."""
     reader = step_io.Frames()
     try:
-        found = reader.feed(data)
+        frames = reader.feed(data)
     except step_io.BadStepFrame:
         return
-    for kind, _, body in found:
+    for kind, _, body in frames:
         _, _, least, most, ranges = step_io.FRAMES[kind]
         assert least <= len(body) <= most
         numbers = step_io.numbers(body) if ranges else []

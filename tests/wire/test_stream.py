@@ -145,7 +145,7 @@ def test_answers_come_in_parts_and_to_their_request(room: Room) -> None:
         pack_frame("Reconfigure", 5, table.encode(Reconfigure(ID))) + pack_frame("Ping", 6, PING)
     )
     got = [read_frame(connection) for _ in range(4)]
-    assert [(one[2], one[1], one[3].get("part")) for one in got if one] == [
+    assert [(frame[2], frame[1], frame[3].get("part")) for frame in got if frame] == [
         (5, 3, 1), (5, 3, 2), (5, 1, 3), (6, 1, None),
     ]  # fmt: skip
 
@@ -154,7 +154,7 @@ def test_a_thousand_requests_may_be_outstanding(room: Room) -> None:
     """Pipelining keeps order and loses nothing."""
     connection = room.raw_unix()
     connection.sendall(b"".join(pack_frame("Ping", n, PING) for n in range(1, 1001)))
-    assert [one[2] for one in (read_frame(connection) for _ in range(1000)) if one] == list(
+    assert [frame[2] for frame in (read_frame(connection) for _ in range(1000)) if frame] == list(
         range(1, 1001)
     )
     assert room.server.shares.users_bytes == 0
@@ -195,8 +195,8 @@ def test_a_bad_body_is_an_answer_not_the_end(room: Room) -> None:
 
 def test_a_sequence_in_use_is_refused(room: Room) -> None:
     """Two answers to one number could not be told apart."""
-    held: list[Call] = []
-    room.server.handler = held.append
+    calls: list[Call] = []
+    room.server.handler = calls.append
     connection = room.raw_unix()
     connection.sendall(pack_frame("Ping", 1, PING) * 2)
     assert refusal(connection)[1] == "sequence in use"
@@ -270,11 +270,11 @@ def test_a_byte_per_second_is_cut(tmp_path: Path) -> None:
 
 def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
     """But not while it waits for an answer."""
-    held: list[Call] = []
+    calls: list[Call] = []
 
     def hold(call: Call) -> None:
         if isinstance(call.request, Reconfigure):
-            held.append(call)
+            calls.append(call)
         else:
             handle(call)
 
@@ -287,7 +287,7 @@ def test_an_idle_connection_is_closed(tmp_path: Path) -> None:
             assert read_frame(idle)
             assert read_exactly(idle, 1) == b""
             assert room.server.refusals["idle"] == count
-        room.loop.call_soon_threadsafe(held[0].reply, {"late": 1})
+        room.loop.call_soon_threadsafe(calls[0].reply, {"late": 1})
         got = read_frame(waiting)
         assert got is not None
         assert got[3] == {"late": 1}
@@ -311,9 +311,9 @@ def test_one_address_cannot_take_every_place(tmp_path: Path) -> None:
     limits = StreamLimits(connections_per_address=2)
     with Room(tmp_path, limits) as room:
         kept = [room.raw_tcp(), room.raw_tcp()]
-        for one in kept:
-            one.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING)))
-            assert read_frame(one)
+        for connection in kept:
+            connection.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING)))
+            assert read_frame(connection)
         third = room.raw_tcp()
         third.sendall(pack_frame("Ping", 1, PING, 0, room.token("Ping", PING)))
         assert "too many connections of address" in refusal(third)[1]
@@ -341,7 +341,7 @@ def test_bodies_beyond_the_room_wait_and_all_are_answered(tmp_path: Path) -> Non
             client.sendall(b"".join(pack_frame("Reconfigure", n, body) for n in range(1, 31)))
         for client in clients:
             got = [read_frame(client) for _ in range(30)]
-            assert [one[2] for one in got if one] == list(range(1, 31))
+            assert [frame[2] for frame in got if frame] == list(range(1, 31))
         assert most <= 4
         assert room.server.shares.counts()["bytes_in_flight"] == 0
         assert room.server.shares.counts()["connections_held"] == 0
@@ -392,7 +392,7 @@ def test_a_full_lane_slows_its_user_and_loses_nothing(tmp_path: Path) -> None:
             client.sendall(b"".join(pack_frame("Ping", n, PING) for n in range(1, 501)))
         for client in clients:
             got = [read_frame(client) for _ in range(500)]
-            assert [one[2] for one in got if one] == list(range(1, 501))
+            assert [frame[2] for frame in got if frame] == list(range(1, 501))
         assert most <= 10
         assert not room.server.held_in_lane
 
@@ -462,5 +462,9 @@ def test_a_frame_that_never_ends_costs_what_was_sent(room: Room) -> None:
     head = frame.HEAD.pack(b"psng", 1, 0, len(row.kind), 0, 0, row.max_bytes, 1)
     connection.sendall(head + row.kind.encode() + struct.pack(">I", 0))
     assert room.client().call("Ping", {})
-    (held,) = [one for one in room.server.connections if not one._parser.is_between_frames]
-    assert held._parser.pending_bytes < 100
+    (slow,) = [
+        connection
+        for connection in room.server.connections
+        if not connection._parser.is_between_frames
+    ]
+    assert slow._parser.pending_bytes < 100

@@ -71,7 +71,7 @@ def test_parts_refusals_and_losses(tmp_path: Path) -> None:
         last = await root.request(Reconfigure(b"i" * 16), 10, parts.append)
         assert [*parts, last] == [Done(["a"]), Done(["b"]), Done(["c"])]
         server.handler = lambda call: next(
-            one for one in server.connections if one.awaits(call)
+            connection for connection in server.connections if connection.awaits(call)
         ).cut()
         with pytest.raises(LinkError, match="Message receive failure"):
             await link.request(Ping(), 10)

@@ -35,30 +35,30 @@ def ids(directory: Path, text: str) -> UserRanges:
 
 def test_the_ranges_of_an_owner_are_one_lane(tmp_path: Path) -> None:
     """Uids outside of all ranges, and odd lines, change nothing."""
-    found = ids(tmp_path, TEXT)
+    ranges = ids(tmp_path, TEXT)
     same = (0, 1000, 99_999, 165_536, 231_072, 300_010, 400_000, 500_000)
-    assert [found.lane_of(uid) for uid in same] == list(same)
-    assert {found.lane_of(uid) for uid in (100_000, 165_535, 300_009)} == {100_000}
-    assert found.lane_of(231_071) == 165_536
-    assert found.lane_of(600_004) == 600_000
+    assert [ranges.lane_of(uid) for uid in same] == list(same)
+    assert {ranges.lane_of(uid) for uid in (100_000, 165_535, 300_009)} == {100_000}
+    assert ranges.lane_of(231_071) == 165_536
+    assert ranges.lane_of(600_004) == 600_000
 
 
 def test_ranges_that_overlap_are_one_lane(tmp_path: Path) -> None:
     """A range within another must not free the uids behind it."""
-    found = ids(tmp_path, "a:1000:100\nb:1010:5\nc:1099:10\n")
-    assert {found.lane_of(uid) for uid in range(1_000, 1_109)} == {1_000}
-    assert found.lane_of(1_109) == 1_109
+    ranges = ids(tmp_path, "a:1000:100\nb:1010:5\nc:1099:10\n")
+    assert {ranges.lane_of(uid) for uid in range(1_000, 1_109)} == {1_000}
+    assert ranges.lane_of(1_109) == 1_109
 
 
 def test_a_changed_file_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing file gives nobody a range; one that comes later does."""
     monkeypatch.setattr(user_ranges, "_LOOK_S", -1.0)
-    found = UserRanges(str(tmp_path / "subuid"))
-    assert found.lane_of(100_007) == 100_007
+    ranges = UserRanges(str(tmp_path / "subuid"))
+    assert ranges.lane_of(100_007) == 100_007
     (tmp_path / "subuid").write_text(TEXT)
-    assert found.lane_of(100_007) == 100_000
+    assert ranges.lane_of(100_007) == 100_000
     os.unlink(tmp_path / "subuid")
-    assert found.lane_of(100_007) == 100_007
+    assert ranges.lane_of(100_007) == 100_007
 
 
 def test_subordinate_uids_do_not_take_the_places_of_others(tmp_path: Path) -> None:

@@ -51,5 +51,5 @@ def running_in(directory: Path) -> list[str]:
 
 def count_in_script(words: str) -> str:
     """Return what a job's script counts such words with: a pattern for grep -E, each word once."""
-    found = f"grep -hsEz '^({words})$' /proc/[0-9]*/cmdline"
-    return f"$({found} | sort -zu | tr -cd '\\0' | wc -c)"
+    matching = f"grep -hsEz '^({words})$' /proc/[0-9]*/cmdline"
+    return f"$({matching} | sort -zu | tr -cd '\\0' | wc -c)"

@@ -30,15 +30,15 @@ class ReservationSite(Site):
         """Make a reservation, from now for two hours for alice unless told otherwise."""
         if not {"users", "accounts", "groups", "qos"} & set(settings):
             settings["users"] = "alice"
-        given = {"starttime": self.now_us, "duration": 120, **settings}
-        outcome = self.reserve(name, create=True, **given)
+        fields = {"starttime": self.now_us, "duration": 120, **settings}
+        outcome = self.reserve(name, create=True, **fields)
         assert isinstance(outcome, Decision), outcome
         return self.cluster.reservations[outcome.reply.name]  # type: ignore[union-attr]
 
     def not_made(self, name: str = "r", **settings: str | int) -> int:
         """Return the number that making a reservation is refused with."""
-        given = {"starttime": self.now_us, "duration": 120, "users": "alice", **settings}
-        outcome = self.reserve(name, create=True, **given)
+        fields = {"starttime": self.now_us, "duration": 120, "users": "alice", **settings}
+        outcome = self.reserve(name, create=True, **fields)
         assert isinstance(outcome, Reject), outcome
         return outcome.code
 

@@ -137,8 +137,8 @@ class Site:
 
     def accept(self, minutes: int = 60, **request: object) -> Job:
         """Return a job that is recorded as accepted; no rule judges it."""
-        wanted = JobRequest(**request)  # type: ignore[arg-type]
-        job_id = submit(self.cluster, wanted, self.now_us, time_limit_min=minutes)
+        asked = JobRequest(**request)  # type: ignore[arg-type]
+        job_id = submit(self.cluster, asked, self.now_us, time_limit_min=minutes)
         return self.cluster.jobs[job_id]
 
     def running(self, who: Caller = ALICE, **request: object) -> Job:

@@ -85,9 +85,9 @@ def part(node_id: int, cores: int = 0b11, mem_mib: int = 100) -> NodeAlloc:
 
 def allocated(job_id: int = 1, *nodes: NodeAlloc, **fields: Any) -> ev.JobAllocated:
     """Return the start of a job, on two cores of either node if none are named."""
-    held = nodes or (part(0), part(1))
-    plain: dict[str, Any] = {"total_tasks": len(held), "first_duty_id": 1}
-    return ev.JobAllocated(at(20), job_id, "main", held, held[0].node_id, **{**plain, **fields})
+    allocs = nodes or (part(0), part(1))
+    plain: dict[str, Any] = {"total_tasks": len(allocs), "first_duty_id": 1}
+    return ev.JobAllocated(at(20), job_id, "main", allocs, allocs[0].node_id, **{**plain, **fields})
 
 
 WAITING = (*SITE, submitted())
@@ -107,15 +107,17 @@ def _named(image: ClusterImage) -> dict[str, object]:
         del stored[name]
     stored |= {f"jobs.{job.job_id}": job for job in jobs}
     stored |= {f"nodes.{node.spec.name}": node for node in image.nodes if node is not None}
-    stored |= {f"partitions.{one.name}": one for one in image.partitions}
-    stored |= {f"assocs.{one.assoc_id}": one for one in image.assocs}
-    stored |= {f"qos.{one.name}": one for one in image.qos}
-    stored |= {f"users.{one.name}": one for one in image.users}
-    stored |= {f"duties.{one.duty_id}": one for one in image.duties}
-    stored |= {f"reservations.{one.name}": one for one in image.reservations}
+    stored |= {f"partitions.{partition.name}": partition for partition in image.partitions}
+    stored |= {f"assocs.{association.assoc_id}": association for association in image.assocs}
+    stored |= {f"qos.{qos.name}": qos for qos in image.qos}
+    stored |= {f"users.{user.name}": user for user in image.users}
+    stored |= {f"duties.{duty.duty_id}": duty for duty in image.duties}
+    stored |= {
+        f"reservations.{reservation.name}": reservation for reservation in image.reservations
+    }
     stored |= {f"licenses.{name}": count for name, count in image.licenses}
-    stored |= {f"usage.{one.kind}.{one.owner}": one for one in image.usage}
-    stored |= {f"license_servers.{one.name}": one for one in image.license_servers}
+    stored |= {f"usage.{usage.kind}.{usage.owner}": usage for usage in image.usage}
+    stored |= {f"license_servers.{server.name}": server for server in image.license_servers}
     stored |= {f"replies.{uid}.{key.hex()}": body for uid, key, _, body in image.replies}
     return stored
 
@@ -135,16 +137,16 @@ def stored(cluster: Cluster) -> dict[str, object]:
 
 def changes(before: dict[str, object], after: dict[str, object]) -> dict[str, object]:
     """Return what differs: new values, whole records that are new, and what is GONE."""
-    found: dict[str, object] = dict.fromkeys(before.keys() - after.keys(), GONE)
+    changed: dict[str, object] = dict.fromkeys(before.keys() - after.keys(), GONE)
     for key, value in after.items():
         old = before.get(key, GONE)
         if isinstance(old, msgspec.Struct) and isinstance(value, msgspec.Struct):
             for name in value.__struct_fields__:
                 if getattr(old, name) != getattr(value, name):
-                    found[f"{key}.{name}"] = getattr(value, name)
+                    changed[f"{key}.{name}"] = getattr(value, name)
         elif old != value:
-            found[key] = value
-    return found
+            changed[key] = value
+    return changed
 
 
 def after(*events: ev.AnyEvent) -> Cluster:
