@@ -66,11 +66,11 @@ class NewestRecords:
         if not names:
             go_on()
             return
-        held = _Held(names, go_on)
+        query = _Held(names, go_on)
         loop = asyncio.get_running_loop()
-        held.timer = loop.call_later(WAIT_S, self._give_up, held)
+        query.timer = loop.call_later(WAIT_S, self._give_up, query)
         for name in list(names):
-            self._journals[name].waiting.append(held)
+            self._journals[name].waiting.append(query)
             self._ask_in_turn(name)
 
     def registered(self, cluster: str, sequence: int) -> None:
@@ -81,8 +81,8 @@ class NewestRecords:
         """A batch is stored."""
         journal = self._journals.setdefault(cluster, _Journal())
         journal.stored = max(journal.stored, sequence)
-        ready = [held for wanted, held in journal.due if wanted <= journal.stored]
-        journal.due = [(wanted, held) for wanted, held in journal.due if wanted > journal.stored]
+        ready = [query for due, query in journal.due if due <= journal.stored]
+        journal.due = [(due, query) for due, query in journal.due if due > journal.stored]
         self._have_seen(cluster, ready)
 
     def told(self, cluster: str, durable: int) -> None:
@@ -91,7 +91,7 @@ class NewestRecords:
         journal = self._journals.setdefault(cluster, _Journal())
         asked, journal.asked = journal.asked, []
         if 0 < durable - journal.stored <= MOST_BEHIND:
-            journal.due += [(durable, held) for held in asked]
+            journal.due += [(durable, query) for query in asked]
         else:
             self._have_seen(cluster, asked)
         self._ask_in_turn(cluster)
@@ -100,9 +100,9 @@ class NewestRecords:
         """The controller's connection has ended."""
         self._connected.discard(cluster)
         journal = self._journals[cluster]
-        held = [*journal.waiting, *journal.asked, *(held for _, held in journal.due)]
+        queries = [*journal.waiting, *journal.asked, *(query for _, query in journal.due)]
         journal.waiting, journal.asked, journal.due = [], [], []
-        self._have_seen(cluster, held)
+        self._have_seen(cluster, queries)
 
     def _ask_in_turn(self, cluster: str) -> None:
         journal = self._journals[cluster]
@@ -110,14 +110,14 @@ class NewestRecords:
             journal.asked, journal.waiting = journal.waiting, []
 
     def _have_seen(self, cluster: str, queries: list[_Held]) -> None:
-        for held in queries:
-            held.clusters.discard(cluster)
-            if not held.clusters and held.timer is not None:
-                held.timer.cancel()
-                held.timer = None
-                held.go_on()
+        for query in queries:
+            query.clusters.discard(cluster)
+            if not query.clusters and query.timer is not None:
+                query.timer.cancel()
+                query.timer = None
+                query.go_on()
 
-    def _give_up(self, held: _Held) -> None:
+    def _give_up(self, query: _Held) -> None:
         """Answer all the same; a silent controller delays no further query until it is heard."""
-        for name in list(held.clusters):
+        for name in list(query.clusters):
             self.gone(name)

@@ -133,5 +133,5 @@ def test_jobs_that_the_caller_may_not_see_are_not_counted() -> None:
     queue = Queue()
     job_id = queue.submit(LAB1)
     queue.submit(LAB2)
-    found = queue.leads(job_id)
-    assert share_sentences(queue.cluster, queue.cluster.jobs[job_id], found, lambda _: False) == []
+    leads = queue.leads(job_id)
+    assert share_sentences(queue.cluster, queue.cluster.jobs[job_id], leads, lambda _: False) == []

@@ -435,13 +435,15 @@ def _coordinator_words(change: Change, words: Words) -> tuple[list[str], list[st
     actor = change.actor
     if not actor.is_operator and not (accounts and set(accounts) <= actor.coordinates):
         raise refuse_denied()
-    for table, wanted, what in (
+    for table, asked_names, what in (
         (schema.accounts, accounts, "account"),
         (schema.users, names, "user"),
     ):
-        query = sa.select(table.c.name).where(table.c.is_deleted == 0, table.c.name.in_(wanted))
+        query = sa.select(table.c.name).where(
+            table.c.is_deleted == 0, table.c.name.in_(asked_names)
+        )
         known = set(change.connection.execute(query).scalars())
-        for name in wanted:
+        for name in asked_names:
             if name not in known:
                 raise RefusedError(f" You specified a non-existent {what} '{name}'.")
     return names, accounts

@@ -195,9 +195,9 @@ def unknown_option(word: str) -> list[str]:
 
 def is_key(typed: str, key: str) -> bool:
     """Return whether a key as it was typed may stand for a canonical one."""
-    wanted = typed.lower()
+    word = typed.lower()
     entities = (*_SET.values(), *_WHERE.values())
-    return any(match(wanted, names) == key for names in entities if key in names)
+    return any(match(word, names) == key for names in entities if key in names)
 
 
 def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:

@@ -113,13 +113,13 @@ class ClusterTime:
 
         Planned time is cut first, then down time, then planned down time.
         """
-        left = total
+        rest = total
         for name in ("allocated", "planned_down", "down", "planned"):
-            kept = min(getattr(self, name), left)
+            kept = min(getattr(self, name), rest)
             self.over += getattr(self, name) - kept
             setattr(self, name, kept)
-            left -= kept
-        self.idle = left
+            rest -= kept
+        self.idle = rest
 
 
 @dataclass(slots=True)
@@ -196,8 +196,8 @@ def _waiting_s(job: Job, hour: Span) -> int:
     return _part(job.eligible_s, job.start_s or job.end_s, hour).seconds
 
 
-def _times(held: Amounts, seconds: int) -> Seconds:
-    return {name: amount * seconds for name, amount in held.items() if amount * seconds}
+def _times(amounts: Amounts, seconds: int) -> Seconds:
+    return {name: amount * seconds for name, amount in amounts.items() if amount * seconds}
 
 
 def _add(table: dict[Key, Seconds], key: Key, more: Seconds) -> None:

@@ -66,7 +66,7 @@ def _first_second(year: int, month: int, day: int) -> int:
     """Return the first second of a date; midnight may be left out or come twice."""
     fields = (year, month, day, 0, 0, 0, 0, 0)
     middle = time.localtime(time.mktime((year, month, day, 12, 0, 0, 0, 0, -1)))
-    wanted = (middle.tm_year, middle.tm_mon, middle.tm_mday)
+    date = (middle.tm_year, middle.tm_mon, middle.tm_mday)
     moments = [int(time.mktime((*fields, is_summer))) for is_summer in (-1, 0, 1)]
-    on_date = [at for at in moments if time.localtime(at)[:3] == wanted]
+    on_date = [at for at in moments if time.localtime(at)[:3] == date]
     return min(on_date, default=moments[0])

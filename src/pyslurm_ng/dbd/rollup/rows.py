@@ -110,9 +110,9 @@ class HourRows:
         for row in events:
             start_s, end_s = _second(row.start_us), _second(row.end_us)
             if row.node_name:
-                held = amounts(row.tres or self._node_tres.get(row.node_name, ""))
+                node_amounts = amounts(row.tres or self._node_tres.get(row.node_name, ""))
                 start_s = max(start_s, busy_until_s.get(row.node_name, 0))
-                downs.append(Down(row.node_name, start_s, end_s, held))
+                downs.append(Down(row.node_name, start_s, end_s, node_amounts))
             else:
                 capacities.append(Capacity(start_s, end_s, amounts(row.tres)))
         return capacities, jobs, downs, self._read_reservations(connection, period)

@@ -22,8 +22,8 @@ class Picker(Protocol):
 
     position: Mapping[int, int]
 
-    def pick(self, fits: int, wanted: WantedNodes) -> int | None:
-        """Return `wanted.nodes` nodes out of `fits`, or None if there is no such choice."""
+    def pick(self, fits: int, terms: WantedNodes) -> int | None:
+        """Return `terms.nodes` nodes out of `fits`, or None if there is no such choice."""
 
 
 class Plain:
@@ -33,14 +33,14 @@ class Plain:
         self.position = position
         self.groups = groups
 
-    def pick(self, fits: int, wanted: WantedNodes) -> int | None:
+    def pick(self, fits: int, terms: WantedNodes) -> int | None:
         """Return the first nodes, those required among them."""
-        required = wanted.required
-        if required & ~fits or required.bit_count() > wanted.nodes:
+        required = terms.required
+        if required & ~fits or required.bit_count() > terms.nodes:
             return None
-        if fits.bit_count() < wanted.nodes:
+        if fits.bit_count() < terms.nodes:
             return None
-        return _first(fits, required, wanted.nodes)
+        return _first(fits, required, terms.nodes)
 
 
 class Ways(NamedTuple):
@@ -88,48 +88,48 @@ class Chooser:
             base = Plain(base.position)
         self._base = base
 
-    def pick(self, fits: int, wanted: WantedNodes) -> int | None:
-        """Return `wanted.nodes` nodes out of `fits`, or None if none of the choices will do."""
+    def pick(self, fits: int, terms: WantedNodes) -> int | None:
+        """Return `terms.nodes` nodes out of `fits`, or None if none of the choices will do."""
         for way in self._ways:
             candidates = fits & way.every
-            if wanted.required & ~candidates or candidates.bit_count() < wanted.nodes:
+            if terms.required & ~candidates or candidates.bit_count() < terms.nodes:
                 continue
-            chosen = self._pick(candidates, wanted, way.counts)
+            chosen = self._pick(candidates, terms, way.counts)
             if chosen is not None:
                 return chosen
         return None
 
     def _pick(
-        self, candidates: int, wanted: WantedNodes, counts: tuple[tuple[int, int], ...]
+        self, candidates: int, terms: WantedNodes, counts: tuple[tuple[int, int], ...]
     ) -> int | None:
         if self._need.contiguous:
-            return contiguous(candidates, wanted, self._ids, counts, self._groups, self._lies_well)
+            return contiguous(candidates, terms, self._ids, counts, self._groups, self._lies_well)
         if not counts:
-            return self._free_choice(candidates, wanted)
-        required = meet_counts(candidates, wanted.nodes, wanted.required, counts)
+            return self._free_choice(candidates, terms)
+        required = meet_counts(candidates, terms.nodes, terms.required, counts)
         if required is None:
             return None
-        chosen = self._free_choice(candidates, wanted._replace(required=required))
+        chosen = self._free_choice(candidates, terms._replace(required=required))
         if chosen is not None or self.layout is None:
             return chosen
         # Those counted lie apart; perhaps one unit of the network has them all.
         for unit in self.layout.units:
-            required = meet_counts(unit.part(candidates), wanted.nodes, wanted.required, counts)
+            required = meet_counts(unit.part(candidates), terms.nodes, terms.required, counts)
             if required is not None:
-                chosen = self._free_choice(candidates, wanted._replace(required=required))
+                chosen = self._free_choice(candidates, terms._replace(required=required))
                 if chosen is not None:
                     return chosen
         return None
 
-    def _lies_well(self, nodes: int, wanted: WantedNodes) -> bool:
+    def _lies_well(self, nodes: int, terms: WantedNodes) -> bool:
         """Return whether the network, if there is one, has all of some nodes in a place."""
         base = self._base
-        return not isinstance(base, Layout) or base.pick(nodes, wanted) is not None
+        return not isinstance(base, Layout) or base.pick(nodes, terms) is not None
 
-    def _free_choice(self, candidates: int, wanted: WantedNodes) -> int | None:
+    def _free_choice(self, candidates: int, terms: WantedNodes) -> int | None:
         if self._need.least_loaded and self.load and isinstance(self._base, Plain):
-            return least_loaded(candidates, wanted, self.load, self._groups)
-        return self._base.pick(candidates, wanted)
+            return least_loaded(candidates, terms, self.load, self._groups)
+        return self._base.pick(candidates, terms)
 
 
 def ways_of(need: Need, features: Sequence[tuple[str, ...]]) -> list[Ways]:
@@ -191,14 +191,14 @@ def _give(index: int, fits: int, required: int, node_sets: list[int], masks: Seq
     return False
 
 
-def _anywhere(nodes: int, wanted: WantedNodes) -> bool:
+def _anywhere(nodes: int, terms: WantedNodes) -> bool:
     """Return that any nodes will do."""
     return True
 
 
 def contiguous(
     fits: int,
-    wanted: WantedNodes,
+    terms: WantedNodes,
     ids: Sequence[int],
     counts: Sequence[tuple[int, int]] = (),
     groups: Sequence[int] = (-1,),
@@ -212,9 +212,9 @@ def contiguous(
         lies_well: whether just these nodes will do, as far as the network goes.
     """
     for group in groups:
-        candidates = fits & (group | wanted.required)
-        if candidates.bit_count() >= wanted.nodes:
-            chosen = _in_a_run(candidates, wanted, ids, counts, lies_well)
+        candidates = fits & (group | terms.required)
+        if candidates.bit_count() >= terms.nodes:
+            chosen = _in_a_run(candidates, terms, ids, counts, lies_well)
             if chosen is not None:
                 return chosen
         if candidates == fits:
@@ -224,12 +224,12 @@ def contiguous(
 
 def _in_a_run(
     fits: int,
-    wanted: WantedNodes,
+    terms: WantedNodes,
     ids: Sequence[int],
     counts: Sequence[tuple[int, int]],
     lies_well: Callable[[int, WantedNodes], bool],
 ) -> int | None:
-    nodes = wanted.nodes
+    nodes = terms.nodes
     runs: list[list[int]] = []
     last = -2
     for position in sorted(bits(fits), key=ids.__getitem__):
@@ -240,25 +240,25 @@ def _in_a_run(
     for run in sorted((run for run in runs if len(run) >= nodes), key=len):
         for first in range(len(run) - nodes + 1):
             window = sum(1 << position for position in run[first : first + nodes])
-            if wanted.required & ~window:
+            if terms.required & ~window:
                 continue
-            if counts and meet_counts(window, nodes, wanted.required, counts) is None:
+            if counts and meet_counts(window, nodes, terms.required, counts) is None:
                 continue
-            if lies_well(window, wanted):
+            if lies_well(window, terms):
                 return window
     return None
 
 
 def least_loaded(
-    fits: int, wanted: WantedNodes, load: Sequence[float], groups: Sequence[int] = (-1,)
+    fits: int, terms: WantedNodes, load: Sequence[float], groups: Sequence[int] = (-1,)
 ) -> int | None:
     """Return the nodes with the largest share of idle CPUs, those required among them.
 
     Lighter nodes come first however busy they are. Source: slurm.conf's manual, CR_LLN.
     """
-    missing_count = wanted.nodes - wanted.required.bit_count()
-    others = fits & ~wanted.required
-    if wanted.required & ~fits or missing_count < 0 or others.bit_count() < missing_count:
+    missing_count = terms.nodes - terms.required.bit_count()
+    others = fits & ~terms.required
+    if terms.required & ~fits or missing_count < 0 or others.bit_count() < missing_count:
         return None
 
     def rank(position: int) -> tuple[int, float, int]:
@@ -266,7 +266,7 @@ def least_loaded(
         return weight, load[position], position
 
     order = sorted(bits(others), key=rank)
-    return wanted.required | sum(1 << position for position in order[:missing_count])
+    return terms.required | sum(1 << position for position in order[:missing_count])
 
 
 def node_counts(need: Need, least: int, most: int) -> list[int]:
@@ -295,7 +295,7 @@ def choose_counted(
     fits: Iterable[tuple[int, int]],
     tasks: int,
     counts: Sequence[int],
-    wanted: WantedNodes,
+    terms: WantedNodes,
     is_enough: Callable[[list[int]], bool] | None = None,
     groups: Sequence[int] = (-1,),
 ) -> list[tuple[int, int]] | None:
@@ -312,12 +312,12 @@ def choose_counted(
     everything = sum(1 << position for position in capacity)
     tried = 0
     for group in groups:
-        within = everything & (group | wanted.required)
+        within = everything & (group | terms.required)
         if within == tried:
             continue
         tried = within
         inside = {position: fit for position, fit in capacity.items() if within >> position & 1}
-        chosen = _first_count(picker, inside, tasks, counts, wanted, is_enough)
+        chosen = _first_count(picker, inside, tasks, counts, terms, is_enough)
         if chosen is not None:
             return chosen
     return None
@@ -328,7 +328,7 @@ def _first_count(
     capacity: Mapping[int, int],
     tasks: int,
     counts: Sequence[int],
-    wanted: WantedNodes,
+    terms: WantedNodes,
     is_enough: Callable[[list[int]], bool] | None,
 ) -> list[tuple[int, int]] | None:
     sums = [0]
@@ -340,8 +340,8 @@ def _first_count(
             continue
         share = -(-tasks // count)
         roomy = sum(1 << position for position, fit in capacity.items() if fit >= share)
-        for candidates in dict.fromkeys((roomy | wanted.required, everything)):
-            chosen = picker.pick(candidates, wanted._replace(nodes=count))
+        for candidates in dict.fromkeys((roomy | terms.required, everything)):
+            chosen = picker.pick(candidates, terms._replace(nodes=count))
             if chosen is None:
                 continue
             shares = [(position, capacity[position]) for position in bits(chosen)]

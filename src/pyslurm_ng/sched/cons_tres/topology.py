@@ -146,23 +146,23 @@ class Layout:
         """Return whether a unit is that of the nodes below no switch."""
         return bool(self._loose) and unit == len(self.units) - 1
 
-    def pick(self, fits: int, wanted: WantedNodes) -> int | None:
-        """Return `wanted.nodes` nodes out of `fits`, or None if they do not lie well enough.
+    def pick(self, fits: int, terms: WantedNodes) -> int | None:
+        """Return `terms.nodes` nodes out of `fits`, or None if they do not lie well enough.
 
         In a tree lighter nodes are tried alone before heavier ones are added to them. There a
         weight counts more than the network: where lighter nodes are too few all of them are taken,
         and only the rest is chosen among the next heavier ones (docs/algorithms.md, 6). Blocks are
         weighed as wholes.
         """
-        if wanted.required & ~fits or wanted.required.bit_count() > wanted.nodes:
+        if terms.required & ~fits or terms.required.bit_count() > terms.nodes:
             return None
         if self.kind == "block":
-            return self._from_segments(fits, wanted) if fits.bit_count() >= wanted.nodes else None
+            return self._from_segments(fits, terms) if fits.bit_count() >= terms.nodes else None
         scarce = 0
         for group in self.groups:
-            lighter = fits & group | wanted.required
-            if lighter.bit_count() >= wanted.nodes:
-                chosen = self._with(scarce, lighter, wanted) or self._from_tree(lighter, wanted)
+            lighter = fits & group | terms.required
+            if lighter.bit_count() >= terms.nodes:
+                chosen = self._with(scarce, lighter, terms) or self._from_tree(lighter, terms)
                 if chosen is not None:
                     return chosen
             if lighter == fits:
@@ -170,23 +170,23 @@ class Layout:
             scarce = lighter
         return None
 
-    def _with(self, scarce: int, fits: int, wanted: WantedNodes) -> int | None:
+    def _with(self, scarce: int, fits: int, terms: WantedNodes) -> int | None:
         """Pick all of some nodes, which are too few alone, and others beside them."""
-        required = wanted.required | scarce
-        if required == wanted.required or required.bit_count() > wanted.nodes:
+        required = terms.required | scarce
+        if required == terms.required or required.bit_count() > terms.nodes:
             return None
-        return self._from_tree(fits, wanted._replace(required=required))
+        return self._from_tree(fits, terms._replace(required=required))
 
-    def _from_segments(self, fits: int, wanted: WantedNodes) -> int | None:
-        if not wanted.segment or wanted.segment >= wanted.nodes:
-            return self._from_blocks(fits, wanted.nodes, wanted.required)
-        if not wanted.consolidates:
-            return self._segments(fits, wanted)
-        level = self._level_of(wanted.nodes)
+    def _from_segments(self, fits: int, terms: WantedNodes) -> int | None:
+        if not terms.segment or terms.segment >= terms.nodes:
+            return self._from_blocks(fits, terms.nodes, terms.required)
+        if not terms.consolidates:
+            return self._segments(fits, terms)
+        level = self._level_of(terms.nodes)
         groups = [span.part(fits) for span, _ in self._levels[level]]
         for free in sorted(groups, key=lambda free: (self._lightness(free), free.bit_count())):
-            if not wanted.required & ~free and free.bit_count() >= wanted.nodes:
-                chosen = self._segments(free, wanted)
+            if not terms.required & ~free and free.bit_count() >= terms.nodes:
+                chosen = self._segments(free, terms)
                 if chosen is not None:
                     return chosen
         return None
@@ -202,28 +202,28 @@ class Layout:
 
     # Tree ---------------------------------------------------------------------------------------
 
-    def _from_tree(self, fits: int, wanted: WantedNodes) -> int | None:
+    def _from_tree(self, fits: int, terms: WantedNodes) -> int | None:
         packed = fits.to_bytes(-(-fits.bit_length() // 8), "little")
         counts = unit_counts(packed, self._unit_of, len(self.units))
-        if wanted.nodes == 1 and not wanted.required:
+        if terms.nodes == 1 and not terms.required:
             return self._alone(fits, counts)
-        if wanted.nodes == 1:
-            return wanted.required or self._from_tightest(fits, counts)
-        required_leaves = sorted({self.unit_of[position] for position in bits(wanted.required)})
+        if terms.nodes == 1:
+            return terms.required or self._from_tightest(fits, counts)
+        required_leaves = sorted({self.unit_of[position] for position in bits(terms.required)})
         best: tuple[int, int, int] | None = None
         within: tuple[int, ...] = ()
         for switch in self._switches:
-            if switch.nodes.part(wanted.required) != wanted.required:
+            if switch.nodes.part(terms.required) != terms.required:
                 continue
             total = sum(counts[leaf] for leaf in switch.leaves)
-            if total < wanted.nodes:
+            if total < terms.nodes:
                 continue
-            leaves = _fewest(counts, switch.leaves, required_leaves, wanted.nodes)
+            leaves = _fewest(counts, switch.leaves, required_leaves, terms.nodes)
             if best is None or (leaves, switch.level, total) < best:
                 best, within = (leaves, switch.level, total), switch.leaves
-        if best is None or 0 < wanted.most_leaves < best[0]:
+        if best is None or 0 < terms.most_leaves < best[0]:
             return None
-        chosen, missing_count = wanted.required, wanted.nodes - wanted.required.bit_count()
+        chosen, missing_count = terms.required, terms.nodes - terms.required.bit_count()
         for leaf in required_leaves:
             chosen, missing_count = _take(
                 self.units[leaf].part(fits) & ~chosen, chosen, missing_count
@@ -259,13 +259,13 @@ class Layout:
 
     # Blocks -------------------------------------------------------------------------------------
 
-    def _segments(self, fits: int, wanted: WantedNodes) -> int | None:
+    def _segments(self, fits: int, terms: WantedNodes) -> int | None:
         """Place segment by segment, those with required nodes first."""
-        size = wanted.segment
-        if wanted.nodes % size:
+        size = terms.segment
+        if terms.nodes % size:
             return None
-        chosen, required, closed = 0, wanted.required, 0
-        for _ in range(wanted.nodes // size):
+        chosen, required, closed = 0, terms.required, 0
+        for _ in range(terms.nodes // size):
             own = 0
             if required:
                 first = (required & -required).bit_length() - 1
@@ -278,7 +278,7 @@ class Layout:
             if block_nodes is None:
                 return None
             chosen |= block_nodes
-            if wanted.spreads:
+            if terms.spreads:
                 for number in {self.unit_of[position] for position in bits(block_nodes)}:
                     unit = self.units[number]
                     closed |= unit.mask << unit.first
@@ -372,7 +372,7 @@ def choose_shares(
     fits: Iterable[tuple[int, int]],
     tasks: int,
     nodes_max: int,
-    wanted: WantedNodes,
+    terms: WantedNodes,
     is_enough: Callable[[list[int]], bool] | None = None,
 ) -> list[tuple[int, int]] | None:
     """Return positions with the tasks each can hold, for a job that may choose its node count.
@@ -380,36 +380,36 @@ def choose_shares(
     Args:
         fits: (position, tasks that fit), each at least 1.
         tasks: to hold in all.
-        nodes_max: nodes the job may have; `wanted.nodes` is the least.
+        nodes_max: nodes the job may have; `terms.nodes` is the least.
         is_enough: whether some positions hold what else is asked for.
     """
     capacity = dict(fits)
-    lighter = _lightest(layout, capacity, tasks, wanted) if layout.kind == "tree" else None
+    lighter = _lightest(layout, capacity, tasks, terms) if layout.kind == "tree" else None
     if lighter is not None:
         # All of the lighter nodes, and of the next heavier ones as few as it takes.
         scarce, capacity = lighter
-        wanted = wanted._replace(required=wanted.required | scarce)
-        wanted = wanted._replace(nodes=max(wanted.nodes, wanted.required.bit_count()))
+        terms = terms._replace(required=terms.required | scarce)
+        terms = terms._replace(nodes=max(terms.nodes, terms.required.bit_count()))
     amounts = sorted(capacity.values(), reverse=True)
     everything = sum(1 << position for position in capacity)
     total = sizes = 0
     for count, amount in enumerate(amounts[:nodes_max], 1):
         total += amount
-        if count < wanted.nodes or total < tasks:
+        if count < terms.nodes or total < tasks:
             continue
         sizes += 1
         if sizes > _MOST_SIZES:
             break
         share = -(-tasks // count)
         roomy = sum(1 << position for position, fit in capacity.items() if fit >= share)
-        for candidates in (roomy | wanted.required, everything):
-            chosen = layout.pick(candidates, wanted._replace(nodes=count))
+        for candidates in (roomy | terms.required, everything):
+            chosen = layout.pick(candidates, terms._replace(nodes=count))
             if chosen is not None:
                 shares = [(position, capacity[position]) for position in bits(chosen)]
                 if sum(fit for _, fit in shares) >= tasks and (
                     is_enough is None or is_enough([position for position, _ in shares])
                 ):
-                    near = _below_one_leaf(layout, shares, capacity, tasks, nodes_max, wanted)
+                    near = _below_one_leaf(layout, shares, capacity, tasks, nodes_max, terms)
                     if near and (
                         is_enough is None or is_enough([position for position, _ in near])
                     ):
@@ -424,7 +424,7 @@ def _below_one_leaf(
     capacity: Mapping[int, int],
     tasks: int,
     nodes_max: int,
-    wanted: WantedNodes,
+    terms: WantedNodes,
 ) -> list[tuple[int, int]]:
     """Return nodes of one leaf switch for a job that would be spread over several, if any do.
 
@@ -434,9 +434,9 @@ def _below_one_leaf(
     unit_of = layout.unit_of
     if layout.kind != "tree" or len({unit_of[position] for position, _ in shares}) == 1:
         return []
-    if wanted.nodes > layout.widest or tasks > layout.widest * max(capacity.values()):
+    if terms.nodes > layout.widest or tasks > layout.widest * max(capacity.values()):
         return []  # far too large for any, without a look at each node
-    named = set(bits(wanted.required))
+    named = set(bits(terms.required))
     below: dict[int, list[tuple[int, int]]] = {}
     for position, fit in capacity.items():
         below.setdefault(unit_of[position], []).append((position, fit))
@@ -447,7 +447,7 @@ def _below_one_leaf(
             continue
         inside.sort(key=lambda pair: (pair[0] not in named, -pair[1], pair[0]))
         rooms = list(accumulate(fit for _, fit in inside))
-        count = max(wanted.nodes, len(named), bisect_left(rooms, tasks) + 1)
+        count = max(terms.nodes, len(named), bisect_left(rooms, tasks) + 1)
         rank = (count, len(inside), leaf)
         if count <= min(nodes_max, len(inside)) and (best is None or rank < best):
             best, best_shares = rank, sorted(inside[:count])
@@ -455,14 +455,14 @@ def _below_one_leaf(
 
 
 def _lightest(
-    layout: Layout, capacity: Mapping[int, int], tasks: int, wanted: WantedNodes
+    layout: Layout, capacity: Mapping[int, int], tasks: int, terms: WantedNodes
 ) -> tuple[int, dict[int, int]] | None:
     """Return the nodes of weights too light to do, and what these and the next ones can hold."""
     scarce = 0
     for group in layout.groups:
-        usable = group | wanted.required
+        usable = group | terms.required
         inside = {position: fit for position, fit in capacity.items() if usable >> position & 1}
-        if len(inside) >= wanted.nodes and sum(inside.values()) >= tasks:
+        if len(inside) >= terms.nodes and sum(inside.values()) >= tasks:
             return (scarce, inside) if scarce else None
         scarce = sum(1 << position for position in inside)
     return None

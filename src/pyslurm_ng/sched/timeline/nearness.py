@@ -122,12 +122,12 @@ class Nearness:
         picker = self.picker(demand)
         if demand.need.least_loaded and isinstance(picker, Chooser):
             picker.load = loads()
-        wanted = wanted_nodes(demand.need, picker)._replace(nodes=nodes)
+        terms = wanted_nodes(demand.need, picker)._replace(nodes=nodes)
         if is_later and self._plans_on_busy:
-            chosen = _busy_first(picker, fits, self._busy, wanted)
+            chosen = _busy_first(picker, fits, self._busy, terms)
             if chosen is not None:
                 return chosen
-        return picker.pick(fits, wanted)
+        return picker.pick(fits, terms)
 
     def is_picky(self, demand: Demand) -> bool:
         """Return whether it matters which of the nodes that fit it gets, apart from where they lie.
@@ -149,9 +149,9 @@ class Nearness:
         return is_serial and need.nodes_max == 1 and not self.is_picky(demand)
 
 
-def _busy_first(picker: Picker, fits: int, busy: int, wanted: WantedNodes) -> int | None:
+def _busy_first(picker: Picker, fits: int, busy: int, terms: WantedNodes) -> int | None:
     """Return as many busy nodes as the job can use and others only where these are not enough."""
-    candidates = fits & (busy | wanted.required)
-    if candidates.bit_count() >= wanted.nodes:
-        return picker.pick(candidates, wanted)
-    return picker.pick(fits, wanted._replace(required=candidates))
+    candidates = fits & (busy | terms.required)
+    if candidates.bit_count() >= terms.nodes:
+        return picker.pick(candidates, terms)
+    return picker.pick(fits, terms._replace(required=candidates))

@@ -124,11 +124,11 @@ class Uneven:
         if single is None or first >= last or self._budget <= 0:
             return NEVER, _NO_SPREAD
         hopes = self._hopes_of(demand, single, last)
-        wanted, slot, start_us = _to_spread(demand.need), max(first, hopes.first), NEVER
+        tasks, slot, start_us = _to_spread(demand.need), max(first, hopes.first), NEVER
         spread = _NO_SPREAD
         failed = []
         while slot < last and self._budget > 0:
-            if hopes.tasks[slot] >= wanted:
+            if hopes.tasks[slot] >= tasks:
                 self._budget -= len(self._hardware.order)
                 spread = self._find_at(demand, slot)
                 if spread.shares:
@@ -238,8 +238,8 @@ class Uneven:
             picker.load = self._free.loads() if not slot else ()
         most = min(need.nodes_max, _MOST_NODES, len(fits))
         counts = node_counts(need, need.nodes_min, most)
-        wanted, groups = wanted_nodes(need, picker), groups_tried(need, self._nearness.plain.groups)
-        return choose_counted(picker, fits, need.tasks, counts, wanted, groups=groups) or []
+        terms, groups = wanted_nodes(need, picker), groups_tried(need, self._nearness.plain.groups)
+        return choose_counted(picker, fits, need.tasks, counts, terms, groups=groups) or []
 
     def _single(self, demand: Demand) -> Single | None:
         """Return what one task and each further one takes; see `TaskKinds`."""
