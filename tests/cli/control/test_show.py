@@ -109,8 +109,8 @@ def test_licences_of_servers_have_a_third_line(monkeypatch: pytest.MonkeyPatch) 
         "    LastConsumed=0 LastDeficit=0 LastUpdate=N/A\n"
     )
     words = ["scontrol", "--json", "show", "lic"]
-    license_ = json.loads(run_command(monkeypatch, cluster, "root", words).stdout)["licenses"][1]
-    assert (license_["Free"], license_["LastDeficit"], license_["LastUpdate"]) == (15, 5, 1_700_000_000)
+    flu = json.loads(run_command(monkeypatch, cluster, "root", words).stdout)["licenses"][1]
+    assert (flu["Free"], flu["LastDeficit"], flu["LastUpdate"]) == (15, 5, 1_700_000_000)
 
 
 @pytest.mark.parametrize("entity", ["config", "topology", "hostnames"])
