@@ -75,6 +75,21 @@ def test_tokens_that_do_not_fit_are_refused(
     assert cause_of(lambda: authenticator().admit(token, kind, audience)) == cause
 
 
+def test_slurmdbd_serves_every_cluster_that_has_the_key() -> None:
+    """The sender's cluster is named, so that it can be kept to its own rows."""
+    peer = authenticator(serves_all=True).admit(issue(cluster="c2"), "Ping", "slurmctld").peer
+    assert peer.cluster == "c2"
+    with pytest.raises(AuthError, match=r"another slurm\.key"):
+        authenticator(serves_all=True).admit(issue(secret=b"y" * 64), "Ping", "slurmctld")
+
+
+def test_a_daemon_vouches_for_its_users_at_another_cluster() -> None:
+    """-M: the controller of c2 takes the token that a daemon of c1 makes for it, c1's does not."""
+    token = authenticator().issue(USER, "slurmctld", "Ping", body_digest(BODY), "c2")
+    assert authenticator(cluster="c2").admit(token, "Ping", "slurmctld").peer.uid == USER.uid
+    assert cause_of(lambda: authenticator().admit(token, "Ping", "slurmctld")) == "wrong_cluster"
+
+
 def test_clocks_may_differ_by_five_minutes() -> None:
     """RELIABILITY 14: up to 300 s works; beyond, the text has both times."""
     for skew_s in (-299, 299):

@@ -41,8 +41,12 @@ def authenticator(
     host: str = "host1",
     clock_us: Callable[[], int] = lambda: NOW_US,
     admin_hosts: frozenset[str] | None = None,
+    *,
+    serves_all: bool = False,
 ) -> TokenAuthenticator:
-    return TokenAuthenticator(Key.from_secret(secret), cluster, host, 600, clock_us, admin_hosts)
+    return TokenAuthenticator(
+        Key.from_secret(secret), cluster, host, 600, clock_us, admin_hosts, serves_all=serves_all
+    )
 
 
 def identity(role: str, name: str, *, with_link_key: bool = False, **more: object) -> Identity:

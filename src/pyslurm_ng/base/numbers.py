@@ -207,3 +207,6 @@ SIGSTOP = 19
 SIGTTIN = 21
 SIGTTOU = 22
 SIGWINCH = 28
+
+RPC_VERSION = 11776
+"""Slurm's number of the protocol of 26.11, as `sacctmgr list cluster` shows it."""

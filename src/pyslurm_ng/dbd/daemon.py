@@ -161,6 +161,7 @@ class Daemon:
                 clock_us=lambda: time.time_ns() // 1000,
                 replay_path=f"{path.removesuffix('.sock')}.replay",
                 faults=Faults(self._log),
+                serves_all=True,
             )
         except (KeyFileError, AuthError) as error:
             raise CannotStart(str(error)) from None

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin import clusters
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
+from pyslurm_ng.dbd.controllers import rival_text
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest import reservation_rows
 from pyslurm_ng.dbd.ingest.batches import read_cursor
@@ -27,11 +28,20 @@ _NEWEST_ROWS = 10_000
 """The number of rows to search for the highest job id: rows of requeued jobs have old ids."""
 
 
-def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
+def register(
+    database: Database, request: RegisterCluster, *, others_may_return: bool = False
+) -> ClusterRegistered:
     """Register the cluster and return the position from which its journal is wanted.
 
     If the journal has a new id, the controller was started with `slurmctld -c`: it does not know
     the open jobs, so they end here.
+
+    Args:
+        others_may_return: whether a controller at another place, with the known journal, may
+            only be late.
+
+    Raises:
+        RefusedError: such a controller is known.
     """
     now_us = time.time_ns() // 1000
     with database.write() as connection:
@@ -40,6 +50,10 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
             service = actor_of(connection, 0, "slurm", True)
             change = Change(database, connection, service, next_version(connection), now_us)
             cluster_id = clusters.register(change, request.cluster)
+        cursor = read_cursor(connection, cluster_id)
+        is_new = cursor is None or cursor[0] != request.journal_id
+        if cursor is not None and is_new and others_may_return:
+            _refuse_rival(connection, cluster_id, request)
         _track(connection, request.tres)
         connection.execute(
             schema.clusters.update()
@@ -51,8 +65,7 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
                 store_flags=",".join(request.store_flags),
             )
         )
-        cursor = read_cursor(connection, cluster_id)
-        if cursor is None or cursor[0] != request.journal_id:
+        if cursor is None or is_new:
             _end_open(connection, cluster_id, now_us)
             epoch = cursor[1] if cursor is not None else 0
             cursor = (request.journal_id, epoch, 0, "")
@@ -76,6 +89,17 @@ def register(database: Database, request: RegisterCluster) -> ClusterRegistered:
             checksum=cursor[3],
             newest_job_id=_newest_job_id(connection, cluster_id),
         )
+
+
+def _refuse_rival(connection: sa.Connection, cluster_id: int, request: RegisterCluster) -> None:
+    """Refuse a controller that is not where the cluster's last one was."""
+    table = schema.clusters
+    known = connection.execute(
+        sa.select(table.c.control_host, table.c.control_port).where(table.c.id == cluster_id)
+    ).one()
+    place = f"{known.control_host}:{known.control_port}"
+    if known.control_port and place != f"{request.control_host}:{request.control_port}":
+        raise RefusedError(rival_text(request, place))
 
 
 def _newest_job_id(connection: sa.Connection, cluster_id: int) -> int:

@@ -29,6 +29,7 @@ from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.admin.words import UnknownWordError, unknown_condition_text
 from pyslurm_ng.dbd.association_calls import AssociationCalls
 from pyslurm_ng.dbd.call_counts import CallCounts
+from pyslurm_ng.dbd.controllers import Controllers, OfController
 from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_retries
 from pyslurm_ng.dbd.ingest.batches import ingest
 from pyslurm_ng.dbd.ingest.frames import Problem, decode_frame
@@ -94,12 +95,15 @@ class Service:
         self.records = 0
         self.retries = 0
         self._counts = CallCounts()
+        self._controllers = Controllers(self.faults)
         self.writer = Writer(post=self._post, bug=self._internal, faults=self.faults)
 
     def handle(self, call: Call) -> None:
         """Take one request; the stream server's handler."""
         begun = time.monotonic_ns()
         request = call.request
+        if isinstance(request, OfController) and not self._controllers.admit(call, request):
+            return
         match request:
             case msg.JournalBatch():
                 self._write(call, lambda: self._journal_batch(request), begun)
@@ -205,20 +209,16 @@ class Service:
         return msg.BatchAck(epoch, sequence)
 
     def _note_problem(self, problem: Problem, error: BaseException | None) -> None:
-        self.faults.note(
-            "row",
-            f"{problem.kind} of job {problem.job_id} (record {problem.sequence} of the journal) "
-            f"is set aside, see `sacctmgr show problem`: {problem.error}",
-            error,
-        )
+        self.faults.note("row", problem_text(problem), error)
 
     def _cluster_id(self, name: str) -> int:
         with self._database.read() as connection:
             return registration.known_cluster(connection, name)
 
     def _register(self, request: msg.RegisterCluster) -> msg.ClusterRegistered:
+        is_early = self._controllers.others_may_return
         answer: msg.ClusterRegistered = self._patiently(
-            lambda: registration.register(self._database, request)
+            lambda: registration.register(self._database, request, others_may_return=is_early)
         )
         self._log.info(
             f"cluster {request.cluster} registered from {request.control_host}:"
@@ -358,6 +358,14 @@ class Service:
         self._counts.clear()
         self.faults.reset()
         return answer
+
+
+def problem_text(problem: Problem) -> str:
+    """Return the line of the log about an event that is set aside."""
+    return (
+        f"{problem.kind} of job {problem.job_id} (record {problem.sequence} of the journal) "
+        f"is set aside, see `sacctmgr show problem`: {problem.error}"
+    )
 
 
 def read_in_turn(

@@ -56,6 +56,7 @@ class Peer:
 
     `role` is "user" or a daemon role of `wire.table.ROLES`. `name` is the node's name for role
     "node", otherwise the host's. `via` is unix, slurm or munge. `pid` is 0 unless via is unix.
+    `cluster` is the one that the credential was made for, "" on a Unix socket.
     """
 
     uid: int
@@ -65,6 +66,7 @@ class Peer:
     name: str
     host: str
     via: str
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,13 @@ class Admission:
 class Authenticator(Protocol):
     """What a stream server or endpoint needs of auth/slurm or auth/munge."""
 
-    def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
-        """Return a credential with which `peer` sends that one body to `audience`."""
+    def issue(
+        self, peer: Peer, audience: str, kind: str, digest: bytes, cluster: str = ""
+    ) -> bytes:
+        """Return a credential with which `peer` sends that one body to `audience`.
+
+        `cluster` is the receiver's, if it is another than this daemon's.
+        """
 
     def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
         """Return the sender, or raise `AuthError`."""

@@ -17,8 +17,17 @@ class MungeAuthenticator:
         AuthError: munge's library is not installed.
     """
 
-    def __init__(self, cluster: str, service_uid: int, auth_info: str = "", host: str = "") -> None:
+    def __init__(
+        self,
+        cluster: str,
+        service_uid: int,
+        auth_info: str = "",
+        host: str = "",
+        *,
+        serves_all: bool = False,
+    ) -> None:
         self._cluster = cluster
+        self._serves_all = serves_all
         self._host = host
         self._privileged = frozenset((0, service_uid))
         self._auth_info = auth_info
@@ -29,14 +38,17 @@ class MungeAuthenticator:
                 "or set AuthType=auth/slurm",
             )
 
-    def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
+    def issue(
+        self, peer: Peer, audience: str, kind: str, digest: bytes, cluster: str = ""
+    ) -> bytes:
         """Return a munge credential of this process; munge makes none for another user."""
         if peer.uid != os.geteuid():
             raise AuthError("token_not_own", "AuthType=auth/munge: ask munge for a credential")
         try:
             return munge.encode_claims(
-                self._auth_info, peer.role, peer.name, self._cluster, audience, kind, digest
-            )
+                self._auth_info, peer.role, peer.name, cluster or self._cluster, audience, kind,
+                digest,
+            )  # fmt: skip
         except munge.MungeError as error:
             raise AuthError(error.cause, error.text) from None
 
@@ -50,7 +62,7 @@ class MungeAuthenticator:
             )
         except munge.MungeError as error:
             raise AuthError(error.cause, error.text) from None
-        if cluster != self._cluster:
+        if cluster != self._cluster and not self._serves_all:
             raise AuthError("wrong_cluster", f"credential is for cluster {cluster!r:.64}")
         if to != audience:
             raise AuthError("wrong_audience", f"credential is for {to!r:.64}")
@@ -60,7 +72,7 @@ class MungeAuthenticator:
             uid not in self._privileged or role not in ("node", "slurmctld", "slurmdbd")
         ):
             raise AuthError("role_not_own", f"uid {uid} cannot speak as {role!r:.16}")
-        return Admission(Peer(uid, gid, 0, role, name, name, "munge"), digest)
+        return Admission(Peer(uid, gid, 0, role, name, name, "munge", cluster), digest)
 
 
 class MungeCredentialSigner:

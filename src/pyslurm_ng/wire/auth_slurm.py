@@ -127,12 +127,13 @@ class TokenAuthenticator:
 
     Args:
         key: from `load_key`.
-        cluster: ClusterName; tokens of other clusters are refused even with the same key.
+        cluster: ClusterName; tokens for other clusters are refused even with the same key.
         host: this host's name, put into tokens that are issued here.
         service_uid: SlurmUser.
         admin_hosts: hosts that may claim uid 0 and SlurmUser; None for every host.
         clock_us: wall clock, microseconds since the epoch.
         replay: store of nonces seen; own memory when None.
+        serves_all: whether tokens of every cluster that has the key are accepted, as by slurmdbd.
     """
 
     def __init__(
@@ -144,6 +145,8 @@ class TokenAuthenticator:
         clock_us: Callable[[], int],
         admin_hosts: frozenset[str] | None = None,
         replay: ReplayStore | None = None,
+        *,
+        serves_all: bool = False,
     ) -> None:
         self._key = key
         self._cluster = cluster
@@ -151,14 +154,17 @@ class TokenAuthenticator:
         self._privileged = frozenset((0, service_uid))
         self._admin_hosts = admin_hosts
         self._clock_us = clock_us
+        self._serves_all = serves_all
         self._replay = ReplayStore(clock_us()) if replay is None else replay
 
-    def issue(self, peer: Peer, audience: str, kind: str, digest: bytes) -> bytes:
+    def issue(
+        self, peer: Peer, audience: str, kind: str, digest: bytes, cluster: str = ""
+    ) -> bytes:
         """Return a token that is good for 60 s, one message and one receiver."""
         now_us = self._clock_us()
         claims = _Claims(
-            self._host, peer.role, peer.name, peer.uid, peer.gid, self._cluster, audience,
-            kind, digest, os.urandom(NONCE_BYTES), now_us, now_us + TOKEN_LIFE_US,
+            self._host, peer.role, peer.name, peer.uid, peer.gid, cluster or self._cluster,
+            audience, kind, digest, os.urandom(NONCE_BYTES), now_us, now_us + TOKEN_LIFE_US,
         )  # fmt: skip
         signed = TOKEN_MAGIC + self._key.key_id + _claims_encoder.encode(claims)
         return signed + hmac.digest(self._key.token_key, signed, "sha256")
@@ -166,7 +172,10 @@ class TokenAuthenticator:
     def admit(self, credential: bytes, kind: str, audience: str) -> Admission:
         """Verify key, MAC, cluster, audience, kind, time, rights of the issuer, and novelty."""
         claims = self._open(credential)
-        peer = Peer(claims.uid, claims.gid, 0, claims.role, claims.name, claims.host, "slurm")
+        peer = Peer(
+            claims.uid, claims.gid, 0, claims.role, claims.name, claims.host, "slurm",
+            claims.cluster,
+        )  # fmt: skip
         try:
             self._check(claims, kind, audience)
         except AuthError as error:
@@ -176,7 +185,7 @@ class TokenAuthenticator:
 
     def _check(self, claims: _Claims, kind: str, audience: str) -> None:
         """Raise `AuthError` unless the token was signed for this message, this receiver and now."""
-        if claims.cluster != self._cluster:
+        if claims.cluster != self._cluster and not self._serves_all:
             raise AuthError("wrong_cluster", f"credential is for cluster {claims.cluster!r:.64}")
         if claims.audience != audience:
             raise AuthError("wrong_audience", f"credential is for {claims.audience!r:.64}")

@@ -137,6 +137,10 @@ class Call:
         """Forget the function that waits for the connection's end."""
         self._on_gone = None
 
+    def is_beside(self, other: Call) -> bool:
+        """Return whether another call came over the same connection."""
+        return self._sender is other._sender
+
     @property
     def is_answered(self) -> bool:
         """Whether the final answer was given, or the client no longer waits for it."""

@@ -15,6 +15,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from pyslurm_ng.base.numbers import RPC_VERSION
 from pyslurm_ng.model import bounds as b
 from pyslurm_ng.model.assoc import Association, Qos, UserRecord
 from pyslurm_ng.wire.table import RequestId, message, reply
@@ -46,7 +47,7 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     control_host: Name
     control_port: b.Number16
     journal_id: b.WordText
-    rpc_version: Count = 11776  # the protocol number of 26.11
+    rpc_version: Count = RPC_VERSION
     tres: Annotated[list[Name], msgspec.Meta(max_length=1000)] = []
     store_flags: Annotated[list[Name], msgspec.Meta(max_length=100)] = []
 

@@ -41,6 +41,7 @@ def load_identity(
     admin_hosts: frozenset[str] | None = None,
     replay_path: str | None = None,
     faults: Faults | None = None,
+    serves_all: bool = False,
 ) -> Identity:
     """Return a daemon's identity by AuthType.
 
@@ -50,6 +51,7 @@ def load_identity(
         admin_hosts: see `TokenAuthenticator`; AuthInfo=admin_hosts=a:b adds to them.
         replay_path: file of nonces seen, in the daemon's state directory.
         faults: hears of a file of nonces that cannot be written.
+        serves_all: see `TokenAuthenticator`.
 
     Raises:
         KeyFileError: the key cannot be used as it lies there.
@@ -58,7 +60,7 @@ def load_identity(
     peer = Peer(os.geteuid(), os.getegid(), 0, role, name, host, "own")
     if auth_type == "auth/munge":
         return Identity(
-            MungeAuthenticator(cluster, service_uid, auth_info, host),
+            MungeAuthenticator(cluster, service_uid, auth_info, host, serves_all=serves_all),
             MungeCredentialSigner(service_uid, auth_info),
             peer,
         )
@@ -69,7 +71,9 @@ def load_identity(
         admin_hosts |= extra_admin_hosts(auth_info)
     replay = ReplayStore(clock_us(), replay_path, faults)
     return Identity(
-        TokenAuthenticator(key, cluster, host, service_uid, clock_us, admin_hosts, replay),
+        TokenAuthenticator(
+            key, cluster, host, service_uid, clock_us, admin_hosts, replay, serves_all=serves_all
+        ),
         KeyCredentialSigner(key),
         peer,
         key.link_key,

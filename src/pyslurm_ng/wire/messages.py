@@ -118,11 +118,13 @@ class IssueToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Ask the local daemon, over its Unix socket only, to vouch for the caller's uid.
 
     `digest` is the 32-byte BLAKE2b of the body that will be sent as `kind` to `audience`.
+    `cluster` is the receiver's ClusterName, "" if it is that of the daemon asked.
     """
 
     audience: Annotated[str, msgspec.Meta(min_length=1, max_length=320)]
     kind: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
+    cluster: Annotated[str, msgspec.Meta(max_length=64)] = ""
 
 
 @reply("TokenIssued", max_bytes=65536)

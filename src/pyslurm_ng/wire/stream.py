@@ -375,7 +375,7 @@ class StreamServer:
             return
         try:
             token = self.authenticator.issue(
-                call.peer, request.audience, request.kind, request.digest
+                call.peer, request.audience, request.kind, request.digest, request.cluster
             )
         except AuthError as error:
             self.refusals[error.cause] += 1

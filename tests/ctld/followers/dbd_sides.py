@@ -46,9 +46,12 @@ T = at("12:00:00")
 NOW_US = 1_800_000_000_000_000
 
 
-def identity(role: str) -> Identity:
-    key = Key.from_secret(b"k" * 64)
-    authenticator = TokenAuthenticator(key, "demo", "ctl", 0, lambda: NOW_US)
+def identity(role: str, cluster: str = "demo", secret: bytes = b"k" * 64) -> Identity:
+    """Return how a daemon of a cluster proves itself; slurmdbd serves every cluster."""
+    key = Key.from_secret(secret)
+    authenticator = TokenAuthenticator(
+        key, cluster, "ctl", 0, lambda: NOW_US, serves_all=role == "slurmdbd"
+    )
     return Identity(
         authenticator, KeyCredentialSigner(key), Peer(0, 0, 0, role, "ctl", "ctl", "own")
     )
@@ -160,7 +163,16 @@ def start_of(cluster: Cluster, job_id: int) -> list[ev.AnyEvent]:
 class ControllerLife:
     """One controller process over a state directory; `lines` has what it logged as errors."""
 
-    def __init__(self, state: Path, accounting: Accounting, *, ignore_errors: bool = False) -> None:
+    def __init__(
+        self,
+        state: Path,
+        accounting: Accounting,
+        *,
+        ignore_errors: bool = False,
+        cluster: str = "demo",
+        host: str = "ctl",
+        secret: bytes = b"k" * 64,
+    ) -> None:
         loop = asyncio.get_running_loop()
         layout = Layout(state)
         layout.create()
@@ -188,9 +200,9 @@ class ControllerLife:
         faults = Faults(log)
         self.history = History(self.writer, lambda: T, "ctl", log, faults)
         self.link = DbdLink(
-            identity=identity("slurmctld"),
+            identity=identity("slurmctld", cluster, secret),
             address=DbdAddress((accounting.path,), "127.0.0.1", 1),
-            registration=RegisterCluster("demo", "ctl", 6817, recovery.journal_id.hex()),
+            registration=RegisterCluster(cluster, host, 6817, recovery.journal_id.hex()),
             journal=layout.journal,
             durable=lambda: self.writer.durable,
             on_update=lambda update: None,

@@ -140,7 +140,9 @@ def _fresh(
 ) -> tuple[tuple[int, int], list[Frame]]:
     """Return epoch and sequence of the cursor, and the frames behind it."""
     cursor = read_cursor(connection, cluster_id)
-    at = (cursor[1], cursor[2]) if cursor is not None and cursor[0] == journal_id else (0, 0)
+    if cursor is not None and cursor[0] != journal_id:
+        raise GapError(f"journal {journal_id} is not the one that this cluster is registered with")
+    at = (cursor[1], cursor[2]) if cursor is not None else (0, 0)
     fresh = [frame for frame in frames if frame.sequence > at[1]]
     if fresh and after > at[1]:
         raise GapError(f"journal {journal_id}: {at[1]} is stored, what follows {after} came")
