@@ -23,7 +23,7 @@ from pyslurm_ng.cli import (
 )
 from pyslurm_ng.cli.control import show
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED, UsageError, split_words
-from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.program import OptionValues, Program
 
 PROGRAMS = [
     module.PROGRAM
@@ -185,15 +185,16 @@ def test_a_cluster_that_nobody_knows_is_named(
     """One line each; this cluster beside it in the list is shown all the same."""
     (tmp_path / "slurm.conf").write_text("ClusterName=demo\n")
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    demo = {"ClusterName": "demo"}
     with pytest.raises(SystemExit) as end:
-        squeue.PROGRAM.check_cluster({"clusters": "mars"}, "demo")
+        squeue.PROGRAM.clusters(OptionValues(clusters="mars"), demo)
     assert end.value.code == 1
     unknown = "squeue: error: No cluster 'mars' known by database.\n"
     said = capsys.readouterr().err
     assert said.startswith(unknown + "squeue: error: 'mars' can't be reached now, or it is an ")
-    squeue.PROGRAM.check_cluster({"clusters": "demo,mars"}, "demo")
+    assert squeue.PROGRAM.clusters(OptionValues(clusters="demo,mars"), demo) == [demo]
     assert capsys.readouterr().err == unknown
-    squeue.PROGRAM.check_cluster({"clusters": "Demo,all"}, "demo")
+    assert squeue.PROGRAM.clusters(OptionValues(clusters="Demo,all"), demo) == [demo]
     assert capsys.readouterr().err == ""
 
 

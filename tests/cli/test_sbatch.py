@@ -92,7 +92,7 @@ def test_another_cluster_is_refused_as_recorded(
     pairs, _ = options.split_words(["-M", "mars"])
     options.apply_all(pairs, COMMAND_LINE)
     with pytest.raises(SystemExit) as end:
-        submission.check_cluster(options, "demo")
+        submission.choose_cluster(options, {"ClusterName": "demo"})
     said = next(case for case in EVERY_CASE if case.name in ELSEWHERE).stderr
     assert (end.value.code, capsys.readouterr().err) == (1, said)
 

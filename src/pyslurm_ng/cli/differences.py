@@ -6,13 +6,10 @@ manual pages are generated from it, and tests run each row.
 
 from __future__ import annotations
 
-_CLUSTERS = "this cluster only; another one is refused"
 _FEDERATION = "there are no federations"
 _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
-    "cluster": _CLUSTERS,
-    "clusters": _CLUSTERS,
     "cluster-constraint": _FEDERATION,
     "ctld": "every request goes to slurmctld",
     "exclusive": "mcs is refused",
@@ -33,7 +30,7 @@ OPTIONS: dict[str, str] = {
 }
 """By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""
 
-LIKE_SLURM = {"sacct": ("clusters", "qos"), "squeue": ("qos",), "scancel": ("qos",)}
+LIKE_SLURM = {"sacct": ("qos",), "squeue": ("qos",), "scancel": ("qos",)}
 """Commands with another option of that name, which takes all that Slurm's takes."""
 
 SCONTROL: dict[str, str] = {

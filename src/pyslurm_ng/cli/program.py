@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pyslurm_ng.cli.option_words import Row
+    from pyslurm_ng.wire.client import Client
 
 
 class OptionValues(dict[str, str]):
@@ -140,16 +141,52 @@ class Program:
             print(self._usage)
         fail(f"{self.name}: error: Unrecognized option: {operands[0]}")
 
-    def check_cluster(
-        self, options: "Mapping[str, str]", own: str, origin: str = "SLURM_CLUSTERS"
-    ) -> None:
-        """Exit if -M, or the variable for it, does not name the cluster of slurm.conf."""
-        if "clusters" in options:
-            from pyslurm_ng.cli.clusters import check_clusters
+    def clusters(self, options: OptionValues, conf: "dict[str, str]") -> "list[dict[str, str]]":
+        """Return how to reach each cluster of -M, or of SLURM_CLUSTERS; else this one."""
+        if "clusters" not in options:
+            return [conf]
+        from pyslurm_ng.cli.clusters import confs_of
 
-            if not isinstance(options, OptionValues) or options.times("clusters"):
-                origin = "--cluster"
-            check_clusters(self.name, options["clusters"], own, origin)
+        return confs_of(self.name, options["clusters"], conf, self._cluster_origin(options))
+
+    def cluster(self, options: OptionValues, conf: "dict[str, str]") -> "dict[str, str]":
+        """Return how to reach the cluster of -M, for commands that ask one; else this one."""
+        if "clusters" not in options:
+            return conf
+        from pyslurm_ng.cli.clusters import only_conf
+
+        return only_conf(self.name, options["clusters"], conf, self._cluster_origin(options))
+
+    def _cluster_origin(self, options: OptionValues) -> str:
+        return "--cluster" if options.times("clusters") else "SLURM_CLUSTERS"
+
+
+def on_clients(
+    confs: "list[dict[str, str]]", show: "Callable[[Client, str], int]", *, is_apart: bool = False
+) -> "Callable[[], int]":
+    """Return what asks each cluster, by a connection that is kept, and its name.
+
+    Args:
+        is_apart: whether an empty line is between two clusters.
+    """
+    from pyslurm_ng.cli.command import connect
+
+    if len(confs) == 1:
+        client, name = connect(confs[0]), confs[0].get("ClusterName", "cluster")
+        return lambda: show(client, name)
+    from pyslurm_ng.cli.clusters import on_each
+
+    clients = {conf["ClusterName"]: connect(conf) for conf in confs}
+
+    def show_one(conf: "dict[str, str]") -> int:
+        return show(clients[conf["ClusterName"]], conf["ClusterName"])
+
+    return lambda: on_each(confs, show_one, is_apart=is_apart)
+
+
+def names_clusters(options: "Mapping[str, str]") -> bool:
+    """Return whether a listing is headed by the name of its cluster."""
+    return "clusters" in options and not {"noheader", "json"} & options.keys()
 
 
 def repeat(command: str, interval: "str | None", show: "Callable[[], int]") -> int:

@@ -129,6 +129,7 @@ class _Salloc:
             component.request.setdefault("name", request["name"])
             component.request["command"] = self._path or self._command[0]
         submission.become(options)
+        self._conf = submission.choose_cluster(options, self._conf)
         allocation = Allocation(connect(self._conf), options, self._signals, self.further)
         is_kept = "no-shell" in options.settings
         asked_s = monotonic()
@@ -216,6 +217,7 @@ class _Salloc:
             for name, value in os.environ.items()
             if not submission.is_of_outer_job(name)
         } | allocation.variables()
+        environment |= submission.working_cluster(self._conf)
         child = os.fork()
         if child:
             if self._is_interactive:

@@ -83,6 +83,7 @@ def _run(options: Options, argv: "list[str]") -> int:
         _describe(component, argv, path, operands, conf)
     variables = submission.job_environment(options, os.environb)
     submission.become(options)
+    conf = submission.choose_cluster(options, conf)
     client = connect(conf)
     try:
         components = [component.request for component in further]

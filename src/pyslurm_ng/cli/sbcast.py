@@ -82,6 +82,10 @@ def main(argv: "list[str]") -> int:
     if "verbose" in options:
         _tell(options, source, path, block_bytes, sends_libraries=sends_libraries)
         _tell_file(source)
+    if not options.get("jobid"):
+        from pyslurm_ng.cli.clusters import of_allocation
+
+        conf = of_allocation("sbcast", conf)
     granted = _credential(connect(conf), name)
     if granted is None:
         return 255

@@ -13,7 +13,6 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.state_names import job_state, parse_job_state
 from pyslurm_ng.cli.command import (
     Table,
-    connect,
     fail,
     is_person,
     printable,
@@ -23,7 +22,7 @@ from pyslurm_ng.cli.command import (
     uid_of,
 )
 from pyslurm_ng.cli.option_words import NONE, REQUIRED
-from pyslurm_ng.cli.program import Program
+from pyslurm_ng.cli.program import Program, on_clients
 from pyslurm_ng.cli.request_parts import change_all, show_all
 from pyslurm_ng.wire.client import SlurmError
 
@@ -177,7 +176,7 @@ def _state(word: str, is_variable: bool) -> int:
     return state[0]
 
 
-def _run(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
+def _run(options: "OptionValues", job_filter: "dict[str, Any]") -> int:
     signal = 0
     if "signal" in options:
         from pyslurm_ng.base.signal_names import parse_signal
@@ -189,9 +188,21 @@ def _run(options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
     flags |= CANCEL_FULL if "full" in options else 0
     verbose = "verbose" in options and "quiet" not in options
     flags |= CANCEL_VERBOSE if verbose else 0
-    conf = read_conf("scancel")
-    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"), "--cluster")
-    client = connect(conf)
+    confs = PROGRAM.clusters(options, read_conf("scancel"))
+    return on_clients(
+        confs, lambda client, _: _cancel(client, options, dict(job_filter), signal, flags)
+    )()
+
+
+def _cancel(
+    client: "Client",
+    options: "dict[str, str]",
+    job_filter: "dict[str, Any]",
+    signal: int,
+    flags: int,
+) -> int:
+    """Cancel or signal jobs of one cluster; return the exit code."""
+    verbose = bool(flags & CANCEL_VERBOSE)
     try:
         code = 0
         if "interactive" in options:

@@ -39,6 +39,7 @@ PROGRAM = Program(
     OPTIONS,
     "",
     same={"cluster": "clusters"},
+    environment=(("SLURM_CLUSTERS", "clusters"),),
     refused=REFUSED,
     tells={"help": lambda: _help_text(), "usage": lambda: _help_text()},
 )
@@ -71,7 +72,8 @@ def main(argv: "list[str]") -> int:
     session.detail = options.times("details")
     if "hide" in options:
         session.all = False
-    PROGRAM.check_cluster(options, _own_cluster(session))
+    if "clusters" in options:
+        session.move(PROGRAM.cluster(options, session.conf))
     if words:
         return run(session, words)
     return _interactive(session)
@@ -83,10 +85,6 @@ def _without_signs(argv: "list[str]") -> "list[str]":
         if find_command(word) in ("setdebug", "setdebugflags"):
             return [*argv[:index], "--", *argv[index:]]
     return argv
-
-
-def _own_cluster(session: Session) -> str:
-    return session.conf.get("ClusterName", "cluster")
 
 
 def _interactive(session: Session) -> int:
@@ -263,8 +261,14 @@ def _error_text(session: Session, words: "list[str]") -> int:
 
 
 def _cluster(session: Session, words: "list[str]") -> int:
-    """`cluster NAME`: only the cluster of slurm.conf can be asked."""
-    PROGRAM.check_cluster({"clusters": words[0]} if words else {}, _own_cluster(session))
+    """`cluster NAME`: ask that cluster from now on; without a name, that of slurm.conf."""
+    own = session.own_conf
+    if not words:
+        session.move(own)
+        return 0
+    from pyslurm_ng.cli.clusters import only_conf
+
+    session.move(only_conf("scontrol", words[0], own))
     return 0
 
 

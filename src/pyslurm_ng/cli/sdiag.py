@@ -31,7 +31,13 @@ OPTIONS = (
     ("yaml", "", OPTIONAL),
 )
 USAGE = "Usage: sdiag [-M cluster] [-aritT] [--json[=data_parser]] [--no-trunc] [--usage] [-V]"
-PROGRAM = Program("sdiag", OPTIONS, USAGE, same={"cluster": "clusters"})
+PROGRAM = Program(
+    "sdiag",
+    OPTIONS,
+    USAGE,
+    same={"cluster": "clusters"},
+    environment=(("SLURM_CLUSTERS", "clusters"),),
+)
 _RULE = "*" * 55
 
 
@@ -39,9 +45,7 @@ def main(argv: "list[str]") -> int:
     """Run sdiag; return its exit code."""
     options, operands = PROGRAM.read(argv)
     PROGRAM.no_operands(operands)
-    conf = read_conf("sdiag")
-    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
-    client = connect(conf)
+    client = connect(PROGRAM.cluster(options, read_conf("sdiag")))
     if "reset" in options:
         try:
             client.call("ResetDiagnostics", {})

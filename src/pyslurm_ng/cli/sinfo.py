@@ -23,7 +23,6 @@ from pyslurm_ng.base.state_names import (
 )
 from pyslurm_ng.cli.command import (
     Table,
-    connect,
     fail,
     read_conf,
     say,
@@ -44,7 +43,7 @@ from pyslurm_ng.cli.listing.node_columns import (
     is_allocated,
 )
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Program, repeat
+from pyslurm_ng.cli.program import Program, names_clusters, on_clients, repeat
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -142,15 +141,16 @@ def main(argv: "list[str]") -> int:
     _choose_partitions(options)
     tests = _state_tests(options.get("states"))
     conf = read_conf("sinfo", "PreemptMode")
-    own = conf.get("ClusterName", "cluster")
-    PROGRAM.check_cluster(options, own)
-    if "clusters" in options and "noheader" not in options and "json" not in options:
-        print(f"CLUSTER: {own}")
-    client = connect(conf)
     mode = conf.get("PreemptMode", "OFF").upper()
-    return repeat(
-        "sinfo", options.get("iterate"), lambda: _show(options, client, tests, mode, argv)
-    )
+    with_name = names_clusters(options)
+
+    def show(client: "Client", cluster: str) -> int:
+        if with_name:
+            print(f"CLUSTER: {cluster}")
+        return _show(options, client, tests, mode, argv)
+
+    clusters = on_clients(PROGRAM.clusters(options, conf), show, is_apart=with_name)
+    return repeat("sinfo", options.get("iterate"), clusters)
 
 
 def _choose_partitions(options: "dict[str, str]") -> None:

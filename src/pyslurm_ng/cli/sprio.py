@@ -91,6 +91,7 @@ PROGRAM = Program(
     OPTIONS,
     USAGE,
     same={"cluster": "clusters", "user": "users"},
+    environment=(("SLURM_CLUSTERS", "clusters"),),
     tells={"helpformat": lambda: "\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS)},
 )
 _BILLION = 1_000_000_000
@@ -104,7 +105,7 @@ def main(argv: "list[str]") -> int:
     if operands:
         options["jobs"] = operands[0]
     conf = read_conf("sprio", "PriorityType")
-    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
+    conf = PROGRAM.cluster(options, conf)
     if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
         fail(
             "You are not running a supported priority plugin\n"

@@ -15,7 +15,6 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.state_names import job_state_list, parse_job_state
 from pyslurm_ng.cli.command import (
     Table,
-    connect,
     fail,
     is_person,
     read_conf,
@@ -28,7 +27,7 @@ from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, I
 from pyslurm_ng.cli.listing.list_format import Format, lines_of, parse_long, parse_short
 from pyslurm_ng.cli.listing.squeue_options import choose_format, headings, parameters
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
-from pyslurm_ng.cli.program import Program, repeat
+from pyslurm_ng.cli.program import Program, names_clusters, on_clients, repeat
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -160,16 +159,16 @@ def main(argv: "list[str]") -> int:
         if operands and options.get(name) == "":
             options[name] = operands.pop(0)
     PROGRAM.no_operands(operands, with_usage=True)
-    conf = read_conf("squeue")
-    own = conf.get("ClusterName", "cluster")
-    PROGRAM.check_cluster(options, own)
+    confs = PROGRAM.clusters(options, read_conf("squeue"))
     job_filter = filter_of(options)
     if "verbose" in options:
         write_bytes(parameters(options, options.times("verbose")))
-    client = connect(conf)
-    return repeat(
-        "squeue", options.get("iterate"), lambda: _show(options, client, job_filter, argv)
+    show = on_clients(
+        confs,
+        lambda client, name: _show(options, client, job_filter, argv, name),
+        is_apart=names_clusters(options),
     )
+    return repeat("squeue", options.get("iterate"), show)
 
 
 def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
@@ -260,7 +259,11 @@ def _states(options: "dict[str, str]") -> "dict[str, Any]":
 
 
 def _show(
-    options: "dict[str, str]", client: "Client", job_filter: "dict[str, Any]", argv: "list[str]"
+    options: "dict[str, str]",
+    client: "Client",
+    job_filter: "dict[str, Any]",
+    argv: "list[str]",
+    cluster: str,
 ) -> int:
     try:
         if "steps" in options:
@@ -273,6 +276,8 @@ def _show(
             return print_jobs(["squeue", *argv], client, job_filter, "all" in options)
         return show_jobs(options, client, job_filter)
     except SlurmError as error:
+        if names_clusters(options):
+            print(f"CLUSTER: {cluster}")
         return failed(error)
 
 

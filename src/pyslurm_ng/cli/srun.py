@@ -140,8 +140,8 @@ def _components_alone(argv: "list[str]") -> int:
         if not component.request.get("name"):
             component.request["name"] = operands[0].rpartition("/")[2]
         component.request["command"] = operands[0]
-    submission.check_cluster(options, conf.get("ClusterName", ""))
     submission.become(options)
+    conf = submission.choose_cluster(options, conf)
     allocation = Allocation(connect(conf), options, Signals(), further)
     try:
         allocation.ask()
@@ -153,7 +153,7 @@ def _components_alone(argv: "list[str]") -> int:
     for name in list(os.environ):
         if submission.is_of_outer_job(name):
             del os.environ[name]
-    os.environ.update(allocation.variables())
+    os.environ.update(allocation.variables() | submission.working_cluster(conf))
     code = 1
     try:
         steps = het_steps.components(
@@ -216,7 +216,14 @@ def _run(
         say("srun: fatal: No command given to execute.")
         return 1
     conf = read_conf("srun", *CONF_KEYS)
-    submission.check_cluster(options, conf.get("ClusterName", ""))
+    job_id = options.settings.get("jobid", "")
+    if job_id and job_id == os.environ.get("SLURM_JOB_ID"):
+        if "SLURM_WORKING_CLUSTER" in os.environ:
+            from pyslurm_ng.cli.clusters import of_allocation
+
+            conf = of_allocation("srun", conf)
+    else:
+        conf = submission.choose_cluster(options, conf)
     submission.check_configured(options, conf)
     if options.verbose > 1:
         limits = submission.limits(options.settings.get("propagate", ""), conf)
@@ -226,7 +233,6 @@ def _run(
         return _test_only(client, options, argv)
     work = _Srun(options, argv if whole_line is None else whole_line, operands, conf, client)
     work.meeting = meeting
-    job_id = options.settings.get("jobid", "")
     return work.inside(job_id) if job_id else work.alone()
 
 

@@ -11,7 +11,6 @@ from pyslurm_ng.cli.accounting.sshare_fields import (
 )
 from pyslurm_ng.cli.accounting.table_layout import TableLayout, choose_fields, field_list, shown
 from pyslurm_ng.cli.command import (
-    connect,
     fail,
     read_conf,
     say,
@@ -19,12 +18,14 @@ from pyslurm_ng.cli.command import (
     user_name,
     write_bytes,
 )
-from pyslurm_ng.cli.program import OptionValues, Program
+from pyslurm_ng.cli.program import OptionValues, Program, names_clusters, on_clients
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+    from pyslurm_ng.wire.client import Client
 
     Row = dict[str, Any]
 
@@ -37,6 +38,7 @@ PROGRAM = Program(
     OPTIONS,
     USAGE,
     same={"cluster": "clusters"},
+    environment=(("SLURM_CLUSTERS", "clusters"),),
     tells={"helpformat": lambda: field_list(FIELDS)},
 )
 
@@ -45,7 +47,7 @@ def main(argv: "list[str]") -> int:
     """Run sshare; return its exit code."""
     options, _ = PROGRAM.read(argv)
     conf = read_conf("sshare", "PriorityType", "PriorityFlags")
-    PROGRAM.check_cluster(options, conf.get("ClusterName", "cluster"))
+    clusters = PROGRAM.clusters(options, conf)
     if conf.get("PriorityType", "priority/multifactor").lower().endswith("basic"):
         fail(
             "You are not running a supported priority plugin\n"
@@ -56,16 +58,23 @@ def main(argv: "list[str]") -> int:
     accounts, users = split_list(options.get("accounts", "")), _users(options)
     if "verbose" in options:
         _say_request(users, accounts)
-    try:
-        reply = connect(conf).call("ShowAssociations", {"parts": ["assoc"]})
-    except SlurmError as error:
-        fail(f"sshare: error: Couldn't get shares from controller: {error.text}")
-    rows = _chosen(reply["associations"], options, users, accounts)
-    if "json" in options:
-        from pyslurm_ng.cli.accounting.sshare_json import print_shares
+    with_name = names_clusters(options)
 
-        return print_shares(rows, reply, argv)
-    return _print(rows, reply, options, is_fair_tree=is_fair_tree)
+    def show(client: "Client", cluster: str) -> int:
+        if with_name:
+            print(f"CLUSTER: {cluster}")
+        try:
+            reply = client.call("ShowAssociations", {"parts": ["assoc"]})
+        except SlurmError as error:
+            fail(f"sshare: error: Couldn't get shares from controller: {error.text}")
+        rows = _chosen(reply["associations"], options, users, accounts)
+        if "json" in options:
+            from pyslurm_ng.cli.accounting.sshare_json import print_shares
+
+            return print_shares(rows, reply, argv)
+        return _print(rows, reply, options, is_fair_tree=is_fair_tree)
+
+    return on_clients(clusters, show, is_apart=with_name)()
 
 
 def _users(options: "OptionValues") -> "list[str]":

@@ -13,6 +13,7 @@ from time import monotonic, sleep
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire.daemon_link import (
     DEFAULT_RUN_DIRECTORY,
+    HOME_PORT,
     Link,
     Lost,
     SlurmError,
@@ -38,6 +39,7 @@ __all__ = ["QUICK_KEYS", "Client", "SlurmError"]
 REQUEST_ID_BYTES = 16
 DEFAULT_DBD_PORT = 6819
 DEFAULT_TIMEOUT_S = 10
+_ELSEWHERE_S = 1.0
 
 
 QUICK_KEYS = (
@@ -81,7 +83,8 @@ class Client:
         conf: slurm.conf's words for `QUICK_KEYS`, keys in any case.
         audience: "slurmctld", "slurmdbd" or "slurmd:NODE".
         address: (host, port) of a slurmd; not for the others.
-        wait_s: how long to try again while there is no answer; MessageTimeout unless given.
+        wait_s: how long to try again while there is no answer; MessageTimeout unless given, and
+            a second for another cluster, which may be one of many.
     """
 
     def __init__(
@@ -94,7 +97,8 @@ class Client:
         self._conf = folded(conf)
         self._audience = audience
         self.timeout_s = float(self._conf.get("messagetimeout", DEFAULT_TIMEOUT_S))
-        self.wait_s = self.timeout_s if wait_s is None else wait_s
+        usual_s = _ELSEWHERE_S if HOME_PORT.lower() in self._conf else self.timeout_s
+        self.wait_s = usual_s if wait_s is None else wait_s
         self._trusted = self._conf.get("slurmuser", "root")
         self._places = self._list_places(address)
         self._at = 0
@@ -109,6 +113,8 @@ class Client:
             shared = conf.get("slurmctldaddr", "")  # of the controller that is in charge
             port = slurmctld_port(conf)
             addresses = [(host, port) for host in ([shared] if shared else hosts)]
+            if HOME_PORT.lower() in conf:
+                return addresses
             return [(slurmctld_socket(conf), 0), *addresses]
         if self._audience == "slurmdbd":
             port = int(conf.get("accountingstorageport", DEFAULT_DBD_PORT))

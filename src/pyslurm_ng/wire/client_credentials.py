@@ -9,6 +9,7 @@ from time import monotonic
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire.daemon_link import (
+    HOME_PORT,
     Lost,
     SlurmError,
     connect_unix,
@@ -18,6 +19,10 @@ from pyslurm_ng.wire.daemon_link import (
     unpacked,
 )
 from pyslurm_ng.wire.frame import BadFrame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def credential(
@@ -46,7 +51,11 @@ def _ask_token(
     conf: "dict[str, str]", audience: str, kind: str, digest: bytes, timeout_s: float
 ) -> bytes:
     """Ask a daemon of this cluster on this host for a token."""
-    request = {"audience": audience, "kind": kind, "digest": digest}
+    request: dict[str, Any] = {"audience": audience, "kind": kind, "digest": digest}
+    if HOME_PORT.lower() in conf:
+        request["cluster"] = conf.get("clustername", "cluster").lower()
+        # The daemons of this host's cluster vouch for its users, also at another cluster.
+        conf = {**conf, "slurmctldport": conf[HOME_PORT.lower()]}
     deadline = monotonic() + timeout_s
     for path in _token_sockets(conf):
         try:
@@ -79,7 +88,9 @@ def _token_sockets(conf: "dict[str, str]") -> "list[str]":
                 sockets.append(f"{directory}/{name}")
     except OSError:
         pass
-    return [*sorted(sockets), slurmctld_socket(conf)]
+    own = slurmctld_socket(conf)
+    # root of a controller's host is an administrator there; a node's root is none.
+    return [own, *sorted(sockets)] if HOME_PORT.lower() in conf else [*sorted(sockets), own]
 
 
 def body_digest(body: bytes) -> bytes:

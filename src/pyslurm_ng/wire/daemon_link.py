@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 DEFAULT_RUN_DIRECTORY = "/run/slurm"
 DEFAULT_SLURMCTLD_PORT = 6817
+HOME_PORT = "HomeSlurmctldPort"
+"""No key of slurm.conf: in the words for another cluster, SlurmctldPort of this host's. Its
+daemons vouch for users here; the other cluster's controller is reached over TCP only."""
 
 
 class SlurmError(Exception):

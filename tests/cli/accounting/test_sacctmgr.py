@@ -334,14 +334,6 @@ def test_ping_and_statistics(commands: Commands) -> None:
     assert commands.run("sacctmgr", "show", "configuration").code == 0
 
 
-def test_a_cluster_that_only_the_database_knows_is_refused(commands: Commands) -> None:
-    """No command reaches it, and nothing is shown in its place."""
-    assert commands.run("sacctmgr", "-i", "add", "cluster", "peer").code == 0
-    printed = commands.run("squeue", "-M", "demo,peer")
-    said = "squeue: error: --clusters=peer: other clusters are not supported yet\n"
-    assert (printed.stdout, printed.stderr, printed.code) == ("", said, 1)
-
-
 Life = list[tuple[str, str, str]]
 LIVES: dict[str, Life] = {
     "cluster": [

@@ -2,6 +2,7 @@
 
 from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed, rows_of
+from pyslurm_ng.cli.clusters import confs_of
 from pyslurm_ng.cli.command import Table, connect, fail, say
 from pyslurm_ng.wire.client import SlurmError
 
@@ -25,30 +26,39 @@ _AT_ONCE = 1_000
 
 def of_all_open(session: Session, where: "list[list[str]]", rows: "list[Row]") -> "list[Row]":
     """Return the open jobs that slurmctld does not know; exit if it cannot be asked."""
-    for row in rows:
-        if row["Cluster"] != session.cluster:
-            fail(
-                f"sacctmgr: error: runaway jobs of cluster {row['Cluster']} can only be found "
-                f"where it is the cluster of slurm.conf; this is {session.cluster}"
-            )
-    if not rows:
-        return rows
-    try:
-        reply = connect(session.conf).call(
-            "ShowJobs", {"filter": {"all_states": True}, "flags": SHOW_ALL}
-        )
-    except SlurmError as error:
-        fail(f"sacctmgr: error: Slurm controller, which knows its jobs: {error.text}")
     known = {
-        job_id
-        for row in Table(reply["fields"], reply["records"], ["job_id", "array_job_id"]).rows
-        for job_id in row
+        (conf["ClusterName"].lower(), job_id)
+        for conf in _clusters_of(session, rows)
+        for job_id in _known_jobs(conf)
     }
-    if known.issuperset(row["ID"] for row in rows):
+    if known.issuperset((row["Cluster"], row["ID"]) for row in rows):
         return []
     # A job that ended after the first question may be forgotten by now: its record is closed.
     again = session.call("ListEntities", {"entity": "runawayjobs", "where": where, "flags": []})
-    return [row for row in rows_of(again) if row["ID"] not in known]
+    return [row for row in rows_of(again) if (row["Cluster"], row["ID"]) not in known]
+
+
+def _clusters_of(session: Session, rows: "list[Row]") -> "list[dict[str, str]]":
+    """Return how to reach the clusters of some rows; exit if one cannot be reached."""
+    names = ",".join(dict.fromkeys(row["Cluster"] for row in rows))
+    if not names:
+        return []
+    conf = {"ClusterName": "cluster", **session.conf}
+    confs = confs_of("sacctmgr", names, conf)
+    if len(confs) < len(names.split(",")):
+        raise SystemExit(1)
+    return confs
+
+
+def _known_jobs(conf: "dict[str, str]") -> "set[int]":
+    """Return the jobs that a cluster's controller knows; exit if it cannot be asked."""
+    try:
+        request = {"filter": {"all_states": True}, "flags": SHOW_ALL}
+        reply = connect(conf).call("ShowJobs", request)
+    except SlurmError as error:
+        fail(f"sacctmgr: error: Slurm controller, which knows its jobs: {error.text}")
+    rows = Table(reply["fields"], reply["records"], ["job_id", "array_job_id"]).rows
+    return {job_id for row in rows for job_id in row}
 
 
 def offer(session: Session, rows: "list[Row]") -> int:
@@ -57,13 +67,19 @@ def offer(session: Session, rows: "list[Row]") -> int:
         return 0
     if "immediate" not in session.options and not agreed(_QUESTION):
         return 0
-    ids = [str(row["ID"]) for row in rows]
-    for first in range(0, len(ids), _AT_ONCE):
-        job_ids = ",".join(ids[first : first + _AT_ONCE])
+    of_cluster: dict[str, list[str]] = {}
+    for row in rows:
+        of_cluster.setdefault(row["Cluster"], []).append(str(row["ID"]))
+    parts = [
+        (cluster, ",".join(ids[first : first + _AT_ONCE]))
+        for cluster, ids in of_cluster.items()
+        for first in range(0, len(ids), _AT_ONCE)
+    ]
+    for cluster, job_ids in parts:
         request = {
             "verb": "modify",
             "entity": "runawayjobs",
-            "where": [["Clusters", "=", session.cluster], ["IDs", "=", job_ids]],
+            "where": [["Clusters", "=", cluster], ["IDs", "=", job_ids]],
             "commit": True,
         }
         result = session.call("ChangeEntities", request, changing=True)

@@ -34,11 +34,23 @@ class Session:
         self._client: Client | None = None
 
     @property
-    def conf(self) -> "dict[str, str]":
+    def own_conf(self) -> "dict[str, str]":
         """The few keys of slurm.conf that are needed here."""
+        return read_conf("scontrol", "PreemptMode")
+
+    @property
+    def conf(self) -> "dict[str, str]":
+        """The keys of the cluster that is asked."""
         if self._conf is None:
-            self._conf = read_conf("scontrol", "PreemptMode")
+            self._conf = self.own_conf
         return self._conf
+
+    def move(self, conf: "dict[str, str]") -> None:
+        """Ask another cluster from now on."""
+        self._conf = conf
+        if self._client is not None:
+            self._client.close()
+        self._client = None
 
     @property
     def client(self) -> "Client":

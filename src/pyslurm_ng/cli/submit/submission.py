@@ -9,12 +9,14 @@ from pyslurm_ng.base.numbers import (
     REQ_NO_SPECIAL_CORES,
     REQ_OPEN_APPEND,
     REQ_OPEN_TRUNCATE,
+    RPC_VERSION,
 )
 from pyslurm_ng.cli.command import say, version_line
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError, suggestions
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_state import HelpRequested
+from pyslurm_ng.wire.daemon_link import HOME_PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ _OUTER_JOB = frozenset(
     "SLURM_PRIO_PROCESS SLURM_RESTART_COUNT SLURM_SCRIPT_CONTEXT SLURM_STEPID SLURM_UMASK "
     "SLURM_TRES_PER_TASK SLURM_THREADS_PER_CORE SLURM_OOM_KILL_STEP SLURM_DISTRIBUTION "
     "SLURM_EXPORT_ENV SLURM_GET_USER_ENV SLURM_OPEN_MODE SLURM_OVERCOMMIT SLURMD_NODENAME "
-    "SLURM_SHARDS_ON_NODE SLURM_CLUSTER_NAME".split()
+    "SLURM_SHARDS_ON_NODE SLURM_CLUSTER_NAME SLURM_WORKING_CLUSTER".split()
 )
 _OUTER_JOB_STARTS = (
     "SLURM_JOB_", "SLURM_STEP_", "SLURM_ARRAY_", "SLURM_HET_", "SLURM_SRUN_", "SLURM_LAUNCH_",
@@ -276,7 +278,6 @@ def finish(options: "Options", conf: "dict[str, str]") -> None:
             for line in lines:
                 say(f"{options.command}: {line}")
             say_options(options)
-        check_cluster(options, conf.get("ClusterName", ""))
         check_configured(options, conf)
     except OptionError as problem:
         if problem.code == 1 and not problem.level.startswith("fatal"):
@@ -293,12 +294,23 @@ def say_options(options: "Options") -> None:
             say(f"{options.command}: {line}")
 
 
-def check_cluster(options: "Options", cluster_name: str) -> None:
-    """Exit with Slurm's text if -M does not name the cluster of slurm.conf."""
-    if "clusters" in options.settings:
-        from pyslurm_ng.cli.clusters import check_clusters
+def choose_cluster(options: "Options", conf: "dict[str, str]") -> "dict[str, str]":
+    """Return how to reach the cluster of -M that would start the job first; else this one."""
+    names = options.settings.get("clusters")
+    if names is None:
+        return conf
+    from pyslurm_ng.cli.clusters import confs_of, first_to_start
 
-        check_clusters(options.command, options.settings["clusters"], cluster_name)
+    confs = confs_of(options.command, names, conf)
+    return confs[0] if len(confs) == 1 else first_to_start(options.command, confs, options.request)
+
+
+def working_cluster(conf: "dict[str, str]") -> "dict[str, str]":
+    """Return the variable that leads steps of an allocation to another cluster's controller."""
+    if HOME_PORT not in conf:
+        return {}
+    place = f"{conf['SlurmctldHost']}:{conf['SlurmctldPort']}"
+    return {"SLURM_WORKING_CLUSTER": f"{conf['ClusterName']}:{place}:{RPC_VERSION}"}
 
 
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
