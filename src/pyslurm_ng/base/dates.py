@@ -12,10 +12,9 @@ import time
 
 from pyslurm_ng.base.numbers import INFINITE
 
-_NAMED_DAYS = {"today": 0, "tomorrow": 1, "yesterday": -1}
+_NAMED_DAYS = {"today": 0, "tomorrow": 1}
 _NAMED_TIMES = {
     "midnight": 0,
-    "elevenses": 11,
     "noon": 12,
     "fika": 15,
     "teatime": 16,
@@ -110,12 +109,8 @@ class _Reader:
             raise self.fail(3)
         scale = 1
         if unit:
-            for name, seconds in _UNITS_S.items():
-                # Any beginning is enough, plural or not: "min", "hours", "d".
-                if (name + "s").startswith(unit):
-                    scale = seconds
-                    break
-            else:
+            scale = _UNITS_S.get(unit.removesuffix("s"), 0)
+            if not scale:
                 raise self.fail(3 + len(digits))
         offset = int(digits) * scale
         return self.now_s + (offset if tail[0] == "+" else -offset)
