@@ -374,6 +374,30 @@ def test_cancelled_allocation_tells_salloc(live_cluster: LiveCluster, spawn: Spa
     assert process.returncode == 128 + signal.SIGTERM
 
 
+def test_salloc_leaves_its_command_behind_at_a_hangup(
+    live_cluster: LiveCluster, spawn: Spawn
+) -> None:
+    """It gives the allocation back and exits, whatever the command does about the signal."""
+    process = spawn("salloc", "-Q", "-n1", "sh", "-c", "trap '' HUP; echo ready; read word")
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGHUP)
+    assert process.wait(LIMIT_S) == 1
+
+
+def test_salloc_passes_sigterm_on_and_ignores_others(
+    live_cluster: LiveCluster, spawn: Spawn
+) -> None:
+    """The command decides what SIGTERM means; SIGQUIT and SIGUSR1 do not reach it."""
+    script = "trap 'exit 6' TERM; trap 'exit 7' QUIT USR1; echo ready; while :; do sleep 0.05; done"
+    process = spawn("salloc", "-Q", "-n1", "sh", "-c", script)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    for number in (signal.SIGQUIT, signal.SIGUSR1, signal.SIGTERM):
+        process.send_signal(number)
+    assert process.wait(LIMIT_S) == 6
+
+
 def test_srun_survives_a_new_controller(live_cluster: LiveCluster, spawn: Spawn) -> None:
     """kill -9 of slurmctld under a running step: output and code are not touched."""
     script = "echo ready; read word; echo $word; exit 5"

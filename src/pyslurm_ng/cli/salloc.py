@@ -4,7 +4,7 @@ import os
 import sys
 from time import monotonic
 
-from pyslurm_ng.base.numbers import JOB_TIMEOUT, SECOND_US, SIGHUP, SIGQUIT, SIGTERM
+from pyslurm_ng.base.numbers import JOB_TIMEOUT, SECOND_US, SIGHUP, SIGTERM
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Signals
@@ -141,6 +141,7 @@ class _Salloc:
             # As in Slurm: a job that could not begin at all is refused, others find no nodes.
             is_refused = problem.code in (
                 Errno.ESLURM_DEPENDENCY,
+                Errno.ESLURM_PARTITION_DOWN,
                 Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE,
             )
             lead = _LEAD if is_refused else "Unable to allocate resources"
@@ -197,8 +198,9 @@ class _Salloc:
             ready = [descriptor for descriptor, _ in poll.poll()]
             if watched in ready:
                 break
-            if self._signals.descriptor in ready:
-                self._pass_on(child)
+            if self._signals.descriptor in ready and self._hangs_up(child):
+                os.close(watched)
+                return 1 << 8
             if news in ready:
                 allocation.receive()
                 if allocation.over is not None or allocation.fileno() != news:
@@ -246,11 +248,17 @@ class _Salloc:
             except OSError:
                 self._is_interactive = False
 
-    def _pass_on(self, child: int) -> None:
-        """Leave signals to the command; Ctrl-C reaches it through the terminal."""
-        for number in self._signals.take():
-            if number in (SIGHUP, SIGTERM, SIGQUIT):
+    def _hangs_up(self, child: int) -> bool:
+        """Pass signals on; return whether one says to go without waiting for the command.
+
+        As the manual says: SIGHUP does, SIGTERM is for the command, others are ignored. Ctrl-C
+        reaches the command through the terminal.
+        """
+        numbers = self._signals.take()
+        for number in numbers:
+            if number in (SIGHUP, SIGTERM):
                 self._kill(child, number)
+        return SIGHUP in numbers
 
     def _kill(self, child: int, number: int) -> None:
         try:
