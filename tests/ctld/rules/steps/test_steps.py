@@ -469,6 +469,9 @@ def test_more_ports_than_there_are() -> None:
         refused = ask(cluster, job, conf_of(text), ntasks=1, resv_ports=count)
         assert isinstance(refused, Reject)
         assert refused.code == Errno.ESLURM_PORTS_INVALID
+    none = ask(cluster, job, conf_of(TWO_SOCKETS), ntasks=1, resv_ports=0)
+    assert isinstance(none, StepGranted)
+    assert step_of(job, none).ports == ()
 
 
 @pytest.mark.parametrize("fields", [

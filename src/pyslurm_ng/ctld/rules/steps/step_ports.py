@@ -35,6 +35,11 @@ def reserve_ports(
     return tuple(sorted(free[:count]))
 
 
+def has_ports(mpi_params: Sequence[str]) -> bool:
+    """Return whether MpiParams names ports for steps."""
+    return bool(_range(mpi_params))
+
+
 def _range(mpi_params: Sequence[str]) -> range:
     """Return the ports of MpiParams; none where it names none."""
     for word in mpi_params:

@@ -31,7 +31,7 @@ from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.queue import dependency, queue_room
 from pyslurm_ng.ctld.rules.steps.salloc_step import as_interactive
-from pyslurm_ng.ctld.rules.steps.step_ports import reserve_ports
+from pyslurm_ng.ctld.rules.steps.step_ports import has_ports, reserve_ports
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_INTERACTIVE
@@ -319,8 +319,11 @@ def _step_place(
 def _ports(
     cluster: Cluster, job: Job, message: CreateStep, step_place: StepPlace, conf: SlurmConf
 ) -> tuple[int, ...] | Reject:
-    """Return the ports a step is to have; by default one more than tasks on any node."""
-    if message.resv_ports < 0:
+    """Return the ports a step is to have; by default one more than tasks on any node.
+
+    Without a count, no ports are had where MpiParams names none, as in Slurm 22.05.
+    """
+    if message.resv_ports < 0 or (not message.resv_ports and not has_ports(conf.mpi_params)):
         return ()
     count = message.resv_ports or 1 + max(map(len, step_place.tasks))
     nodes = [alloc.node_id for alloc in step_place.allocs]
