@@ -71,11 +71,13 @@ def test_other_resources_than_gpus_are_refused() -> None:
 
 
 def test_what_the_site_does_not_allow_is_refused() -> None:
-    """Special cores need AllowSpecResourcesUsage, burst buffers a plugin."""
+    """Special cores need AllowSpecResourcesUsage, burst buffers and labels a plugin."""
     scene = Site()
     job = scene.job(begin_us=scene.now_us + 10**9)
     assert refusals(scene, job, corespec="1") == [Errno.ESLURM_ACCESS_DENIED]
     assert refusals(scene, job, burstbuffer="x") == [Errno.ESLURM_NOT_SUPPORTED]
+    assert refusals(scene, job, mcslabel="x") == [Errno.ESLURM_INVALID_MCS_LABEL]
+    assert refusals(scene, job, mcslabel="") == []
     allowed = Site("AllowSpecResourcesUsage=YES")
     job = allowed.job(begin_us=allowed.now_us + 10**9)
     assert refusals(allowed, job, corespec="1") == []

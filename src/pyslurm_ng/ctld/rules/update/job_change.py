@@ -69,17 +69,14 @@ def while_pending(setter: Setter) -> Setter:
     return set_if_pending
 
 
-def text(name: str, *, pending: bool = True, operator: bool = False) -> Setter:
+def text(name: str, *, pending: bool = True) -> Setter:
     """Return the setter of a field of the request that takes any text.
 
     Args:
         pending: only while the job waits.
-        operator: only for operators.
     """
 
     def set_text(change: Change, value: str) -> int:
-        if operator and not change.context.caller.is_operator:
-            return Errno.ESLURM_ACCESS_DENIED
         if pending and not change.is_pending:
             return Errno.ESLURM_JOB_NOT_PENDING
         change.request[name] = value

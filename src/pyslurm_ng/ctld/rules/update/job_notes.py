@@ -20,6 +20,16 @@ def mail_type(change: Change, value: str) -> int:
     return 0
 
 
+def mcs_label(change: Change, value: str) -> int:
+    """Set the label, which is refused as at submission where no plugin gives it a meaning."""
+    if not change.context.caller.is_operator:
+        return Errno.ESLURM_ACCESS_DENIED
+    if value and change.context.conf.mcs_plugin in ("", "mcs/none"):
+        return Errno.ESLURM_INVALID_MCS_LABEL
+    change.request["mcs_label"] = value
+    return 0
+
+
 def comment(change: Change, value: str) -> int:
     """Set the comment."""
     change.fields["comment"] = value

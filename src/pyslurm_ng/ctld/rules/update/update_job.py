@@ -70,7 +70,7 @@ SETTERS: dict[str, Setter] = {
     "wckey": job_change.text("wckey", pending=False),
     "mailuser": job_change.text("mail_user", pending=False),
     "mailtype": job_notes.mail_type,
-    "mcslabel": job_change.text("mcs_label", pending=False, operator=True),
+    "mcslabel": job_notes.mcs_label,
     "numnodes": job_size.nodes,
     "numcpus": job_size.cpus,
     "numtasks": job_size.tasks,
