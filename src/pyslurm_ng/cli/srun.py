@@ -130,8 +130,11 @@ def _components_alone(argv: "list[str]") -> int:
     options.apply_all(split[0][0], COMMAND_LINE)
     further = further_components(options, [], [pairs for pairs, _ in split[1:]], environment)
     conf = read_conf("srun", *CONF_KEYS)
+    is_test = "test-only" in options.settings
     for component, (_, operands) in zip((options, *further), split, strict=True):
         component.finish()
+        if not operands and is_test:
+            operands = ["test"]
         if not operands:
             say("srun: fatal: No command given to execute.")
             return 1
@@ -142,6 +145,9 @@ def _components_alone(argv: "list[str]") -> int:
         component.request["command"] = operands[0]
     submission.become(options)
     conf = submission.choose_cluster(options, conf)
+    if is_test:
+        client = connect(conf)
+        return max(_estimate(client, component.request) for component in (options, *further))
     allocation = Allocation(connect(conf), options, Signals(), further)
     try:
         allocation.ask()
@@ -239,8 +245,13 @@ def _run(
 def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     submission.describe_origin(options, argv)
     options.request.setdefault("name", "test")
+    return _estimate(client, options.request)
+
+
+def _estimate(client: "Client", request: "dict[str, Any]") -> int:
+    """Print when and where a job, or one component of it, would start; no job is made."""
     try:
-        answer = client.call("TestJob", {"request": options.request})
+        answer = client.call("TestJob", {"request": request})
     except SlurmError as problem:
         return submission.refusal("srun", problem, "allocation failure", is_plain=True)
     from pyslurm_ng.base.dates import format_date

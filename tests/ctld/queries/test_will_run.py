@@ -66,4 +66,15 @@ def test_a_partition_that_would_give_too_many_nodes_is_not_used() -> None:
     message = TestJob(request=JobRequest(partition="wide", **single))
     refusal = would_run(here.cluster, Soft(START_US), here.conf, message, BOB, here.now_us)
     assert isinstance(refusal, Reject)
-    assert refusal.code == Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
+    assert (refusal.code, refusal.detail) == (Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE, "")
+
+
+@pytest.mark.parametrize(
+    "request_fields", [{"nodes_min": 20}, {"mincpus": 99}, {"mem_per_node_mib": 1 << 30}]
+)
+def test_what_fits_nowhere_is_refused_without_details(request_fields: dict[str, int]) -> None:
+    """Also what sbatch would queue. Slurm's --test-only has one text for all of it."""
+    here = ReservationSite(plan=Planner())
+    message = TestJob(request=JobRequest(time_limit_min=60, **request_fields))  # type: ignore[arg-type]
+    refusal = would_run(here.cluster, Soft(START_US), here.conf, message, BOB, here.now_us)
+    assert refusal == Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)

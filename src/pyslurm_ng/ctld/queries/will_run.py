@@ -49,6 +49,7 @@ from pyslurm_ng.sched.request.sharing import Neighbours, PartitionCores, Tenant,
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 
 _FIRST_SPAN_US = 30_000_000
+_NOWHERE = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
 
 
 def test_job(
@@ -58,7 +59,7 @@ def test_job(
     del soft
     checked = submit.check(cluster, request.request, Context(conf, now_us, caller))
     if isinstance(checked, Reject):
-        return checked
+        return _NOWHERE if checked.code == _NOWHERE.code else checked  # without its detail
     applicant = _Applicant(
         checked.request,
         caller.user_name,
@@ -86,7 +87,7 @@ def test_job(
         if start is not None and (best is None or start[0] < best[0]):
             best = (start[0], partition, start[1])
     if best is None:
-        return Reject(Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE)
+        return _NOWHERE
     start_us, partition, allocs = best
     return WillRun(
         job_id=free_job_id(cluster),
