@@ -51,7 +51,9 @@ def _why_number(reason: str) -> int:
         return Errno.ESLURM_NOT_TOP_PRIORITY
     if reason in _HELD:
         return Errno.ESLURM_DEPENDENCY
-    if reason in _LIMITED or reason in ("PartitionDown", "PartitionInactive"):
+    if reason == "PartitionDown":
+        return Errno.ESLURM_PARTITION_DOWN
+    if reason in _LIMITED or reason == "PartitionInactive":
         return Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE
     return Errno.ESLURM_NODES_BUSY
 

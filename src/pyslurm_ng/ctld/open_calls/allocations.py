@@ -241,7 +241,7 @@ def _obstacle(cluster: Cluster, job: Job) -> int | None:
         sizes = job_sizes(job.request, partition)
         nodes, cpus = size_of(cluster, partition)
         limit_min = limit_in(job.request, job.time_limit_min, partition)
-        fits = sizes.nodes_min <= nodes and sizes.cpus <= cpus
+        fits = sizes.nodes_min <= min(nodes, partition.max_nodes) and sizes.cpus <= cpus
         if fits and limit_min <= partition.max_time_min:
             return None
     return Errno.ESLURM_REQUESTED_PART_CONFIG_UNAVAILABLE

@@ -44,6 +44,23 @@ def test_tasks_that_share_cpus_are_not_added_up() -> None:
     assert outcome == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"ntasks": 4, "ntasks_per_node": 17, "flags": REQ_OVERCOMMIT},
+        {"ntasks_per_node": 9, "cpus_per_task": 2, "flags": REQ_OVERCOMMIT},
+        {"constraint": "[ib*9]"},
+        {"cpus_per_gpu": 99, "gpus": "1"},
+        {"cpus_per_gpu": 9, "gpus_per_node": "2"},
+    ],
+)
+def test_these_do_not_wait_for_more_nodes(more: dict[str, object]) -> None:
+    """Slurm refuses them without saying what there is too little of."""
+    scene = Site()
+    found = scene.submit(**more)
+    assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+
+
 def test_more_nodes_than_there_are_for_so_many_tasks_of_each_are_refused() -> None:
     """As in Slurm 22.05; a count of nodes that is told waits for more nodes."""
     scene = Site()

@@ -9,6 +9,7 @@ from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import Node, effective_cpus, schedulable_mem_mib, spec_with_facts
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import NOTHING
+from pyslurm_ng.model.sizes import total
 from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.sched.cons_tres.fit import has_shape
 from pyslurm_ng.sched.cons_tres.free_node import FreeNode, empty_node
@@ -16,7 +17,7 @@ from pyslurm_ng.sched.cons_tres.hidden_parts import hide
 from pyslurm_ng.sched.cons_tres.select import choose, wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.frame.answers import answers
-from pyslurm_ng.sched.request.features import suits
+from pyslurm_ng.sched.request.features import least_nodes, suits
 from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing
 
 _MOST_KEPT = 4096
@@ -142,6 +143,10 @@ def _judge(
     if need.required_nodes & need.excluded_nodes:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
     node_count, total_cpus = size_of(cluster, partition)
+    if _asks_too_much_of_a_node(request, need, examples):
+        return refusal
+    if "*" in request.constraint and least_nodes(request.constraint) > node_count:
+        return refusal  # counts of features are not waited for, as in Slurm 22.05
     if need.tasks * need.cpus_per_task > total_cpus and not request.flags & REQ_OVERCOMMIT:
         return None  # other wishes are not checked: the nodes to come may fulfil them
     if need.required_nodes and not need.required_nodes <= set(partition.node_ids):
@@ -236,6 +241,17 @@ def _one_of_them_fits(
         if not any(_has(node, name, kind) for node in nodes):
             return refusal
     return None if any(_suits(request, need, node) for node in nodes) else refusal
+
+
+def _asks_too_much_of_a_node(request: JobRequest, need: Need, nodes: list[Node]) -> bool:
+    """Return whether no node has the CPUs of the GPUs of a node, or of --overcommit's tasks.
+
+    Slurm 22.05 refuses these however many CPUs the partition has, and without a detail.
+    """
+    cpus = request.cpus_per_gpu * max(1, total(request.gpus_per_node))
+    if need.overcommit:
+        cpus = max(cpus, request.ntasks_per_node * need.cpus_per_task)
+    return cpus > 1 and all(effective_cpus(node.spec) < cpus for node in nodes)
 
 
 def _has(node: Node, name: str, kind: str) -> bool:
