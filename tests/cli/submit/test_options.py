@@ -158,7 +158,37 @@ def test_named_nodes_are_sorted_unless_they_are_places_of_tasks(
     """As Slurm's ReqNodeList and ExcNodeList show them."""
     request = parsed(*words.split()).request
     assert (request["node_list"], request.get("exclude")) == shown
-    assert "nodes_min" not in parsed("-n2", "-w", "n[1-3]", "-m", "arbitrary").request
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "names", "nodes", "tasks"),
+    [
+        ("sbatch", "-w n2,n1", "n2,n1", 2, 2),
+        ("sbatch", "-w n2,n1,n2", "n2,n1,n2", 2, 2),
+        ("srun", "-w n2,n1,n2", "n2,n1,n2", 2, 3),
+        ("srun", "-w n1,n2 -n4", "n1,n2", 2, 4),
+        ("salloc", "-w n[1-3] -n2", "n1,n2", 2, 2),
+        ("srun", "-w n1,n1,n2 -n1", "n1", 1, 1),
+    ],
+)
+def test_an_arbitrary_distribution_counts_names(
+    command: str, words: str, names: str, nodes: int, tasks: int
+) -> None:
+    """srun has a task for each name; the others have one for each node that is named."""
+    options = op.Options(command)
+    pairs, _ = options.split_words(["-m", "arbitrary", *words.split()])
+    options.apply_all(pairs, COMMAND_LINE)
+    warnings = options.finish()
+    request = options.request
+    assert (request["node_list"], request["nodes_min"], request["ntasks"]) == (names, nodes, tasks)
+    assert request["flags"] & REQ_NTASKS_SET
+    assert bool(warnings) == (request.get("nodes_max", 0) == nodes)
+
+
+def test_an_arbitrary_distribution_keeps_to_the_number_of_nodes() -> None:
+    """More names than nodes are refused, whether tasks follow the names or not."""
+    with pytest.raises(OptionError, match=r"invalid number of nodes \(-N 3-2\)"):
+        parsed("-m", "arbitrary", "-w", "n[1-3]", "-N2")
 
 
 def test_an_arbitrary_distribution_needs_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -396,7 +426,7 @@ def test_switches_become_flags(words: list[str], flags: int) -> None:
          255),
         (["-F", "/nope"], "slurm_allocate_resources error opening file /nope, No such file or "
          "directory\nInvalid --nodefile node file", 255),
-        (["--gpu-bind=frob"], "Invalid --gpu-bind argument: frob", 255),
+        (["--gpu-bind=frob"], "Invalid --gpu-bind argument: gpu:frob", 255),
         (["--nice=2147483646"], "Invalid --nice value, out of range (+/- 2147483645)", 255),
         (["-B", "1:x"], 'Invalid numeric value "x" for second arg of -B.', 1),
         (["--acctg-freq=disk=3"], "Invalid --acctg-freq specification: disk=3", 255),

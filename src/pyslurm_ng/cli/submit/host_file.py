@@ -1,4 +1,4 @@
-"""SLURM_HOSTFILE: the node of each task, for --distribution=arbitrary."""
+"""The node of each task, for --distribution=arbitrary: SLURM_HOSTFILE or --nodelist."""
 
 import os
 
@@ -33,6 +33,38 @@ def settle_host_file(options: "OptionState") -> None:
     request["node_list"] = ",".join(names[:tasks])
     request["ntasks"] = tasks
     options.flag(REQ_NTASKS_SET)
+
+
+def settle_listed_tasks(options: "OptionState") -> "list[str]":
+    """Take the counts of tasks and nodes from a --nodelist that names the node of each task.
+
+    srun starts a task for each name, sbatch and salloc count one for each node. Returns warnings.
+
+    Raises:
+        OptionError: the list has more nodes than --nodes allows.
+    """
+    from pyslurm_ng.base.hostlist import HostlistError, expand
+
+    request, is_srun = options.request, options.command == "srun"
+    try:
+        names = expand(request.get("node_list", ""))
+    except HostlistError:
+        return []  # refused later
+    if not names:
+        return []
+    most, nodes = request.get("nodes_max", 0), len(set(names))
+    if 0 < most < nodes and not is_srun:
+        raise OptionError(f"invalid number of nodes (-N {nodes}-{most})", 1)
+    tasks = request.get("ntasks", 0) or (len(names) if is_srun else nodes)
+    request["ntasks"] = tasks
+    options.flag(REQ_NTASKS_SET)
+    if tasks >= nodes:
+        request["nodes_min"] = max(request.get("nodes_min", 0), nodes)
+        return []
+    # As many of the first nodes as there are tasks.
+    request["node_list"] = ",".join([*dict.fromkeys(names)][:tasks])
+    request["nodes_min"] = request["nodes_max"] = tasks
+    return [f"warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}"]
 
 
 def read_names(path: str) -> "list[str]":

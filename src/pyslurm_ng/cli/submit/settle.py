@@ -33,6 +33,10 @@ def settle(options: OptionState) -> "list[str]":
         from pyslurm_ng.cli.submit.host_file import settle_host_file
 
         settle_host_file(options)
+    if _is_arbitrary(options) and not _is_step(options):
+        from pyslurm_ng.cli.submit.host_file import settle_listed_tasks
+
+        warnings += settle_listed_tasks(options)
     warnings += _settle_nodes(options)
     _settle_gpus(options)
     _settle_tasks(options)
