@@ -442,23 +442,41 @@ def test_help_lists_each_option_in_its_section(command: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "begins"),
+    ("option", "begins", "code"),
     [
-        ("--gres=help", "Valid gres options are:\ngpu[[:type]:count]\nx[["),
-        ("--hint=help", "Application hint options:\n"),
+        ("--gres=help", "Valid gres options are:\ngpu[[:type]:count]\nx[[", 0),
+        ("--hint=help", "Application hint options:\n", 1),
+        ("--mem-bind=help", "Memory bind options:\n", 255),
     ],
 )
 def test_help_of_an_option_needs_no_script(
     option: str,
     begins: str,
+    code: int,
     capfd: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    """As with Slurm 22.05, which answers before it looks for one."""
+    """As with Slurm 22.05, which answers before it looks for one, and with its exit codes."""
     (tmp_path / "slurm.conf").write_text("ClusterName=c\nSlurmctldHost=h\nGresTypes=gpu,x\n")
     monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
     monkeypatch.setattr("sys.stdin", None)
-    assert sbatch.main([option]) == 0
+    assert sbatch.main([option]) == code
     assert capfd.readouterr().out.startswith(begins)
-    assert sbatch.main([option, "/no/such/script"]) == 0
+    assert sbatch.main([option, "/no/such/script"]) == code
+
+
+def test_errors_of_the_command_line_come_before_those_of_the_script(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Slurm reads the command line, then the script, then the lines in it."""
+    assert sbatch.main(["-t", "x", "/no/such/script"]) == 255
+    assert capfd.readouterr().err == "sbatch: error: Invalid --time specification\n"
+    script = tmp_path / "job.sh"
+    script.write_text("#!/bin/sh\n#SBATCH -N x\n")
+    assert sbatch.main(["--begin=then", str(script)]) == 255
+    assert capfd.readouterr().err == (
+        "Invalid time specification (pos=0): then\nsbatch: error: Invalid --begin specification\n"
+    )
+    assert sbatch.main([str(script)]) == 255
+    assert "is not a valid node count" in capfd.readouterr().err

@@ -54,7 +54,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     if submission.announce(options, pairs):
         return 0
     if any(value == "help" for _, value in pairs):
-        _help(pairs)
+        _check(options, pairs)
     groups: list[list[tuple[str, str | None]]] = []
     if operands[:1] == [":"]:
         from pyslurm_ng.cli.submit.het_options import split_groups
@@ -63,11 +63,15 @@ def _run(options: Options, argv: "list[str]") -> int:
         # Options about the submission itself may follow any component.
         pairs += [pair for group in groups for pair in group if pair[0] in _OF_THE_WHOLE]
     settings = {name: value or "" for name, value in pairs}
-    script, path = _script(settings.get("wrap"), operands)
     environment = dict(os.environ)
     ignore_pbs = "ignore-pbs" in settings or environment.get("SBATCH_IGNORE_PBS", "0") != "0"
     shown = operands[0] if operands else "stdin"
-    directives = apply_directives(options, script, shown, ignore_pbs)
+    try:
+        script, path = _script(settings.get("wrap"), operands)
+        directives = apply_directives(options, script, shown, ignore_pbs)
+    except (ScriptError, OptionError):
+        _check(options, pairs)  # what is wrong with the command line is told first
+        raise
     options.apply_environment(environment)
     options.apply_all(pairs, COMMAND_LINE)
     further: list[Options] = []
@@ -92,16 +96,19 @@ def _run(options: Options, argv: "list[str]") -> int:
         return submission.refusal("sbatch", problem, _LEAD)
 
 
-def _help(pairs: "list[tuple[str, str | None]]") -> None:
-    """Read the options before there is a script, which those that ask for help do not need.
+def _check(options: Options, pairs: "list[tuple[str, str | None]]") -> None:
+    """Read the options of the command line alone, for what they say without a script.
 
     Raises:
-        HelpRequested: one of them does.
+        HelpRequested: one of them asks for help.
+        OptionError: one of them has a wrong value.
     """
+    alone = Options("sbatch")
     try:
-        Options("sbatch").apply_all(pairs, COMMAND_LINE)
+        alone.apply_all(pairs, COMMAND_LINE)
     except OptionError:
-        return  # told when the options are read after the script
+        options.lines = alone.lines
+        raise
 
 
 # The script -----------------------------------------------------------------------------------
@@ -214,8 +221,7 @@ def _submit(
 ) -> int:
     quiet = "quiet" in options.settings
     if "test-only" in options.settings:
-        codes = [_test(client, request, quiet) for request in (options.request, *components)]
-        return max(codes)
+        return _test(client, [options.request, *components], quiet)
     fields = {"request": options.request, "script": script, "environment": variables}
     if components:
         fields["components"] = components
@@ -256,20 +262,27 @@ def _change(client: "Client", fields: "dict[str, Any]") -> "dict[str, Any]":
         sleep(tries)
 
 
-def _test(client: "Client", request: "dict[str, Any]", quiet: bool) -> int:
-    """`--test-only`: print when and where the job, or each component, would start."""
+def _test(client: "Client", requests: "list[dict[str, Any]]", quiet: bool) -> int:
+    """`--test-only`: print when and where the job would start, in one line for all components."""
+    answers = []
     try:
-        answer = client.call("TestJob", {"request": request})
+        for request in requests:
+            answers.append(client.call("TestJob", {"request": request}))
     except SlurmError as problem:
         return submission.refusal("sbatch", problem, "allocation failure", is_plain=True)
-    if not quiet:
-        from pyslurm_ng.base.dates import format_date
+    if quiet:
+        return 0
+    from pyslurm_ng.base.dates import format_date
 
-        when = format_date(answer["start_us"] // SECOND_US)
-        say(
-            f"sbatch: Job {answer['job_id']} to start at {when} using {answer['cpus']} processors "
-            f"on nodes {answer['nodes']} in partition {answer['partition']}"
-        )
+    first = answers[0]
+    when = format_date(max(answer["start_us"] for answer in answers) // SECOND_US)
+    cpus = sum(answer["cpus"] for answer in answers)
+    where = f"nodes {first['nodes']} in partition {first['partition']}"
+    if len(answers) > 1:
+        from pyslurm_ng.cli.submit.option_names import folded
+
+        where = folded(",".join(answer["nodes"] for answer in answers))
+    say(f"sbatch: Job {first['job_id']} to start at {when} using {cpus} processors on {where}")
     return 0
 
 

@@ -98,7 +98,31 @@ def test_other_words_are_refused_as_slurm_does(bind: str) -> None:
     """With the words as they were given; numbers of map are decimal, as in Slurm 22.05."""
     with pytest.raises(GpuBindError) as refused:
         parse_gpu_bind(bind)
-    assert str(refused.value) == f"Invalid --gpu-bind argument: {bind}"
+    assert str(refused.value).endswith(f"Invalid --gpu-bind argument: gpu:{bind}")
+
+
+@pytest.mark.parametrize(
+    ("bind", "shown", "character"),
+    [("map_gpu:x", "x", "x"), ("map_gpu:0x1", "0x1", "x"), ("mask_gpu:0x1,0xfg", "fg", "g"),
+     ("map_gpu:0*2,1*2y", "1*2y", "y"), ("map_gpu:-1", "-1", "-")],
+)  # fmt: skip
+def test_the_first_wrong_character_of_a_list_is_named(
+    bind: str, shown: str, character: str
+) -> None:
+    """On a line of its own, with the part of the list that it stands in."""
+    with pytest.raises(GpuBindError) as refused:
+        parse_gpu_bind(bind)
+    first, _ = str(refused.value).split("\n")
+    assert first == f"Failed to validate {shown}, offending character is {character}"
+
+
+@pytest.mark.parametrize("bind", ["closest,verbose", "none,verbose", "single:1,VERBOSE"])
+def test_verbose_may_stand_behind(bind: str) -> None:
+    """After a kind without a list, of which it would be a part."""
+    found = parse_gpu_bind(bind)
+    assert found.is_verbose
+    assert bind.startswith(found.word)
+    assert "," not in found.word
 
 
 def test_tres_bind_names_the_resource() -> None:

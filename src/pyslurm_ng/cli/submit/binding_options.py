@@ -63,8 +63,8 @@ def read(options: "OptionState", name: str, value: str) -> None:
         if is_cpu:
             raise OptionError(f"{error}\nfatal: Failed to parse --cpu-bind= values.", 1) from None
         raise OptionError(str(error)) from None
-    if words.is_help:
-        options.tell(_CPU_HELP if is_cpu else _MEM_HELP)
+    if words.is_help:  # as in Slurm, an option that asks for help counts as one that failed
+        options.tell(*((_CPU_HELP, 1) if is_cpu else (_MEM_HELP, 255)))
     options.settings["cpu-bind" if is_cpu else "mem-bind"] = words.text()
 
 

@@ -56,4 +56,4 @@ def _gpu_freq(value: str) -> None:
         kind, equals, step = part.rpartition("=")
         is_kind = kind in ("gpu", "memory") if equals else True
         if part != "verbose" and not (is_kind and (step.isdigit() or step in _GPU_STEPS)):
-            raise OptionError(f"Invalid --gpu-freq argument: {value}")
+            raise OptionError(f"Invalid --gpu-freq argument: gpu:{value}")

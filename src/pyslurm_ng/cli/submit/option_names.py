@@ -35,6 +35,8 @@ def folded(names: str) -> str:
 
 def node_file(options: "OptionState", name: str, value: str) -> None:
     """Read `--nodefile`."""
+    if not value:
+        raise OptionError(f"Invalid --{name} node file")
     names = _names_in(name, value)
     if not names:
         raise OptionError(f"Hostlist is empty!\nInvalid --{name} node file")

@@ -10,11 +10,12 @@ COMMANDS = ("sbatch", "salloc", "srun")
 
 
 class HelpRequested(Exception):
-    """An option asks for a text (`--gres=help`): print it and exit with 0."""
+    """An option asks for a text (`--gres=help`): print it and exit with `code`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
         self.text = text
+        self.code = code
 
 
 class OptionState:
@@ -59,9 +60,9 @@ class OptionState:
         """Keep a warning; it is printed once all options are read."""
         self.warnings.append(text)
 
-    def tell(self, text: str) -> None:
-        """Print a text on stdout and end the command, by HelpRequested."""
-        raise HelpRequested(text)
+    def tell(self, text: str, code: int = 0) -> None:
+        """Print a text on stdout and end the command with `code`, by HelpRequested."""
+        raise HelpRequested(text, code)
 
     def task_tres(self) -> str:
         """Return the text of SLURM_TRES_PER_TASK, "" if no option is about each task.

@@ -453,11 +453,12 @@ def mail_type(options: "OptionState", name: str, value: str) -> None:
     """Read `--mail-type`, a list of events."""
     from pyslurm_ng.base.request_words import MAIL_WORDS
 
+    words = [word.strip().upper() for word in value.split(",") if word]
+    if not words or not MAIL_WORDS.keys() >= set(words):
+        raise invalid(name)
     bits = 0
-    for word in filter(None, value.split(",")):
-        if word.strip().upper() not in MAIL_WORDS:
-            raise invalid(name)
-        bits |= MAIL_WORDS[word.strip().upper()]
+    for word in () if "NONE" in words else words:  # NONE counts wherever it stands
+        bits |= MAIL_WORDS[word]
     options.request["mail_type"] = bits
 
 
@@ -496,7 +497,8 @@ def distribution(options: "OptionState", name: str, value: str) -> None:
 def hint(options: "OptionState", name: str, value: str) -> None:
     """Read `--hint`, a preset for threads and cores."""
     if value == "help":
-        options.tell("Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n")
+        text = "Application hint options:\n    --hint=           " + " ".join(HINTS) + "\n"
+        options.tell(text, 1)  # as in Slurm, which takes it for an option that failed
     if value.lower() not in HINTS:
         raise OptionError(f'unrecognized --hint argument "{value}", see --hint=help', 1)
     options.request["hint"] = value.lower()
@@ -537,7 +539,7 @@ def resv_ports(options: "OptionState", name: str, value: "str | None") -> None:
 
 def sampling(options: "OptionState", name: str, value: str) -> None:
     """Read `--acctg-freq=30` or `task=30,energy=60`: seconds between samples."""
-    for word in value.split(",") if value else ():
+    for word in filter(None, value.split(",")):
         kind, equals, seconds = word.rpartition("=")
         is_known = kind in ("task", "energy", "network", "filesystem") if equals else not kind
         if not is_known or not (seconds.isascii() and seconds.isdigit()):
@@ -549,6 +551,7 @@ def propagate(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--propagate`, the limits that are sent with the job: ALL, NONE or a list."""
     words = [word.upper().removeprefix("RLIMIT_") for word in (value or "ALL").split(",")]
     for word, value_text in zip(words, (value or "ALL").split(","), strict=True):
-        if word not in (*RLIMITS, "ALL", "NONE") or word not in value_text:
+        is_known = word in RLIMITS or (len(words) == 1 and word in ("ALL", "NONE"))
+        if not is_known or word not in value_text:
             raise OptionError(f"Bad rlimit name: {value_text}\n--{name}={value} is not valid.", 1)
     options.settings["propagate"] = ",".join(words)

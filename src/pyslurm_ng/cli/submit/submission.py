@@ -365,9 +365,9 @@ def option_failure(options: "Options", problem: OptionError) -> int:
 
 
 def show_help(problem: HelpRequested) -> int:
-    """Print the text of an option such as --gres=help."""
+    """Print the text of an option such as --gres=help; return its exit code."""
     sys.stdout.write(problem.text)
-    return 0
+    return problem.code
 
 
 def outcome(options: "Options", work: "Callable[[], int]") -> int:
