@@ -119,10 +119,10 @@ def test_the_first_wrong_character_of_a_list_is_named(
 @pytest.mark.parametrize("bind", ["closest,verbose", "none,verbose", "single:1,VERBOSE"])
 def test_verbose_may_stand_behind(bind: str) -> None:
     """After a kind without a list, of which it would be a part."""
-    found = parse_gpu_bind(bind)
-    assert found.is_verbose
-    assert bind.startswith(found.word)
-    assert "," not in found.word
+    binding = parse_gpu_bind(bind)
+    assert binding.is_verbose
+    assert bind.startswith(binding.word)
+    assert "," not in binding.word
 
 
 def test_tres_bind_names_the_resource() -> None:

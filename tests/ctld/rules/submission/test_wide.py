@@ -57,8 +57,7 @@ def test_tasks_that_share_cpus_are_not_added_up() -> None:
 def test_these_do_not_wait_for_more_nodes(more: dict[str, object]) -> None:
     """Slurm refuses them without saying what there is too little of."""
     scene = Site()
-    found = scene.submit(**more)
-    assert found == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
+    assert scene.submit(**more) == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
 
 
 def test_more_nodes_than_there_are_for_so_many_tasks_of_each_are_refused() -> None:
