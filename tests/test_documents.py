@@ -309,6 +309,7 @@ PLAIN = frozenset(
     mail
     mailer
     main
+    matching
     memory
     messages
     mgr
@@ -488,6 +489,7 @@ PLAIN = frozenset(
     stream
     streams
     strict
+    strigger
     submission
     submit
     sums
@@ -508,6 +510,7 @@ PLAIN = frozenset(
     trace
     transfers
     tree
+    trigger
     tres
     trials
     turns

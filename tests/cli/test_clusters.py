@@ -173,10 +173,11 @@ def test_names_that_are_no_clusters_are_named(site: Site) -> None:
     assert printed.code == 0
 
 
-@pytest.mark.parametrize("command", ["scontrol", "sprio", "sdiag"])
+@pytest.mark.parametrize("command", ["scontrol", "sprio", "sdiag", "strigger"])
 def test_some_commands_ask_one_cluster(site: Site, command: str) -> None:
     """More than one is refused with Slurm's text."""
-    words = {"scontrol": ["show", "job", "22", "-o"], "sprio": [], "sdiag": []}[command]
+    more_words = {"scontrol": ["show", "job", "22", "-o"], "strigger": ["--get"]}
+    words = more_words.get(command, [])
     assert site.run(command, "-M", "c2", *words).code == 0
     printed = site.run(command, "-M", "c1,c2", *words)
     text = f"{command}: fatal: Only one cluster can be used at a time with {command}\n"

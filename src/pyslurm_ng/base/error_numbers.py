@@ -10,6 +10,7 @@ class Errno:
     """Slurm's error numbers that we give names to, as plain integers; `TEXTS` has every text."""
 
     SLURM_SUCCESS = 0
+    ESRCH = 3
     EAGAIN = 11
     SLURM_ERROR = -1
     SLURM_UNEXPECTED_MSG_ERROR = 1000

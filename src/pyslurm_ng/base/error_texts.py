@@ -4,6 +4,7 @@ Kept apart from `errors` and free of imports, because commands need the texts an
 """
 
 TEXTS: dict[int, str] = {
+    3: "No such process",
     11: "Resource temporarily unavailable",
     -1: "Unspecified error",
     0: "No error",
@@ -258,6 +259,6 @@ def error_text(code: int) -> str:
     """Return Slurm's text for one of its error numbers.
 
     The caller translates the system's own numbers (errno, below 1000) with ``os.strerror``. EAGAIN
-    is the exception: the controller answers it itself.
+    and ESRCH are the exceptions: the controller answers them itself.
     """
     return TEXTS.get(code) or f"Unknown error {code}"

@@ -39,6 +39,8 @@ from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.programs.mailer import Mailer
 from pyslurm_ng.ctld.programs.reservation_programs import ReservationPrograms
 from pyslurm_ng.ctld.programs.runner import HookRunner, Programs
+from pyslurm_ng.ctld.programs.triggers import Triggers
+from pyslurm_ng.ctld.programs.user_programs import UserPrograms
 from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.scheduling.explainer import Explainer
@@ -261,6 +263,9 @@ class ControllerParts:
             cluster, conf, self.programs, writer.when_durable
         )
         writer.observe(self.reservation_programs.applied, is_brittle=True)
+        self.user_programs = UserPrograms(self._log, self._look_up)
+        self.triggers = Triggers(writer, self.user_programs, self._edges, conf.path)
+        writer.observe(self.triggers.applied, is_brittle=True)
         keep_us = conf.group_update_time * SECOND_US
         self.reservation_groups = ReservationGroups(self._look_up, writer.record, keep_us)
 

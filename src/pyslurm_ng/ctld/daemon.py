@@ -212,6 +212,7 @@ class Daemon:
             ("fences", parts.fences.tick),
             ("mail", lambda: parts.mailer.tick(now_us)),
             ("counters", lambda: self._measure(now_us)),
+            ("triggers", self._run_triggers),
             ("space", self._tell_space),
             (
                 "checkpoint",
@@ -257,6 +258,14 @@ class Daemon:
             self._accrual_us = now_us + _ACCRUAL_US
             parts.writer.record(accrual.due(parts.writer.cluster, now_us))
 
+    def _run_triggers(self) -> None:
+        """Run the programs of triggers whose events have happened."""
+        link, most = self._parts.accounting.link, self._parts.configuration.conf.max_dbd_msgs
+        self._parts.triggers.tick(
+            is_connected=None if link is None else link.is_connected,
+            is_full=link is not None and link.backlog >= most,
+        )
+
     def _tell_space(self) -> None:
         """Log once that the state file system is full, and once that it has room again."""
         is_full = self._parts.writer.refusal_now() is not None
@@ -295,6 +304,7 @@ class Daemon:
         parts = self._parts
         parts.scheduler.stop()
         parts.programs.stop()
+        parts.user_programs.stop()
         await parts.hooks.stop()
         parts.writer.close()
         parts.checkpointer.stop()

@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.queries.licenses import show_licenses
 from pyslurm_ng.ctld.queries.nodes import show_nodes, show_partitions
 from pyslurm_ng.ctld.queries.priority import show_priorities
 from pyslurm_ng.ctld.queries.reservations import show_reservations
+from pyslurm_ng.ctld.queries.triggers import show_triggers
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
@@ -26,6 +27,7 @@ from pyslurm_ng.ctld.rules.orders.top import top_jobs
 from pyslurm_ng.ctld.rules.reservation.reservations import delete_reservation, update_reservation
 from pyslurm_ng.ctld.rules.steps.steps import complete_job, complete_step
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
+from pyslurm_ng.ctld.rules.triggers.settings import clear_triggers, set_trigger
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.ctld.rules.update.update_nodes import update_nodes
 from pyslurm_ng.ctld.rules.update.update_partition import delete_partition, update_partition
@@ -38,12 +40,14 @@ QueryFunction: TypeAlias = Callable[[Cluster, Soft, SlurmConf, Any, Caller, int]
 
 RULES: dict[str, RuleFunction] = {
     "CancelJobs": cancel_jobs,
+    "ClearTriggers": clear_triggers,
     "CompleteJob": complete_job,
     "CompleteStep": complete_step,
     "DeletePartition": delete_partition,
     "DeleteReservation": delete_reservation,
     "HoldJobs": hold_jobs,
     "RequeueJobs": requeue_jobs,
+    "SetTrigger": set_trigger,
     "SubmitJob": submit_job,
     "SuspendJobs": suspend_jobs,
     "TopJobs": top_jobs,
@@ -62,5 +66,6 @@ QUERIES: dict[str, QueryFunction] = {
     "ShowPriorities": show_priorities,
     "ShowReservations": show_reservations,
     "ShowSteps": show_steps,
+    "ShowTriggers": show_triggers,
     "TestJob": test_job,
 }

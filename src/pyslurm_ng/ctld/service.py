@@ -48,7 +48,7 @@ VERSION_TEXT = f"slurm {__version__}"
 _INTERNAL = "Slurm internal error, contact system administrator"
 # Requests, besides submissions, with which a user could fill the room that ends of running jobs
 # need.
-_GROWS = frozenset(("TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservation"))
+_GROWS = frozenset(("SetTrigger", "TopJobs", "UpdateJob", "UpdatePartition", "UpdateReservation"))
 
 
 class Service:

@@ -19,6 +19,7 @@ from .appliers import (
     nodes as _nodes,
     steps as _steps,
     times as _times,
+    triggers as _triggers,
 )
 from .appliers.registry import APPLIERS
 from .cluster import Cluster
@@ -37,5 +38,15 @@ def apply_all(cluster: Cluster, events: Iterable[ev.AnyEvent]) -> None:
 
 
 # Importing these modules registers their functions.
-_SUBJECTS = (_accounting, _configuration, _control, _duties, _jobs, _nodes, _steps, _times)
+_SUBJECTS = (
+    _accounting,
+    _configuration,
+    _control,
+    _duties,
+    _jobs,
+    _nodes,
+    _steps,
+    _times,
+    _triggers,
+)
 assert set(APPLIERS) == set(cast(Any, ev.AnyEvent).__args__), "an event without an applier"

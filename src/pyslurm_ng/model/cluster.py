@@ -25,6 +25,7 @@ from .reservation import Reservation
 from .shared_values import SharedValues
 from .states import NodeFlag, NodeState
 from .topology import Topology
+from .trigger import Trigger
 
 # Bits of Cluster.programs: what the controller itself runs for every job.
 RUNS_PROLOG = 1  # PrologSlurmctld
@@ -65,6 +66,8 @@ class ClusterImage(Struct, array_like=True, gc=False):
     usage_since_us: int = 0
     license_servers: tuple[ServerUse, ...] = ()
     ids_seen_below: int = 0
+    triggers: tuple[Trigger, ...] = ()
+    last_trigger_id: int = 0
 
 
 IMAGE_FORMAT = 1
@@ -101,6 +104,8 @@ class Cluster:
         self.license_servers: dict[str, ServerUse] = {}  # by NAME@SERVER
         self.topologies: tuple[Topology, ...] = ()
         self.replies = Replies()
+        self.triggers: dict[int, Trigger] = {}
+        self.last_trigger_id = 0
         # What the controller owes jobs: they configure or complete until its program has ended.
         self.programs = 0  # RUNS_* bits
         self.prologs: dict[int, None] = {}
@@ -183,6 +188,8 @@ class Cluster:
                 usage_since_us=self.usage_since_us,
                 license_servers=tuple(self.license_servers.values()),
                 ids_seen_below=self.ids_seen_below,
+                triggers=tuple(self.triggers.values()),
+                last_trigger_id=self.last_trigger_id,
             )
         )
 
@@ -215,6 +222,7 @@ class Cluster:
             "usage_until_us",
             "usage_since_us",
             "ids_seen_below",
+            "last_trigger_id",
         ):
             setattr(cluster, name, getattr(image, name))
         for raw_job in image.jobs:
@@ -231,6 +239,7 @@ class Cluster:
         cluster.licenses = dict(image.licenses)
         cluster.license_servers = {server.name: server for server in image.license_servers}
         cluster.usage = {(used.kind, used.owner): used for used in image.usage}
+        cluster.triggers = {trigger.trigger_id: trigger for trigger in image.triggers}
         cluster.prologs = dict.fromkeys(image.prologs)
         cluster.epilogs = dict.fromkeys(image.epilogs)
         for uid, request_id, at_us, body in image.replies:

@@ -6,24 +6,22 @@ reused; fields are added at the end with defaults.
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from pyslurm_ng.base.numbers import NO_VAL
 
 from .assoc import Association, OwnerUsage, Qos, UserRecord
+from .event import Event as Event
 from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
 from .license_server import ServerUse
 from .node import DownNode, NodeFacts, NodeSpec
 from .partition import Partition
 from .reservation import Reservation
 from .topology import Topology
-
-
-class Event(Struct, array_like=True, frozen=True, gc=False):
-    """The field that all events share: the time, in microseconds since the epoch."""
-
-    time_us: int
-
+from .trigger_events import (
+    TriggerFired as TriggerFired,
+    TriggerPulled as TriggerPulled,
+    TriggersCleared as TriggersCleared,
+    TriggerSet as TriggerSet,
+)
 
 # Jobs -----------------------------------------------------------------------------------------
 
@@ -574,4 +572,8 @@ AnyEvent = (
     | PrologEnded
     | EpilogEnded
     | JobIdsSeen
+    | TriggerSet
+    | TriggersCleared
+    | TriggerPulled
+    | TriggerFired
 )

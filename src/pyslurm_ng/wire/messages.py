@@ -15,6 +15,7 @@ from pyslurm_ng.wire import (
     node_messages,
     query_messages,
     step_messages,
+    trigger_messages,
 )
 from pyslurm_ng.wire.table import (
     DAEMON_ROLES,
@@ -142,4 +143,5 @@ TOPICS = (
     node_messages,
     query_messages,
     step_messages,
+    trigger_messages,
 )

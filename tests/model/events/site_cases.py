@@ -12,6 +12,7 @@ from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.reservation import Reservation
 from pyslurm_ng.model.states import JobState, NodeFlag, NodeState
 from pyslurm_ng.model.topology import Topology
+from pyslurm_ng.model.trigger import Trigger
 from tests.model.events.effect import (
     CONFIGURED,
     GONE,
@@ -51,6 +52,12 @@ USED = (
     ev.UsageKept(at(60), at(50), (OwnerUsage("assoc", 2, at(50), 30),
                                   OwnerUsage("qos", "late", at(50), 9))),
 )  # fmt: skip
+
+DOWN_TRIGGER = Trigger(7, 0, 0, "root", "/bin/tell", ("down",), offset_s=60)
+LASTING = replace(DOWN_TRIGGER, trigger_id=8, is_permanent=True)
+TRIGGERS = (*SITE, ev.TriggerSet(at(5), DOWN_TRIGGER), ev.TriggerSet(at(5), LASTING))
+PULLED = (*TRIGGERS, ev.TriggerPulled(at(6), 7, at(66), "n1"),
+          ev.TriggerPulled(at(6), 8, at(66), "n1"))  # fmt: skip
 
 NODE_CASES = [
     Case(
@@ -404,4 +411,56 @@ CONTROL_CASES = [
     ),
 ]
 
-CASES = [*NODE_CASES, *CONFIGURATION_CASES, *ACCOUNTING_CASES, *CONTROL_CASES]
+TRIGGER_CASES = [
+    Case(
+        "a trigger is kept, and its number is not given again",
+        SITE,
+        ev.TriggerSet(at(5), DOWN_TRIGGER),
+        {"triggers.7": DOWN_TRIGGER, "last_trigger_id": 7},
+    ),
+    Case(
+        "triggers are cleared",
+        TRIGGERS,
+        ev.TriggersCleared(at(6), (7, 8)),
+        {"triggers.7": GONE, "triggers.8": GONE},
+    ),
+    Case(
+        "a trigger that has seen its event runs after its offset",
+        TRIGGERS,
+        ev.TriggerPulled(at(6), 7, at(66), "n1"),
+        {"triggers.7.due_us": at(66), "triggers.7.seen": "n1"},
+    ),
+    Case(
+        "what a trigger sees besides does not put it off",
+        PULLED,
+        ev.TriggerPulled(at(9), 7, at(69), "n[1-2]"),
+        {"triggers.7.seen": "n[1-2]"},
+    ),
+    Case(
+        "a trigger runs once",
+        PULLED,
+        ev.TriggerFired(at(66), 7),
+        {"triggers.7": GONE},
+    ),
+    Case(
+        "a permanent trigger waits again",
+        PULLED,
+        ev.TriggerFired(at(66), 8),
+        {"triggers.8.due_us": 0, "triggers.8.seen": "", "triggers.8.fired_us": at(66)},
+    ),
+    Case(
+        "a clock that was wrong moves the moment when a trigger is due",
+        (*TRIGGERS, ev.TriggerPulled(at(6), 7, at(66), "n1")),
+        ev.TimesMoved(at(20), 3_000_000, (), is_all=True),
+        {
+            "triggers.7.due_us": at(69),
+            "nodes.n1.registered_us": at(4),
+            "nodes.n1.last_busy_us": at(4),
+            "nodes.n2.registered_us": at(4),
+            "nodes.n2.last_busy_us": at(4),
+            "usage_until_us": 3_000_000,
+        },
+    ),
+]
+
+CASES = [*NODE_CASES, *CONFIGURATION_CASES, *ACCOUNTING_CASES, *CONTROL_CASES, *TRIGGER_CASES]

@@ -16,7 +16,6 @@ _NEAR_RANKS = "nodes of one switch or block always have ranks next to each other
 _NO_BOOT = "nodes are up before a job gets them"
 _NO_POWER = "nodes are not powered up and down"
 _NO_SIZES = "there is one event loop, and no pool of threads"
-_NO_TRIGGERS = "there are no triggers"
 _NOT_YET = "not in this version"
 _STEPS_RETRY = "every waiting step is tried when another ends"
 
@@ -75,8 +74,8 @@ _NOT_SLURMS = "Slurm has no such word: "
 
 _CONTROLLER = Words(
     same=named("""
-        node_reg_mem_percent rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate
-        rl_table_size user_resv_delete zmq_port
+        allow_user_triggers disable_triggers node_reg_mem_percent rl_bucket_size rl_enable
+        rl_log_freq rl_refill_period rl_refill_rate rl_table_size user_resv_delete zmq_port
     """),
     differs={
         "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
@@ -87,9 +86,7 @@ _CONTROLLER = Words(
         "node begins again",
     },
     accepted={
-        "allow_user_triggers": _NO_TRIGGERS,
         "cloud_dns": _NO_POWER,
-        "disable_triggers": _NO_TRIGGERS,
         "enable_configless": "each host needs slurm.conf",
         "enable_expedited_requeue": "--requeue=expedite is refused",
         "enable_stepmgr": "steps are created by slurmctld",

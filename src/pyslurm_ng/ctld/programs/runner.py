@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyslurm_ng.daemon.hooks import HookResult, run_hook
 from pyslurm_ng.wire.lanes import Lanes
@@ -63,30 +63,9 @@ class Programs:
             await self._run(argv, environment)
 
     async def _run(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.DEVNULL,
-                env={"PATH": PATH, **environment},
-                cwd="/",
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            # ValueError: a NUL in a name that a user chose.
-            self._say(f"{argv[0]}: {getattr(error, 'strerror', None) or error}")
-            return
-        try:
-            code = await asyncio.wait_for(process.wait(), self._limit_s)
-        except (asyncio.TimeoutError, asyncio.CancelledError):
-            _kill_group(process.pid)
-            self._say(f"{argv[0]}: killed after {self._limit_s:.0f} s")
-            await process.wait()
-            return
-        if code:
-            how = f"exit code {code}" if code > 0 else f"signal {-code}"
-            self._say(f"{argv[0]}: {how}")
+        failure = await run_program(argv, environment, self._limit_s)
+        if failure:
+            self._say(failure)
         else:
             self._last_error = ""
 
@@ -99,6 +78,48 @@ class Programs:
     def stop(self) -> None:
         """Begin nothing more; what runs is left to end by itself."""
         self._queue = Lanes()
+
+
+async def run_program(
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    limit_s: float,
+    *,
+    user: tuple[int, int, tuple[int, ...]] | None = None,
+) -> str:
+    """Run a program without input or output to its end; return what went wrong, or "".
+
+    Args:
+        environment: its variables besides PATH.
+        user: uid, gid and groups that it gets instead of the daemon's.
+    """
+    identity: dict[str, Any] = {}
+    if user is not None:
+        identity = {"user": user[0], "group": user[1], "extra_groups": user[2]}
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *argv,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+            env={"PATH": PATH, **environment},
+            cwd="/",
+            start_new_session=True,
+            **identity,
+        )
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL in a name that a user chose.
+        return f"{argv[0]}: {getattr(error, 'strerror', None) or error}"
+    try:
+        code = await asyncio.wait_for(process.wait(), limit_s)
+    except (asyncio.TimeoutError, asyncio.CancelledError):
+        _kill_group(process.pid)
+        await process.wait()
+        return f"{argv[0]}: killed after {limit_s:.0f} s"
+    if code:
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        return f"{argv[0]}: {how}"
+    return ""
 
 
 class HookRunner:

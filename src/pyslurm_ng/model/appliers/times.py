@@ -48,6 +48,11 @@ def _times_moved(cluster: Cluster, event: ev.TimesMoved) -> None:
         if reservation.idle_since_us:
             idle_us = reservation.idle_since_us + shift_us
             cluster.reservations[name] = msgspec.structs.replace(reservation, idle_since_us=idle_us)
+    for trigger_id, trigger in cluster.triggers.items():
+        due_us = trigger.due_us + shift_us if trigger.due_us else 0
+        fired_us = trigger.fired_us + shift_us if trigger.fired_us else 0
+        moved_trigger = msgspec.structs.replace(trigger, due_us=due_us, fired_us=fired_us)
+        cluster.triggers[trigger_id] = moved_trigger
     cluster.usage_until_us = max(0, cluster.usage_until_us + shift_us)
     if cluster.usage_since_us:
         cluster.usage_since_us += shift_us

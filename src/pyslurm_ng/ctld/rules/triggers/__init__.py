@@ -1,0 +1,1 @@
+"""Triggers of strigger: set, cleared, pulled by what happens, fired."""
