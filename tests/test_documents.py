@@ -132,6 +132,7 @@ PLAIN = frozenset(
     answers
     appliers
     apply
+    archive
     array
     assoc
     associations
@@ -299,6 +300,8 @@ PLAIN = frozenset(
     listening
     listing
     lists
+    load
+    loading
     local
     lock
     log
@@ -402,6 +405,7 @@ PLAIN = frozenset(
     replay
     replayed
     replies
+    report
     reports
     request
     requests
@@ -539,7 +543,7 @@ PLAIN = frozenset(
     write
     yaml
     zmq
-""".split()
+    """.split()
 )
 
 

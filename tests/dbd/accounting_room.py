@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import registration, schema, show
 from pyslurm_ng.dbd.admin.change import actor_of
-from pyslurm_ng.dbd.admin.verbs import change
+from pyslurm_ng.dbd.admin.verbs import Caller, change
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest.batches import Frame, ingest
 from pyslurm_ng.dbd.service import Service, Settings
@@ -179,7 +179,7 @@ def manage(
         else:
             target.append(word)
     request = ChangeEntities(verb, entity, assignments(where), assignments(settings), commit)
-    return change(database, request, uid, user, uid == 0)
+    return change(database, request, Caller(uid, user, uid == 0))
 
 
 def listed(

@@ -402,14 +402,14 @@ def test_a_user_chooses_a_default_among_own_accounts(store: Database) -> None:
 def test_texts_are_never_part_of_a_statement(store: Database, text: str) -> None:
     """RELIABILITY 69: bound parameters only."""
     before = len(rows(store, schema.associations, "id"))
+    from pyslurm_ng.dbd.admin.verbs import Caller, change
     from pyslurm_ng.wire.dbd_messages import Assignment, ChangeEntities
-    from tests.dbd.accounting_room import change
 
     for verb in ("modify", "delete"):
         request = ChangeEntities(
             verb, "user", [Assignment("name", "=", text)], [Assignment("maxjobs", "=", "1")], True
         )
-        assert change(store, request, 0, "root", True).exit_code == 1
+        assert change(store, request, Caller(0, "root", True)).exit_code == 1
     with store.read() as connection:
         actor = actor_of(connection, 0, "root", True)
         listed = ListEntities("association", [Assignment("user", "=", text)])

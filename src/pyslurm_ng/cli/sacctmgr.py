@@ -3,7 +3,7 @@
 import sys
 
 from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed, assignment
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, commit
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.option_words import split_line
 from pyslurm_ng.cli.program import Program
@@ -45,7 +45,7 @@ _LISTS = {
     '"Federation", "QOS", "Resource", or "User"',
     "clear": 'Input line must include "Stats"',
 }
-NOT_YET = ("archive", "load", "roll")
+NOT_YET = ("archive", "roll")
 
 
 def main(argv: "list[str]") -> int:
@@ -73,6 +73,10 @@ def run(session: Session, words: "list[str]") -> int:
         from pyslurm_ng.cli.accounting import sacctmgr_dump
 
         return sacctmgr_dump.run(session, words[1:])
+    if verb == "load":
+        from pyslurm_ng.cli.accounting import sacctmgr_load
+
+        return sacctmgr_load.run(session, words[1:])
     if verb in NOT_YET:
         fail(f"sacctmgr: error: {verb} is not supported yet")
     if verb in ("ping", "reconfigure", "shutdown", "version"):
@@ -136,29 +140,8 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
         "entity": entity,
         "where": where,
         "set": settings,
-        "commit": "immediate" in session.options,
     }
-    result = session.call("ChangeEntities", dict(request), changing=True)
-    _print(session, result)
-    if not result["changed"] or request["commit"]:
-        return int(result["exit_code"])
-    if not agreed("Would you like to commit changes? (You have 30 seconds to decide)"):
-        print(" Changes Discarded")
-        return 0
-    request["commit"] = True
-    result = session.call("ChangeEntities", request, changing=True)
-    if result["exit_code"]:
-        # Another administrator changed it while the question was open.
-        _print(session, result)
-    return int(result["exit_code"])
-
-
-def _print(session: Session, result: "dict[str, Any]") -> None:
-    if "quiet" not in session.options or result["exit_code"]:
-        for line in result["lines"]:
-            print(line)
-    for line in result["error_lines"]:
-        say(line)
+    return commit(session, "ChangeEntities", request)
 
 
 def assignments(words: "list[str]", verb: str) -> "tuple[list[list[str]], list[list[str]]]":

@@ -7,10 +7,8 @@ never wait for each other.
 from __future__ import annotations
 
 import asyncio
-import pwd
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Callable, Container, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -25,10 +23,10 @@ from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of, refuse_denied
-from pyslurm_ng.dbd.admin.verbs import change
 from pyslurm_ng.dbd.admin.words import UnknownWordError, unknown_condition_text
 from pyslurm_ng.dbd.association_calls import AssociationCalls
 from pyslurm_ng.dbd.call_counts import CallCounts
+from pyslurm_ng.dbd.changes import Changes, is_service, user_name
 from pyslurm_ng.dbd.controllers import Controllers, OfController
 from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_retries
 from pyslurm_ng.dbd.ingest.batches import ingest
@@ -40,7 +38,6 @@ from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
 from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import Call
 
-REMEMBERED_REPLIES = 1000
 PATIENCE_S = 8
 """How long a request waits for a database that does not answer.
 
@@ -90,12 +87,17 @@ class Service:
         self._association_calls = AssociationCalls(
             database, self._readers, post=self._post, note_error=self._note_database_error
         )
-        self._replies: OrderedDict[tuple[int, bytes], msg.ChangeResult] = OrderedDict()
         self.faults = Faults(log)
         self.records = 0
         self.retries = 0
         self._counts = CallCounts()
         self._controllers = Controllers(self.faults)
+        self._changes = Changes(
+            database,
+            settings.service_uid,
+            patiently=self._patiently,
+            tell=lambda: self._post(self._association_calls.tell_all),
+        )
         self.writer = Writer(post=self._post, bug=self._internal, faults=self.faults)
 
     def handle(self, call: Call) -> None:
@@ -113,8 +115,8 @@ class Service:
                 self._write(call, lambda: registration.compare(self._database, request), begun)
             case msg.RewindJournal():
                 self._write(call, lambda: self._rewind(request), begun)
-            case msg.ChangeEntities():
-                self._write(call, lambda: self._change(call, request), begun)
+            case msg.ChangeEntities() | msg.LoadFile():
+                self._write(call, lambda: self._changes.make(call.peer.uid, request), begun)
             case msg.AwaitAssociations():
                 self._association_calls.park(call, request)
             case msg.ListJobRecords():
@@ -238,26 +240,6 @@ class Service:
         )
         return Done()
 
-    def _change(self, call: Call, request: msg.ChangeEntities) -> msg.ChangeResult:
-        uid = call.peer.uid
-        key = (uid, request.request_id)
-        known = self._replies.get(key) if request.commit else None
-        if known is not None:
-            return known
-        result: msg.ChangeResult = self._patiently(
-            lambda: change(self._database, request, uid, user_name(uid), self._is_service(uid))
-        )
-        if request.commit and result.changed:
-            if any(request.request_id):
-                self._replies[key] = result
-                while len(self._replies) > REMEMBERED_REPLIES:
-                    self._replies.popitem(last=False)
-            self._post(self._association_calls.tell_all)
-        return result
-
-    def _is_service(self, uid: int) -> bool:
-        return uid in (0, self._settings.service_uid)
-
     # Reading ----------------------------------------------------------------------------------
 
     def _read(
@@ -296,7 +278,9 @@ class Service:
 
     def _actor(self, connection: sa.Connection, call: Call) -> Actor:
         uid = call.peer.uid
-        actor = actor_of(connection, uid, user_name(uid), self._is_service(uid))
+        actor = actor_of(
+            connection, uid, user_name(uid), is_service(uid, self._settings.service_uid)
+        )
         if actor.is_operator:
             self._operators.add(uid)
         else:
@@ -390,20 +374,3 @@ def _lane(call: Call, operators: Container[int]) -> int:
     """Return whose turn a call takes: its user's, or that of administrators and daemons."""
     peer = call.peer
     return PRIVILEGED if peer.role != "user" or peer.uid in operators else call.holder.lane
-
-
-_names: dict[int, tuple[float, str]] = {}
-
-
-def user_name(uid: int) -> str:
-    """Return the name of a uid, or its digits; remembered for a minute."""
-    known = _names.get(uid)
-    now_s = time.monotonic()
-    if known is not None and now_s - known[0] < 60:
-        return known[1]
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = str(uid)
-    _names[uid] = (now_s, name)
-    return name

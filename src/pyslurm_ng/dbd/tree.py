@@ -44,6 +44,18 @@ class Tree:
         self._qos: dict[int, tuple[int, ...]] = {}
         self._limits: dict[int, limits.Stored] = {}
 
+    def put(self, row: Row) -> None:
+        """Take an association that has just been made; its limits are parsed."""
+        self.rows[row["id"]] = row
+        below = self.children.setdefault(row["parent_id"], [])
+        if row["id"] not in below:
+            below.append(row["id"])
+
+    def forget_inherited(self) -> None:
+        """Work out anew what associations inherit: one of them has changed."""
+        self._qos.clear()
+        self._limits.clear()
+
     def find(self, account: str, user: str = "", partition: str = "") -> Row | None:
         """Return one association, None if it does not exist."""
         for row in self.rows.values():

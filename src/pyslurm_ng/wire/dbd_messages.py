@@ -350,6 +350,30 @@ class ChangeEntities(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     request_id: RequestId = b"\0" * 16
 
 
+class FileLine(msgspec.Struct, frozen=True, array_like=True):
+    """One line of a flat file: `KIND - 'NAME':KEY=VALUE...`, and its number in the file."""
+
+    number: Count
+    kind: Literal["QOS", "Cluster", "Parent", "Account", "User"]
+    name: Name
+    settings: Assignments = []
+
+
+@message(kind="LoadFile", roles="user", rate="change", max_bytes=32 << 20)
+class LoadFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr load`: bring a cluster's accounts and users to what a flat file says.
+
+    `cluster` replaces the name in the file. With `clean` what the file does not name is removed.
+    `commit` is as in `ChangeEntities`.
+    """
+
+    lines: Annotated[list[FileLine], msgspec.Meta(max_length=400_000)]
+    cluster: Name = ""
+    clean: bool = False
+    commit: bool = False
+    request_id: RequestId = b"\0" * 16
+
+
 @reply("ChangeResult")
 class ChangeResult(msgspec.Struct, frozen=True):
     """What to print and how to end. `changed` of 0 means there is nothing to confirm."""

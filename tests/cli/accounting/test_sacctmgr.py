@@ -84,6 +84,24 @@ def test_a_dump_is_as_recorded(
     assert dump == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
 
 
+def test_a_file_is_loaded_whole_or_not_at_all(commands: Commands, tmp_path: Path) -> None:
+    """`test` asks and changes nothing; a broken line is named with its number in the file."""
+    path = tmp_path / "demo.cfg"
+    path.write_text("# new\n\nCluster - 'demo'\nParent - 'root'\nAccount - 'bio':Fairshare=7\n")
+    tried = commands.run("sacctmgr", "-i", "load", str(path), "test")
+    assert (tried.code, tried.stderr) == (0, "")
+    assert "       bio       root         7 " in tried.stdout
+    show = ("sacctmgr", "-nP", "show", "account", "bio", "format=account,org")
+    assert commands.run(*show).stdout == ""
+    assert commands.run("sacctmgr", "-i", "load", f"file={path}").code == 0
+    assert commands.run(*show).stdout == "bio|bio\n"
+    for line in (b"Account - 'x", b"Account - '\x01'", b"Account - '\xff'", b"Accounts"):
+        path.write_bytes(b"\n# comment\n" + line + b"\n")
+        refused = commands.run("sacctmgr", "-i", "load", str(path))
+        assert (refused.code, refused.stdout) == (1, "")
+        assert "line(3)" in refused.stderr
+
+
 def test_a_dump_replaces_no_special_file(commands: Commands, tmp_path: Path) -> None:
     """root writes to /dev/null or a FIFO, and it stays what it was."""
     null = tmp_path / "link"
@@ -284,7 +302,11 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
         ("dump", " We need a cluster to dump."),
         ("dump mars", " No cluster by name 'mars' found."),
         ("dump demo file=/no/such/dir/x", "sacctmgr: error: Can't write /no/such/dir/x: No such"),
-        ("load x", "sacctmgr: error: load is not supported yet"),
+        ("load", " No filename given, specify one with file=''"),
+        ("load /no/such", ' Unable to read "/no/such": No such file or directory'),
+        ("load /dev/null x", " File name already set to /dev/null"),
+        ("load /dev/null frob=1", " Unknown option: frob=1"),
+        ("-r load /dev/null", "Can't run this command in readonly mode."),
         ("-r -i add account x", "Can't run this command in readonly mode."),
     ],
 )

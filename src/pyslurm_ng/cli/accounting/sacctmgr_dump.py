@@ -2,6 +2,7 @@
 
 import os
 
+from pyslurm_ng.cli.accounting.flat_file import quoted
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, rows_of
 from pyslurm_ng.cli.command import fail
 
@@ -21,8 +22,10 @@ _QOS_WORDS = (
     ("GraceTime", "00:00:00"),
     ("LimitFactor", "1.000000"),
     ("Preempt", ""),
+    ("PreemptExemptTime", ""),
     ("PreemptMode", "cluster"),
     ("UsageFactor", "1.000000"),
+    ("UsageThreshold", ""),
 )
 
 
@@ -42,7 +45,7 @@ def run(session: Session, words: "list[str]") -> int:
     if not cluster:
         fail(" We need a cluster to dump.")
     path = path or f"./{cluster}.cfg"
-    lines = _lines(session, cluster)
+    lines = lines_of(session, cluster)
     # A file of this name is replaced as a whole or not at all. Links and devices, such as
     # /dev/stdout, stay what they are.
     is_whole = not os.path.lexists(path) or (os.path.isfile(path) and not os.path.islink(path))
@@ -57,7 +60,9 @@ def run(session: Session, words: "list[str]") -> int:
     return 0
 
 
-def _lines(session: Session, cluster: str) -> "list[str]":
+def lines_of(session: Session, cluster: str) -> "list[str]":
+    """Return the lines of a cluster."""
+
     def rows(entity: str, *flags: str) -> "list[Row]":
         where = [["clusters", "=", cluster]] if entity == "association" else []
         return rows_of(
@@ -97,41 +102,47 @@ def _children(
 
 
 def _line(kind: str, name: str, pairs: "list[str]") -> str:
-    return ":".join([f"{kind} - '{name}'", *pairs])
+    return ":".join([f"{kind} - {quoted(name)}", *pairs])
 
 
-def _quoted(name: str, text: str) -> "list[str]":
-    return [f"{name}='{text}'"] if text else []
+def _pair(name: str, text: str) -> "list[str]":
+    return [f"{name}={quoted(text)}"] if text else []
 
 
 def _of_user(row: "Row", user: "Row") -> "list[str]":
     level = user.get("AdminLevel") or "None"
     return [
-        *_quoted("Partition", row["Partition"]),
-        *_quoted("DefaultAccount", user.get("DefaultAccount") or ""),
-        *_quoted("DefaultQOS", row["DefaultQOS"]),
-        *_quoted("AdminLevel", "" if level == "None" else level),
-        *_quoted("Coordinator", user.get("Coordinators") or ""),
+        *_pair("Partition", row["Partition"]),
+        *_pair("DefaultAccount", user.get("DefaultAccount") or ""),
+        *_pair("DefaultQOS", row["DefaultQOS"]),
+        *_pair("AdminLevel", "" if level == "None" else level),
+        *_pair("Coordinator", user.get("Coordinators") or ""),
     ]
 
 
 def _of_account(account: "Row") -> "list[str]":
     return [
-        *_quoted("Description", account["Description"]),
-        *_quoted("Organization", account["Organization"]),
+        *_pair("Description", account["Description"]),
+        *_pair("Organization", account["Organization"]),
     ]
 
 
 def _of_association(row: "Row") -> "list[str]":
-    return [f"Fairshare={row['Share']}", *_limits(row["limits"]), *_quoted("QOS", row["QOSGiven"])]
+    return [f"Fairshare={row['Share']}", *_limits(row["limits"]), *_pair("QOS", row["QOSGiven"])]
 
 
 def _of_qos(row: "Row") -> "list[str]":
     words = {name: str(row[name]) for name, usual in _QOS_WORDS if str(row[name] or "") != usual}
-    others = [f"{name}={text}" for name, text in words.items() if text not in ("", "None")]
+    others = [_word(name, text) for name, text in words.items() if text not in ("", "None")]
     if row["Priority"]:
         others.append(f"Priority={row['Priority']}")
-    return [*_quoted("Description", row["Description"]), *sorted(_limits(row["limits"]) + others)]
+    fields = [name for name, _ in _QOS_WORDS]
+    limits = {name: value for name, value in row["limits"].items() if name not in fields}
+    return [*_pair("Description", row["Description"]), *sorted(_limits(limits) + others)]
+
+
+def _word(name: str, value: "str | int") -> str:
+    return f"{name}={quoted(str(value)) if ':' in str(value) else value}"
 
 
 def _limits(limits: "Row") -> "list[str]":
@@ -141,5 +152,5 @@ def _limits(limits: "Row") -> "list[str]":
         value = limits[name]
         if isinstance(value, dict):
             value = ",".join(f"{tres}={amount}" for tres, amount in value.items())
-        words.append(f"{name}={value}")
+        words.append(_word(name, value))
     return words

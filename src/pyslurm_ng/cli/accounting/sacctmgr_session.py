@@ -4,7 +4,7 @@ import os
 import sys
 
 from pyslurm_ng.base.error_numbers import is_unreachable
-from pyslurm_ng.cli.command import fail, read_conf
+from pyslurm_ng.cli.command import fail, read_conf, say
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +82,38 @@ class Session:
                     f"{error.detail or error.text}"
                 )
             fail(error.text if error.text.startswith(" ") else f"sacctmgr: error: {error.text}")
+
+
+def commit(session: Session, kind: str, request: "dict[str, Any]", is_test: bool = False) -> int:
+    """Say what a change would be, ask, and make it; return the exit code.
+
+    Args:
+        is_test: only say what it would be.
+    """
+    request["commit"] = "immediate" in session.options and not is_test
+    result = session.call(kind, dict(request), changing=True)
+    answered(session, result)
+    if not result["changed"] or request["commit"] or is_test:
+        return int(result["exit_code"])
+    if not agreed("Would you like to commit changes? (You have 30 seconds to decide)"):
+        print(" Changes Discarded")
+        return 0
+    request["commit"] = True
+    result = session.call(kind, request, changing=True)
+    if result["exit_code"]:
+        # Another administrator changed it while the question was open.
+        answered(session, result)
+    return int(result["exit_code"])
+
+
+def answered(session: Session, result: "dict[str, Any]") -> int:
+    """Print what slurmdbd says to a change; return the exit code."""
+    if "quiet" not in session.options or result["exit_code"]:
+        for line in result["lines"]:
+            print(line)
+    for line in result["error_lines"]:
+        say(line)
+    return int(result["exit_code"])
 
 
 def assignment(word: str) -> "list[str]":

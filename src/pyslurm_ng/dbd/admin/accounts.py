@@ -16,13 +16,13 @@ def add(change: Change, words: Words, _: Words) -> None:
     names = words.values("Names", lower=True)
     if not names:
         raise RefusedError(" Need name of account to add.")
-    _check_names(names)
+    check_names(names)
     parent = (words.last("Parents") or "root").lower()
     actor = change.actor
     if not actor.is_operator and parent not in actor.coordinates:
         raise RefusedError(" error: Only admins/operators/coordinators can add accounts")
     settings = read_settings(words)
-    new_lines = _add_rows(change, words, names)
+    new_lines = add_rows(change, words, names)
     existing, association_lines = [], []
     for cluster_id, cluster in change.clusters(words, must_exist=True):
         tree = change.tree(cluster_id)
@@ -38,7 +38,7 @@ def add(change: Change, words: Words, _: Words) -> None:
                 continue
             row = insert_association(change, tree, cluster_id, above, name, "", "", settings)
             association_lines.append(f"  C = {cluster:<10s} A = {name:<20s}")
-            change.log("Add Associations", cluster, f"id_assoc={row}", f"acct='{name}'")
+            change.log("Add Associations", cluster, f"id_assoc={row['id']}", f"acct='{name}'")
     change.lines += existing
     if not association_lines and not new_lines:
         raise RefusedError(*(existing or [" Nothing new added."]), is_output=True)
@@ -53,13 +53,14 @@ def add(change: Change, words: Words, _: Words) -> None:
     change.changed += len(association_lines) + len(new_lines)
 
 
-def _check_names(names: list[str]) -> None:
+def check_names(names: list[str]) -> None:
+    """Refuse names that no account may have."""
     for name in names:
         if len(name) > 128 or not name.isprintable() or any(char in name for char in "/,'\" "):
             raise RefusedError(f" Bad account name {name!r}")
 
 
-def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
+def add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
     """Create missing rows of the accounts table; return the lines to print."""
     table = schema.accounts
     known = {
@@ -106,8 +107,8 @@ def insert_association(
     partition: str,
     settings: Settings,
     is_default: bool = False,
-) -> int:
-    """Create an association, or bring a deleted one back under its old id; return the id.
+) -> Row:
+    """Create an association, or bring a deleted one back under its old id; return it.
 
     The caller loads the tree again before it looks for the new association.
     """
@@ -135,8 +136,8 @@ def insert_association(
     change.database.upsert(change.connection, schema.associations, keys, [row])
     table = schema.associations
     where = sa.and_(*[table.c[key] == row[key] for key in keys])
-    assoc_id: int = change.connection.execute(sa.select(table.c.id).where(where)).scalar_one()
-    return assoc_id
+    number: int = change.connection.execute(sa.select(table.c.id).where(where)).scalar_one()
+    return row | {"id": number, "limits": limits.load(row["limits"])}
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
@@ -174,7 +175,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             if parent and tree.parent_account(row) == parent.lower() and not settings:
                 continue
             if parent and tree.parent_account(row) != parent.lower():
-                _move(change, tree, row, parent.lower())
+                move(change, tree, row, parent.lower())
             update_association(change, tree, row, settings, cluster)
             above = tree.parent_account(row)
             lines.append(f"{line} of {above}" if above else line)
@@ -197,7 +198,12 @@ def update_association(
     change.log("Modify Associations", cluster, f"id_assoc={row['id']}", ", ".join(shown))
 
 
-def _move(change: Change, tree: Tree, row: Row, parent: str) -> None:
+def move(change: Change, tree: Tree, row: Row, parent: str) -> None:
+    """Put an account below another one; what the tree knows of lineages is old then.
+
+    Raises:
+        RefusedError: there is no such account, or it is below the one that moves.
+    """
     above = tree.find(parent)
     if above is None:
         raise RefusedError(f" Parent Account {parent} doesn't exist.")

@@ -54,6 +54,12 @@ def register(change: Change, name: str) -> int:
     return cluster_id
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that no cluster may have."""
+    if not 0 < len(name) <= 40 or not name.isprintable() or any(char in name for char in "/,'\" "):
+        raise RefusedError(f" Bad cluster name {name!r}")
+
+
 def add(change: Change, words: Words, _: Words) -> None:
     """Create clusters, as a controller's registration would."""
     require_operator(change, "add clusters")
@@ -68,9 +74,8 @@ def add(change: Change, words: Words, _: Words) -> None:
     for name in names:
         if name in known:
             change.lines.append(f" This cluster {name} already exists.  Not adding.")
-        elif len(name) > 40 or not name.isprintable() or any(char in name for char in "/,'\" "):
-            raise RefusedError(f" Bad cluster name {name!r}")
         else:
+            check_name(name)
             new_names.append(name)
     if not new_names:
         raise RefusedError(*change.lines, " Nothing new added.", is_output=True)

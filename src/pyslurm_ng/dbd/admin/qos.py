@@ -129,21 +129,40 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     require_operator(change, "modify QOS")
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
-    table = schema.qos
     rows = _selected(change, where)
     if not rows:
         raise RefusedError(" Nothing modified", is_output=True)
     for row in rows:
-        values = _columns(change, row, settings_words)
-        if str(row["id"]) in str(values.get("preempt", "")).split(","):
-            loop = "QOS Preemption loop detected"
-            raise RefusedError(f"sacctmgr: error: {loop}", f" Error with request: {loop}")
-        change.connection.execute(
-            table.update().where(table.c.id == row["id"]).values(**values, **change.stamp())
-        )
-        change.log("Modify QOS", "", row["name"], _info(settings_words))
+        _store(change, row, _columns(change, row, settings_words), settings_words)
     change.lines += [" Modified qos...", *(f"  {row['name']}" for row in rows)]
     change.changed += len(rows)
+
+
+def settle(change: Change, row: Row, words: Words) -> bool:
+    """Give a QOS these settings; return whether it had others."""
+    values = _columns(change, row, words)
+    if values.get("description") == row["description"].lower():
+        del values["description"]  # that of `normal` has capitals, which no command can set
+    if all(row[name] == value for name, value in values.items()):
+        return False
+    _store(change, row, values, words)
+    return True
+
+
+def by_name(change: Change, name: str) -> Row:
+    """Return the row of a QOS that exists."""
+    return _selected(change, Words([("Names", "=", name)]))[0]
+
+
+def _store(change: Change, row: Row, values: Row, words: Words) -> None:
+    if str(row["id"]) in str(values.get("preempt", "")).split(","):
+        loop = "QOS Preemption loop detected"
+        raise RefusedError(f"sacctmgr: error: {loop}", f" Error with request: {loop}")
+    table = schema.qos
+    change.connection.execute(
+        table.update().where(table.c.id == row["id"]).values(**values, **change.stamp())
+    )
+    change.log("Modify QOS", "", row["name"], _info(words))
 
 
 def delete(change: Change, where: Words, _: Words) -> None:

@@ -34,6 +34,7 @@ _LEVELS = {
     "administrators": ADMINISTRATOR,
     "admin": ADMINISTRATOR,
 }
+LEVEL_NAMES = {NONE: "None", OPERATOR: "Operator", ADMINISTRATOR: "Administrator"}
 
 
 def add(change: Change, words: Words, _: Words) -> None:
@@ -42,8 +43,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     if not names:
         raise RefusedError(" Need name of user to add.")
     for name in names:
-        if len(name) > 128 or not name.isprintable() or any(char in name for char in "/,'\" "):
-            raise RefusedError(f" Bad user name {name!r}")
+        check_name(name)
     default = (words.last("DefaultAccount") or "").lower()
     accounts = words.values("Accounts", lower=True)
     if default and default not in accounts:
@@ -54,8 +54,8 @@ def add(change: Change, words: Words, _: Words) -> None:
     if not actor.is_operator and not set(accounts) <= actor.coordinates:
         raise RefusedError(" error: Only admins/operators/coordinators can add users")
     if "AdminLevel" in words:
-        _require_administrator(change)
-    new_names = _add_rows(change, words, names)
+        require_administrator(change)
+    new_names = add_rows(change, words, names)
     lines, missing = _add_associations(change, words, names, accounts, default)
     if missing:
         change.lines += missing
@@ -76,6 +76,12 @@ def add(change: Change, words: Words, _: Words) -> None:
     change.changed += len(lines) + len(new_names)
 
 
+def check_name(name: str) -> None:
+    """Refuse a name that no user may have."""
+    if len(name) > 128 or not name.isprintable() or any(char in name for char in "/,'\" "):
+        raise RefusedError(f" Bad user name {name!r}")
+
+
 def _nothing(is_missing: bool) -> list[str]:
     if not is_missing:
         return [" Nothing new added."]
@@ -86,7 +92,7 @@ def _nothing(is_missing: bool) -> list[str]:
     ]
 
 
-def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
+def add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
     """Create what is missing in the users table; return the new names."""
     table = schema.users
     known = set(
@@ -95,7 +101,7 @@ def _add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
         ).scalars()
     )
     new_names = [name for name in dict.fromkeys(names) if name not in known]
-    level = _level(words.last("AdminLevel") or "none")
+    level = level_of(words.last("AdminLevel") or "none")
     rows = [
         {
             "name": name,
@@ -137,16 +143,16 @@ def _add_associations(
                     if is_default:
                         _clear_default(change, cluster_id, name, account)
                         with_default.add(name)
-                    number = insert_association(
+                    row = insert_association(
                         change, tree, cluster_id, above, account, name, partition, settings,
                         is_default,
                     )  # fmt: skip
                     line = f"  C = {cluster:<10s} A = {account:<20s} U = {name:<9s}"
                     lines.append(f"{line} P = {partition}" if partition else line)
                     info = f"acct='{account}', user='{name}', partition='{partition}'"
-                    change.log("Add Associations", cluster, f"id_assoc={number}", info)
+                    change.log("Add Associations", cluster, f"id_assoc={row['id']}", info)
     # The default of a user comes in with all its rows: controllers see the user change.
-    _touch_users(change, names)
+    touch(change, names)
     return lines, missing
 
 
@@ -164,14 +170,32 @@ def _clear_default(change: Change, cluster_id: int, name: str, but: str) -> None
     )
 
 
-def _touch_users(change: Change, names: list[str]) -> None:
+def make_default(change: Change, cluster_id: int, name: str, account: str) -> None:
+    """Make an account that a user is in the default one on a cluster."""
+    _clear_default(change, cluster_id, name, account)
+    table = schema.associations
+    change.connection.execute(
+        table.update()
+        .where(
+            table.c.cluster_id == cluster_id,
+            table.c.user == name,
+            table.c.account == account,
+            table.c.is_deleted == 0,
+        )
+        .values(is_default=1, **change.stamp())
+    )
+
+
+def touch(change: Change, names: list[str]) -> None:
+    """Let controllers see that these users have changed."""
     table = schema.users
     change.connection.execute(
         table.update().where(table.c.name.in_(names)).values(**change.stamp())
     )
 
 
-def _level(word: str) -> int:
+def level_of(word: str) -> int:
+    """Return the admin level that a word means."""
     level = _LEVELS.get(word.lower()) or next(
         (number for name, number in _LEVELS.items() if name.startswith(word.lower())), None
     )
@@ -183,12 +207,11 @@ def _level(word: str) -> int:
 
 
 def _level_name(words: Words) -> str:
-    return {NONE: "None", OPERATOR: "Operator", ADMINISTRATOR: "Administrator"}[
-        _level(words.last("AdminLevel") or "none")
-    ]
+    return LEVEL_NAMES[level_of(words.last("AdminLevel") or "none")]
 
 
-def _require_administrator(change: Change) -> None:
+def require_administrator(change: Change) -> None:
+    """Refuse to let users that are not administrators set an admin level."""
     if not change.actor.is_administrator:
         raise RefusedError(" error: Only administrators can set an admin level")
 
@@ -201,7 +224,7 @@ def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
     if names:
         query = query.where(table.c.name.in_(names))
     if "AdminLevel" in where:
-        query = query.where(table.c.admin_level == _level(where.last("AdminLevel") or ""))
+        query = query.where(table.c.admin_level == level_of(where.last("AdminLevel") or ""))
     rows = change.connection.execute(query.order_by(table.c.name))
     return [(row.name, row.admin_level) for row in rows]
 
@@ -264,8 +287,8 @@ def _require_rights(change: Change, row: Row) -> None:
 def _modify_own(change: Change, users: list[tuple[str, int]], words: Words) -> list[str]:
     values: Row = {}
     if "AdminLevel" in words:
-        _require_administrator(change)
-        values["admin_level"] = _level(words.last("AdminLevel") or "")
+        require_administrator(change)
+        values["admin_level"] = level_of(words.last("AdminLevel") or "")
     if "DefaultWCKey" in words:
         if not change.actor.is_operator:
             raise refuse_denied()
@@ -282,7 +305,6 @@ def _modify_own(change: Change, users: list[tuple[str, int]], words: Words) -> l
 def _modify_default(change: Change, where: Words, names: list[str], account: str) -> list[str]:
     """Make `account` the default of users that are in it; others are an error."""
     lines = []
-    table = schema.associations
     for cluster_id, cluster in change.clusters(where):
         tree = change.tree(cluster_id)
         for name in names:
@@ -302,15 +324,10 @@ def _modify_default(change: Change, where: Words, names: list[str], account: str
             if name != change.actor.name:
                 for row in rows:
                     _require_rights(change, row)
-            _clear_default(change, cluster_id, name, account)
-            change.connection.execute(
-                table.update()
-                .where(table.c.id.in_([row["id"] for row in rows]))
-                .values(is_default=1, **change.stamp())
-            )
+            make_default(change, cluster_id, name, account)
             lines.append(f"  {name}")
             change.log("Modify Users", cluster, name, f"default_acct='{account}'")
-    _touch_users(change, names)
+    touch(change, names)
     return list(dict.fromkeys(lines))
 
 
@@ -356,7 +373,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         change.lines += [" Deleting users...", *(f"  {name}" for name in gone)]
         change.log("Delete Users", "", ",".join(gone), "")
     else:
-        _touch_users(change, sorted(names))
+        touch(change, sorted(names))
         change.lines += [" Deleting user associations...", *lines]
         change.log("Delete Associations", "", ",".join(sorted(names)), "; ".join(lines))
     change.changed += len(lines) + len(gone)
@@ -381,7 +398,7 @@ def add_coordinators(change: Change, words: Words, _: Words) -> None:
     if not new_names:
         raise RefusedError(" Nothing new added.", is_output=True)
     change.database.upsert(change.connection, pairs, ("account", "user"), new_names)
-    _touch_users(change, names)
+    touch(change, names)
     change.lines += [
         " Adding Coordinator User(s)",
         *(f"  {name}" for name in names),
@@ -414,7 +431,7 @@ def delete_coordinators(change: Change, where: Words, _: Words) -> None:
     if not coordinators:
         raise RefusedError(*lines, " Nothing removed", is_output=True)
     change.connection.execute(pairs.delete().where(condition))
-    _touch_users(change, [row.user for row in coordinators])
+    touch(change, [row.user for row in coordinators])
     change.lines += [
         *lines,
         " Removed Coordinators (sub accounts not listed)...",

@@ -8,10 +8,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import sqlalchemy as sa
 
-from pyslurm_ng.dbd.admin import accounts, clusters, problems, qos, resources, runs, users
+from pyslurm_ng.dbd.admin import (
+    accounts,
+    clusters,
+    flat_file,
+    problems,
+    qos,
+    resources,
+    runs,
+    users,
+)
 from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError, actor_of
 from pyslurm_ng.dbd.admin.words import (
     NO_CONDITIONS,
@@ -25,7 +35,7 @@ from pyslurm_ng.dbd.admin.words import (
 )
 from pyslurm_ng.dbd.database import Database, error_text, is_of_one_row
 from pyslurm_ng.dbd.updates import next_version
-from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult
+from pyslurm_ng.wire.dbd_messages import ChangeEntities, ChangeResult, LoadFile
 
 HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("add", "account"): accounts.add,
@@ -54,34 +64,59 @@ class _RollBack(Exception):
     """Not an error: how a preview ends."""
 
 
-def change(database: Database, request: ChangeEntities, uid: int, name: str, is_service: bool
-           ) -> ChangeResult:  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user that asks for a change; `is_service`: root or SlurmUser."""
+
+    uid: int
+    name: str
+    is_service: bool
+
+
+def change(database: Database, request: ChangeEntities, caller: Caller) -> ChangeResult:
     """Do what a `ChangeEntities` asks, or only say what it would do.
 
     Errors of the database pass through; everything that is wrong with the request is in the
     result.
     """
+    try:
+        return _transaction(database, request.commit, caller, lambda made: _run(made, request))
+    except BadValueError as bad:
+        return ChangeResult([], _bad_value(request, bad), 0, 1)
+    except UnknownWordError as unknown:
+        return ChangeResult([], _unknown(request, unknown.text), 0, 1)
+
+
+def load(database: Database, request: LoadFile, caller: Caller) -> ChangeResult:
+    """Do what a flat file says, or only say what it would do, as `change` does."""
+    return _transaction(
+        database, request.commit, caller, lambda made: flat_file.load(made, request)
+    )
+
+
+def _transaction(
+    database: Database, commit: bool, caller: Caller, action: Callable[[Change], None]
+) -> ChangeResult:
+    """Run one change; roll it back if it only asks, changes nothing or is refused."""
     result: ChangeResult | None = None
     try:
         with database.write() as connection:
-            actor = actor_of(connection, uid, name, is_service)
+            actor = actor_of(connection, caller.uid, caller.name, caller.is_service)
             under_way = Change(
                 database, connection, actor, next_version(connection), time.time_ns() // 1000
             )
-            _run(under_way, request)
+            action(under_way)
             result = ChangeResult(under_way.lines, [], under_way.changed, 0)
-            if not request.commit or not under_way.changed:
+            if not commit or not under_way.changed:
                 raise _RollBack
     except _RollBack:
         assert result is not None
-    except BadValueError as bad:
-        return ChangeResult([], _bad_value(request, bad), 0, 1)
+    except BadValueError:
+        raise
     except RefusedError as refused:
         if refused.is_output:
             return ChangeResult(refused.lines, [], 0, 1)
         return ChangeResult([], refused.lines, 0, 1)
-    except UnknownWordError as unknown:
-        return ChangeResult([], _unknown(request, unknown.text), 0, 1)
     except sa.exc.DBAPIError as error:
         if not is_of_one_row(error):
             raise

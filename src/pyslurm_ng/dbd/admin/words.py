@@ -139,6 +139,27 @@ _SET: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+_LINES: dict[str, dict[str, tuple[str, ...]]] = {
+    "QOS": _SET["qos"],
+    "Cluster": _SET["cluster"],
+    "Parent": {},
+    "Account": {
+        "Description": (),
+        "Organization": (),
+        **_ASSOCIATION_SETTINGS,
+    },
+    "User": {
+        "AdminLevel": (),
+        "Coordinators": (),
+        "DefaultAccount": ("DefAcct",),
+        "DefaultWCKey": (),
+        "Partitions": (),
+        "WCKeys": (),
+        **_ASSOCIATION_SETTINGS,
+    },
+}
+"""The keys of each kind of line in a flat file."""
+
 
 class UnknownWordError(Exception):
     """A key that the entity does not take; `text` is the word as the user wrote it."""
@@ -218,6 +239,11 @@ def read_set(entity: str, assignments: Iterable[Assignment], adding: bool = Fals
         names = {**_WHERE[entity], **names}
         return _read(names, assignments, "Names")
     return _read(names, assignments, "")
+
+
+def read_line(kind: str, assignments: Iterable[Assignment]) -> Words:
+    """Return the settings of a line of a flat file."""
+    return _read(_LINES[kind], assignments, "")
 
 
 def _read(names: dict[str, tuple[str, ...]], assignments: Iterable[Assignment], bare: str) -> Words:
