@@ -7,6 +7,7 @@ SACCTMGR_ENTITIES: (verb and entity, what may be given with it).
 COMMANDS = {
     "sacctmgr": [
         ("add <ENTITY> <SPECS>", "add an entity; create is the same"),
+        ("archive dump|load <SPECS>", "write old records to a file, or read them back"),
         ("associations", "list user and list account show associations too"),
         ("clear stats", "set the counters of slurmdbd to zero"),
         ("delete <ENTITY> where <SPECS>", "delete entities; remove is the same"),
@@ -17,6 +18,7 @@ COMMANDS = {
         ("exit", "end sacctmgr; quit is the same"),
         ("help", "print this text"),
         ("list <ENTITY> [<SPECS>]", "print entities, by default all; show is the same"),
+        ("load <FILE> [<SPECS>]", "read a file that dump wrote"),
         ("modify <ENTITY> where <SPECS> set <SPECS>", "change entities; update is the same"),
         ("oneliner", "one record a line"),
         ("parsable", "fields separated by |, with one at the end"),

@@ -45,7 +45,7 @@ _LISTS = {
     '"Federation", "QOS", "Resource", or "User"',
     "clear": 'Input line must include "Stats"',
 }
-NOT_YET = ("archive", "roll")
+NOT_YET = ("roll",)
 
 
 def main(argv: "list[str]") -> int:
@@ -77,6 +77,10 @@ def run(session: Session, words: "list[str]") -> int:
         from pyslurm_ng.cli.accounting import sacctmgr_load
 
         return sacctmgr_load.run(session, words[1:])
+    if verb == "archive":
+        from pyslurm_ng.cli.accounting import sacctmgr_archive
+
+        return sacctmgr_archive.run(session, words[1:])
     if verb in NOT_YET:
         fail(f"sacctmgr: error: {verb} is not supported yet")
     if verb in ("ping", "reconfigure", "shutdown", "version"):

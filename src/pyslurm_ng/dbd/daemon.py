@@ -178,7 +178,7 @@ class Daemon:
         loop.add_signal_handler(signal.SIGHUP, self._reconfigure)
         loop.add_signal_handler(signal.SIGUSR2, self._log.reopen)
         identity = self._identity()
-        settings = Settings(self._host, os.geteuid(), conf.private, conf.pairs)
+        settings = Settings(self._host, os.geteuid(), conf.private, conf.pairs, conf.purge)
         service = self._service = Service(
             database,
             settings,
@@ -212,6 +212,7 @@ class Daemon:
             if not self._options.foreground:
                 self._log.stderr_level = QUIET
             roll_up.start()
+            service.purge.start()
             background.ready()
             tell_systemd("READY=1")
             await self._stop.wait()

@@ -19,6 +19,7 @@ from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
 from pyslurm_ng.daemon.log import level_number
 from pyslurm_ng.daemon.options import complaint
 from pyslurm_ng.dbd.database import mysql_url, sqlite_url
+from pyslurm_ng.dbd.purge.rules import Policy, policy_of
 
 USAGE = """\
 Usage: slurmdbd [OPTIONS]
@@ -85,6 +86,7 @@ class Configuration:
     private: frozenset[str]
     warnings: tuple[str, ...]
     pairs: tuple[tuple[str, str], ...] = field(default=())
+    purge: Policy = field(default_factory=Policy)
 
 
 def parse_options(argv: list[str]) -> Options:
@@ -199,6 +201,7 @@ def _configured(
         private=frozenset(word.lower() for word in conf.private_data) - {"none", ""},
         warnings=conf.warnings,
         pairs=tuple(_pairs(conf, path)),
+        purge=policy_of(conf),
     )
 
 

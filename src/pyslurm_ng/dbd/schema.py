@@ -331,6 +331,8 @@ jobs = _table(
     sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),
     sa.Index("ix_jobs_uid", "cluster_id", "uid", "end_us"),
     sa.Index("ix_jobs_sluid", "cluster_id", "sluid"),
+    sa.Index("ix_jobs_script", "script_hash"),
+    sa.Index("ix_jobs_environment", "environment_hash"),
 )
 """One row per job record: each requeue or resize begins a new one; only the newest `is_last`."""
 
@@ -372,6 +374,7 @@ steps = _table(
     _text("std_err"),
     _text("tres_allocated"),
     *[_text(name) for name in USAGE_COLUMNS],
+    sa.Index("ix_steps_end", "end_us"),
 )
 """`exit_code` is the wait status, -1 while unknown; `het_component` is -1 outside het jobs."""
 
@@ -427,6 +430,7 @@ suspensions = _table(
     sa.Column("job_index", _big, primary_key=True, autoincrement=False),
     sa.Column("start_us", _big, primary_key=True, autoincrement=False),
     _int("end_us"),
+    sa.Index("ix_suspensions_end", "end_us"),
 )
 """Times for which jobs were suspended; one that lasts is `jobs.suspend_start_us` only."""
 
@@ -457,11 +461,15 @@ last_ran = _table(
     _int("month_us"),
     _int("claimed_us"),
     _int("changed_us"),
+    _int("purged_us"),
+    _int("usage_purged_us"),
 )
 """The first hour, day and month whose usage is not yet stored.
 
 `claimed_us` is the end of the hours that are stored or being read. A transaction that changes rows
 of a time before it sets `changed_us` to the earliest such time. Hours since then are done again.
+Hours before `purged_us` have no longer all records, and days and months that begin before
+`usage_purged_us` no longer all hours: they stay as they are.
 """
 
 PERIODS = ("hour", "day", "month")

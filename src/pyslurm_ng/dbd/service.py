@@ -10,7 +10,7 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Container, Generator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -31,6 +31,9 @@ from pyslurm_ng.dbd.controllers import Controllers, OfController
 from pyslurm_ng.dbd.database import Database, error_text, is_cut_short, with_retries
 from pyslurm_ng.dbd.ingest.batches import ingest
 from pyslurm_ng.dbd.ingest.frames import Problem, decode_frame
+from pyslurm_ng.dbd.purge.calls import ArchiveCalls
+from pyslurm_ng.dbd.purge.duty import Purge
+from pyslurm_ng.dbd.purge.rules import Policy
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.writer import Work, Writer
 from pyslurm_ng.wire import dbd_messages as msg
@@ -55,6 +58,7 @@ class Settings:
     service_uid: int
     private: frozenset[str]
     config_pairs: tuple[tuple[str, str], ...]
+    purge: Policy = field(default_factory=Policy)
 
 
 class Service:
@@ -64,6 +68,7 @@ class Service:
         records: journal events stored since the start.
         retries: transactions that were tried again after a database error.
         faults: rows set aside, internal errors and errors of the database, by kind.
+        purge: removes old records.
     """
 
     def __init__(
@@ -99,6 +104,10 @@ class Service:
             tell=lambda: self._post(self._association_calls.tell_all),
         )
         self.writer = Writer(post=self._post, bug=self._internal, faults=self.faults)
+        self.purge = Purge(database, self.writer.run, self.faults, settings.purge)
+        self._archives = ArchiveCalls(
+            database, self.purge, self.faults, actor_of=self._actor, post=self._post
+        )
 
     def handle(self, call: Call) -> None:
         """Take one request; the stream server's handler."""
@@ -117,6 +126,8 @@ class Service:
                 self._write(call, lambda: self._rewind(request), begun)
             case msg.ChangeEntities() | msg.LoadFile():
                 self._write(call, lambda: self._changes.make(call.peer.uid, request), begun)
+            case msg.ArchiveDump() | msg.ArchiveLoad():
+                self._archives.take(call, request)
             case msg.AwaitAssociations():
                 self._association_calls.park(call, request)
             case msg.ListJobRecords():
@@ -149,7 +160,10 @@ class Service:
     def close(self) -> None:
         """Finish the current write and drop the rest; nothing that was acknowledged is lost."""
         self._stopping.set()
+        self.purge.close()
         self.writer.close()
+        self._archives.close()
+        self.purge.join()
         self._readers.close()
         self._association_calls.close()
 

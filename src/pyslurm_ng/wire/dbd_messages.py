@@ -384,6 +384,30 @@ class ChangeResult(msgspec.Struct, frozen=True):
     exit_code: int
 
 
+@message(kind="ArchiveDump", roles="user", rate="change", max_bytes=65536)
+class ArchiveDump(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr archive dump`: purge now by slurmdbd.conf, but for what is given here.
+
+    `purge` has Purge keys, `archived` the kinds that are to be archived (jobs, steps ...).
+    Answered by a `ChangeResult`.
+    """
+
+    purge: Annotated[list[Assignment], msgspec.Meta(max_length=16)] = []
+    archived: Annotated[list[Name], msgspec.Meta(max_length=16)] = []
+    directory: b.PathText = ""
+    script: b.PathText = ""
+
+
+@message(kind="ArchiveLoad", roles="user", rate="change", max_bytes=65536)
+class ArchiveLoad(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`sacctmgr archive load`: take back a file on slurmdbd's host.
+
+    Answered by a `ChangeResult`.
+    """
+
+    path: b.PathText
+
+
 @message(kind="ShowDbdConfig", roles="user", max_bytes=1024)
 class ShowDbdConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`sacctmgr show configuration`, the daemon's part."""

@@ -16,7 +16,7 @@ import pytest
 
 from pyslurm_ng.cli.accounting.slurmdbd_json import configuration
 from pyslurm_ng.dbd.database import Database, sqlite_url
-from tests.cli.accounting_commands import Commands, recorded
+from tests.cli.accounting_commands import Commands, Printed, recorded
 from tests.dbd.accounting_room import Room, at, configured, record, register, serving
 
 ACCOUNTS = (
@@ -82,6 +82,30 @@ def test_a_dump_is_as_recorded(
     dump = "".join(line for line in lines if not line.startswith("#"))
     golden = Path(__file__).resolve().parents[2] / "golden" / "cli" / "sacctmgr" / "dump.txt"
     assert dump == golden.read_text().split("----- stdout\n")[1].split("----- stderr")[0]
+
+
+def test_archives_are_made_and_taken_back(commands: Commands, tmp_path: Path) -> None:
+    """Transactions of before the present hour; here are none, so there is no file."""
+    words = ("archive", "dump", f"directory={tmp_path}", "txn", "purgetxnafter=1hours")
+    made = commands.run("sacctmgr", "-i", *words)
+    assert made == Printed(" Archived and purged 0 records\n", "", 0)
+    assert list(tmp_path.iterdir()) == []
+    path = tmp_path / "archive"
+    path.write_text(
+        '{"pyslurm_ng_archive":1,"cluster":""}\n{"table":"txn","rows":[{"id":9000,'
+        '"time_us":1700000000000000,"action":"Add Users","actor":"eve","cluster":"","object":"x",'
+        '"info":""}]}\n'
+    )
+    show = ("sacctmgr", "-nP", "show", "transaction", "actor=eve", "format=where")
+    assert commands.run("sacctmgr", "archive", "load", f"file={path}").stdout == (
+        " Loaded 1 record\n"
+    )
+    assert commands.run(*show).stdout == "x\n"
+    assert commands.run("sacctmgr", "-i", *words).stdout == " Archived and purged 1 record\n"
+    assert commands.run(*show).stdout == ""
+    (file,) = (found for found in tmp_path.iterdir() if found != path)
+    assert commands.run("sacctmgr", "archive", "load", str(f"file={file}")).code == 0
+    assert commands.run(*show).stdout == "x\n"
 
 
 def test_a_file_is_loaded_whole_or_not_at_all(commands: Commands, tmp_path: Path) -> None:
@@ -306,6 +330,13 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
         ("load /no/such", ' Unable to read "/no/such": No such file or directory'),
         ("load /dev/null x", " File name already set to /dev/null"),
         ("load /dev/null frob=1", " Unknown option: frob=1"),
+        ("archive", "No valid entity in archive command"),
+        ("archive dump frob=1", " Unknown condition: frob=1"),
+        ("archive dump frob", " Unknown condition: frob"),
+        ("-i archive dump purgejobafter=x", "sacctmgr: error: Invalid purge string: 'x'"),
+        ("-i archive load", "sacctmgr: error: No archive file given to recover."),
+        ("-i archive load file=/no/such", " Problem loading archive file: No such file or dir"),
+        ("-i archive load insert=x", " Insert= is not supported"),
         ("-r load /dev/null", "Can't run this command in readonly mode."),
         ("-r -i add account x", "Can't run this command in readonly mode."),
     ],

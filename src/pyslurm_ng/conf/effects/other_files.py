@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pyslurm_ng.conf.effects.key_tables import Keys, named
 
-_KEPT = "records are kept for ever"
-_NO_ARCHIVE = "nothing is purged, so nothing is archived"
 _NO_SYSTEMD = "groups are made below the mount point without asking systemd"
 
 CGROUP = Keys(
@@ -28,46 +26,35 @@ CGROUP = Keys(
     },
 )
 
+_OWN_FILES = "files are lines of JSON, which Slurm cannot load"
 SLURMDBD = Keys(
     same=named("""
-        AuthInfo AuthType DbdAddr DbdHost DbdPort DebugLevel LogFile
+        ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdHost DbdPort DebugLevel
+        DisableArchiveCommands LogFile
+        MaxPurgeLimit PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter
+        PurgeResvAfter PurgeStepAfter PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter
         LogTimeFormat PidFile PrivateData SlurmUser StorageHost StorageLoc StorageParameters
         StoragePass StoragePort StorageType StorageUser
     """),
     differs={
+        **dict.fromkeys(
+            named("""
+                ArchiveEvents ArchiveJobEnv ArchiveJobScript ArchiveJobs ArchiveResvs ArchiveSteps
+                ArchiveSuspend ArchiveTXN ArchiveUsage
+            """),
+            _OWN_FILES,
+        ),
         "CommunicationParameters": "NoInAddrAny lets slurmdbd listen at DbdAddr alone; no other "
         "word has an effect",
     },
     accepted={
         "AllowNoDefAcct": "users always have a default account",
-        "ArchiveDir": _NO_ARCHIVE,
-        "ArchiveEvents": _NO_ARCHIVE,
-        "ArchiveJobEnv": _NO_ARCHIVE,
-        "ArchiveJobScript": _NO_ARCHIVE,
-        "ArchiveJobs": _NO_ARCHIVE,
-        "ArchiveResvs": _NO_ARCHIVE,
-        "ArchiveScript": _NO_ARCHIVE,
-        "ArchiveSteps": _NO_ARCHIVE,
-        "ArchiveSuspend": _NO_ARCHIVE,
-        "ArchiveTXN": _NO_ARCHIVE,
-        "ArchiveUsage": _NO_ARCHIVE,
         "AuthAltParameters": "there are no tokens yet",
         "AuthAltTypes": "there are no tokens yet",
         "DbdBackupHost": "there is no backup of slurmdbd yet",
-        "DisableArchiveCommands": "there are no archive commands",
         "DisableRollups": "usage is not rolled up",
         "HashPlugin": "messages are signed by HMAC with SHA-256",
-        "MaxPurgeLimit": _KEPT,
         "PluginDir": "everything is built in",
-        "PurgeEventAfter": _KEPT,
-        "PurgeJobAfter": _KEPT,
-        "PurgeJobEnvAfter": _KEPT,
-        "PurgeJobScriptAfter": _KEPT,
-        "PurgeResvAfter": _KEPT,
-        "PurgeStepAfter": _KEPT,
-        "PurgeSuspendAfter": _KEPT,
-        "PurgeTXNAfter": _KEPT,
-        "PurgeUsageAfter": _KEPT,
         "StorageBackupHost": "there is one database",
     },
     refused={

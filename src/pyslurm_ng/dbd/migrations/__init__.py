@@ -18,6 +18,7 @@ from pyslurm_ng.dbd.migrations import (
     m0006_sluid_index,
     m0007_usage,
     m0008_reservations,
+    m0010_purge,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -29,5 +30,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (6, m0006_sluid_index.upgrade),
     (7, m0007_usage.upgrade),
     (8, m0008_reservations.upgrade),
+    (10, m0010_purge.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

@@ -66,14 +66,26 @@ def claim(connection: sa.Connection, database: Database, cluster_id: int, now_s:
         done = {period: row._mapping[f"{period}_us"] // SECOND_US for period in BEGIN_OF}
         if row.changed_us:
             changed_s = row.changed_us // SECOND_US
+            kept_s = _kept_since(row)
             done = {
-                period: min(done_s, BEGIN_OF[period](changed_s)) for period, done_s in done.items()
+                period: min(done_s, max(BEGIN_OF[period](changed_s), kept_s[period]))
+                for period, done_s in done.items()
             }
     claimed_s = max(hour_of(now_s), done["hour"])
     values = {f"{period}_us": done_s * SECOND_US for period, done_s in done.items()}
     values |= {"claimed_us": claimed_s * SECOND_US, "changed_us": 0, "cluster_id": cluster_id}
     database.upsert(connection, table, ("cluster_id",), [values])
     return LastRan(done["hour"], done["day"], done["month"], claimed_s)
+
+
+def _kept_since(row: sa.Row[Any]) -> dict[str, int]:
+    """Return the first hour, day and month whose records are all there, in seconds."""
+    usage_s = row.usage_purged_us // SECOND_US
+    kept_s = {"hour": max(usage_s, row.purged_us // SECOND_US), "day": usage_s, "month": usage_s}
+    return {
+        period: second if BEGIN_OF[period](second) == second else NEXT[period](second)
+        for period, second in kept_s.items()
+    }
 
 
 def note_change(connection: sa.Connection, cluster_id: int, time_us: int) -> None:

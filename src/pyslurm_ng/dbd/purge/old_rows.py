@@ -1,0 +1,180 @@
+"""Old rows of each kind: a few at a time, found by an index, and their removal.
+
+Records that usage is added up from stay until it is. What the last roll-up has not reached, or has
+to do again, is not old, whatever slurmdbd.conf says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.rollup.periods import hour_of
+
+Row = dict[str, Any]
+Rows = dict[sa.Table, list[Row]]
+Find = Callable[[sa.Connection, int, int, int], Rows]
+"""From a cluster, the time before which rows are old and how many at most, to old rows."""
+
+ROLLED_UP = ("event", "job", "resv", "suspend")
+"""Kinds that usage is added up from."""
+OF_ALL_CLUSTERS = ("job_script", "job_env", "txn")
+_PERIOD_DONE = {"hour": "day_us", "day": "month_us"}
+"""How far the sums are done that are made of hours and days."""
+
+
+def until(connection: sa.Connection, kind: str, cluster_id: int, before_us: int) -> int:
+    """Return the time before which records of a kind may go: their usage is stored for good."""
+    if kind not in ROLLED_UP:
+        return before_us
+    table = schema.last_ran
+    row = connection.execute(sa.select(table).where(table.c.cluster_id == cluster_id)).first()
+    if row is None:
+        return 0
+    until_us: int = row.hour_us
+    if row.changed_us:
+        # All that overlaps the hour of the change is read again.
+        until_us = min(until_us, hour_of(row.changed_us // SECOND_US) * SECOND_US)
+    return min(before_us, until_us)
+
+
+def note_purge(connection: sa.Connection, cluster_id: int, kind: str, before_us: int) -> None:
+    """Remember that usage before a time can no longer be added up again."""
+    column = {"usage": "usage_purged_us"}.get(kind, "purged_us" if kind in ROLLED_UP else "")
+    if column:
+        table = schema.last_ran
+        connection.execute(
+            table.update()
+            .where(table.c.cluster_id == cluster_id, table.c[column] < before_us)
+            .values({column: before_us})
+        )
+
+
+def find(connection: sa.Connection, kind: str, cluster_id: int, before_us: int, most: int) -> Rows:
+    """Return some old rows of a kind, with all that belongs to them; empty if there are none."""
+    rows = _FIND[kind](connection, cluster_id, before_us, most)
+    return {table: table_rows for table, table_rows in rows.items() if table_rows}
+
+
+def remove(connection: sa.Connection, rows: Rows) -> int:
+    """Delete rows; return how many."""
+    for table, table_rows in rows.items():
+        keys = list(table.primary_key.columns)
+        condition = sa.and_(*[key == sa.bindparam(f"key_{key.name}") for key in keys])
+        connection.execute(
+            table.delete().where(condition),
+            [{f"key_{key.name}": row[key.name] for key in keys} for row in table_rows],
+        )
+    return sum(map(len, rows.values()))
+
+
+def _ended(table: sa.Table) -> Find:
+    """Return how rows of a cluster are found whose time has ended."""
+
+    def find_ended(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
+        end = table.c.end_us
+        query = sa.select(table).where(table.c.cluster_id == cluster_id, end > 0, end < before_us)
+        return {table: _read(connection, query.order_by(end).limit(most))}
+
+    return find_ended
+
+
+def _of_jobs(table: sa.Table) -> Find:
+    """Return how rows are found that belong to a cluster's jobs and have ended."""
+
+    def find_ended(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
+        jobs, end = schema.jobs, table.c.end_us
+        query = (
+            sa.select(table)
+            .join(jobs, jobs.c.job_index == table.c.job_index)
+            .where(jobs.c.cluster_id == cluster_id, end > 0, end < before_us)
+            .order_by(end)
+            .limit(most)
+        )
+        return {table: _read(connection, query)}
+
+    return find_ended
+
+
+def _jobs(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
+    """Return jobs with their steps and suspensions; or some of these first, if there are many."""
+    jobs = _ended(schema.jobs)(connection, cluster_id, before_us, most)[schema.jobs]
+    indices = [row["job_index"] for row in jobs]
+    rows: Rows = {}
+    for table in (schema.steps, schema.suspensions):
+        query = sa.select(table).where(table.c.job_index.in_(indices)).limit(most)
+        rows[table] = _read(connection, query) if indices else []
+        if len(rows[table]) == most:
+            return rows
+    return rows | {schema.jobs: jobs}
+
+
+def _texts(column: str) -> Find:
+    """Return how scripts or environments are found that no younger job has, and no job as both."""
+
+    def find_unused(connection: sa.Connection, _: int, before_us: int, most: int) -> Rows:
+        texts, jobs = schema.texts, schema.jobs
+        own, other = (jobs.c[name] for name in (column, _OTHER[column]))
+        is_young = sa.or_(jobs.c.end_us == 0, jobs.c.end_us >= before_us)
+        query = (
+            sa.select(texts)
+            .where(
+                texts.c.last_used_us < before_us,
+                ~sa.exists().where(own == texts.c.hash, is_young),
+                ~sa.exists().where(other == texts.c.hash),
+            )
+            .limit(min(most, _TEXTS))
+        )
+        return {texts: _read(connection, query)}
+
+    return find_unused
+
+
+_OTHER = {"script_hash": "environment_hash", "environment_hash": "script_hash"}
+_TEXTS = 20
+"""Texts of one transaction; each may have megabytes."""
+
+
+def _transactions(connection: sa.Connection, _: int, before_us: int, most: int) -> Rows:
+    table = schema.txn
+    query = sa.select(table).where(table.c.time_us < before_us)
+    return {table: _read(connection, query.order_by(table.c.time_us).limit(most))}
+
+
+def _usage(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
+    """Return usage; hours and days stay until the days and months are added up."""
+    last = schema.last_ran
+    done = connection.execute(sa.select(last).where(last.c.cluster_id == cluster_id)).first()
+    if done is None:
+        return {}
+    for tables in schema.USAGE:
+        for period, table in tables.items():
+            name = _PERIOD_DONE.get(period)
+            until_us = min(before_us, done._mapping[name]) if name else before_us
+            begin = table.c.start_us
+            query = sa.select(table).where(table.c.cluster_id == cluster_id, begin < until_us)
+            rows = _read(connection, query.order_by(begin).limit(most))
+            if rows:
+                return {table: rows}
+    return {}
+
+
+def _read(connection: sa.Connection, query: sa.Select[Any]) -> list[Row]:
+    return [dict(row._mapping) for row in connection.execute(query)]
+
+
+_FIND: dict[str, Find] = {
+    "event": _ended(schema.node_events),
+    "job": _jobs,
+    "job_script": _texts("script_hash"),
+    "job_env": _texts("environment_hash"),
+    "resv": _ended(schema.reservations),
+    "step": _of_jobs(schema.steps),
+    "suspend": _of_jobs(schema.suspensions),
+    "txn": _transactions,
+    "usage": _usage,
+}
