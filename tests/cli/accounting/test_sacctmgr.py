@@ -103,7 +103,7 @@ def test_archives_are_made_and_taken_back(commands: Commands, tmp_path: Path) ->
     assert commands.run(*show).stdout == "x\n"
     assert commands.run("sacctmgr", "-i", *words).stdout == " Archived and purged 1 record\n"
     assert commands.run(*show).stdout == ""
-    (file,) = (found for found in tmp_path.iterdir() if found != path)
+    (file,) = set(tmp_path.iterdir()) - {path}
     assert commands.run("sacctmgr", "archive", "load", str(f"file={file}")).code == 0
     assert commands.run(*show).stdout == "x\n"
 

@@ -49,7 +49,7 @@ def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def folder(tmp_path: Path) -> Path:
     """An empty folder for archives."""
     folder = tmp_path / "archives"
     folder.mkdir()
@@ -65,9 +65,9 @@ def ran(first: int, last: int, job_id: int = 1) -> list[ev.AnyEvent]:
     ]
 
 
-def policy(words: str, place: Path | None = None, **more: Any) -> Policy:
+def policy(words: str, folder: Path | None = None, **more: Any) -> Policy:
     """Return what lines of slurmdbd.conf say."""
-    text = f"StorageType=accounting_storage/sqlite\nArchiveDir={place or '/no/such'}\n{words}"
+    text = f"StorageType=accounting_storage/sqlite\nArchiveDir={folder or '/no/such'}\n{words}"
     made = policy_of(parse_slurmdbd_conf(text))
     return Policy(made.rules, made.directory, made.script, more.get("most_rows", made.most_rows))
 
@@ -244,20 +244,20 @@ def contents(database: Database) -> list[object]:
     return [rows(database, table, *(column.name for column in table.columns)) for table in TABLES]
 
 
-def test_what_is_archived_can_be_taken_back(store: Database, place: Path) -> None:
+def test_what_is_archived_can_be_taken_back(store: Database, folder: Path) -> None:
     """Row for row, once, however often it is loaded."""
     script = ev.ScriptStored(at("12:00:30"), "digest", b"#!/bin/sh\n# \xc3\xa9\n")
     record(store, script, *ran(at("12:01:00"), at("12:10:00"), 1))
     record(store, *ran(at("12:05:00"), at("12:20:00"), 2))
     roll_up(store, at("15:00:10"))
     before = contents(store)
-    what = policy(ARCHIVED, place)
+    what = policy(ARCHIVED, folder)
     clock = time.time_ns() // 1000 + 2 * HOUR
     roll_up(store, clock)
     gone = purge(store, what, clock)
     assert gone
     assert job_ids(store) == []
-    files = sorted(place.iterdir())
+    files = sorted(folder.iterdir())
     assert [path.name.split("_archive")[0] for path in files] == [
         "all_job_script", "all_txn", "demo_job",
     ]  # fmt: skip
@@ -286,7 +286,7 @@ def test_what_is_archived_can_be_taken_back(store: Database, place: Path) -> Non
 )
 @pytest.mark.parametrize("word", ["yes", "no"])
 def test_each_kind_has_its_own_archive(
-    sqlite_database: Database, place: Path, kind: str, plural: str, table: sa.Table, word: str
+    sqlite_database: Database, folder: Path, kind: str, plural: str, table: sa.Table, word: str
 ) -> None:
     """Its rows go, and are in a file if Archive says so; nothing of other kinds goes."""
     store = one_of_each(sqlite_database)
@@ -303,14 +303,14 @@ def test_each_kind_has_its_own_archive(
         other for other in others if other not in bound.get(kind, ()) and other.name != "last_ran"
     ]
     untouched = [rows(store, other, *(column.name for column in other.c)) for other in kept]
-    what = policy(f"Purge{kind}After=1hours\nArchive{plural}={word}\n", place)
+    what = policy(f"Purge{kind}After=1hours\nArchive{plural}={word}\n", folder)
     assert purge(store, what, time.time_ns() // 1000 + 72 * HOUR) > 0
     gone = set(before) - set(rows(store, table, *keys))
     assert gone
     assert [rows(store, other, *(column.name for column in other.c)) for other in kept] == untouched
     archived = [
         tuple(row[key] for key in keys)
-        for path in place.iterdir()
+        for path in folder.iterdir()
         for part in map(json.loads, path.read_text().splitlines()[1:])
         if part["table"] == table.name
         for row in part["rows"]
@@ -352,14 +352,14 @@ def test_archive_commands_can_be_disabled(word: str) -> None:
     assert made.is_for_users == (word == "no")
 
 
-def test_nothing_goes_that_cannot_be_archived(store: Database, place: Path) -> None:
+def test_nothing_goes_that_cannot_be_archived(store: Database, folder: Path) -> None:
     """A folder that is missing, or a script that fails."""
     record(store, *ran(at("12:01:00"), at("12:10:00"), 1))
     roll_up(store, at("15:00:10"))
     with pytest.raises(ArchiveError, match="No such file or directory"):
         purge(store, policy("PurgeJobAfter=1hours\nArchiveJobs=yes\n"), at("15:05:00"))
     assert job_ids(store) == [1]
-    script = place / "archive.sh"
+    script = folder / "archive.sh"
     script.write_text("#!/bin/sh\necho no room >&2\nexit 3\n")
     script.chmod(0o755)
     with pytest.raises(ArchiveError, match="exit 3: no room"):
@@ -367,21 +367,21 @@ def test_nothing_goes_that_cannot_be_archived(store: Database, place: Path) -> N
     assert job_ids(store) == [1]
 
 
-def test_archive_script_is_told_what_goes(store: Database, place: Path) -> None:
-    """It archives in place of slurmdbd."""
+def test_archive_script_is_told_what_goes(store: Database, folder: Path) -> None:
+    """It archives in folder of slurmdbd."""
     record(store, *ran(at("12:01:00"), at("12:10:00"), 1))
     roll_up(store, at("15:00:10"))
-    script = place / "archive.sh"
-    script.write_text(f"#!/bin/sh\nenv > {place}/env\n")
+    script = folder / "archive.sh"
+    script.write_text(f"#!/bin/sh\nenv > {folder}/env\n")
     script.chmod(0o755)
     words = f"PurgeJobAfter=1hours\nArchiveJobs=yes\nArchiveScript={script}\n"
-    assert purge(store, policy(words, place), at("15:05:00")) == 2
-    told = dict(line.split("=", 1) for line in (place / "env").read_text().splitlines())
+    assert purge(store, policy(words, folder), at("15:05:00")) == 2
+    told = dict(line.split("=", 1) for line in (folder / "env").read_text().splitlines())
     assert told["SLURM_ARCHIVE_JOBS"] == "1"
     assert told["SLURM_ARCHIVE_STEPS"] == "0"
     assert told["SLURM_ARCHIVE_LAST_JOB"] == str(at("14:00:00") // SECOND)
     assert "SLURM_ARCHIVE_LAST_EVENT" not in told
-    assert sorted(os.listdir(place)) == ["archive.sh", "env"]
+    assert sorted(os.listdir(folder)) == ["archive.sh", "env"]
 
 
 @pytest.mark.parametrize(
@@ -404,10 +404,10 @@ def test_archive_script_is_told_what_goes(store: Database, place: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_bad_archive_changes_nothing(
-    store: Database, place: Path, text: str, message: str
+    store: Database, folder: Path, text: str, message: str
 ) -> None:
     """The line is named, and what comes before it is not stored either."""
-    path = place / "archive"
+    path = folder / "archive"
     path.write_text(text)
     before = contents(store)
     with pytest.raises(ArchiveError) as refused:
@@ -416,12 +416,12 @@ def test_a_bad_archive_changes_nothing(
     assert contents(store) == before
 
 
-def test_an_archive_of_another_database_is_refused(store: Database, place: Path) -> None:
+def test_an_archive_of_another_database_is_refused(store: Database, folder: Path) -> None:
     """Its jobs have numbers that mean other jobs here."""
     record(store, *ran(at("12:01:00"), at("12:10:00"), 1))
     roll_up(store, at("15:00:10"))
-    purge(store, policy("PurgeJobAfter=1hours\nArchiveJobs=yes\n", place), at("15:05:00"))
-    (path,) = place.iterdir()
+    purge(store, policy("PurgeJobAfter=1hours\nArchiveJobs=yes\n", folder), at("15:05:00"))
+    (path,) = folder.iterdir()
     path.write_text(path.read_text().replace('"job_id":1,', '"job_id":7,'))
     duty(store, Policy(), at("12:00:00")).load(str(path))
     assert job_ids(store) == [7]
@@ -431,12 +431,12 @@ def test_an_archive_of_another_database_is_refused(store: Database, place: Path)
     assert job_ids(store) == [7]
 
 
-def test_a_file_that_a_kill_cut_off_is_loaded_up_to_there(store: Database, place: Path) -> None:
+def test_a_file_that_a_kill_cut_off_is_loaded_up_to_there(store: Database, folder: Path) -> None:
     """The rows of a line that is not whole were not deleted."""
     record(store, *ran(at("12:01:00"), at("12:10:00"), 1))
     roll_up(store, at("15:00:10"))
-    purge(store, policy("PurgeJobAfter=1hours\nArchiveJobs=yes\n", place), at("15:05:00"))
-    (path,) = place.iterdir()
+    purge(store, policy("PurgeJobAfter=1hours\nArchiveJobs=yes\n", folder), at("15:05:00"))
+    (path,) = folder.iterdir()
     lines = path.read_text().splitlines()
     assert [json.loads(line).get("table") for line in lines] == [None, "steps", "jobs"]
     path.write_text("\n".join([*lines[:2], lines[2][:50]]))

@@ -187,8 +187,8 @@ class Loading:
         known = self._records[schema.accounts].get(name)
         if known is None:
             accounts.check_names([name])
-            given = [word for word in words.items if word[0] in ("Description", "Organization")]
-            accounts.add_rows(self._change, Words(given), [name])
+            own = [word for word in words.items if word[0] in ("Description", "Organization")]
+            accounts.add_rows(self._change, Words(own), [name])
             self._records[schema.accounts][name] = {"name": name}
             self._report.account_record(name, words)
             self._change.changed += 1
