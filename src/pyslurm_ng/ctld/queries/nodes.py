@@ -416,13 +416,13 @@ def _partition_values(
     cluster_mode: str,
 ) -> tuple[object, ...]:
     node_sets = [word for word in expand(partition.nodes_text) if word in sets] if sets else []
-    nodes = [node for node_id in partition.node_ids if (node := cluster.nodes[node_id]) is not None]
+    ids = sorted(partition.node_ids)
+    nodes = [node for node_id in ids if (node := cluster.nodes[node_id]) is not None]
     total = configured_tres(nodes, tracked, partition.billing_terms)
     total["node"] = len(nodes)
     own: dict[str, object] = {
-        "nodes": fold(cluster.node_names(partition.node_ids))
-        if node_sets
-        else partition.nodes_text,
+        # ALL, node sets and names out of order are shown as the nodes that they are.
+        "nodes": fold([node.spec.name for node in nodes]),
         "node_sets": ",".join(node_sets),
         "node_ids": list(partition.node_ids),
         "total_cpus": total["cpu"],
