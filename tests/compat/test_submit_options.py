@@ -12,6 +12,7 @@ import pytest
 from pyslurm_ng.base.numbers import (
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
+    REQ_EXPEDITE,
     REQ_GET_USER_ENV,
     REQ_GRES_ENFORCE_BIND,
     REQ_HOLD,
@@ -21,6 +22,7 @@ from pyslurm_ng.base.numbers import (
     REQ_OPEN_APPEND,
     REQ_OVERCOMMIT,
     REQ_OVERSUBSCRIBE,
+    REQ_REQUEUE,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
     REQ_USE_MIN_NODES,
@@ -185,9 +187,14 @@ def test_what_is_refused_is_named(command: str, words: list[str], text: str) -> 
     assert (str(refused.value), refused.value.code) == (text, 1)
 
 
-def test_requeue_expedite_is_refused() -> None:
-    with pytest.raises(OptionError, match="--requeue=expedite is not implemented yet"):
-        parsed("sbatch", ["--requeue=expedite"])
+def test_requeue_may_be_expedited() -> None:
+    """The last of --requeue, --requeue=expedite and --no-requeue counts."""
+    both = REQ_REQUEUE | REQ_EXPEDITE
+    assert parsed("sbatch", ["--no-requeue", "--requeue=expedite"]).request["flags"] == both
+    plain = parsed("sbatch", ["--requeue=expedite", "--requeue"])
+    assert plain.request["flags"] == REQ_REQUEUE
+    never = parsed("sbatch", ["--requeue=expedite", "--no-requeue"])
+    assert never.request["flags"] == REQ_NO_REQUEUE
 
 
 @pytest.mark.parametrize("name", ["AS", "CORE", "CPU", "DATA", "FSIZE", "MEMLOCK", "NOFILE",

@@ -22,7 +22,7 @@ OPTIONS: dict[str, str] = {
     "no-trunc": "nothing is cut without it either",
     "profile": "None only; no series are collected, so others are refused",
     "qos": "of a list the one of highest priority that takes the job, chosen once",
-    "requeue": "expedite is refused",
+    "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
     "sib": _FEDERATION,
     "sibling": _FEDERATION,
     "unbuffered": "tasks are told (SLURM_UNBUFFEREDIO); they get no terminal, so libraries buffer",

@@ -10,6 +10,7 @@ from pyslurm_ng.base.numbers import (
     NO_VAL,
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
+    REQ_EXPEDITE,
     REQ_KILL_INVALID_DEP,
     REQ_NO_SPECIAL_CORES,
     REQ_REBOOT,
@@ -391,6 +392,8 @@ def _job_wishes(row: "Row") -> "list[str]":
         lines.append("KillOnInvalidDependent=Yes")
     if row["request_flags"] & REQ_SPREAD:
         lines.append("SpreadJob=Yes")
+    if row["request_flags"] & REQ_EXPEDITE:
+        lines.append("ExpeditedRequeue=Yes")
     per_gpu = row["mem_per_gpu_mib"]
     for key, text in (
         ("CpusPerTres", f"gres/gpu:{row['cpus_per_gpu']}" if row["cpus_per_gpu"] else ""),

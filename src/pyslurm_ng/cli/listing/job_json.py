@@ -8,6 +8,7 @@ from pyslurm_ng.base.numbers import (
     REQ_CONTIGUOUS,
     REQ_CPUS_SET,
     REQ_DEFAULT_PARTITION,
+    REQ_EXPEDITE,
     REQ_KILL_INVALID_DEP,
     REQ_MEM_SET,
     REQ_NODES_SET,
@@ -128,6 +129,8 @@ def _flags(flags: int, dependency: str, state: int, reason: str) -> "list[str]":
         words.append("SPREAD_JOB")
     if flags & REQ_KILL_INVALID_DEP:
         words.append("KILL_INVALID_DEPENDENCY")
+    if flags & REQ_EXPEDITE:
+        words.append("EXPEDITED_REQUEUE")
     if state:
         words += ["ACCRUE_COUNT_CLEARED", "JOB_WAS_RUNNING"]
     words += [

@@ -13,6 +13,7 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
+    REQ_EXPEDITE,
     REQ_GET_USER_ENV,
     REQ_GRES_DISABLE_BIND,
     REQ_GRES_ENFORCE_BIND,
@@ -386,17 +387,15 @@ def oversubscribe(options: "OptionState", name: str, value: "str | None") -> Non
 
 
 def requeue(options: "OptionState", name: str, value: "str | None") -> None:
-    """Read `--requeue`."""
-    if value:
-        if value.lower() == "expedite":
-            raise OptionError("--requeue=expedite is not implemented yet", 1)
+    """Read `--requeue[=expedite]`."""
+    if value and value.lower() != "expedite":
         raise invalid(name)
-    options.flag(REQ_REQUEUE, REQ_NO_REQUEUE)
+    options.flag(REQ_REQUEUE | (REQ_EXPEDITE if value else 0), REQ_NO_REQUEUE | REQ_EXPEDITE)
 
 
 def no_requeue(options: "OptionState", name: str, value: "str | None") -> None:
     """Read `--no-requeue`."""
-    options.flag(REQ_NO_REQUEUE, REQ_REQUEUE)
+    options.flag(REQ_NO_REQUEUE, REQ_REQUEUE | REQ_EXPEDITE)
 
 
 def no_kill(options: "OptionState", name: str, value: "str | None") -> None:

@@ -74,8 +74,9 @@ _NOT_SLURMS = "Slurm has no such word: "
 
 _CONTROLLER = Words(
     same=named("""
-        allow_user_triggers disable_triggers node_reg_mem_percent rl_bucket_size rl_enable
-        rl_log_freq rl_refill_period rl_refill_rate rl_table_size user_resv_delete zmq_port
+        allow_user_triggers disable_triggers enable_expedited_requeue node_reg_mem_percent
+        rl_bucket_size rl_enable rl_log_freq rl_refill_period rl_refill_rate rl_table_size
+        user_resv_delete zmq_port
     """),
     differs={
         "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
@@ -88,7 +89,6 @@ _CONTROLLER = Words(
     accepted={
         "cloud_dns": _NO_POWER,
         "enable_configless": "each host needs slurm.conf",
-        "enable_expedited_requeue": "--requeue=expedite is refused",
         "enable_stepmgr": "steps are created by slurmctld",
         "idle_on_node_suspend": _NO_POWER,
         "max_powered_nodes": _NO_POWER,

@@ -19,6 +19,7 @@ from pyslurm_ng.base.numbers import (
     REQ_EXCLUSIVE_MCS,
     REQ_EXCLUSIVE_TOPO,
     REQ_EXCLUSIVE_USER,
+    REQ_EXPEDITE,
     REQ_NO_REQUEUE,
     REQ_OVERCOMMIT,
     REQ_OVERSUBSCRIBE,
@@ -320,6 +321,7 @@ _TOLD = {
 _FLAGS = {
     REQ_REQUEUE: "requeue",
     REQ_NO_REQUEUE: "no requeue",
+    REQ_EXPEDITE: "requeue=expedite",
     REQ_OVERSUBSCRIBE: "oversubscribe",
     REQ_EXCLUSIVE: "exclusive",
     REQ_EXCLUSIVE_USER: "exclusive=user",

@@ -154,6 +154,7 @@ def _job_allocated(cluster: Cluster, event: ev.JobAllocated) -> None:
     job = cluster.jobs[event.job_id]
     assert job.state == JobState.PENDING and not job.nodes and not job.array_pending, job
     job.state = JobState.RUNNING
+    job.flags &= ~JobFlag.EXPEDITING
     if event.configuring:
         job.flags |= JobFlag.CONFIGURING
     job.reason, job.reason_text = Reason.NONE, ""

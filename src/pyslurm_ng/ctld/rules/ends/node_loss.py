@@ -5,7 +5,12 @@ from __future__ import annotations
 from pyslurm_ng.base.numbers import REQ_NO_KILL, SIGNAL_NODE_FAIL
 from pyslurm_ng.conf.node_loss import AS_SLURM
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs
-from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules
+from pyslurm_ng.ctld.rules.ends.requeue import (
+    DEFAULT_RULES,
+    RequeueRules,
+    flags_beside_a_broken_node,
+    lost_run_flags,
+)
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -50,10 +55,13 @@ def nodes_down(
         # First, so that a requeue knows that it has to wait.
         events.append(lost_runs.lost(cluster, job, lost, now_us, node_loss=policy, proof=proof))
         if is_completing(job):
+            flags = flags_beside_a_broken_node(job)
+            if flags != job.flags:
+                events.append(ev.JobUpdated(now_us, job_id, {"flags": int(flags)}))
             if set(job.nodes_pending) <= lost and job_id not in cluster.epilogs:
                 state, code = JobState(job.state), job.exit_code
                 events += job_end.finish(
-                    cluster, job, state, code, job.flags, now_us, ended_jobs=ended, rules=rules
+                    cluster, job, state, code, flags, now_us, ended_jobs=ended, rules=rules
                 )
         elif lost.isdisjoint(alloc.node_id for alloc in job.nodes):
             continue  # it was leaving them
@@ -82,7 +90,7 @@ def _failure(cluster: Cluster, job: Job, lost: frozenset[int]) -> job_end.End:
         JobState.NODE_FAIL,
         exit_code=1,
         reason=Reason.NodeDown,
-        flags=JobFlag.REQUEUED if may_requeue(job) else JobFlag.NONE,
+        flags=lost_run_flags(job) if may_requeue(job) else JobFlag.NONE,
         failed_node=cluster.node(first_lost).spec.name,
         duty_flags=SIGNAL_NODE_FAIL,
     )

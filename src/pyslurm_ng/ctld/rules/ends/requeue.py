@@ -1,6 +1,8 @@
 """How a job goes back into the queue after a run: whether it may run again, and when.
 
 RequeueExit and RequeueExitHold send jobs back by the exit code of their script.
+--requeue=expedite holds a job whose script failed, unless a node of it turns out to be broken: then
+it is the first of the queue, at once. An epilog that fails says so, or a node that is lost.
 A run that could not be launched says more about its nodes than about the job. Such a job waits
 twice as long each time. After MaxBatchRequeue of these runs it is held for an administrator.
 """
@@ -10,14 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.base.numbers import NO_VAL, REQ_EXPEDITE, SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.model.states import JobFlag, Reason
+from pyslurm_ng.model.states import JobFlag, JobState, Reason
 
 _MOST_DOUBLINGS = 5
+_FAILED = (JobState.FAILED, JobState.OUT_OF_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,31 @@ def exit_flags(status: int, conf: SlurmConf) -> int:
     return JobFlag.REQUEUED if code in conf.requeue_exit else JobFlag.NONE
 
 
+def script_flags(job: Job, status: int, conf: SlurmConf) -> int:
+    """Return the `JobFlag` bits for the end of a job's script with this wait status."""
+    flags = exit_flags(status, conf)
+    if not flags and status and job.request.flags & REQ_EXPEDITE:
+        return JobFlag.REQUEUED | JobFlag.REQUEUE_HOLD  # until its nodes are known to be broken
+    return flags
+
+
+def lost_run_flags(job: Job) -> int:
+    """Return the `JobFlag` bits for a run that ended with its node and may be repeated."""
+    return JobFlag.REQUEUED | (JobFlag.EXPEDITING if _is_expedited(job) else JobFlag.NONE)
+
+
+def flags_beside_a_broken_node(job: Job) -> int:
+    """Return a completing job's `JobFlag` bits once a node of it is known to be broken."""
+    waits_for_epilogs = job.state in _FAILED and job.flags & JobFlag.REQUEUED
+    if not _is_expedited(job) or not waits_for_epilogs or job.flags & JobFlag.SPECIAL_EXIT:
+        return job.flags
+    return job.flags & ~JobFlag.REQUEUE_HOLD | JobFlag.EXPEDITING
+
+
+def _is_expedited(job: Job) -> bool:
+    return bool(job.request.flags & REQ_EXPEDITE)
+
+
 def requeued(
     job: Job, flags: int, now_us: int, rules: RequeueRules = DEFAULT_RULES
 ) -> ev.JobRequeued:
@@ -66,6 +94,8 @@ def requeued(
         return event_of(reason=Reason.JobHeldAdmin, reason_text="launch failed requeued held")
     if kept:
         return event_of(reason=Reason.JobHeldUser, flags=kept)
+    if flags & JobFlag.EXPEDITING:
+        return event_of(flags=JobFlag.EXPEDITING, priority=NO_VAL - 1)
     if failures > rules.launches:
         return event_of(reason=Reason.JobHoldMaxRequeue, launch_failures=failures)
     # The second more is Slurm's: a run never begins in the second in which the last one ended.

@@ -13,7 +13,12 @@ from pyslurm_ng.base.numbers import END_CLEAN, END_LOST, END_OUT_OF_MEMORY, END_
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
-from pyslurm_ng.ctld.rules.ends.requeue import exit_flags, requeue_rules
+from pyslurm_ng.ctld.rules.ends.requeue import (
+    flags_beside_a_broken_node,
+    lost_run_flags,
+    requeue_rules,
+    script_flags,
+)
 from pyslurm_ng.ctld.rules.nodes import failed_launches
 from pyslurm_ng.ctld.rules.programs import programs
 from pyslurm_ng.ctld.rules.steps.steps import has_passed_limit
@@ -208,8 +213,8 @@ def _end_us(job: Job, reported_us: int, now_us: int) -> int:
 def _requeue_flags(job: Job, status: int, state: JobState, conf: SlurmConf) -> int:
     """Return the `JobFlag` bits that send a job back into the queue after its script."""
     if state == JobState.NODE_FAIL:  # its supervisor was lost
-        return JobFlag.REQUEUED if node_loss.may_requeue(job) else JobFlag.NONE
-    return exit_flags(status, conf)
+        return lost_run_flags(job) if node_loss.may_requeue(job) else JobFlag.NONE
+    return script_flags(job, status, conf)
 
 
 def _step_ended(node_id: int, job: Job, report: nm.StepEnded, now_us: int) -> list[ev.AnyEvent]:
@@ -275,13 +280,17 @@ def _terminated(
     """A node is clean of a job; the last one ends it."""
     events = _settle(cluster, node_id, report.duty_id, now_us)
     is_news = bool(events)
+    flags = job.flags
     if report.epilog_status:
         events += _drain(cluster, node_id, "Epilog error", now_us)
+        flags = flags_beside_a_broken_node(job) if is_completing(job) else flags
+        if flags != job.flags:
+            events.append(ev.JobUpdated(now_us, job.job_id, {"flags": int(flags)}))
     if not is_news or not is_completing(job) or job.nodes_pending != (node_id,):
         return events
     if job.job_id in cluster.epilogs:
         return events  # the controller's epilog ends it
-    events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, job.flags, now_us,
+    events += job_end.finish(cluster, job, JobState(job.state), job.exit_code, flags, now_us,
                              rules=requeue_rules(conf))  # fmt: skip
     return events
 

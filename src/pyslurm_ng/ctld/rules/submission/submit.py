@@ -17,6 +17,7 @@ from pyslurm_ng.base.numbers import (
     MINUTE_US,
     NO_VAL,
     REQ_EXCLUSIVE_MCS,
+    REQ_EXPEDITE,
     REQ_HOLD,
     REQ_KEEP_INVALID_DEP,
     REQ_KILL_INVALID_DEP,
@@ -26,7 +27,7 @@ from pyslurm_ng.base.numbers import (
     REQ_REQUEUE,
 )
 from pyslurm_ng.base.plain_text import are_recipients
-from pyslurm_ng.conf.values import option_int
+from pyslurm_ng.conf.values import has_option, option_int
 from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
@@ -315,6 +316,10 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
     if request.burst_buffer and context.conf.burst_buffer_type:
         detail = f"--bb: BurstBufferType={context.conf.burst_buffer_type} is not supported yet"
         return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    if request.flags & REQ_EXPEDITE and not has_option(
+        context.conf.slurmctld_parameters, "enable_expedited_requeue"
+    ):
+        return Reject(Errno.ESLURM_DISABLED)
     if request.flags & REQ_REBOOT and not caller.is_admin:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
     return None
