@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.daemon.background import make_directory
+from pyslurm_ng.daemon.background import is_of_this_unit, make_directory
 
 AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root gives directories away")
 SLURM_USER = 64_030
@@ -33,6 +33,22 @@ def test_a_directory_slurmd_made_first_is_taken_only_when_it_is_ours(tmp_path: P
     assert tmp_path.stat().st_uid == SLURM_USER
     make_directory(str(tmp_path), SLURM_USER + 1, take=True)
     assert tmp_path.stat().st_uid == SLURM_USER
+
+
+def test_what_systemd_made_for_the_unit_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A unit without User= leaves RuntimeDirectory= to root: SlurmUser could not listen there."""
+    own, other = tmp_path / "slurmctld", tmp_path / "other"
+    own.mkdir()
+    (tmp_path / "var").symlink_to(tmp_path)
+    monkeypatch.setenv("RUNTIME_DIRECTORY", f"{tmp_path / 'more'}:{own}")
+    assert is_of_this_unit(str(own))
+    assert is_of_this_unit(str(tmp_path / "var" / "slurmctld"))
+    assert not is_of_this_unit(str(other))
+    monkeypatch.delenv("RUNTIME_DIRECTORY")
+    assert not is_of_this_unit(str(own))
+    assert not is_of_this_unit("")
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:

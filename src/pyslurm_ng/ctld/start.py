@@ -98,8 +98,9 @@ def make_places(configuration: Configuration) -> None:
     """Make directories while we may still be root."""
     conf, uid = configuration.conf, configuration.service_uid
     for directory in (run_directory(conf.slurmctld_pid_file), conf.state_save_location):
+        is_ours = directory == DEFAULT_RUN_DIRECTORY or bg.is_of_this_unit(directory)
         try:
-            bg.make_directory(directory, uid, take=directory == DEFAULT_RUN_DIRECTORY)
+            bg.make_directory(directory, uid, take=is_ours)
         except OSError as error:
             raise CannotStart(f"mkdir({directory}): {error.strerror}") from None
 

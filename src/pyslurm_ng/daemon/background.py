@@ -128,6 +128,15 @@ def make_directory(path: str, uid: int, *, take: bool = False) -> None:
         os.chown(path, uid, -1, follow_symlinks=False)
 
 
+def is_of_this_unit(directory: str) -> bool:
+    """Return whether systemd made a directory for this service alone (RuntimeDirectory=).
+
+    It belongs to root then, since the unit starts as root and the service becomes SlurmUser itself.
+    """
+    made = os.environ.get("RUNTIME_DIRECTORY", "").split(":")
+    return os.path.realpath(directory) in map(os.path.realpath, filter(None, made))
+
+
 def become_user(name: str) -> None:
     """Give up root's rights for ever and run as user `name`; do nothing if we are that user.
 

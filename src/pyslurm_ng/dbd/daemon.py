@@ -20,6 +20,7 @@ from pyslurm_ng.daemon.background import (
     CannotBecome,
     PidFile,
     become_user,
+    is_of_this_unit,
     make_directory,
     tell_systemd,
 )
@@ -71,9 +72,8 @@ class Daemon:
             user = pwd.getpwnam(conf.user) if not conf.user.isdigit() else None
             os.makedirs(os.path.dirname(conf.pid_file) or ".", exist_ok=True)
             directory = run_directory(conf.pid_file)
-            make_directory(
-                directory, user.pw_uid if user else -1, take=directory == DEFAULT_RUN_DIRECTORY
-            )
+            is_ours = directory == DEFAULT_RUN_DIRECTORY or is_of_this_unit(directory)
+            make_directory(directory, user.pw_uid if user else -1, take=is_ours)
             pid_file = PidFile(conf.pid_file, user.pw_uid if user else -1,
                                user.pw_gid if user else -1)  # fmt: skip
             become_user(conf.user)
