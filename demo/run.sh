@@ -3,11 +3,11 @@
 # usage: demo/run.sh [DIRECTORY]   (default: a fresh one, removed at the end)
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-bin=$(cd "$here/../.venv/bin" && pwd)
 
 if [ $# -gt 0 ]; then mkdir -p "$1"; work=$(cd "$1" && pwd); keep=yes
 else work=$(mktemp -d "${TMPDIR:-/tmp}/pyslurm-ng-demo.XXXXXX"); keep=no; fi
 chmod 755 "$work"
+bin=$("$here/../scripts/open_programs.sh" "$here/../.venv/bin/python" "$work/programs") || exit 1
 cluster=$work/cluster
 failures=0
 
@@ -19,6 +19,7 @@ expect() { # expect WHAT WANTED FOUND
 finish() {
     "$bin/pyslurm-ng" down --dir "$cluster" >/dev/null 2>&1
     rm -f /tmp/pyslurm-ng-demo-*.pid
+    rm -rf "$work/programs"
     if [ "$keep" = no ] && [ "$failures" = 0 ]; then rm -rf "$work"; else echo "files are in $work"; fi
 }
 trap finish EXIT
@@ -88,9 +89,7 @@ as_user() { # as_user USER COMMAND...
     shift
     setpriv --reuid "$user" --regid "$(id -gn "$user")" --clear-groups --inh-caps=-all -- "$@"
 }
-if [ "$(id -u)" = 0 ] && ! as_user nobody "$bin/sbatch" -V >/dev/null; then
-    say "two users: skipped, others may not enter $bin"
-elif [ "$(id -u)" = 0 ]; then
+if [ "$(id -u)" = 0 ]; then
     say "two users whose files and processes are kept apart"
     users=(nobody games)
     for number in 0 1; do
