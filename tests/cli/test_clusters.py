@@ -256,10 +256,9 @@ def test_the_cluster_of_an_allocation_is_found(capfd: pytest.CaptureFixture[str]
     conf = {"ClusterName": "c1", "SlurmctldPort": "6817", "SlurmctldHost": "a"}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_WORKING_CLUSTER", "c2:fd00::1:6818:11776")
-        found = clusters.of_allocation("srun", conf)
-        assert (found["ClusterName"], found["SlurmctldHost"], found["SlurmctldPort"]) == (
-            "c2", "fd00::1", "6818",
-        )  # fmt: skip
+        conf_there = clusters.of_allocation("srun", conf)
+        keys = ("ClusterName", "SlurmctldHost", "SlurmctldPort")
+        assert [conf_there[key] for key in keys] == ["c2", "fd00::1", "6818"]
         patch.setenv("SLURM_WORKING_CLUSTER", "c1:h:6817:0")
         assert clusters.of_allocation("srun", conf) is conf
         patch.setenv("SLURM_WORKING_CLUSTER", "c2:h:port:0")

@@ -27,14 +27,14 @@ def confs_of(command: str, names: str, conf: "Conf", origin: str = "--cluster") 
     A name that cannot be reached costs one line. Exits with Slurm's text if none can.
     """
     own = conf.get("ClusterName", "cluster").lower()
-    wanted = list(dict.fromkeys(name.lower() for name in split_list(names))) or [""]
-    if wanted == [own]:
+    asked = list(dict.fromkeys(name.lower() for name in split_list(names))) or [""]
+    if asked == [own]:
         return [conf]
     places = _places(command, conf)
-    if "all" in wanted:
-        wanted = list(places) or [own]
+    if "all" in asked:
+        asked = list(places) or [own]
     confs = []
-    for name in wanted:
+    for name in asked:
         if name == own:
             confs.append(conf)
         elif name not in places:
@@ -73,13 +73,15 @@ def elsewhere(conf: "Conf", name: str, host: str, port: int) -> "Conf":
 
 def of_allocation(command: str, conf: "Conf") -> "Conf":
     """Return how to reach the cluster of the allocation in which a command runs."""
-    place = os.environ.get("SLURM_WORKING_CLUSTER", "")
-    if not place:
+    address = os.environ.get("SLURM_WORKING_CLUSTER", "")
+    if not address:
         return conf
-    name, _, rest = place.partition(":")
+    name, _, rest = address.partition(":")
     host, _, port = rest.rpartition(":")[0].rpartition(":")
     if not (name and host and port.isdecimal() and len(port) <= 5):
-        fail(f"{command}: error: SLURM_WORKING_CLUSTER={place}: NAME:HOST:PORT:VERSION is allowed")
+        fail(
+            f"{command}: error: SLURM_WORKING_CLUSTER={address}: NAME:HOST:PORT:VERSION is allowed"
+        )
     if name.lower() == conf.get("ClusterName", "cluster").lower():
         return conf
     return elsewhere(conf, name.lower(), host, int(port))

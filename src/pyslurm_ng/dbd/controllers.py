@@ -34,7 +34,7 @@ OfController = (
 class _Controller:
     call: Call
     journal_id: str
-    place: str
+    address: str
     heard_s: float
 
 
@@ -75,20 +75,22 @@ class Controllers:
         now_s = time.monotonic()
         known = self._by_cluster.get(request.cluster)
         if isinstance(request, msg.RegisterCluster):
-            place = f"{request.control_host}:{request.control_port}"
+            address = f"{request.control_host}:{request.control_port}"
             if known is not None and known.journal_id != request.journal_id:
                 is_there = not known.call.is_gone and now_s < known.heard_s + SILENT_S
                 if is_there and not known.call.is_beside(call):
-                    raise RefusedError(rival_text(request, known.place))
-            self._by_cluster[request.cluster] = _Controller(call, request.journal_id, place, now_s)
+                    raise RefusedError(rival_text(request, known.address))
+            self._by_cluster[request.cluster] = _Controller(
+                call, request.journal_id, address, now_s
+            )
         elif known is not None and known.call.is_beside(call):
             known.heard_s = now_s
 
 
-def rival_text(request: msg.RegisterCluster, place: str) -> str:
+def rival_text(request: msg.RegisterCluster, address: str) -> str:
     """Return why a controller with another journal is refused."""
     return (
-        f"cluster {request.cluster} is already registered by the controller at {place}, which has "
-        f"another journal: give the one at {request.control_host}:{request.control_port} a "
+        f"cluster {request.cluster} is already registered by the controller at {address}, which "
+        f"has another journal: give the one at {request.control_host}:{request.control_port} a "
         "ClusterName of its own, or stop the other one"
     )

@@ -37,7 +37,7 @@ def register(
     the open jobs, so they end here.
 
     Args:
-        others_may_return: whether a controller at another place, with the known journal, may
+        others_may_return: whether a controller at another address, with the known journal, may
             only be late.
 
     Raises:
@@ -97,9 +97,9 @@ def _refuse_rival(connection: sa.Connection, cluster_id: int, request: RegisterC
     known = connection.execute(
         sa.select(table.c.control_host, table.c.control_port).where(table.c.id == cluster_id)
     ).one()
-    place = f"{known.control_host}:{known.control_port}"
-    if known.control_port and place != f"{request.control_host}:{request.control_port}":
-        raise RefusedError(rival_text(request, place))
+    address = f"{known.control_host}:{known.control_port}"
+    if known.control_port and address != f"{request.control_host}:{request.control_port}":
+        raise RefusedError(rival_text(request, address))
 
 
 def _newest_job_id(connection: sa.Connection, cluster_id: int) -> int:

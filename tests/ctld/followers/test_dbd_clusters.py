@@ -17,11 +17,11 @@ from tests.ctld.followers.dbd_sides import Accounting, ControllerLife, identity,
 from tests.dbd.accounting_room import listed
 
 
-def play(place: Path, story: Callable[[Accounting], Awaitable[None]]) -> Accounting:
+def play(directory: Path, story: Callable[[Accounting], Awaitable[None]]) -> Accounting:
     """Run a story with a slurmdbd; return it for a look at what is stored."""
 
     async def whole() -> Accounting:
-        accounting = Accounting(place)
+        accounting = Accounting(directory)
         await accounting.start()
         try:
             await story(accounting)

@@ -309,8 +309,8 @@ def working_cluster(conf: "dict[str, str]") -> "dict[str, str]":
     """Return the variable that leads steps of an allocation to another cluster's controller."""
     if HOME_PORT not in conf:
         return {}
-    place = f"{conf['SlurmctldHost']}:{conf['SlurmctldPort']}"
-    return {"SLURM_WORKING_CLUSTER": f"{conf['ClusterName']}:{place}:{RPC_VERSION}"}
+    address = f"{conf['SlurmctldHost']}:{conf['SlurmctldPort']}"
+    return {"SLURM_WORKING_CLUSTER": f"{conf['ClusterName']}:{address}:{RPC_VERSION}"}
 
 
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
