@@ -7,12 +7,13 @@ from collections.abc import Callable
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink, find_address
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.ctld.start import Beginning
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.wire.daemon_link import slurmdbd_places
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
 
 
@@ -56,8 +57,9 @@ class AccountingLink:
         begun, writer = self._beginning, self._writer
         self.link = DbdLink(
             identity=begun.identity,
-            address=find_address(
+            places=slurmdbd_places(
                 conf.accounting_storage_host,
+                conf.accounting_storage_backup_host,
                 conf.accounting_storage_port,
                 conf.slurmctld_pid_file,
             ),

@@ -31,6 +31,7 @@ from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
 from pyslurm_ng.dbd.rollup.duty import RollUp
 from pyslurm_ng.dbd.service import Service, Settings
+from pyslurm_ng.dbd.term import Term
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
@@ -88,9 +89,9 @@ class Daemon:
             os.umask(0o077)
             # Accounting holds job names and command lines, and this process a password.
             self._log.info(f"slurmdbd version {__version__} started")
-            database = self._open_database()
+            database = Database(self._conf.url, self._conf.pass_script)
             with contextlib.closing(database):
-                asyncio.run(self._serve(database, background))
+                asyncio.run(self._live(database, background))
         finally:
             pid_file.remove()
         return 0
@@ -124,8 +125,7 @@ class Daemon:
         for warning in conf.warnings:
             self._log.info(warning)
 
-    def _open_database(self) -> Database:
-        database = Database(self._conf.url)
+    def _open_database(self, database: Database) -> None:
         shown = self._conf.url.render_as_string(hide_password=True)
         give_up_s = time.monotonic() + OPEN_PATIENCE_S
         while True:
@@ -143,7 +143,7 @@ class Daemon:
                 time.sleep(1)
             else:
                 self._log.info(f"accounting database {shown}, schema {LATEST}")
-                return database
+                return
 
     def _identity(self) -> Identity:
         conf = self._conf
@@ -168,15 +168,60 @@ class Daemon:
         except OSError as error:
             raise CannotStart(f"{error.filename}: {error.strerror}") from None
 
-    async def _serve(self, database: Database, background: Background) -> None:
+    async def _live(self, database: Database, background: Background) -> None:
+        """Serve until told to stop; with a second slurmdbd, only while it is this one's turn."""
         conf = self._conf
         loop = asyncio.get_running_loop()
-        self._stop = asyncio.Event()
+        stop = self._stop = asyncio.Event()
         loop.set_exception_handler(self._report)
+        if not conf.has_backup:
+            self._open_database(database)
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop.set)
+            loop.add_signal_handler(number, stop.set)
         loop.add_signal_handler(signal.SIGHUP, self._reconfigure)
         loop.add_signal_handler(signal.SIGUSR2, self._log.reopen)
+        if not conf.has_backup:
+            await self._serve(database, background, stop)
+            return
+        term = Term(database, self._host, self._log.error)
+        while not stop.is_set():
+            if conf.is_backup:
+                self._log.info("slurmdbd running in background mode")
+                self._tell_ready(background)
+                if not await term.await_turn(stop):
+                    return
+                self._log.error(f"slurmdbd on {conf.primary_host} is silent: taking over")
+            await loop.run_in_executor(None, self._open_database, database)
+            await loop.run_in_executor(None, term.take)
+            await self._serve_term(database, background, term, stop)
+
+    async def _serve_term(
+        self, database: Database, background: Background, term: Term, stop: asyncio.Event
+    ) -> None:
+        """Serve until told to stop, or until the other slurmdbd does."""
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+        tasks = [loop.create_task(term.keep()), loop.create_task(stop.wait())]
+        for task in tasks:
+            task.add_done_callback(lambda _: over.set())
+        try:
+            await self._serve(database, background, over)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _tell_ready(self, background: Background) -> None:
+        if not self._options.foreground:
+            self._log.stderr_level = QUIET
+        background.ready()
+        tell_systemd("READY=1")
+
+    async def _serve(self, database: Database, background: Background, over: asyncio.Event) -> None:
+        """Answer requests until `over` is set."""
+        conf = self._conf
+        loop = asyncio.get_running_loop()
+        assert self._stop is not None
         identity = self._identity()
         settings = Settings(self._host, os.geteuid(), conf.private, conf.pairs, conf.purge)
         service = self._service = Service(
@@ -209,15 +254,14 @@ class Daemon:
                 ) from None
             gc.collect()
             gc.freeze()
-            if not self._options.foreground:
-                self._log.stderr_level = QUIET
-            roll_up.start()
+            if conf.rolls_up:
+                roll_up.start()
             service.purge.start()
-            background.ready()
-            tell_systemd("READY=1")
-            await self._stop.wait()
-            self._log.info("Terminate signal (SIGINT or SIGTERM) received")
-            tell_systemd("STOPPING=1")
+            self._tell_ready(background)
+            await over.wait()
+            if self._stop.is_set():
+                self._log.info("Terminate signal (SIGINT or SIGTERM) received")
+                tell_systemd("STOPPING=1")
         finally:
             await server.close()
             # Waits for the transaction under way; what it acknowledged is committed.
@@ -241,7 +285,7 @@ class Daemon:
 
 def print_schema(configuration: Configuration) -> int:
     """`slurmdbd -u`: say which schema the database has and which this program wants."""
-    database = Database(configuration.url)
+    database = Database(configuration.url, configuration.pass_script)
     try:
         with database.read() as connection:
             version = database.schema_version(connection)

@@ -12,6 +12,7 @@ from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
+from pyslurm_ng.dbd.pass_script import printed_password
 
 MYSQL_SOCKETS = ("/run/mysqld/mysqld.sock", "/var/lib/mysql/mysql.sock", "/tmp/mysql.sock")
 
@@ -48,6 +49,10 @@ _SQLITE_STEPS = 20_000
 _CUT_SHORT_MYSQL = frozenset({1317, 1969, 3024})  # interrupted, MariaDB's and MySQL's time limits
 
 
+class SupersededError(Exception):
+    """Another slurmdbd serves the database; nothing has been changed."""
+
+
 class NewerStoreError(Exception):
     """The store was written by a newer slurmdbd; nothing has been changed."""
 
@@ -61,8 +66,10 @@ class Database:
     transaction never fails half way for being second. Only the writing thread calls it.
     """
 
-    def __init__(self, url: sa.URL) -> None:
+    def __init__(self, url: sa.URL, pass_script: str = "") -> None:
         self.url = url
+        self._pass_script = pass_script
+        self.term = ""  # see `dbd.term`; "" where no other slurmdbd can serve
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.row_bytes = _SQLITE_ROW_BYTES
         if self.is_sqlite:
@@ -73,6 +80,17 @@ class Database:
             self.engine = sa.create_engine(
                 url, pool_pre_ping=True, pool_recycle=3600, isolation_level="REPEATABLE READ"
             )
+            self._give_password(self.engine)
+
+    def _give_password(self, engine: sa.Engine) -> None:
+        """Have StoragePassScript print the password of each new connection."""
+        if not self._pass_script:
+            return
+
+        def give(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+            parameters["password"] = printed_password(self._pass_script)
+
+        sa.event.listen(engine, "do_connect", give)
 
     def open(self) -> None:
         """Create the database and bring the schema up to date.
@@ -117,7 +135,17 @@ class Database:
             if self.is_sqlite:
                 connection = connection.execution_options(pyslurm_write=True)
             with connection.begin():
+                if self.term:
+                    self._check_term(connection)
                 yield connection
+
+    def _check_term(self, connection: sa.Connection) -> None:
+        """Refuse to write if another process serves; until the end none can take the term."""
+        query = sa.select(schema.store.c.value).where(schema.store.c.name == schema.TERM)
+        serving = connection.execute(query.with_for_update(read=True)).scalar()
+        if serving != self.term:
+            host = str(serving).rpartition(":")[0]
+            raise SupersededError(f"slurmdbd on {host} serves the accounting database now")
 
     @contextlib.contextmanager
     def read(
@@ -210,6 +238,7 @@ class Database:
 
     def _create_mysql_database(self) -> None:
         server = sa.create_engine(self.url.set(database=""), poolclass=sa.NullPool)
+        self._give_password(server)
         quoted = server.dialect.identifier_preparer.quote_identifier(self.url.database or "")
         with server.connect() as connection:
             # An identifier cannot be a bound parameter; the dialect has quoted it.
@@ -301,7 +330,7 @@ def is_of_one_row(error: BaseException) -> bool:
     The others say that the database cannot be used now, whatever is to be stored.
     """
     if not isinstance(error, sa.exc.DBAPIError):
-        return isinstance(error, Exception)
+        return isinstance(error, Exception) and not isinstance(error, SupersededError)
     if isinstance(error, (sa.exc.DataError, sa.exc.IntegrityError)):
         return True
     if is_retryable(error):

@@ -67,8 +67,9 @@ class Options:
 class Configuration:
     """Every setting of the daemon.
 
-    `address` of None listens everywhere; `pairs` are slurmdbd.conf's values as
-    `sacctmgr show configuration` prints them.
+    `pass_script` prints the database's password. `address` of None listens everywhere; `pairs` are
+    slurmdbd.conf's values as `sacctmgr show configuration` prints them. With DbdBackupHost there
+    are two slurmdbds (`has_backup`), and this may be the second (`is_backup`).
     """
 
     url: sa.URL
@@ -85,6 +86,11 @@ class Configuration:
     cluster: str
     private: frozenset[str]
     warnings: tuple[str, ...]
+    pass_script: str = ""
+    primary_host: str = ""
+    has_backup: bool = False
+    is_backup: bool = False
+    rolls_up: bool = True
     pairs: tuple[tuple[str, str], ...] = field(default=())
     purge: Policy = field(default_factory=Policy)
 
@@ -181,10 +187,10 @@ def _embedded(shared: dict[str, str], key_path: str, cluster: str) -> Configurat
 def _configured(
     conf: SlurmdbdConf, shared: dict[str, str], key_path: str, cluster: str, path: str
 ) -> Configuration:
-    _refuse_other_host(conf, path)
+    is_backup = _is_backup(conf, path)
     url = _database_url(conf, shared, path)
     is_open = "noinaddrany" not in [word.lower() for word in conf.communication_parameters]
-    address = None if is_open else conf.dbd_addr
+    address = None if is_open else conf.dbd_backup_host if is_backup else conf.dbd_addr
     return Configuration(
         url=url,
         port=conf.dbd_port,
@@ -200,24 +206,38 @@ def _configured(
         cluster=cluster,
         private=frozenset(word.lower() for word in conf.private_data) - {"none", ""},
         warnings=conf.warnings,
+        pass_script=conf.storage_pass_script,
+        primary_host=conf.dbd_host,
+        has_backup=bool(conf.dbd_backup_host),
+        is_backup=is_backup,
+        rolls_up=not conf.disable_rollups,
         pairs=tuple(_pairs(conf, path)),
         purge=policy_of(conf),
     )
 
 
-def _refuse_other_host(conf: SlurmdbdConf, path: str) -> None:
-    """Refuse to run on a second host, because two daemons must not serve one database.
+def _is_backup(conf: SlurmdbdConf, path: str) -> bool:
+    """Return whether this host is DbdBackupHost.
 
     Raises:
-        BadOptions: DbdHost is another host than this one.
+        BadOptions: it is neither that nor DbdHost, or the database is a file of one host.
     """
     full = os.uname().nodename
     short = full.partition(".")[0]
-    if conf.dbd_host not in (full, short, "localhost"):
+    if conf.dbd_backup_host and conf.storage_type.endswith("/sqlite"):
         raise BadOptions(
-            f"{path}: DbdHost: This host not configured to run SlurmDBD "
-            f"(({short} or {full}) != {conf.dbd_host})"
+            f"{path}: DbdBackupHost: a second slurmdbd needs accounting_storage/mysql, since "
+            "sqlite is a file of one host"
         )
+    if conf.dbd_host in (full, short, "localhost"):
+        return False
+    if conf.dbd_backup_host in (full, short, "localhost"):
+        return True
+    hosts = " or ".join(filter(None, (conf.dbd_host, conf.dbd_backup_host)))
+    raise BadOptions(
+        f"{path}: DbdHost: This host not configured to run SlurmDBD "
+        f"(({short} or {full}) != {hosts})"
+    )
 
 
 def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.URL:

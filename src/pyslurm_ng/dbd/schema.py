@@ -97,7 +97,9 @@ store = _table(
     _name("name", 64, primary_key=True),
     _name("value"),
 )
-"""Single values: schema_version, store_id, version (counts administrative changes)."""
+"""Single values: schema_version, store_id, version (counts administrative changes), and which
+slurmdbd serves if there is a backup (`dbd.term`)."""
+TERM = "term"
 
 clusters = _table(
     "clusters",

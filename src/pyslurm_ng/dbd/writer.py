@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.dbd.admin.change import RefusedError
-from pyslurm_ng.dbd.database import error_text
+from pyslurm_ng.dbd.database import SupersededError, error_text
 from pyslurm_ng.dbd.ingest.batches import GapError
 from pyslurm_ng.dbd.ingest.frames import NewerRecordError
 from pyslurm_ng.wire.lanes import Lanes
@@ -130,7 +130,7 @@ class Writer:
             except NewerRecordError as error:
                 self._faults.note("newer_record", str(error))
                 self._post(call.error, int(Errno.SLURM_PROTOCOL_VERSION_ERROR), str(error))
-            except (RefusedError, GapError) as error:
+            except (RefusedError, GapError, SupersededError) as error:
                 self._faults.note("refused", f"{call.kind}: {error}")
                 self._post(call.error, int(Errno.ESLURM_BAD_NAME), str(error))
             except sa.exc.SQLAlchemyError as error:

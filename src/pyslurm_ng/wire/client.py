@@ -12,7 +12,6 @@ from time import monotonic, sleep
 
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire.daemon_link import (
-    DEFAULT_RUN_DIRECTORY,
     HOME_PORT,
     Link,
     Lost,
@@ -21,9 +20,9 @@ from pyslurm_ng.wire.daemon_link import (
     connect_unix,
     controller_hosts,
     folded,
-    run_directory,
     slurmctld_port,
     slurmctld_socket,
+    slurmdbd_places,
     socket_file,
     unpacked,
 )
@@ -54,6 +53,7 @@ QUICK_KEYS = (
     "AuthInfo",
     "MessageTimeout",
     "AccountingStorageHost",
+    "AccountingStorageBackupHost",
     "AccountingStoragePort",
 )
 """The keys of slurm.conf that a command must read to talk to the daemons."""
@@ -117,15 +117,12 @@ class Client:
                 return addresses
             return [(slurmctld_socket(conf), 0), *addresses]
         if self._audience == "slurmdbd":
-            port = int(conf.get("accountingstorageport", DEFAULT_DBD_PORT))
-            host = conf.get("accountingstoragehost", "localhost")
-            pid_file = conf.get("slurmctldpidfile", "")
-            paths = [socket_file("slurmdbd", pid_file, port)]
-            if run_directory(pid_file) != DEFAULT_RUN_DIRECTORY:
-                paths.append(socket_file("slurmdbd", "", port))
-            if host not in ("localhost", "127.0.0.1", "::1", os.uname().nodename):
-                paths = []
-            return [*((path, 0) for path in paths), (host, port)]
+            return slurmdbd_places(
+                conf.get("accountingstoragehost", "localhost"),
+                conf.get("accountingstoragebackuphost", ""),
+                int(conf.get("accountingstorageport", DEFAULT_DBD_PORT)),
+                conf.get("slurmctldpidfile", ""),
+            )
         if address is None:
             raise ValueError(f"{self._audience} needs an address")
         if address[0] in (os.uname().nodename, "localhost", "127.0.0.1", "::1"):

@@ -112,6 +112,25 @@ def slurmctld_port(conf: "dict[str, str]") -> int:
     return int(conf.get("slurmctldport", "").split("-")[0] or DEFAULT_SLURMCTLD_PORT)
 
 
+def slurmdbd_places(
+    host: str, backup_host: str, port: int, pid_file: str
+) -> "list[tuple[str, int]]":
+    """Return where slurmdbd may answer, in the order to try: (path, 0) or (host, port).
+
+    `host` is AccountingStorageHost, `backup_host` AccountingStorageBackupHost or "". `pid_file` is
+    SlurmctldPidFile: on this host slurmdbd's socket lies in the same directory or in the default
+    one.
+    """
+    places: list[tuple[str, int]] = []
+    for name in (host, backup_host):
+        if name in ("localhost", "127.0.0.1", "::1", os.uname().nodename):
+            paths = [socket_file("slurmdbd", pid_file, port), socket_file("slurmdbd", "", port)]
+            places += [(path, 0) for path in dict.fromkeys(paths)]
+        if name:
+            places.append((name, port))
+    return places
+
+
 def controller_hosts(text: str) -> "list[tuple[str, str]]":
     """Return (name, address) of each controller in `name(address),name`, in order."""
     hosts = []

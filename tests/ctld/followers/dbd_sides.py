@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.ctld.followers.dbd_link import DbdAddress, DbdLink
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.rules.ends import job_end
@@ -128,7 +128,7 @@ class SendingController:
         books = Writer(cluster, self.writer, call_soon=soon, on_bug=lambda text, error: None)
         self.link = DbdLink(
             identity=identity("slurmctld"),
-            address=DbdAddress((accounting.path,), "127.0.0.1", 1),
+            places=[(accounting.path, 0), ("127.0.0.1", 1)],
             registration=RegisterCluster("demo", "ctl", 6817, "journal-1"),
             journal=self.room.layout.journal,
             durable=lambda: self.writer.durable,
@@ -201,7 +201,7 @@ class ControllerLife:
         self.history = History(self.writer, lambda: T, "ctl", log, faults)
         self.link = DbdLink(
             identity=identity("slurmctld", cluster, secret),
-            address=DbdAddress((accounting.path,), "127.0.0.1", 1),
+            places=[(accounting.path, 0), ("127.0.0.1", 1)],
             registration=RegisterCluster(cluster, host, 6817, recovery.journal_id.hex()),
             journal=layout.journal,
             durable=lambda: self.writer.durable,

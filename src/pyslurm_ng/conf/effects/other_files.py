@@ -29,12 +29,12 @@ CGROUP = Keys(
 _OWN_FILES = "files are lines of JSON, which Slurm cannot load"
 SLURMDBD = Keys(
     same=named("""
-        ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdHost DbdPort DebugLevel
-        DisableArchiveCommands LogFile
+        ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
+        DisableArchiveCommands DisableRollups LogFile
         MaxPurgeLimit PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter
         PurgeResvAfter PurgeStepAfter PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter
         LogTimeFormat PidFile PrivateData SlurmUser StorageHost StorageLoc StorageParameters
-        StoragePass StoragePort StorageType StorageUser
+        StoragePass StoragePassScript StoragePort StorageType StorageUser
     """),
     differs={
         **dict.fromkeys(
@@ -51,8 +51,6 @@ SLURMDBD = Keys(
         "AllowNoDefAcct": "users always have a default account",
         "AuthAltParameters": "there are no tokens yet",
         "AuthAltTypes": "there are no tokens yet",
-        "DbdBackupHost": "there is no backup of slurmdbd yet",
-        "DisableRollups": "usage is not rolled up",
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "PluginDir": "everything is built in",
         "StorageBackupHost": "there is one database",
@@ -60,7 +58,6 @@ SLURMDBD = Keys(
     refused={
         "DisableCoordDBD": "coordinators would keep their power; NO is allowed",
         "MaxQueryTimeRange": "queries would not be limited; INFINITE is allowed",
-        "StoragePassScript": "it would not be run; give StoragePass",
         "TLSType": (
             "connections are signed, not encrypted; leave the key out to run without encryption"
         ),

@@ -20,7 +20,8 @@ _OWN_PARSERS = "JSON and HTTP are read by built-in parsers"
 
 CLUSTER = Keys(
     same=named("""
-        AccountingStorageEnforce AccountingStorageHost AccountingStoragePort AccountingStorageTRES
+        AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageHost
+        AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
         BcastExclude BcastParameters ClusterName CompleteWait DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
@@ -55,7 +56,6 @@ CLUSTER = Keys(
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },
     accepted={
-        "AccountingStorageBackupHost": "there is no backup of slurmdbd yet",
         "AccountingStorageExternalHost": "commands reach this cluster only",
         "AccountingStoragePass": "slurmctld and slurmdbd share the key or munge of the cluster",
         "AccountingStorageUser": "Slurm does not use it with slurmdbd, either",

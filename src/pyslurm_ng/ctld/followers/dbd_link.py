@@ -15,10 +15,7 @@ events, and slurmdbd lists it as a problem: no record can keep back those behind
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyslurm_ng.base.error_numbers import Errno
@@ -33,7 +30,6 @@ from pyslurm_ng.ctld.history import History
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.journal.follow import CursorLost, Follow
 from pyslurm_ng.journal.segment import Frame, JournalError
-from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
 from pyslurm_ng.wire.dbd_messages import (
     AssociationUpdate,
     AwaitAssociations,
@@ -80,29 +76,6 @@ _MOST_GIVEN_UP = 10
 OnUpdate = Callable[[AssociationUpdate], None]
 
 
-@dataclass(frozen=True, slots=True)
-class DbdAddress:
-    """Where slurmdbd answers: Unix sockets to try first, then host and port."""
-
-    paths: tuple[str, ...]
-    host: str
-    port: int
-
-
-def find_address(host: str, port: int, pid_file: str) -> DbdAddress:
-    """Return where the slurmdbd of AccountingStorageHost and -Port answers.
-
-    `pid_file` is SlurmctldPidFile: on this host slurmdbd's socket lies in the same directory or
-    in the default one.
-    """
-    paths: tuple[str, ...] = ()
-    if host in ("localhost", "127.0.0.1", "::1", os.uname().nodename):
-        paths = (socket_file("slurmdbd", pid_file, port),)
-        if run_directory(pid_file) != DEFAULT_RUN_DIRECTORY:
-            paths += (socket_file("slurmdbd", "", port),)
-    return DbdAddress(paths, host, port)
-
-
 async def _rest(wake: asyncio.Event, rest_s: float) -> None:
     """Let records gather, but not while a query waits for them."""
     timer = asyncio.get_running_loop().call_later(rest_s, wake.set)
@@ -135,7 +108,7 @@ class DbdLink:
         self,
         *,
         identity: Identity,
-        address: DbdAddress,
+        places: Sequence[tuple[str, int]],
         registration: RegisterCluster,
         journal: Path,
         durable: Callable[[], int],
@@ -147,7 +120,7 @@ class DbdLink:
         acknowledged: int = 0,
     ) -> None:
         self._identity = identity
-        self._address = address
+        self._places = places
         self._registration = registration
         self._journal = journal
         self._durable = durable
@@ -203,13 +176,22 @@ class DbdLink:
             attempt += 1
 
     async def _connect(self) -> StreamLink:
-        """Return a connection to the first place that answers."""
-        for path in self._address.paths:
-            with contextlib.suppress(LinkError):
-                return await connect_link(self._identity, "slurmdbd", path=path)
-        return await connect_link(
-            self._identity, "slurmdbd", host=self._address.host, port=self._address.port
-        )
+        """Return a connection to the first place that answers.
+
+        Raises:
+            LinkError: none does; with the reason of each network address.
+        """
+        failures = []
+        for address, port in self._places:
+            path = None if port else address
+            try:
+                return await connect_link(
+                    self._identity, "slurmdbd", path=path, host=address, port=port
+                )
+            except LinkError as error:
+                if port:
+                    failures.append(error)
+        raise LinkError(failures[0].code, "; ".join(error.text for error in failures))
 
     async def _talk(self, link: StreamLink) -> None:
         """Register, then send and listen until the connection fails."""
