@@ -32,6 +32,8 @@ from pyslurm_ng.model.ids import STEP_BATCH
 from pyslurm_ng.model.job import Dependency, GresAlloc, JobRequest, NodeAlloc, Step
 from pyslurm_ng.model.node import NodeFacts
 from pyslurm_ng.model.states import NodeState, Reason
+from pyslurm_ng.sched.fair_share.factors import ShareStanding, share_rules
+from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 from pyslurm_ng.sched.frame.plan import PlannedNodes, Wait
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.client import SlurmError
@@ -309,10 +311,16 @@ class LocalClient:
 
     def _associations(self, request: ShowAssociations) -> dict[str, Any]:
         reference = self.reference
-        spent = reference.spent
+        spent, tree = reference.spent, ShareTree(reference.cluster.assocs.values())
+        used_s = [
+            spent.get(("assoc", assoc_id), Spent()).tres_s.get("billing", 0.0)
+            for assoc_id in tree.assoc_ids
+        ]
+        rules = share_rules(reference.conf)
+        standing = ShareStanding(tree, used_s, rules, reference.soft.fairshare)
         answer = show_associations(
             reference.cluster, reference.conf, request, self.user, {},
-            lambda owner: spent.get(owner, Spent()), reference.soft.fairshare,
+            lambda owner: spent.get(owner, Spent()), standing,
         )  # fmt: skip
         reply: dict[str, Any] = unpack(encode(answer))
         return reply

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
+from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.wire.query_messages import ShowAssociations
 from pyslurm_ng.wire.stream import Call
@@ -20,13 +20,13 @@ class AssociationListing:
     def __init__(
         self,
         writer: Writer,
-        soft: Soft,
         usage: UsageIndex,
+        fair_share: FairShare,
         context: Callable[[Caller], Context],
     ) -> None:
         self._writer = writer
-        self._soft = soft
         self._usage = usage
+        self._fair_share = fair_share
         self._context = context
 
     def handle(self, call: Call, caller: Caller) -> None:
@@ -42,6 +42,6 @@ class AssociationListing:
             caller,
             used,
             spent,
-            self._soft.fairshare,
+            self._fair_share.standing(context.now_us),
         )
         self._writer.look(answer, call)

@@ -208,7 +208,7 @@ class ControllerParts:
             slices=Slices(self.loop.call_soon),
         )
         self.service.more["ShowAssociations"] = AssociationListing(
-            self.writer, self.soft, self.usage, self.service.context
+            self.writer, self.usage, self.fair_share, self.service.context
         ).handle
         questions = Questions(
             self.writer,

@@ -7,8 +7,10 @@ import pytest
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.cli.control import assoc_mgr
 from pyslurm_ng.cli.control.session import Session
+from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
@@ -35,7 +37,10 @@ def shown(request: ShowAssociations, caller: Caller = ROOT, private: str = "") -
     waiting.assoc_id, waiting.qos, waiting.accrue_us = 2, "lim", START_US
     conf = conf_of(WHOLE_NODES + private)
     used, spent = usage.counted(START_US + 10 * MINUTE_US)
-    return show_associations(cluster, conf, request, caller, used, spent, {2: 0.5})
+    soft = Soft(START_US)
+    soft.fairshare = {2: 0.5}
+    standing = FairShare(cluster, soft, usage, conf).standing(START_US + 10 * MINUTE_US)
+    return show_associations(cluster, conf, request, caller, used, spent, standing)
 
 
 def test_counts_what_runs_what_waits_and_what_was_used() -> None:

@@ -14,7 +14,7 @@ from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.sched.fair_share.factors import share_factors, share_rules
+from pyslurm_ng.sched.fair_share.factors import ShareStanding, share_factors, share_rules
 from pyslurm_ng.sched.fair_share.forecast import ShareForecast
 from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 
@@ -67,6 +67,11 @@ class FairShare:
         self._soft.fairshare = factors
         if self._weight:
             self._changed()
+
+    def standing(self, now_us: int) -> ShareStanding:
+        """Return what associations have used by now, beside the factors in force."""
+        tree = self._known_tree()
+        return ShareStanding(tree, self._used(tree, now_us), self._rules, self._soft.fairshare)
 
     def forecast(self, now_us: int) -> ShareForecast | None:
         """Return what later factors come from; None where there are none."""

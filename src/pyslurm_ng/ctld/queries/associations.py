@@ -12,8 +12,7 @@ from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.sched.fair_share.factors import ShareRules, share_figures, share_rules
-from pyslurm_ng.sched.fair_share.share_tree import ShareTree
+from pyslurm_ng.sched.fair_share.factors import ShareStanding, share_figures
 from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.query_messages import (
@@ -43,14 +42,14 @@ def show_associations(
     caller: Caller,
     used: Mapping[Key, Used],
     spent: Callable[[OwnerKey], Spent],
-    fairshare: Mapping[int, float],
+    standing: ShareStanding,
 ) -> AssociationsShown:
     """Return the records that were asked for; with PrivateData users get only their own.
 
     Args:
         used: what runs, by counter (see `Quotas.used`).
         spent: what associations and QOS have used.
-        fairshare: factors by association.
+        standing: how associations stand in fair-share.
     """
     words = {word.lower() for word in conf.private_data}
     only = caller.user_name if words & _PRIVATE and not caller.is_operator else ""
@@ -61,10 +60,8 @@ def show_associations(
         for user in cluster.users.values()
         if only in ("", user.name) and (not request.users or user.name in request.users)
     ]
-    rules = share_rules(conf)
-    associations = _associations(cluster, request, only, counters, fairshare, rules)
     qos = [
-        _qos(qos, counters)
+        qos
         for qos in sorted(cluster.qos.values(), key=lambda qos: qos.qos_id)
         if not request.qos or qos.name in request.qos
     ]
@@ -72,8 +69,10 @@ def show_associations(
         cluster_name=cluster.cluster_name,
         tres=list(conf.tracked_tres()),
         users=users if "users" in parts else [],
-        associations=associations if "assoc" in parts else [],
-        qos=qos if "qos" in parts else [],
+        associations=_associations(cluster, request, only, counters, standing)
+        if "assoc" in parts
+        else [],
+        qos=[_qos(shown, counters) for shown in qos] if "qos" in parts else [],
     )
 
 
@@ -113,12 +112,8 @@ class _Counters:
             tres={**used.tres, "node": len(used.node_ids)},
             tres_s=spent.tres_s,
             run_min=used.run_min,
-            usage_s=self.usage_s(key),
+            usage_s=spent.tres_s.get("billing", 0.0),
         )
-
-    def usage_s(self, key: Key) -> float:
-        """Return the billing-seconds of an owner."""
-        return self.spent((str(key[0]), key[1])).tres_s.get("billing", 0.0) if key[1:2] else 0.0
 
     def parts(self, name: str, kind: str) -> dict[str, Counted]:
         """Return what counts for each user or account of a QOS."""
@@ -145,13 +140,11 @@ def _associations(
     request: ShowAssociations,
     only: str,
     counters: _Counters,
-    fairshare: Mapping[int, float],
-    rules: ShareRules,
+    standing: ShareStanding,
 ) -> list[AssociationShown]:
     """Return associations down the tree; a filter of users keeps the accounts themselves."""
-    tree = ShareTree(cluster.assocs.values())
-    usage = [counters.usage_s(("assoc", assoc_id)) for assoc_id in tree.assoc_ids]
-    figures = share_figures(tree, usage, rules)
+    tree = standing.tree
+    figures = share_figures(tree, standing.usage, standing.rules)
     shown = []
     for assoc in sorted(cluster.assocs.values(), key=lambda assoc: assoc.lineage):
         if request.accounts and assoc.account not in request.accounts:
@@ -181,7 +174,7 @@ def _associations(
                 norm_usage=figure.usage,
                 effective_usage=figure.effective_usage,
                 level=figure.level,
-                factor=fairshare.get(assoc.assoc_id, -1.0),
+                factor=standing.factors.get(assoc.assoc_id, -1.0),
                 is_default=assoc.is_default,
                 limits=_set(assoc.limits),
                 counted=counters.of(("assoc", assoc.assoc_id)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
@@ -48,6 +48,19 @@ def share_factors(tree: ShareTree, usage: Sequence[float], rules: ShareRules) ->
     if rules.algorithm == "classic":
         return classic(tree, usage, dampening=rules.dampening)
     return depth_oblivious(tree, usage) if rules.algorithm else {}
+
+
+class ShareStanding(NamedTuple):
+    """How all associations stand at one moment.
+
+    usage: billing-seconds of each association of the tree, those of all below it included.
+    factors: by association id, as they were counted last.
+    """
+
+    tree: ShareTree
+    usage: Sequence[float]
+    rules: ShareRules
+    factors: Mapping[int, float]
 
 
 class ShareFigures(NamedTuple):
