@@ -24,6 +24,7 @@ from tests.daemons.faults import (
     open_directory,
     pid_of,
     start_daemon,
+    submit_as,
     tracebacks,
 )
 from tests.daemons.live import LiveCluster, start
@@ -76,15 +77,19 @@ def resources(pid: int) -> tuple[int, int]:
     return pages * os.sysconf("SC_PAGE_SIZE") >> 20, len(os.listdir(f"/proc/{pid}/fd"))
 
 
-def strays() -> list[str]:
-    """Return processes of the test's users."""
+def strays(cluster: LiveCluster) -> list[str]:
+    """Return processes of the test's users that are jobs of this cluster.
+
+    The users may run something else on the machine; only this cluster's jobs have its slurm.conf.
+    """
+    mark = f"SLURM_CONF={cluster.environment['SLURM_CONF']}\0".encode()
     import pwd
 
     uids = {pwd.getpwnam(user).pw_uid for user in USERS}
     processes = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
-            if path.stat().st_uid in uids:
+            if path.stat().st_uid in uids and mark in (path / "environ").read_bytes():
                 processes.append(f"{path.name} {(path / 'comm').read_text().strip()}")
         except OSError:
             continue
@@ -97,7 +102,8 @@ def test_nothing_needs_a_hand(cluster: LiveCluster) -> None:
     ledger = cluster.directory / "ledger"
     ledger.touch()
     ledger.chmod(0o666)
-    before_strays = strays()
+    submit_as(cluster, USERS[0], "-o", "/dev/null", "--wrap", "sleep 10")
+    cluster.wait_until("a process that is seen", lambda: bool(strays(cluster)))
     begun = {daemon: resources(pid_of(cluster, daemon)) for daemon in DAEMONS}
     end_s = time.monotonic() + MINUTES * 60
     names = [f"soak{number}" for number in range(4)]
@@ -111,7 +117,7 @@ def test_nothing_needs_a_hand(cluster: LiveCluster) -> None:
     check_ledger(ledger, promises)
     states = accounted(cluster, sorted(promises), "State,Comment")
     assert states == {job_id: f"COMPLETED|{mark}" for job_id, mark in promises.items()}
-    cluster.wait_until("ends of processes", lambda: strays() == before_strays)
+    cluster.wait_until("ends of processes", lambda: not strays(cluster))
     assert cluster.out("sinfo", "-h", "-o", "%T").split() == ["idle"]
     assert "No runaway jobs" in cluster.out("sacctmgr", "-i", "show", "runawayjobs")
     for daemon in DAEMONS:
