@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,17 +27,10 @@ from tests.dbd.accounting_room import (
     rows,
     started,
     submitted,
-    utc,
 )
 from tests.dbd.rollup.usage_room import cluster_row, roll_up
 
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    utc(monkeypatch)
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 def ran(first: int, last: int, job_id: int = 1, cpus: int = 4) -> list[ev.AnyEvent]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-
 import pytest
 
 from pyslurm_ng.dbd import schema
@@ -20,17 +17,10 @@ from tests.dbd.accounting_room import (
     register,
     rows,
     submitted,
-    utc,
 )
 from tests.dbd.rollup.usage_room import cluster_row, roll_up
 
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    utc(monkeypatch)
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 def reservation(begin: str, end: str, *flags: str, **more: object) -> Reservation:
