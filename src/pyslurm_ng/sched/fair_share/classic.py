@@ -14,15 +14,8 @@ from pyslurm_ng.sched.fair_share.share_tree import ShareTree
 
 def normal_shares(tree: ShareTree) -> list[float]:
     """Return the part of the whole cluster that each association is due."""
-    shares: list[float] = []
-    for number, parent in enumerate(tree.parents):
-        if parent < 0:
-            shares.append(1.0)
-        elif tree.is_apart[number]:
-            shares.append(shares[parent])
-        else:
-            shares.append(tree.portions[number] * shares[parent])
-    return shares
+    portions = tree.portions
+    return tree.downwards(1.0, lambda number, _, above: portions[number] * above)
 
 
 def effective_usage(tree: ShareTree, usage: Sequence[float]) -> list[float]:
@@ -31,19 +24,13 @@ def effective_usage(tree: ShareTree, usage: Sequence[float]) -> list[float]:
     Args:
         usage: billing-seconds of each association, those of all below it included.
     """
-    effective: list[float] = []
-    for number, parent in enumerate(tree.parents):
-        if parent < 0:
-            effective.append(1.0)
-            continue
-        if tree.is_apart[number]:
-            effective.append(effective[parent])
-            continue
+
+    def effective(number: int, parent: int, above: float) -> float:
         own = usage[number] / usage[0] if usage[0] else 0.0
         is_top = tree.parents[parent] < 0
-        lent = 0.0 if is_top else (effective[parent] - own) * tree.portions[number]
-        effective.append(own + lent)
-    return effective
+        return own + (0.0 if is_top else (above - own) * tree.portions[number])
+
+    return tree.downwards(1.0, effective)
 
 
 def classic(tree: ShareTree, usage: Sequence[float], *, dampening: int = 1) -> dict[int, float]:
@@ -72,19 +59,15 @@ def usage_ratios(tree: ShareTree, usage: Sequence[float]) -> list[float]:
         sum(usage[child] for child in children if not tree.is_apart[child])
         for children in tree.children
     ]
-    ratios: list[float] = []
-    for number, parent in enumerate(tree.parents):
-        if parent < 0:
-            ratios.append(1.0)
-        elif tree.is_apart[number]:
-            ratios.append(ratios[parent])
-        else:
-            portion = tree.portions[number]
-            used = usage[number] / of_level[parent] if of_level[parent] else 0.0
-            local = used / portion if portion else inf
-            is_top = tree.parents[parent] < 0
-            ratios.append(local if is_top else _combined(ratios[parent], local))
-    return ratios
+
+    def ratio(number: int, parent: int, above: float) -> float:
+        portion = tree.portions[number]
+        used = usage[number] / of_level[parent] if of_level[parent] else 0.0
+        local = used / portion if portion else inf
+        is_top = tree.parents[parent] < 0
+        return local if is_top else _combined(above, local)
+
+    return tree.downwards(1.0, ratio)
 
 
 def depth_oblivious(tree: ShareTree, usage: Sequence[float]) -> dict[int, float]:

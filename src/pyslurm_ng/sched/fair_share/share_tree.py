@@ -7,7 +7,7 @@ shares are `parent` takes no part in the division.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model.assoc import Association
@@ -50,22 +50,31 @@ class ShareTree:
         self.level_shares = [
             sum(self.shares[child] for child in children) for children in self.children
         ]
-        self.portions = self._portions()
+        self.portions = self.downwards(0.0, self._portion)
 
     def __len__(self) -> int:
         return len(self.assoc_ids)
 
-    def _portions(self) -> list[float]:
-        portions: list[float] = []
+    def downwards(self, root: float, own: Callable[[int, int, float], float]) -> list[float]:
+        """Return a figure of each association, from the root down.
+
+        Args:
+            own: the figure of an association with shares of its own, from its number, that of the
+                association whose level it is in, and the figure of that one; the others take this.
+        """
+        figures: list[float] = []
         for number, parent in enumerate(self.parents):
             if parent < 0:
-                portions.append(0.0)
+                figures.append(root)
             elif self.is_apart[number]:
-                portions.append(portions[parent])
+                figures.append(figures[parent])
             else:
-                whole = self.level_shares[parent]
-                portions.append(self.shares[number] / whole if whole else 0.0)
-        return portions
+                figures.append(own(number, parent, figures[parent]))
+        return figures
+
+    def _portion(self, number: int, parent: int, _: float) -> float:
+        whole = self.level_shares[parent]
+        return self.shares[number] / whole if whole else 0.0
 
 
 def _downwards(assocs: list[Association]) -> list[Association]:
