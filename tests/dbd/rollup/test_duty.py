@@ -113,7 +113,7 @@ def test_days_and_months_are_the_sums(store: Database) -> None:
 def test_a_day_has_the_hours_of_the_clock(
     sqlite_database: Database, monkeypatch: pytest.MonkeyPatch, summer_ends: bool, hours: int
 ) -> None:
-    """Daylight saving makes days of 23 and 25 hours."""
+    """RELIABILITY 52: daylight saving makes days of 23 and 25 hours."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
     time.tzset()
     date = (2026, 10, 25) if summer_ends else (2026, 3, 29)
@@ -168,7 +168,7 @@ def test_what_changes_while_an_hour_is_read_is_read_again(store: Database) -> No
 
 @pytest.mark.parametrize("turn", range(1, 9))
 def test_a_kill_between_any_two_transactions_changes_nothing(store: Database, turn: int) -> None:
-    """Each hour is stored whole, together with the note that it is."""
+    """RELIABILITY 52: each hour is stored whole, together with the note that it is."""
     record(store, *ran(at("12:30:00"), at("17:10:00")))
     steps_left = turn
 

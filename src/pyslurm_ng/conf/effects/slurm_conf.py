@@ -66,6 +66,7 @@ CLUSTER = Keys(
         "AcctGatherProfileType": _NO_GATHER,
         "AuthAltParameters": "there are no tokens yet",
         "AuthAltTypes": "there are no tokens yet",
+        "BatchStartTimeout": "a launch is repeated until its node answers or is down",
         "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
         "CliFilterPlugins": "plugins cannot be loaded",
         "DataParserParameters": "there is one version of JSON",
