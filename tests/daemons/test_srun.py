@@ -213,9 +213,13 @@ def test_salloc_runs_the_command_where_chdir_says(live_cluster: LiveCluster, wor
 
 def test_salloc_variables(live_cluster: LiveCluster, work: Path) -> None:
     """The command and its steps know their allocation."""
-    script = "echo $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE; srun echo hi"
-    ran = in_allocation(live_cluster, work, script, "-N2", "--ntasks-per-node=2")
-    assert ran.stdout.splitlines() == ["2 4 2(x2)", "hi", "hi", "hi", "hi"]
+    script = (
+        "echo $SLURM_NNODES $SLURM_NTASKS $SLURM_TASKS_PER_NODE; "
+        "echo $SLURM_ACCTG_FREQ $SLURM_PROFILE; srun echo hi"
+    )
+    options = ("-N2", "--ntasks-per-node=2", "--acctg-freq=9", "--profile=none")
+    ran = in_allocation(live_cluster, work, script, *options)
+    assert ran.stdout.splitlines() == ["2 4 2(x2)", "9 None", "hi", "hi", "hi", "hi"]
 
 
 def test_megabytes_through_stdin_and_stdout(live_cluster: LiveCluster, work: Path) -> None:

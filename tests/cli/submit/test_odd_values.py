@@ -200,3 +200,9 @@ def test_the_job_is_told_that_nothing_is_profiled() -> None:
     """SLURM_PROFILE is an input variable of srun in the job."""
     variables = submission.job_environment(parsed("--profile=none"), {})
     assert b"SLURM_PROFILE=None" in variables.split(b"\0")
+
+
+def test_steps_are_sampled_as_the_job_says() -> None:
+    """SLURM_ACCTG_FREQ is an input variable of srun in the job, too."""
+    variables = submission.job_environment(parsed("--acctg-freq=task=7"), {})
+    assert b"SLURM_ACCTG_FREQ=task=7" in variables.split(b"\0")

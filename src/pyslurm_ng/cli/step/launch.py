@@ -34,6 +34,10 @@ def is_per_node(pattern: str) -> bool:
     return False
 
 
+_USUAL_LOUDNESS = 3
+"""What SRUN_DEBUG is without -v and -Q."""
+
+
 def task_environment(
     options: "Options", variables: "Mapping[bytes, bytes]", granted: "Mapping[str, Any]"
 ) -> bytes:
@@ -59,6 +63,8 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
         "SLURM_UMASK": f"{submission.current_umask():04o}",
         "SLURM_PRIO_PROCESS": os.getpriority(os.PRIO_PROCESS, 0),
     }
+    if "SRUN_DEBUG" not in os.environ:
+        texts["SRUN_DEBUG"] = _USUAL_LOUDNESS + options.verbose - ("quiet" in settings)
     if "SLURM_SUBMIT_DIR" not in os.environ:
         texts["SLURM_SUBMIT_DIR"] = current_directory()
     if "SLURM_SUBMIT_HOST" not in os.environ:

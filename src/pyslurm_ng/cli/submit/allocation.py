@@ -355,6 +355,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         ("hint", "SLURM_HINT"),
         ("reservation", "SLURM_JOB_RESERVATION"),
         ("licenses", "SLURM_JOB_LICENSES"),
+        ("acctg_freq", "SLURM_ACCTG_FREQ"),
     ):
         if request.get(name):
             variables[variable] = request[name]
@@ -366,6 +367,8 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         variables["SLURM_DISTRIBUTION"] = shown_distribution(request["distribution"])
     if options.has_flag(REQ_OVERCOMMIT):
         variables["SLURM_OVERCOMMIT"] = 1
+    if "profile" in options.given:
+        variables["SLURM_PROFILE"] = "None"  # others are refused
     if request.get("hint"):
         # --hint has set the threads, and srun refuses both in its variables.
         variables.pop("SLURM_THREADS_PER_CORE", None)

@@ -187,6 +187,8 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
         job_variables.update({name.encode(): value.encode() for name, value in words})
     if "profile" in options.given:
         job_variables[b"SLURM_PROFILE"] = b"None"  # others are refused
+    if options.request.get("acctg_freq"):
+        job_variables[b"SLURM_ACCTG_FREQ"] = options.request["acctg_freq"].encode()
     if "tres-per-task" in options.given:
         job_variables[b"SLURM_TRES_PER_TASK"] = options.task_tres().encode()
     job_variables[b"SLURM_SUBMIT_DIR"] = os.fsencode(current_directory())
