@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.hostlist import expand, fold
 from pyslurm_ng.base.numbers import SHOW_ALL, SHOW_FUTURE
 from pyslurm_ng.base.tres import format_tres
@@ -166,6 +166,9 @@ def show_nodes(
             if request.flags & SHOW_FUTURE or node.state != NodeState.FUTURE
         ]
     if audience.nodes_private:
+        if request.nodes:
+            # As for a name that no node has.
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, request.nodes)
         nodes = []
     return Records(
         now_us=now_us,
