@@ -178,6 +178,7 @@ PLAIN = frozenset(
     comparison
     complete
     completion
+    conditions
     conf
     configuration
     configure
@@ -192,6 +193,7 @@ PLAIN = frozenset(
     cores
     count
     counts
+    covered
     creation
     credentials
     ctld
@@ -438,6 +440,7 @@ PLAIN = frozenset(
     scheduling
     schema
     scontrol
+    scope
     scripts
     sdiag
     search
@@ -475,6 +478,7 @@ PLAIN = frozenset(
     spreading
     sprio
     squeue
+    sreport
     srun
     sshare
     sstat

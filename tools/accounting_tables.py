@@ -1,4 +1,4 @@
-"""The field and option tables of sacct, sshare, sstat and sacctmgr."""
+"""The field and option tables of sacct, sreport, sshare, sstat and sacctmgr."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ def modules() -> dict[Path, str]:
     """Return the modules' texts by path."""
     texts = {f"{command}_fields.py": fields(command) for command in FORMATS}
     texts["sacctmgr_fields.py"] = sacctmgr_fields()
+    texts["sreport_fields.py"] = sreport_fields()
     return {OUTPUT / name: text for name, text in texts.items()}
 
 
@@ -67,6 +68,29 @@ def sacctmgr_fields() -> str:
         lines.append("    ),")
     lines += ["}", ""]
     return text_of([*lines, *options(facts)])
+
+
+def sreport_fields() -> str:
+    """Return the module of sreport: the fields of each kind of report, and the reports."""
+    facts = facts_of("sreport")
+    lines = head(
+        "sreport",
+        "Fields by kind of report: name, aliases, header, width, whether the width grows.",
+    )
+    lines += ["FIELDS = {"]
+    for kind in dict.fromkeys(field["report"] for field in facts["field"]):
+        lines.append(f"    {kind!r}: (")
+        for field in facts["field"]:
+            if field["report"] == kind:
+                row = (field["name"], tuple(field.get("aliases", ())), field["header"])
+                numbers = f"{field['width']}, {field.get('grows', False)}"
+                lines.append(f"        ({', '.join(map(repr, row))}, {numbers}),")
+        lines.append("    ),")
+    lines += ["}", "", "REPORTS = {"]
+    for report in facts["report"]:
+        kind, name = report["name"].split()
+        lines.append(f"    ({kind!r}, {name!r}): {report['default_format']!r},")
+    return text_of([*lines, "}", "", *options(facts)])
 
 
 def options(facts: dict[str, Any]) -> list[str]:

@@ -14,8 +14,8 @@ from slurm_facts import argument_name, documented
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "src" / "pyslurm_ng" / "cli" / "option_purposes.py"
 COMMANDS = (
-    "sacct sacctmgr sbcast scancel scontrol sdiag sinfo sprio squeue sshare sstat strigger".split()
-)
+    "sacct sacctmgr sbcast scancel scontrol sdiag sinfo sprio squeue sreport sshare sstat strigger"
+).split()
 HEAD = '''"""Options of commands that show or control: what each is for, by command and long name.
 
 A row holds what the option's argument is called, "" if it takes none, and one line of purpose.

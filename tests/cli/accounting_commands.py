@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.dbd.accounting_room import Room, utc
+from tests.dbd.accounting_room import utc
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "cli"
 
@@ -57,9 +57,9 @@ class Commands:
     """Runs commands and returns what they printed."""
 
     def __init__(
-        self, room: Room, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]
+        self, conf_path: Path, patch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[str]
     ) -> None:
-        patch.setenv("SLURM_CONF", str(room.conf_path))
+        patch.setenv("SLURM_CONF", str(conf_path))
         for name in ("SACCT_FORMAT", "SLURM_TIME_FORMAT", "SLURM_CLUSTERS"):
             patch.delenv(name, raising=False)
         utc(patch)

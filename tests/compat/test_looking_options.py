@@ -14,8 +14,8 @@ from tests.cli.reference_cluster import queue
 from tests.cli.run_command import run_command
 
 LOOKING = (
-    "sacct sacctmgr sbcast scancel scontrol sdiag sinfo sprio squeue sshare sstat strigger".split()
-)
+    "sacct sacctmgr sbcast scancel scontrol sdiag sinfo sprio squeue sreport sshare sstat strigger"
+).split()
 EVERY_JOB = "22 32 24 25 27_[0-9%2] 30+1 30+0 29 26 17 33 28 23 21"
 
 
@@ -134,7 +134,7 @@ def test_scontrol_answers(line: str, text: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "name", ["sacct", "sacctmgr", "sbcast", "scancel", "sinfo", "squeue", "sstat"]
+    "name", ["sacct", "sacctmgr", "sbcast", "scancel", "sinfo", "squeue", "sreport", "sstat"]
 )
 def test_options_without_effect_are_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts go on, and their users see a line."""

@@ -93,7 +93,7 @@ def sacct(
     room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Commands:
     know_people(monkeypatch)
-    return Commands(room, monkeypatch, capfd)
+    return Commands(room.conf_path, monkeypatch, capfd)
 
 
 def lines(sacct: Commands, *words: str) -> list[str]:

@@ -30,7 +30,12 @@ OPTIONS: dict[str, str] = {
 }
 """By long name, for every command that has the option and does not appear in `LIKE_SLURM`."""
 
-LIKE_SLURM = {"sacct": ("qos",), "squeue": ("qos",), "scancel": ("qos",)}
+LIKE_SLURM = {
+    "sacct": ("qos",),
+    "scancel": ("qos",),
+    "squeue": ("qos",),
+    "sreport": ("cluster",),
+}
 """Commands with another option of that name, which takes all that Slurm's takes."""
 
 SCONTROL: dict[str, str] = {

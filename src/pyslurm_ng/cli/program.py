@@ -72,7 +72,7 @@ class Program:
         self._tells: dict[str, Callable[[], str]] = {
             "version": version_line,
             "usage": lambda: usage,
-            "help": self._help,
+            "help": self.help_text,
             **(tells or {}),
         }
 
@@ -124,7 +124,8 @@ class Program:
                 options.pop(option, None)
         options[name] = value
 
-    def _help(self) -> str:
+    def help_text(self) -> str:
+        """Return what --help prints."""
         return f"Usage: {self.name} [OPTIONS] {self._operands}".rstrip() + f"\n{self.option_list()}"
 
     def option_list(self) -> str:

@@ -34,7 +34,19 @@ class Asked:
 
     def sees(self, user: str, account: str) -> bool:
         """Whether PrivateData lets the caller see this user of this account."""
-        actor = self.actor
-        if not self.is_private or actor.is_operator:
-            return True
-        return user == actor.name or account in actor.coordinates
+        return may_see(self.actor, self.is_private, user, account)
+
+
+_OF_OTHERS = frozenset(("accounts", "users", "usage"))
+
+
+def hides_others(private: frozenset[str]) -> bool:
+    """Whether words of PrivateData hide other users' records."""
+    return bool(private & _OF_OTHERS)
+
+
+def may_see(actor: Actor, is_private: bool, user: str, account: str) -> bool:
+    """Whether somebody may see what belongs to a user of an account."""
+    if not is_private or actor.is_operator:
+        return True
+    return user == actor.name or account in actor.coordinates

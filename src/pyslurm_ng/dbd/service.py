@@ -35,6 +35,7 @@ from pyslurm_ng.dbd.purge.calls import ArchiveCalls
 from pyslurm_ng.dbd.purge.duty import Purge
 from pyslurm_ng.dbd.purge.rules import Policy
 from pyslurm_ng.dbd.readers import Query, Readers
+from pyslurm_ng.dbd.reports.answers import REQUESTS, report
 from pyslurm_ng.dbd.writer import Work, Writer
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
@@ -135,7 +136,9 @@ class Service:
                 begin = partial(self._submit, call, listing, begun)
                 self._association_calls.newest.hold(request.clusters, begin)
             case msg.ListEntities():
-                self._read(call, lambda at: self._list_entities(at, call, request), begun)
+                self._read(call, lambda at: self._shown(show.list_entities, at, call), begun)
+            case _ if isinstance(request, REQUESTS):
+                self._read(call, lambda at: self._shown(report, at, call), begun)
             case msg.GetJobScript():
                 self._read(call, lambda at: self._job_text(at, call, request), begun)
             case msg.ShowDbdStats():
@@ -301,11 +304,11 @@ class Service:
             self._operators.discard(uid)
         return actor
 
-    def _list_entities(
-        self, connection: sa.Connection, call: Call, request: msg.ListEntities
-    ) -> msg.EntityRows:
-        actor = self._actor(connection, call)
-        return show.list_entities(connection, request, actor, self._settings.private)
+    def _shown(
+        self, shown_to: Callable[..., msgspec.Struct], at: sa.Connection, call: Call
+    ) -> msgspec.Struct:
+        """Return what an answer shows to the caller."""
+        return shown_to(at, call.request, self._actor(at, call), self._settings.private)
 
     def _job_text(
         self, connection: sa.Connection, call: Call, request: msg.GetJobScript

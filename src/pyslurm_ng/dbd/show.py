@@ -18,7 +18,7 @@ from pyslurm_ng.dbd import history_rows, limits, open_jobs, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.words import read_where
-from pyslurm_ng.dbd.list_request import Asked
+from pyslurm_ng.dbd.list_request import Asked, hides_others
 from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
 
@@ -40,10 +40,6 @@ QOS_FIELDS = (
 )  # fmt: skip
 
 
-_OF_OTHERS = frozenset(("accounts", "users", "usage"))
-"""Words of PrivateData that hide other users' records."""
-
-
 def list_entities(
     connection: sa.Connection, request: ListEntities, actor: Actor, private: frozenset[str]
 ) -> EntityRows:
@@ -63,7 +59,7 @@ def list_entities(
         read_where(request.entity, request.where),
         frozenset(word.lower() for word in request.flags),
         actor,
-        bool(private & _OF_OTHERS),
+        hides_others(private),
         time.time_ns() // 1000,
     )
     fields, rows = lister(asked)

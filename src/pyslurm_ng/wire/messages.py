@@ -14,6 +14,7 @@ from pyslurm_ng.wire import (
     node_loss_messages,
     node_messages,
     query_messages,
+    report_messages,
     step_messages,
     trigger_messages,
 )
@@ -142,6 +143,7 @@ TOPICS = (
     node_loss_messages,
     node_messages,
     query_messages,
+    report_messages,
     step_messages,
     trigger_messages,
 )

@@ -129,7 +129,7 @@ def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 def sacct(
     room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Commands:
-    return Commands(room, monkeypatch, capfd)
+    return Commands(room.conf_path, monkeypatch, capfd)
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def commands(
     room: Room, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Commands:
     """Commands against `room`, with the scenario's accounts made."""
-    room_commands = Commands(room, monkeypatch, capfd)
+    room_commands = Commands(room.conf_path, monkeypatch, capfd)
     for words in ACCOUNTS:
         assert room_commands.run("sacctmgr", "-i", *words).code == 0, words
     return room_commands
@@ -499,7 +499,7 @@ def test_without_slurmdbd(
     conf.write_text("ClusterName=demo\nAccountingStorageType=accounting_storage/slurmdbd\n"
                     f"SlurmctldPidFile={tmp_path}/x.pid\nAccountingStoragePort=9\n")  # fmt: skip
     room = Room(None, conf, "", None, None)  # type: ignore[arg-type]
-    commands = Commands(room, monkeypatch, capfd)
+    commands = Commands(room.conf_path, monkeypatch, capfd)
     printed = commands.run("sacctmgr", "show", "user")
     assert printed.code == 1
     assert printed.stderr.startswith("sacctmgr: error: Problem talking to the database: ")

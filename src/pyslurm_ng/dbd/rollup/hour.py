@@ -19,6 +19,8 @@ Amounts = Mapping[str, int]
 Seconds = dict[str, int]
 """Seconds times amount, by the name of the TRES."""
 
+_NODE = "node"
+"""Members of reservations do not pay for idle nodes, as in Slurm: they pay for what is on them."""
 _CPU = "cpu"
 """Jobs that wait are counted with it only, and suspended jobs hold all but it, as in Slurm."""
 
@@ -232,7 +234,8 @@ def _add_reservations(
         used = by_jobs.get(key, {})
         for name, seconds in sums.items():
             _count(cluster[name], key, seconds, min(seconds, used.get(name, 0)))
-            _share(usage, key.associations, name, max(0, seconds - used.get(name, 0)))
+            if name != _NODE:
+                _share(usage, key.associations, name, max(0, seconds - used.get(name, 0)))
 
 
 def _count(times: ClusterTime, reserved: _Terms, whole: int, by_jobs: int) -> None:

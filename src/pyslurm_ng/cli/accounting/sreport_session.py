@@ -1,0 +1,126 @@
+"""One run of sreport: its options, its connection to slurmdbd, and what all reports need."""
+
+from pyslurm_ng.base.error_numbers import is_unreachable
+from pyslurm_ng.cli.accounting.sreport_amounts import Period, Unit
+from pyslurm_ng.cli.accounting.sreport_table import Printer
+from pyslurm_ng.cli.command import fail, read_conf, split_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from pyslurm_ng.cli.accounting.sreport_conditions import Conditions
+    from pyslurm_ng.wire.client import Client
+
+    Row = dict[str, Any]
+
+TIMEOUT_S = 900
+
+
+class NotAnsweredError(Exception):
+    """slurmdbd did not answer a report; the text is for stderr."""
+
+
+class Session:
+    """One invocation: its options and its connection."""
+
+    def __init__(self, options: "dict[str, str]") -> None:
+        self.options = options
+        self.unit = Unit(options["time_format"]) if "time_format" in options else Unit()
+        self.exit_code = 0
+        self._conf: dict[str, str] = {}
+        self._client: Client | None = None
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._client is not None:
+            self._client.close()
+
+    def printer(self) -> Printer:
+        """Return what prints reports as the options say now."""
+        return Printer(self.options, self.unit)
+
+    @property
+    def _slurm_conf(self) -> "dict[str, str]":
+        if not self._conf:
+            self._conf = read_conf("sreport", "AccountingStorageType", "TCPTimeout",
+                                   "AccountingStorageBackupHost")  # fmt: skip
+        return self._conf
+
+    def call(self, kind: str, fields: "Row") -> "Row":
+        """Ask slurmdbd.
+
+        Raises:
+            NotAnsweredError: it refuses, or cannot be reached.
+        """
+        from pyslurm_ng.wire.client import Client, SlurmError
+
+        if self._client is None:
+            storage = self._slurm_conf.get("AccountingStorageType", "") or "accounting_storage/none"
+            if not storage.endswith("slurmdbd"):
+                fail(
+                    "You are not running a supported accounting_storage plugin\n"
+                    "Only 'accounting_storage/slurmdbd' is supported."
+                )
+            self._client = Client(self._slurm_conf, "slurmdbd", wait_s=0.5)
+        try:
+            return self._client.call(kind, fields, TIMEOUT_S)
+        except SlurmError as error:
+            if is_unreachable(error.code):
+                text = error.detail or error.text
+                fail(f"sreport: error: Problem talking to the database: {text}")
+            raise NotAnsweredError(f"sreport: error: {error.text}") from error
+
+    def period(self, conditions: "Conditions") -> Period:
+        """Return the period of a report."""
+        from time import time
+
+        return Period(conditions.last("start"), conditions.last("end"), int(time()))
+
+    def clusters(self, conditions: "Conditions") -> "list[str]":
+        """Return the clusters of a report: those it names, all, or that of slurm.conf."""
+        if "clusters" in conditions:
+            return conditions.names("clusters")
+        if "all_clusters" in conditions or "all_clusters" in self.options:
+            return []
+        return split_list(self.options.get("cluster", "")) or [self.own_cluster]
+
+    @property
+    def own_cluster(self) -> str:
+        """The cluster of slurm.conf, which is no member of a federation."""
+        return self._slurm_conf.get("ClusterName", "cluster").lower()
+
+    def tres(self, known: "list[str]", without: str = "") -> "list[str]":
+        """Return the TRES that -T names; cpu without it.
+
+        Args:
+            without: one that `all` does not mean.
+
+        Raises:
+            NotAnsweredError: none of them is known.
+        """
+        if "tres" not in self.options:
+            return ["cpu"]
+        words = [word.lower() for word in split_list(self.options["tres"])]
+        if words == ["all"]:
+            return [name for name in known if name != without]
+        chosen = [name for name in dict.fromkeys(words) if name in known]
+        if not chosen:
+            raise NotAnsweredError("sreport: fatal: No valid TRES given")
+        return chosen
+
+    @property
+    def tres_title(self) -> str:
+        """What headings call that which is counted."""
+        return "TRES" if "tres" in self.options else "CPU"
+
+
+def rows_of(answer: "Row") -> "list[Row]":
+    """Return the rows of an answer by field name."""
+    from pyslurm_ng.kernels.records import project
+
+    names = answer["fields"]
+    return [
+        dict(zip(names, values, strict=True))
+        for values in project(answer["records"], range(len(names)))
+    ]

@@ -1,0 +1,105 @@
+"""What jobs used of reservations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import sqlalchemy as sa
+
+from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin.change import RefusedError
+from pyslurm_ng.dbd.queries import own_jobs
+from pyslurm_ng.dbd.reports.scope import Scope
+from pyslurm_ng.dbd.rollup.rows import Members, amounts
+from pyslurm_ng.dbd.rollup.spans import Span
+from pyslurm_ng.wire.report_messages import ListReservationUsage, ReservationUsage
+
+FIELDS = (
+    "cluster", "id", "name", "start_s", "end_s", "flags", "nodes", "associations", "held", "used",
+)  # fmt: skip
+
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def list_reservation_usage(scope: Scope, request: ListReservationUsage) -> ReservationUsage:
+    """Return the reservations of a time, by begin.
+
+    Raises:
+        RefusedError: PrivateData hides them from the caller.
+    """
+    if "reservations" in scope.private and not scope.actor.is_operator:
+        raise RefusedError("Access/permission denied")
+    records = []
+    for cluster_id, cluster in scope.clusters(request.clusters):
+        rows = _reservations(scope.connection, cluster_id, request)
+        if not rows:
+            continue
+        members = Members(scope.connection, cluster_id)
+        used = _used(scope, cluster_id, rows)
+        for row, seconds in zip(rows, used, strict=True):
+            times = (row.start_us // SECOND_US, row.end_us // SECOND_US)
+            who = members.of(row.users, row.accounts)
+            records.append(
+                _encode(
+                    [cluster, row.reservation_id, row.name, *times, row.flags, row.node_list,
+                     who, dict(amounts(row.tres)), seconds]
+                )
+            )  # fmt: skip
+    return ReservationUsage(list(scope.tres().values()), list(FIELDS), b"".join(records))
+
+
+def _reservations(
+    connection: sa.Connection, cluster_id: int, request: ListReservationUsage
+) -> list[sa.Row[Any]]:
+    """Return the times for which reservations were the same that touch the time asked for."""
+    kept = schema.reservations.c
+    query = sa.select(*kept).where(
+        kept.cluster_id == cluster_id,
+        kept.start_us < request.end_s * SECOND_US,
+        sa.or_(kept.end_us == 0, kept.end_us >= request.start_s * SECOND_US),
+    )
+    if request.names:
+        query = query.where(kept.name.in_(request.names))
+    rows = connection.execute(query.order_by(kept.start_us, kept.name)).all()
+    nodes = frozenset(request.nodes)
+    return [row for row in rows if not nodes or nodes.intersection(_names(row.node_list))]
+
+
+def _names(node_list: str) -> list[str]:
+    try:
+        return expand(node_list)
+    except HostlistError:
+        return []  # a list that was too long for its column
+
+
+def _used(scope: Scope, cluster_id: int, rows: list[sa.Row[Any]]) -> list[dict[str, int]]:
+    """Return what jobs used of each reservation while they ran in it."""
+    jobs = schema.jobs.c
+    first_us = min(row.start_us for row in rows)
+    ends_us = [row.end_us for row in rows]
+    query = sa.select(jobs.reservation, jobs.start_us, jobs.end_us, jobs.tres_allocated).where(
+        jobs.cluster_id == cluster_id, jobs.reservation != "", jobs.start_us > 0
+    )
+    if min(ends_us):
+        query = query.where(jobs.start_us < max(ends_us))
+    if "jobs" in scope.private:
+        query = query.where(own_jobs(scope.actor))
+    runs: dict[str, list[Any]] = {}
+    # Not a choice between columns, for which databases read the whole table.
+    for lasts in (jobs.end_us == 0, jobs.end_us > first_us):
+        for job in scope.connection.execute(query.where(lasts)):
+            runs.setdefault(job.reservation, []).append(job)
+    return [_used_of(row, runs.get(row.name, [])) for row in rows]
+
+
+def _used_of(row: Any, jobs: list[Any]) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    own = Span(row.start_us // SECOND_US, row.end_us // SECOND_US or 2**62)
+    for job in jobs:
+        ran = Span(job.start_us // SECOND_US, job.end_us // SECOND_US or own.end_s).within(own)
+        for name, amount in amounts(job.tres_allocated).items():
+            sums[name] = sums.get(name, 0) + amount * ran.seconds
+    return sums
