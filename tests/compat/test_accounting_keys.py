@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from pyslurm_ng.daemon.log import DEBUG, ERROR, DaemonLog
+from pyslurm_ng.daemon.log import DEBUG, ERROR, FATAL, DaemonLog
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
 from pyslurm_ng.wire.auth import AuthError
@@ -99,6 +99,18 @@ def test_debug_level(loaded: Any, tmp_path: Path) -> None:
         log = DaemonLog("slurmdbd")
         Daemon(Options(), conf, log)._open_log()
         assert (log.file_level, path.exists()) == (number, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("", FATAL), ("DebugLevelSyslog=debug", DEBUG), ("DebugLevel=error", FATAL)],
+)
+def test_debug_level_of_syslog(loaded: Any, tmp_path: Path, text: str, number: int) -> None:
+    """DebugLevelSyslog is how much syslog has; beside a log file it has fatal lines."""
+    conf = loaded(f"{SQLITE}LogFile={tmp_path}/log\n{text}\n")
+    log = DaemonLog("slurmdbd")
+    Daemon(Options(), conf, log)._open_log()
+    assert log.syslog_level == number
 
 
 def test_auth_type_and_info_of_slurmdbd(loaded: Any, tmp_path: Path) -> None:

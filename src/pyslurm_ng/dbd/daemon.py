@@ -24,7 +24,7 @@ from pyslurm_ng.daemon.background import (
     make_directory,
     tell_systemd,
 )
-from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog
+from pyslurm_ng.daemon.log import ERROR, INFO, QUIET, DaemonLog, syslog_level
 from pyslurm_ng.daemon.process_settings import raise_open_files
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
@@ -111,7 +111,12 @@ class Daemon:
         # In the background only what prevents the start is for the terminal; see _serve.
         is_shown = self._options.foreground or not conf.log_file
         self._log.stderr_level = max(INFO, level) if is_shown else ERROR
-        if conf.log_file:
+        foreground = self._options.foreground
+        has_file = bool(conf.log_file)
+        self._log.syslog_level = syslog_level(
+            conf.syslog_debug, level, has_file=has_file, foreground=foreground
+        )
+        if has_file:
             try:
                 self._log.open(conf.log_file, level, conf.log_time_format)
             except OSError as error:

@@ -86,6 +86,7 @@ class Configuration:
     cluster: str
     private: frozenset[str]
     warnings: tuple[str, ...]
+    syslog_debug: str = ""
     pass_script: str = ""
     primary_host: str = ""
     has_backup: bool = False
@@ -206,6 +207,7 @@ def _configured(
         cluster=cluster,
         private=frozenset(word.lower() for word in conf.private_data) - {"none", ""},
         warnings=conf.warnings,
+        syslog_debug=conf.debug_level_syslog,
         pass_script=conf.storage_pass_script,
         primary_host=conf.dbd_host,
         has_backup=bool(conf.dbd_backup_host),

@@ -30,6 +30,7 @@ _OWN_FILES = "files are lines of JSON, which Slurm cannot load"
 SLURMDBD = Keys(
     same=named("""
         ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
+        DebugLevelSyslog
         DisableArchiveCommands DisableRollups LogFile
         MaxPurgeLimit PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter
         PurgeResvAfter PurgeStepAfter PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter
