@@ -21,6 +21,7 @@ import pytest
 from pyslurm_ng.base.numbers import REQ_NODES_SET
 from pyslurm_ng.cli import sbatch
 from pyslurm_ng.cli.submit import submission
+from pyslurm_ng.cli.submit.directives import apply_directives, split_directive
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
 from pyslurm_ng.cli.submit.option_texts import OPERANDS, help_text, usage_text
 from pyslurm_ng.cli.submit.options import Options
@@ -480,3 +481,44 @@ def test_errors_of_the_command_line_come_before_those_of_the_script(
     )
     assert sbatch.main([str(script)]) == 255
     assert "is not a valid node count" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "nodes", "names", "per_node"),
+    [
+        ("3", (3, 3), None, None),
+        ("n1+n2:ppn=2", (2, 0), "n[1-2]", 2),
+        ("2:ppn=2+3", (5, 5), None, 2),
+        ("n1+2", (3, 3), "n1", None),
+    ],
+)
+def test_pbs_adds_chunks_of_nodes_up(
+    text: str, nodes: tuple[int, int], names: str | None, per_node: int | None
+) -> None:
+    """`nodes=` names nodes or counts them; what follows a colon is for each of them."""
+    options = Options("sbatch")
+    apply_directives(
+        options, f"#!/bin/sh\n#PBS -l nodes={text}\n".encode(), "stdin", ignore_pbs=False
+    )
+    options.finish()
+    request = options.request
+    assert (request["nodes_min"], request.get("nodes_max", 0)) == nodes
+    assert (request.get("node_list"), request.get("ntasks_per_node")) == (names, per_node)
+
+
+def test_lines_of_other_systems_are_read_last_or_not_at_all() -> None:
+    """As with Slurm 22.05, wherever they stand."""
+    for ignores, name in ((b"", "pbs"), (b"#SBATCH --ignore-pbs\n", "slurm")):
+        options = Options("sbatch")
+        script = b"#!/bin/sh\n#PBS -N pbs\n#SBATCH -J slurm\n" + ignores
+        apply_directives(options, script, "stdin", ignore_pbs=False)
+        assert options.request["name"] == name
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [(r"'it\'s'", "it's"), (r"'a\b'", "ab"), (r"'a\\b'", r"a\b"), (r"'a\ b'", "a b")],
+)
+def test_a_backslash_counts_within_single_quotes(text: str, word: str) -> None:
+    """Unlike in a shell."""
+    assert split_directive(text, "stdin: line 2") == [word]

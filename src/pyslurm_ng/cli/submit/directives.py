@@ -31,6 +31,7 @@ def apply_directives(
         OptionError: an option or its value is wrong; the text names the line if Slurm's does.
     """
     further: list[Pairs] = []
+    foreign: list[tuple[int, str]] = []
     for number, line in _comment_lines(script):
         if line.startswith("#SBATCH"):
             words = split_directive(line[7:], f"{script_name}: line {number}")
@@ -45,13 +46,14 @@ def apply_directives(
                 further[-1] += pairs
             else:
                 options.apply_all(pairs, SCRIPT)
-        elif further:
-            continue  # other systems have no components
-        elif not ignore_pbs and line.startswith(("#PBS", "#BSUB")):
-            prefix = "#PBS" if line.startswith("#PBS") else "#BSUB"
-            words = split_directive(line[len(prefix) :], f"{script_name}: line {number}")
-            translate = _pbs if prefix == "#PBS" else _bsub
-            options.apply_all(translate(words), SCRIPT)
+        elif not further and line.startswith(("#PBS", "#BSUB")):
+            foreign.append((number, line))  # other systems have no components
+    # As in Slurm, they are read after all lines of Slurm's own, and prevail.
+    for number, line in () if ignore_pbs or "ignore-pbs" in options.settings else foreign:
+        prefix = "#PBS" if line.startswith("#PBS") else "#BSUB"
+        words = split_directive(line[len(prefix) :], f"{script_name}: line {number}")
+        translate = _pbs if prefix == "#PBS" else _bsub
+        options.apply_all(translate(words), SCRIPT)
     return further
 
 
@@ -78,6 +80,8 @@ def _comment_lines(script: bytes) -> "list[tuple[int, str]]":
 def split_directive(text: str, where: str) -> "list[str]":
     """Return the words of a line; quotes and backslashes work as in a shell, and # ends the line.
 
+    Unlike in a shell, a backslash counts within single quotes, too.
+
     Raises:
         OptionError: a quotation mark is not closed.
     """
@@ -89,7 +93,7 @@ def split_directive(text: str, where: str) -> "list[str]":
     while position < len(body):
         letter = body[position]
         position += 1
-        if letter == "\\" and quote != "'":
+        if letter == "\\":
             word = (word or "") + body[position : position + 1] if body[position:] else word
             position += 1
         elif quote:
@@ -215,9 +219,17 @@ def _pbs_resources(text: str) -> "Pairs":
 
 
 def _pbs_nodes(text: str) -> "Pairs":
-    count, *properties = text.split(":")
-    pairs: Pairs = [("nodes", count)] if count.isdigit() else [("nodelist", count)]
-    for word in properties:
+    """Translate `2:ppn=4`, or `n1:ppn=4+n2` with names of nodes; numbers are added up."""
+    chunks = [chunk.split(":") for chunk in text.split("+")]
+    numbers = [chunk[0] for chunk in chunks if chunk[0].isascii() and chunk[0].isdigit()]
+    names = [chunk[0] for chunk in chunks if chunk[0] not in numbers]
+    pairs: Pairs = [("nodelist", ",".join(names))] if names else []
+    if len(numbers) == len(chunks) == 1:
+        pairs.append(("nodes", numbers[0]))
+    elif numbers:
+        # Longer numbers are refused like these, as too many nodes.
+        pairs.append(("nodes", str(len(names) + sum(int(number[:9]) for number in numbers))))
+    for word in [word for chunk in chunks for word in chunk[1:]]:
         name, equals, value = word.partition("=")
         if name in ("ppn", "mpiprocs"):
             pairs.append(("ntasks-per-node", value))
