@@ -203,6 +203,7 @@ PLAIN = frozenset(
     database
     dates
     dbd
+    debug
     dependency
     depth
     device

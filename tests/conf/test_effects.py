@@ -85,7 +85,7 @@ def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:
         ("SlurmdParameters=conmgr_threads=4", "SlurmdParameters=conmgr_threads has no effect"),
         ("RebootProgram=/sbin/reboot", "RebootProgram has no effect"),
         ("TreeWidth=16", "TreeWidth has no effect"),
-        ("DebugFlags=Backfill,Gres", "DebugFlags has no effect"),
+        ("DebugFlags=Backfill,Gres", "DebugFlags=Gres has no effect"),
         ("SlurmctldHost=standby", "SlurmctldHost=standby has no effect"),
         ("JobCompType=jobcomp/kafka", "JobCompType=jobcomp/kafka has no effect"),
     ],

@@ -124,7 +124,7 @@ def test_the_level_of_node_daemons(live_cluster: LiveCluster) -> None:
 
 
 def test_debug_flags(live_cluster: LiveCluster) -> None:
-    """They are shown until the files are read again, and nothing else comes of them yet."""
+    """They are shown until the files are read again."""
 
     def flags() -> str:
         lines = live_cluster.out("scontrol", "show", "config").splitlines()

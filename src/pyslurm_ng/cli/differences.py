@@ -42,7 +42,7 @@ SCONTROL: dict[str, str] = {
     "cancel_reboot": "no reboot is ever pending, so each node refuses it",
     "create": "partition and reservation; node is refused",
     "delete": "partition and reservation; node is refused",
-    "setdebugflags": "kept and shown by show config; no flag logs more yet; nodes= is refused",
+    "setdebugflags": "lines are ours; some flags log nothing and are named; nodes= is refused",
 }
 """Commands of scontrol."""
 

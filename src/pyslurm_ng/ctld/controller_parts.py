@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.failures import Failures
 from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
 from pyslurm_ng.ctld.followers.completion_log import CompletionLog
+from pyslurm_ng.ctld.followers.debug_log import DebugLog
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.event_log import EventLog
 from pyslurm_ng.ctld.followers.fair_share import FairShare
@@ -132,6 +133,7 @@ class ControllerParts:
     def show(self, configuration: Configuration) -> None:
         """Let `scontrol show config` and rules see a changed configuration."""
         self.configuration = self.service.configuration = configuration
+        self.debug_log.adopt(configuration.conf.debug_flags)
 
     def close(self) -> None:
         """Let go of threads, sockets to nodes and the link to accounting."""
@@ -235,6 +237,8 @@ class ControllerParts:
         writer.observe(self.soft.applied)
         log = EventLog(cluster, self._log, self.scheduling_log, self._edges.call_soon)
         writer.observe(log.applied, is_brittle=True)
+        self.debug_log = DebugLog(cluster, self._log, self.soft, conf.debug_flags)
+        writer.observe(self.debug_log.applied, is_brittle=True)
         writer.observe(self._beginning.scripts.applied, is_brittle=True)
         writer.observe(self.scheduler.applied)
         self._watch = JobWatch(cluster)

@@ -112,6 +112,9 @@ class Soft:
     limited: dict[int, int] = field(default_factory=dict)  # told to back off, by uid
     spared: Spared = raise_it  # is told of records that a query has to leave out
     clock_latency_us: int = 0  # of a thousand looks at the clock
+    # DebugFlags: told of each pass with the queue's length and its duration, and of each request.
+    on_pass: Callable[[Plan, int, int], None] | None = None
+    on_call: Callable[[str, int, int], None] | None = None
 
     def heard(
         self, node_id: int, now_us: int, *, load: int = -1, free_mem_mib: int = -1
@@ -165,6 +168,8 @@ class Soft:
         for counted in (of_kind, of_user):
             counted.count += 1
             counted.total_us += took_us
+        if self.on_call is not None:
+            self.on_call(kind, uid, took_us)
 
     def planned(
         self,
@@ -197,6 +202,8 @@ class Soft:
         passes.last_at_us = now_us
         if plan.cut_by:
             passes.cut_by[plan.cut_by] = passes.cut_by.get(plan.cut_by, 0) + 1
+        if self.on_pass is not None:
+            self.on_pass(plan, queue_length, took_us)
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Count what happened to jobs."""

@@ -221,8 +221,11 @@ def set_debug_flags(session: "Session", words: "list[str]") -> int:
             if flag.lower() not in names:
                 fail(f"scontrol: error: Invalid DebugFlag: {flag}\ninvalid debug flag: {word}")
             change["add" if word[0] == "+" else "remove"].append(names[flag.lower()])
-    if change["add"]:
-        say("scontrol: DebugFlags has no effect in pyslurm-ng yet")
+    from pyslurm_ng.conf.effects.words import SLURM_WORDS
+
+    for flag in change["add"]:
+        if flag.lower() not in SLURM_WORDS["DebugFlags"].same:
+            say(f"scontrol: DebugFlags={flag} has no effect in pyslurm-ng yet")
     return _set(session, "SetDebugFlags", change, "slurm_set_debug_flags")
 
 

@@ -49,6 +49,7 @@ CLUSTER = Keys(
         UnkillableStepTimeout WaitTime
     """),
     differs={
+        "DebugFlags": "slurmctld logs the lines of a flag, not slurmd; they are ours",
         "CredType": "the credentials of jobs are signed as AuthType says",
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",

@@ -120,6 +120,12 @@ _LAUNCH = Words(
 
 SLURM_WORDS: dict[str, Words] = {
     "SchedulerParameters": _SCHEDULER,
+    "DebugFlags": Words(
+        same=named("""
+            auditrpcs backfill dependency gang license priority protocol reservation selecttype
+            steps tracejobs triggers
+        """),
+    ),
     "SlurmctldParameters": _CONTROLLER,
     "SlurmdParameters": Words(same=named("config_overrides")),
     "LaunchParameters": _LAUNCH,
