@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 
 import pytest
@@ -190,3 +191,14 @@ def test_all_partitions_and_some_exclude_each_other(
     )
     assert (printed.code, printed.stderr) == ((1, said) if pair else (0, ""))
     assert ("main" in printed.stdout) == ("SINFO_PARTITION" in environment and not pair)
+
+
+def test_numbers_are_never_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So --noconvert changes nothing: seen of 22.05 with 1024 nodes of 4096 CPUs and 2048 MiB."""
+    printed = [
+        run_command(monkeypatch, queue(), "root", ["sinfo", *more, "-h", "-o", "%D %C %F %m %d"])
+        for more in ([], ["--noconvert"])
+    ]
+    assert printed[0] == printed[1]
+    assert (printed[0].stderr, printed[0].code) == ("", 0)
+    assert re.fullmatch(r"([\d/+ ]+\n)+", printed[0].stdout)

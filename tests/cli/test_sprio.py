@@ -85,7 +85,6 @@ def test_only_some(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["-S", "z"], r"sprio: error: Invalid sort specification: z\n"),
         (["-j", "x"], r"sprio: error: Invalid job id: x\n"),
-        (["-u", "nobody99"], r"sprio: error: Invalid user: nobody99\n"),
         (["--wrong"], r"sprio: unrecognized option '--wrong'\nTry .*\n"),
     ],
 )
@@ -110,3 +109,17 @@ def test_unknown_jobs_have_no_table(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (printed.stdout, printed.stderr, printed.code) == (
         "Unable to find jobs matching user/id(s) specified\n", "", 0,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["nobody99", "99999", "x y"])
+def test_unknown_users_are_named_and_have_no_jobs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in Slurm 22.05: a line and an empty one, the list of the others, and 0."""
+    line = f"sprio: error: Invalid user: {name}\n\n"
+    alone = run_command(monkeypatch, queue(), "root", ["sprio", "-h", "-u", name])
+    assert (alone.stdout, alone.stderr, alone.code) == ("", line, 0)
+    others = run_command(monkeypatch, queue(), "root", ["sprio", "-h", "-u", f"{name},carol"])
+    carols = run_command(monkeypatch, queue(), "root", ["sprio", "-h", "-u", "carol"])
+    assert others.stdout == carols.stdout != ""
+    assert (others.stderr, others.code) == (line, 0)

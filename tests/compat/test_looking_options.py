@@ -134,7 +134,7 @@ def test_scontrol_answers(line: str, text: str, monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    "name", ["sacct", "sacctmgr", "sbcast", "scancel", "sinfo", "squeue", "sreport", "sstat"]
+    "name", ["sacct", "sacctmgr", "sbcast", "scancel", "squeue", "sreport", "sstat"]
 )
 def test_options_without_effect_are_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts go on, and their users see a line."""

@@ -9,6 +9,7 @@ import pytest
 from pyslurm_ng.model.states import JobState, Reason
 from tests.cli.reference_cluster import ReferenceCluster, queue
 from tests.cli.run_command import Printed, run_command
+from tests.world.people import know_people
 
 
 def run(
@@ -214,6 +215,7 @@ def test_verbose_tells_the_number_of_records(
 )
 def test_sprio_shows(words: str, jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Jobs of these ids, users, partitions, in this order."""
+    know_people(monkeypatch)
     printed = run(monkeypatch, queue(), "root", f"sprio -h -o %i {words}")
     assert (printed.stdout.split(), printed.code) == (jobs.split(), 0)
 

@@ -114,8 +114,6 @@ REASONS_LONG = "%20E %12U %19H %6t %N"
 # Columns that grow do not get narrower than this.
 _LEAST_WIDTH = 9
 
-
-NO_EFFECT = ("noconvert",)
 PROGRAM = Program(
     "sinfo",
     OPTIONS,
@@ -123,7 +121,6 @@ PROGRAM = Program(
     same={"cluster": "clusters"},
     environment=_ENVIRONMENT,
     opposites=(("format", "Format"),),
-    no_effect=NO_EFFECT,
     tells={
         "helpformat": lambda: "\n".join(
             f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}" for letter in ALL_LETTERS

@@ -3,11 +3,12 @@
 import os
 
 from pyslurm_ng.base.job_ids import JobIdError, parse_job_id
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.cli.command import (
     Table,
     connect,
     fail,
+    is_person,
     read_conf,
     say,
     split_list,
@@ -95,6 +96,7 @@ PROGRAM = Program(
     tells={"helpformat": lambda: "\n".join(f"%{letter}  {HEADINGS[letter]}" for letter in LETTERS)},
 )
 _BILLION = 1_000_000_000
+_NOBODY = NO_VAL  # the uid of no user: the list is empty then
 
 
 def main(argv: "list[str]") -> int:
@@ -129,12 +131,20 @@ def _filter(options: "dict[str, str]") -> "dict[str, Any]":
     if "partition" in options:
         job_filter["partitions"] = split_list(options["partition"])
     if "users" in options:
-        names = split_list(options["users"])
-        job_filter["uids"] = [uid_of(name) for name in names]
-        for name, uid in zip(names, job_filter["uids"], strict=False):
-            if uid < 0:
-                fail(f"sprio: error: Invalid user: {name}")
+        job_filter["uids"] = _uids(split_list(options["users"]))
     return job_filter
+
+
+def _uids(names: "list[str]") -> list[int]:
+    """Return the uids of users; an unknown one costs a line, and has no jobs."""
+    uids = []
+    for name in names:
+        uid = uid_of(name)
+        if uid >= 0 and is_person(uid):
+            uids.append(uid)
+        else:
+            say(f"sprio: error: Invalid user: {name}\n")
+    return uids or [_NOBODY]
 
 
 def _is_job(text: str) -> bool:
