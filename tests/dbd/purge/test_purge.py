@@ -288,7 +288,10 @@ def test_what_is_archived_can_be_taken_back(store: Database, folder: Path) -> No
 def test_each_kind_has_its_own_archive(
     sqlite_database: Database, folder: Path, kind: str, plural: str, table: sa.Table, word: str
 ) -> None:
-    """Its rows go, and are in a file if Archive says so; nothing of other kinds goes."""
+    """Its rows go, and are in a file if Archive says so; nothing of other kinds goes.
+
+    By PurgeJobEnvAfter and ArchiveJobEnv, and so on.
+    """
     store = one_of_each(sqlite_database)
     roll_up(store, at("15:00:10") + 48 * HOUR)
     keys = [column.name for column in table.primary_key.columns]
