@@ -279,6 +279,7 @@ def _history(chance: random.Random) -> list[str]:
         lines.append(f"add user u{number % 5} account={account}{part} {words}")
     lines.append("add coordinator account=a1 names=u0,u1")
     lines.append("modify user u1 set adminlevel=operator")
+    lines.append("add user u0 wckeys=ka,kb defaultwckey=kb")
     return lines
 
 

@@ -48,6 +48,5 @@ SCONTROL: dict[str, str] = {
 
 SACCTMGR: dict[str, str] = {
     "list stats": "kinds of messages are ours; there are no rollups",
-    "list wckey": "there are none",
 }
 """Verbs and entities of sacctmgr."""

@@ -10,6 +10,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.submission.account import enforced
 from pyslurm_ng.ctld.start import Beginning
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.log import DaemonLog
@@ -23,6 +24,11 @@ def control_host(conf: SlurmConf, host: str) -> str:
         controller.address for controller in conf.slurmctld_host if controller.name == host
     )
     return next(addresses, "") or host
+
+
+def _wckeys(conf: SlurmConf) -> tuple[str, ...]:
+    """Return the word that has slurmdbd keep the wckeys of jobs, if they are tracked."""
+    return ("track_wckey",) if conf.track_wckey or "wckeys" in enforced(conf) else ()
 
 
 class AccountingLink:
@@ -69,7 +75,7 @@ class AccountingLink:
                 control_port=conf.slurmctld_port[0],
                 journal_id=begun.recovery.journal_id.hex(),
                 tres=list(conf.tracked_tres()),
-                store_flags=list(conf.accounting_store_flags),
+                store_flags=[*conf.accounting_store_flags, *_wckeys(conf)],
             ),
             journal=begun.layout.journal,
             durable=lambda: writer.durable,

@@ -13,6 +13,7 @@ from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
+from pyslurm_ng.dbd.admin.wckeys import DEFAULT_MARK
 from pyslurm_ng.dbd.updates import find_cluster
 from pyslurm_ng.wire.dbd_messages import GetJobScript, JobRecords, JobSelector, ListJobRecords
 
@@ -140,7 +141,7 @@ def _clauses(request: ListJobRecords, now_us: int) -> list[Clause]:
         (request.association_ids, jobs.association_id),
         (request.qos, jobs.qos),
         (request.names, jobs.name),
-        (request.wckeys, jobs.wckey),
+        ([mark + key for key in request.wckeys for mark in ("", DEFAULT_MARK)], jobs.wckey),
         (request.reasons, jobs.reason),
     ):
         if values:

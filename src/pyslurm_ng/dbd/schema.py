@@ -174,6 +174,18 @@ users = _table(
 )
 """`admin_level`: 1 none, 2 operator, 3 administrator."""
 
+wckeys = _table(
+    "wckeys",
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=True),
+    sa.Column("cluster_id", sa.Integer, nullable=False),
+    _name("name", 128),
+    _name("user", 128),
+    _int("is_default"),
+    *_stamps(),
+    sa.UniqueConstraint("cluster_id", "name", "user", name="uq_wckey"),
+)
+"""Which users have which workload characterisation keys, and their default on a cluster."""
+
 coordinators = _table(
     "coordinators",
     _name("account", 128, primary_key=True),

@@ -167,12 +167,14 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     defaults_of: dict[str, str] = {}
     coordinated: dict[str, tuple[str, ...]] = {}
     levels_of: dict[str, str] = {}
+    keys_of: dict[str, str] = {}
     for cluster_id, _ in asked.clusters() or [(0, "")]:
         for record in user_records(asked.connection, cluster_id):
             defaults_of.setdefault(record.name, record.default_account)
             defaults_of[record.name] = defaults_of[record.name] or record.default_account
             coordinated[record.name] = record.coordinator_of
             levels_of[record.name] = record.admin_level
+            keys_of[record.name] = keys_of.get(record.name, "") or record.default_wckey
     shown: list[Row] = []
     for name, level in levels_of.items():
         own = {
@@ -180,6 +182,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "DefaultAccount": defaults_of[name],
             "AdminLevel": level,
             "Coordinators": ",".join(coordinated[name]),
+            "DefaultWCKey": keys_of[name],
         }
         if (
             (names and name not in names)
@@ -193,7 +196,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             shown.append(own)
         else:
             shown += [row | own for row in tied_rows.get(name, [dict[str, Any]()])]
-    fields = ("DefaultAccount", "AdminLevel", "Coordinators")
+    fields = ("DefaultAccount", "AdminLevel", "Coordinators", "DefaultWCKey")
     if not with_associations:
         return ("User", *fields), shown
     return (*ASSOCIATION_FIELDS, *fields), shown
@@ -256,6 +259,31 @@ def _is_member(asked: Asked, account: str) -> bool:
         table.c.account == account, table.c.user == asked.actor.name, table.c.is_deleted == 0
     )
     return bool(asked.connection.execute(query).scalar()) or account in asked.actor.coordinates
+
+
+def _wckeys(asked: Asked) -> tuple[Iterable[str], list[Row]]:
+    where, table = asked.where, schema.wckeys
+    names, users, ids = (where.values(key) for key in ("Names", "Users", "IDs"))
+    shown = []
+    for cluster_id, cluster in sorted(asked.clusters(), key=lambda pair: pair[1]):
+        query = sa.select(table).where(table.c.cluster_id == cluster_id).order_by(table.c.id)
+        if "withdeleted" not in asked.flags:
+            query = query.where(table.c.is_deleted == 0)
+        shown += [
+            {
+                "WCKeys": row.name,
+                "Cluster": cluster,
+                "User": row.user,
+                "ID": row.id,
+                "is_default": row.is_default,
+            }
+            for row in asked.connection.execute(query)
+            if (not names or row.name in names)
+            and (not users or row.user in [user.lower() for user in users])
+            and (not ids or str(row.id) in ids)
+            and asked.sees(row.user, "")
+        ]
+    return ("WCKeys", "Cluster", "User", "ID", "is_default"), shown
 
 
 def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -461,6 +489,6 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "event": history_rows.events,
     "problem": _problems,
     "runawayjobs": _open_jobs,
-    "wckey": lambda asked: (("WCKeys", "Cluster", "User"), []),
+    "wckey": _wckeys,
     "resource": _resources,
 }

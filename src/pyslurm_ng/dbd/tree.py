@@ -179,6 +179,7 @@ def user_records(
             )
         ).all()
     )
+    keys, default_keys = _wckeys(connection, cluster_id)
     coordinated: dict[str, list[str]] = {}
     pairs = schema.coordinators
     for account, user in connection.execute(
@@ -191,10 +192,28 @@ def user_records(
             default_account=defaults.get(row.name, ""),
             admin_level=ADMIN_LEVELS.get(row.admin_level, "None"),
             coordinator_of=tuple(coordinated.get(row.name, ())),
-            default_wckey=row.default_wckey,
+            default_wckey=default_keys.get(row.name, ""),
+            wckeys=tuple(keys.get(row.name, ())),
         )
         for row in connection.execute(query)
     ]
+
+
+def _wckeys(
+    connection: sa.Connection, cluster_id: int
+) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the wckeys of each user on a cluster, and the defaults."""
+    table = schema.wckeys
+    query = sa.select(table.c.user, table.c.name, table.c.is_default).where(
+        table.c.cluster_id == cluster_id, table.c.is_deleted == 0
+    )
+    keys: dict[str, list[str]] = {}
+    defaults: dict[str, str] = {}
+    for name, key, is_default in connection.execute(query.order_by(table.c.name)):
+        keys.setdefault(name, []).append(key)
+        if is_default:
+            defaults[name] = key
+    return keys, defaults
 
 
 def names_of(ids: str, names: Mapping[int, str]) -> str:

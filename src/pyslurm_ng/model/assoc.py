@@ -95,6 +95,7 @@ class UserRecord(Struct, array_like=True, frozen=True, gc=False):
     admin_level: str = "None"  # None Operator Administrator
     coordinator_of: tuple[str, ...] = ()
     default_wckey: str = ""
+    wckeys: tuple[str, ...] = ()
 
 
 class AssocIndex:

@@ -371,7 +371,7 @@ def test_nothing_goes_that_cannot_be_archived(store: Database, folder: Path) -> 
 
 
 def test_archive_script_is_told_what_goes(store: Database, folder: Path) -> None:
-    """It archives in folder of slurmdbd."""
+    """It archives in place of slurmdbd."""
     record(store, *ran(at("12:01:00"), at("12:10:00"), 1))
     roll_up(store, at("15:00:10"))
     script = folder / "archive.sh"

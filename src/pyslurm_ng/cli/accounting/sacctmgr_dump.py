@@ -64,7 +64,7 @@ def lines_of(session: Session, cluster: str) -> "list[str]":
     """Return the lines of a cluster."""
 
     def rows(entity: str, *flags: str) -> "list[Row]":
-        where = [["clusters", "=", cluster]] if entity == "association" else []
+        where = [["clusters", "=", cluster]] if entity in ("association", "wckey") else []
         return rows_of(
             session.call("ListEntities", {"entity": entity, "where": where, "flags": [*flags]})
         )
@@ -73,6 +73,17 @@ def lines_of(session: Session, cluster: str) -> "list[str]":
         fail(f" No cluster by name '{cluster}' found.")
     associations = rows("association", "woplimits")
     users = {row["User"]: row for row in rows("user", "withcoordinators")}
+    # The defaults are those of this cluster.
+    for user in users.values():
+        user |= {"DefaultAccount": "", "DefaultWCKey": "", "WCKeys": []}
+    for row in associations:
+        if row["User"] in users and row["is_default"]:
+            users[row["User"]]["DefaultAccount"] = row["Account"]
+    for row in rows("wckey"):
+        user = users.get(row["User"], {"WCKeys": []})
+        user["WCKeys"].append(row["WCKeys"])
+        if row["is_default"]:
+            user["DefaultWCKey"] = row["WCKeys"]
     accounts = {row["Account"]: row for row in rows("account")}
     lines = [_line("QOS", row["Name"], _of_qos(row)) for row in rows("qos")]
     root = next(row for row in associations if row["ParentID"] == 0)
@@ -114,6 +125,8 @@ def _of_user(row: "Row", user: "Row") -> "list[str]":
     return [
         *_pair("Partition", row["Partition"]),
         *_pair("DefaultAccount", user.get("DefaultAccount") or ""),
+        *_pair("DefaultWCKey", user.get("DefaultWCKey") or ""),
+        *_pair("WCKeys", ",".join(user.get("WCKeys") or ())),
         *_pair("DefaultQOS", row["DefaultQOS"]),
         *_pair("AdminLevel", "" if level == "None" else level),
         *_pair("Coordinator", user.get("Coordinators") or ""),

@@ -33,7 +33,7 @@ def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
     elif entity == "resource":
         key, objects = "resources", _resources(rows)
     elif entity == "wckey":
-        key, objects = "wckeys", []  # slurmdbd keeps none; their usage is kept with the jobs
+        key, objects = "wckeys", [_wckey(row) for row in rows]
     elif entity in makers:
         key, maker = makers[entity]
         if entity == "association":
@@ -43,6 +43,17 @@ def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
         fail(f"sacctmgr: error: --json is not available for {entity}")
     end = tail("sacctmgr", session.cluster, session.argv)
     return json.dumps({key: objects, **end}, indent=2).encode() + b"\n"
+
+
+def _wckey(row: "Row") -> "Row":
+    return {
+        "accounting": [],
+        "cluster": row["Cluster"],
+        "id": row["ID"],
+        "name": row["WCKeys"],
+        "user": row["User"],
+        "flags": ["DEFAULT"] if row["is_default"] else [],
+    }
 
 
 def _ids(session: "Session") -> "dict[str, int]":
@@ -309,7 +320,11 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
                 "administrator_level": [row["AdminLevel"]],
                 "associations": [],
                 "coordinators": coordinators,
-                "default": {"qos": 0, "account": row["DefaultAccount"], "wckey": ""},
+                "default": {
+                    "qos": 0,
+                    "account": row["DefaultAccount"],
+                    "wckey": row["DefaultWCKey"],
+                },
                 "flags": [],
                 "name": name,
                 "old_name": "",

@@ -60,7 +60,10 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         flags.append("withassoc")
     kinds = [kind for key, _, value in where for kind in split_list(value.lower())
              if not key or "events".startswith(key.lower())]  # fmt: skip
-    fields = choose(_format(entity, flags, format_text, kinds), "tree" in flags)
+    text = _format(entity, flags, format_text, kinds)
+    if entity == "user" and not format_text.strip(",") and _tracks_wckeys(session):
+        text = text.replace("DefaultAccount", "DefaultAccount,DefaultWCKey", 1)
+    fields = choose(text, "tree" in flags)
     answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
     rows = rows_of(answer)
     if entity == "runawayjobs":
@@ -82,6 +85,10 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         print(runaway_jobs.NOTE)
     _print_table(session, fields, rows, answer["now_us"])
     return runaway_jobs.offer(session, rows) if entity == "runawayjobs" else 0
+
+
+def _tracks_wckeys(session: Session) -> bool:
+    return session.conf.get("TrackWCKey", "").lower() in ("yes", "true", "1", "on")
 
 
 def _names_associations(where: "list[list[str]]") -> bool:

@@ -102,7 +102,7 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`."""
 
-RECORDED = frozenset(("bb", "bbf", "wckey"))
+RECORDED = frozenset(("bb", "bbf"))
 """Options that are kept with the job and shown, but have no effect yet, or not all of it.
 
 In Slurm burst buffers have no effect, either, if BurstBufferType is not set; here a line warns.

@@ -49,6 +49,7 @@ SLURMDBD = Keys(
         "word has an effect",
     },
     accepted={
+        "TrackWCKey": "keys are tracked for each cluster as its slurm.conf says",
         "AllowNoDefAcct": "users always have a default account",
         "AuthAltParameters": "there are no tokens yet",
         "AuthAltTypes": "there are no tokens yet",

@@ -45,7 +45,7 @@ CLUSTER = Keys(
         SlurmctldPidFile SlurmctldPort SlurmctldSyslogDebug SlurmdDebug SlurmdLogFile
         SlurmdParameters SlurmdPidFile SlurmdPort SlurmdSpoolDir SlurmdSyslogDebug SlurmdTimeout
         SrunEpilog SrunPortRange SrunProlog StateSaveLocation TaskEpilog TaskPlugin
-        TaskPluginParam TaskProlog TmpFS TopologyPlugin UnkillableStepProgram
+        TaskPluginParam TaskProlog TmpFS TopologyPlugin TrackWCKey UnkillableStepProgram
         UnkillableStepTimeout WaitTime
     """),
     differs={

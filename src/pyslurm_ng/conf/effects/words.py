@@ -130,9 +130,7 @@ SLURM_WORDS: dict[str, Words] = {
     "SlurmdParameters": Words(same=named("config_overrides")),
     "LaunchParameters": _LAUNCH,
     "AccountingStorageEnforce": Words(
-        same=named("associations limits qos safe"),
-        differs={"all": "as associations,limits,qos"},
-        refused={"wckeys": "jobs of any wckey would be taken; leave the word out"},
+        same=named("all associations limits qos safe wckeys"),
     ),
     "AccountingStoreFlags": Words(
         same=named("job_env job_script"),

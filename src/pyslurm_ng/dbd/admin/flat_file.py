@@ -8,7 +8,7 @@ from functools import partial
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin import accounts, clusters, qos, users
+from pyslurm_ng.dbd.admin import accounts, clusters, qos, users, wckeys
 from pyslurm_ng.dbd.admin.change import (
     BadValueError,
     Change,
@@ -222,11 +222,10 @@ class Loading:
             users.check_name(name)
             if level is not None:
                 users.require_administrator(change)
-            own = [word for word in words.items if word[0] in ("AdminLevel", "DefaultWCKey")]
+            own = [word for word in words.items if word[0] == "AdminLevel"]
             users.add_rows(change, Words(own), [name])
             self._records[schema.users][name] = {
                 "admin_level": users.level_of(level or "none"),
-                "default_wckey": words.last("DefaultWCKey") or "",
             }
             self._report.user_record(name, self._parent["account"], words)
             change.changed += 1
@@ -238,17 +237,29 @@ class Loading:
                 old = users.LEVEL_NAMES[known["admin_level"]]
                 new = users.LEVEL_NAMES[values["admin_level"]]
                 self._changed("Admin Level", "User", name, old, new)
-            key = words.last("DefaultWCKey")
-            if key and key != known["default_wckey"]:
-                values["default_wckey"] = key
-                self._changed("Default WCKey", "User", name, known["default_wckey"], key)
             self._update(schema.users, name, values)
         default = (words.last("DefaultAccount") or "").lower()
         if default:
             self._defaults[name] = (default, line)
         self._met.add(name)
+        self._user_keys(name, words)
         for account in words.values("Coordinators", lower=True):
             self._coordinators.append((account, name, line))
+
+    def _user_keys(self, name: str, words: Words) -> None:
+        """Give a user the keys that the line names, and their default."""
+        default = words.last("DefaultWCKey") or ""
+        keys = words.values("WCKeys") + ([default] if default else [])
+        for key in keys:
+            wckeys.check_name(key)
+        change, of_cluster = self._change, (self._cluster_id, self._cluster)
+        for _ in wckeys.add(change, *of_cluster, [name], list(dict.fromkeys(keys))):
+            change.changed += 1
+        if default and wckeys.default_of(change, self._cluster_id, name) != default:
+            old = wckeys.default_of(change, self._cluster_id, name)
+            wckeys.set_default(change, [of_cluster], [name], default)
+            if name in self._known_users:
+                self._changed("Default WCKey", "User", name, old, default)
 
     def _insert(self, key: Key, words: Words) -> None:
         """Make an association under the present parent."""

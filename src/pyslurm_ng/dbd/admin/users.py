@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import wckeys
 from pyslurm_ng.dbd.admin.accounts import (
     check_defaults,
     describe,
@@ -34,6 +35,8 @@ _LEVELS = {
     "administrators": ADMINISTRATOR,
     "admin": ADMINISTRATOR,
 }
+NO_WCKEY = ("''", '""', "-1")
+"""Values that take a default key away."""
 LEVEL_NAMES = {NONE: "None", OPERATOR: "Operator", ADMINISTRATOR: "Administrator"}
 
 
@@ -48,20 +51,26 @@ def add(change: Change, words: Words, _: Words) -> None:
     accounts = words.values("Accounts", lower=True)
     if default and default not in accounts:
         accounts.insert(0, default)
-    if not accounts:
+    keys = _wckeys(words)
+    if not accounts and not keys:
         raise RefusedError(" Need name of account to add user to.")
     actor = change.actor
     if not actor.is_operator and not set(accounts) <= actor.coordinates:
         raise RefusedError(" error: Only admins/operators/coordinators can add users")
     if "AdminLevel" in words:
         require_administrator(change)
+    if keys and not actor.is_operator:
+        raise refuse_denied()
     new_names = add_rows(change, words, names)
+    if new_names and not accounts:
+        raise RefusedError(" Need name of account to add user to.")
     lines, missing = _add_associations(change, words, names, accounts, default)
+    key_lines = _add_wckeys(change, words, names, keys)
     if missing:
         change.lines += missing
-    if not lines and not new_names:
+    if not lines and not new_names and not key_lines:
         raise RefusedError(*change.lines, *_nothing(bool(missing)), is_output=True)
-    if not lines:
+    if not lines and not key_lines:
         raise RefusedError(*missing, *_nothing(True), is_output=True)
     if new_names:
         change.lines += [" Adding User(s)", *(f"  {name}" for name in new_names)]
@@ -69,11 +78,38 @@ def add(change: Change, words: Words, _: Words) -> None:
         if "AdminLevel" in words:
             shown.append(f"  {'Admin Level':<15s} = {_level_name(words)}")
         change.lines += [" Settings =", *shown]
-    change.lines += [" Associations =", *lines]
+    if lines:
+        change.lines += [" Associations =", *lines]
+    if key_lines:
+        change.lines += [" WCKeys =", *key_lines]
     settings = read_settings(words)
     if settings:
         change.lines += [" Non Default Settings", *settings.lines()]
-    change.changed += len(lines) + len(new_names)
+    change.changed += len(lines) + len(new_names) + len(key_lines)
+
+
+def _wckeys(words: Words) -> list[str]:
+    """Return the keys that users are to have, with their default."""
+    keys = words.values("WCKeys")
+    default = words.last("DefaultWCKey") or ""
+    keys = list(dict.fromkeys([*keys, default] if default not in ("", *NO_WCKEY) else keys))
+    for key in keys:
+        wckeys.check_name(key)
+    return keys
+
+
+def _add_wckeys(change: Change, words: Words, names: list[str], keys: list[str]) -> list[str]:
+    """Give users keys on each cluster, and their default; return the lines for what is new."""
+    if not keys:
+        return []
+    clusters = change.clusters(words, must_exist=True)
+    own = list(dict.fromkeys(names))
+    lines = [line for number, cluster in clusters
+             for line in wckeys.add(change, number, cluster, own, keys)]  # fmt: skip
+    if "DefaultWCKey" in words:
+        wckeys.set_default(change, clusters, own, words.last("DefaultWCKey") or "")
+    touch(change, own)
+    return lines
 
 
 def check_name(name: str) -> None:
@@ -106,7 +142,6 @@ def add_rows(change: Change, words: Words, names: list[str]) -> list[str]:
         {
             "name": name,
             "admin_level": level,
-            "default_wckey": words.last("DefaultWCKey") or "",
             **change.stamp(is_new=True),
         }
         for name in new_names
@@ -250,7 +285,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     settings = read_settings(settings_words)
     lines: list[str] = []
     if "AdminLevel" in settings_words or "DefaultWCKey" in settings_words:
-        lines += _modify_own(change, users, settings_words)
+        lines += _modify_own(change, where, users, settings_words)
     default = settings_words.last("DefaultAccount")
     if default is not None:
         lines += _modify_default(change, where, names, default.lower())
@@ -284,7 +319,9 @@ def _require_rights(change: Change, row: Row) -> None:
         raise refuse_denied()
 
 
-def _modify_own(change: Change, users: list[tuple[str, int]], words: Words) -> list[str]:
+def _modify_own(
+    change: Change, where: Words, users: list[tuple[str, int]], words: Words
+) -> list[str]:
     values: Row = {}
     if "AdminLevel" in words:
         require_administrator(change)
@@ -292,13 +329,16 @@ def _modify_own(change: Change, users: list[tuple[str, int]], words: Words) -> l
     if "DefaultWCKey" in words:
         if not change.actor.is_operator:
             raise refuse_denied()
-        values["default_wckey"] = words.last("DefaultWCKey")
+        key = words.last("DefaultWCKey") or ""
+        names = [name for name, _ in users]
+        wckeys.set_default(change, change.clusters(where), names, "" if key in NO_WCKEY else key)
     table = schema.users
     names = [name for name, _ in users]
     change.connection.execute(
         table.update().where(table.c.name.in_(names)).values(**values, **change.stamp())
     )
-    change.log("Modify Users", "", ",".join(names), str(values))
+    if values:
+        change.log("Modify Users", "", ",".join(names), str(values))
     return [f"  {name}" for name in names]
 
 
@@ -337,6 +377,9 @@ def delete(change: Change, where: Words, _: Words) -> None:
         raise RefusedError(NO_CONDITIONS)
     users = _selected(change, where)
     names = {name for name, _ in users}
+    if "WCKeys" in where:
+        _delete_wckeys(change, where, sorted(names))
+        return
     is_whole = not any(key in where for key in ("Accounts", "Partitions", "Clusters"))
     if "root" in names and is_whole:
         raise RefusedError(" Error with request: The user root cannot be removed")
@@ -370,6 +413,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         )
         pairs = schema.coordinators
         change.connection.execute(pairs.delete().where(pairs.c.user.in_(gone)))
+        wckeys.remove(change, gone)
         change.lines += [" Deleting users...", *(f"  {name}" for name in gone)]
         change.log("Delete Users", "", ",".join(gone), "")
     else:
@@ -377,6 +421,22 @@ def delete(change: Change, where: Words, _: Words) -> None:
         change.lines += [" Deleting user associations...", *lines]
         change.log("Delete Associations", "", ",".join(sorted(names)), "; ".join(lines))
     change.changed += len(lines) + len(gone)
+
+
+def _delete_wckeys(change: Change, where: Words, names: list[str]) -> None:
+    """Take some keys from users; their jobs keep them."""
+    if not change.actor.is_operator:
+        raise refuse_denied()
+    lines = [
+        line
+        for number, cluster in change.clusters(where)
+        for line in wckeys.remove_some(change, number, cluster, names, where.values("WCKeys"))
+    ]
+    if not lines:
+        raise RefusedError(" Nothing deleted", is_output=True)
+    touch(change, names)
+    change.lines += [" Deleting user WCKeys...", *lines]
+    change.changed += len(lines)
 
 
 def add_coordinators(change: Change, words: Words, _: Words) -> None:

@@ -61,6 +61,7 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "DefaultAccount": (),
         "QosLevel": ("QOS",),
         "DefaultQOS": (),
+        "WCKeys": (),
     },
     "cluster": {"Names": ("Clusters",), "Classification": (), "Flags": (), "RPCVersions": ()},
     "qos": {"Names": ("QOSLevel",), "IDs": (), "Descriptions": (), "PreemptMode": ()},
@@ -106,7 +107,7 @@ _SET: dict[str, dict[str, tuple[str, ...]]] = {
     "user": {
         "AdminLevel": (),
         "DefaultAccount": ("DefAcct",),
-        "DefaultWCKey": (),
+        "DefaultWCKey": ("DefWCKey",),
         "NewName": (),
         "RawUsage": (),
         **_ASSOCIATION_SETTINGS,

@@ -9,6 +9,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
 from pyslurm_ng.dbd.rollup.tables import note_change
+from pyslurm_ng.dbd.updates import next_version
 from pyslurm_ng.model.events import ScriptStored
 from pyslurm_ng.model.partition import Partition
 
@@ -125,6 +126,7 @@ class Session:
         keys = ("job_index", "step_id", "het_component")
         self.upsert(schema.steps, keys, steps)
         self._save_texts()
+        self._save_wckeys(rows)
         self._save_suspensions()
         self._note_changes(rows)
         if self.next_job_index != self._first_job_index:
@@ -160,6 +162,44 @@ class Session:
                     self.changed_at(min(time_us for time_us in (old_us, new_us) if time_us))
         if LEAST < self.changed_us < MOST:
             note_change(self.connection, self.cluster_id, self.changed_us)
+
+    def _save_wckeys(self, rows: Iterable[Row]) -> None:
+        """Give users the keys that their jobs have, on clusters that track them."""
+        keys = {(row["user"], row["wckey"].removeprefix("*")) for row in rows if row["wckey"]}
+        if not keys:
+            return
+        clusters, table = schema.clusters, schema.wckeys
+        flags = self.connection.execute(
+            sa.select(clusters.c.store_flags).where(clusters.c.id == self.cluster_id)
+        ).scalar()
+        if "track_wckey" not in (flags or "").split(","):
+            return
+        query = sa.select(table.c.user, table.c.name).where(
+            table.c.cluster_id == self.cluster_id,
+            table.c.is_deleted == 0,
+            table.c.user.in_({user for user, _ in keys}),
+        )
+        new = sorted(keys - {tuple(row) for row in self.connection.execute(query)})
+        if not new:
+            return
+        now_us = max(row["submit_us"] for row in rows)
+        version = next_version(self.connection)
+        stamp = {"created_us": now_us, "modified_us": now_us, "version": version, "is_deleted": 0}
+        self.upsert(
+            table,
+            ("cluster_id", "name", "user"),
+            [
+                {"cluster_id": self.cluster_id, "name": key, "user": user, "is_default": 0, **stamp}
+                for user, key in new
+            ],
+        )
+        # Controllers learn the keys of users that have changed.
+        users = schema.users
+        self.connection.execute(
+            users.update()
+            .where(users.c.name.in_([user for user, _ in new]), users.c.is_deleted == 0)
+            .values(version=version)
+        )
 
     def _save_texts(self) -> None:
         """Keep scripts and environments where AccountingStoreFlags asks for them."""

@@ -19,6 +19,7 @@ from pyslurm_ng.dbd.migrations import (
     m0007_usage,
     m0008_reservations,
     m0010_purge,
+    m0011_wckeys,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -31,5 +32,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (7, m0007_usage.upgrade),
     (8, m0008_reservations.upgrade),
     (10, m0010_purge.upgrade),
+    (11, m0011_wckeys.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

@@ -163,7 +163,7 @@ class HourRows:
             row.association_id,
             self._qos_ids.get(row.qos, 0),
             row.user,
-            row.wckey,
+            row.wckey.removeprefix("*"),  # of a job that named none
             _second(row.eligible_us),
             _second(row.start_us),
             _second(row.end_us),

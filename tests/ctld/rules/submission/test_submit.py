@@ -415,6 +415,36 @@ def test_account_and_qos_of_a_user() -> None:
     assert room.job(account="PHYSICS").account == "physics"
 
 
+def with_wckeys(more: str) -> Site:
+    """Return a room in which alice has the keys wa and wb, and bob none."""
+    room = with_accounts(more)
+    users = (
+        UserRecord("alice", "physics", default_wckey="wb", wckeys=("wa", "wb")),
+        UserRecord("bob", "physics"),
+    )
+    apply_all(room.cluster, [ev.AssocChanged(START_US, users=users)])
+    return room
+
+
+def test_a_job_has_its_users_default_wckey() -> None:
+    """Marked by a star, where keys are tracked."""
+    room = with_wckeys("associations\nTrackWCKey=yes")
+    assert room.job().request.wckey == "*wb"
+    assert room.job(wckey="other").request.wckey == "other"
+    assert with_wckeys("associations").job().request.wckey == ""
+
+
+@pytest.mark.parametrize("word", ["wckeys", "all"])
+def test_wckeys_are_enforced(word: str) -> None:
+    """A user has those that sacctmgr gave, or the default; a user without any may not submit."""
+    room = with_wckeys(word)
+    assert room.job().request.wckey == "*wb"
+    assert room.job(wckey="wa").request.wckey == "wa"
+    assert room.refused(wckey="other") == Errno.ESLURM_INVALID_WCKEY
+    with_none = with_accounts(word)
+    assert with_none.refused() == Errno.ESLURM_INVALID_WCKEY
+
+
 def test_without_enforcement_no_user_is_refused() -> None:
     """Associations are used where they exist."""
     room = with_accounts("")

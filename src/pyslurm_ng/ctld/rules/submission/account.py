@@ -24,9 +24,11 @@ _IMPLIED = {
     "qos": ("qos", "associations"),
     "safe": ("safe", "limits", "associations"),
     "wckeys": ("wckeys", "associations"),
-    "all": ("associations", "limits", "qos", "wckeys"),
+    "all": ("associations", "limits", "qos", "safe", "wckeys"),
 }
 _DEFAULT_QOS = "normal"
+DEFAULT_WCKEY = "*"
+"""Begins the wckey of a job that named none."""
 
 
 class Standing(Struct, frozen=True):
@@ -67,7 +69,27 @@ def standing_of(
     assoc = _association(cluster, account, context.caller.user_name, partitions)
     if assoc is None and "associations" in enforce:
         return Reject(Errno.ESLURM_INVALID_ACCOUNT)
+    wckey = wckey_of(cluster, request, context)
+    if not may_use_wckey(cluster, context.caller.user_name, wckey, context.conf):
+        return Reject(Errno.ESLURM_INVALID_WCKEY)
     return _with_qos(cluster, request, account, assoc, enforce)
+
+
+def may_use_wckey(cluster: Cluster, user_name: str, wckey: str, conf: SlurmConf) -> bool:
+    """Return whether a user has a key, or none is asked for."""
+    if "wckeys" not in enforced(conf):
+        return True
+    user = cluster.users.get(user_name)
+    return user is not None and wckey.removeprefix(DEFAULT_WCKEY) in user.wckeys
+
+
+def wckey_of(cluster: Cluster, request: JobRequest, context: Context) -> str:
+    """Return the wckey of a request; one that names none has its user's default, marked so."""
+    conf = context.conf
+    if request.wckey or not (conf.track_wckey or "wckeys" in enforced(conf)):
+        return request.wckey
+    user = cluster.users.get(context.caller.user_name)
+    return f"{DEFAULT_WCKEY}{user.default_wckey}" if user and user.default_wckey else ""
 
 
 def _association(

@@ -32,7 +32,12 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.queue import dependency, dependency_text, job_count, queue_room
 from pyslurm_ng.ctld.rules.reservation.reservations import check_requested
 from pyslurm_ng.ctld.rules.submission import limits, plugins
-from pyslurm_ng.ctld.rules.submission.account import Standing, qos_choices, standing_of
+from pyslurm_ng.ctld.rules.submission.account import (
+    Standing,
+    qos_choices,
+    standing_of,
+    wckey_of,
+)
 from pyslurm_ng.ctld.rules.submission.feasible import cpus_for_all_memory
 from pyslurm_ng.ctld.rules.submission.job_array import ArrayError, JobArray, parse_array
 from pyslurm_ng.ctld.rules.submission.place import (
@@ -329,6 +334,9 @@ def _with_defaults(
     cluster: Cluster, request: JobRequest, partition: Partition, context: Context
 ) -> JobRequest:
     """Fill in what to do with a hopeless dependency, and apply bounds of the configuration."""
+    wckey = wckey_of(cluster, request, context)
+    if wckey != request.wckey:
+        request = msgspec.structs.replace(request, wckey=wckey)
     kills = "kill_invalid_depend" in context.conf.dependency_parameters
     either = REQ_KILL_INVALID_DEP | REQ_KEEP_INVALID_DEP
     if kills and not request.flags & either:

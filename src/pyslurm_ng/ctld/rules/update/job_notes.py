@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.request_words import MAIL_WORDS
+from pyslurm_ng.ctld.rules.submission.account import may_use_wckey
 from pyslurm_ng.ctld.rules.submission.place import node_extra
 from pyslurm_ng.ctld.rules.update.job_change import Change
 
@@ -54,4 +55,12 @@ def admin_comment(change: Change, value: str) -> int:
         return Errno.ESLURM_ACCESS_DENIED
     change.fields["admin_comment"] = value
     change.request["admin_comment"] = value
+    return 0
+
+
+def wckey(change: Change, value: str) -> int:
+    """Set the workload characterisation key, one that the job's user has."""
+    if not may_use_wckey(change.cluster, change.job.user_name, value, change.context.conf):
+        return Errno.ESLURM_INVALID_WCKEY
+    change.request["wckey"] = value
     return 0

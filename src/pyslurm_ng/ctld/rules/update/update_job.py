@@ -67,7 +67,7 @@ SETTERS: dict[str, Setter] = {
     "admincomment": job_notes.admin_comment,
     "extra": job_notes.extra,
     "jobname": job_change.text("name", pending=False),
-    "wckey": job_change.text("wckey", pending=False),
+    "wckey": job_notes.wckey,
     "mailuser": job_change.text("mail_user", pending=False),
     "mailtype": job_notes.mail_type,
     "mcslabel": job_notes.mcs_label,
