@@ -124,7 +124,6 @@ def test_a_key_of_many_lines_is_named_once() -> None:
         ("TLSType=tls/s2n", "tls/s2n is refused: connections are signed, not encrypted"),
         ("UsePAM=yes", "yes is refused: no PAM session would limit the tasks"),
         ("VSizeFactor=110", "110 is refused: virtual memory would not be limited"),
-        ("AccountingStorageEnforce=limits,wckeys", "wckeys is refused: jobs of any wckey"),
         (
             "LaunchParameters=srun_exclusive_allocation",
             "srun_exclusive_allocation is refused: the jobs of srun would share nodes",
@@ -179,9 +178,9 @@ def test_files_beside_slurm_conf_name_what_has_no_effect(tmp_path: Path) -> None
 
 
 def test_slurmdbd_conf_names_and_refuses() -> None:
-    conf = parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nPurgeJobAfter=12months\n")
+    conf = parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nStorageBackupHost=b\n")
     assert conf.warnings == (
-        "slurmdbd.conf:2: PurgeJobAfter has no effect in pyslurm-ng: records are kept for ever",
+        "slurmdbd.conf:2: StorageBackupHost has no effect in pyslurm-ng: there is one database",
     )
     with pytest.raises(ConfErrors, match="DisableCoordDBD: yes is refused: coordinators would"):
         parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nDisableCoordDBD=yes\n")

@@ -270,28 +270,30 @@ def test_what_is_archived_can_be_taken_back(store: Database, folder: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "plural", "table"),
+    ("purge_key", "archive_key", "table"),
     [
-        ("Event", "Events", schema.node_events),
-        ("Job", "Jobs", schema.jobs),
-        ("JobScript", "JobScript", schema.texts),
-        ("JobEnv", "JobEnv", schema.texts),
-        ("Resv", "Resvs", schema.reservations),
-        ("Step", "Steps", schema.steps),
-        ("Suspend", "Suspend", schema.suspensions),
-        ("TXN", "TXN", schema.txn),
-        ("Usage", "Usage", schema.cluster_usage["hour"]),
+        ("PurgeEventAfter", "ArchiveEvents", schema.node_events),
+        ("PurgeJobAfter", "ArchiveJobs", schema.jobs),
+        ("PurgeJobScriptAfter", "ArchiveJobScript", schema.texts),
+        ("PurgeJobEnvAfter", "ArchiveJobEnv", schema.texts),
+        ("PurgeResvAfter", "ArchiveResvs", schema.reservations),
+        ("PurgeStepAfter", "ArchiveSteps", schema.steps),
+        ("PurgeSuspendAfter", "ArchiveSuspend", schema.suspensions),
+        ("PurgeTXNAfter", "ArchiveTXN", schema.txn),
+        ("PurgeUsageAfter", "ArchiveUsage", schema.cluster_usage["hour"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
 @pytest.mark.parametrize("word", ["yes", "no"])
 def test_each_kind_has_its_own_archive(
-    sqlite_database: Database, folder: Path, kind: str, plural: str, table: sa.Table, word: str
+    sqlite_database: Database,
+    folder: Path,
+    purge_key: str,
+    archive_key: str,
+    table: sa.Table,
+    word: str,
 ) -> None:
-    """Its rows go, and are in a file if Archive says so; nothing of other kinds goes.
-
-    By PurgeJobEnvAfter and ArchiveJobEnv, and so on.
-    """
+    """Its rows go, and are in a file of ArchiveDir if Archive says so; nothing of others goes."""
     store = one_of_each(sqlite_database)
     roll_up(store, at("15:00:10") + 48 * HOUR)
     keys = [column.name for column in table.primary_key.columns]
@@ -299,14 +301,16 @@ def test_each_kind_has_its_own_archive(
     others = [other for other in schema.metadata.sorted_tables if other is not table]
     # A job goes with its steps and script, usage of hours with that of days.
     bound = {
-        "Job": (schema.steps, schema.suspensions, schema.texts),
-        "Usage": tuple(schema.metadata.sorted_tables),
+        "PurgeJobAfter": (schema.steps, schema.suspensions, schema.texts),
+        "PurgeUsageAfter": tuple(schema.metadata.sorted_tables),
     }
     kept = [
-        other for other in others if other not in bound.get(kind, ()) and other.name != "last_ran"
+        other
+        for other in others
+        if other not in bound.get(purge_key, ()) and other.name != "last_ran"
     ]
     untouched = [rows(store, other, *(column.name for column in other.c)) for other in kept]
-    what = policy(f"Purge{kind}After=1hours\nArchive{plural}={word}\n", folder)
+    what = policy(f"{purge_key}=1hours\n{archive_key}={word}\n", folder)
     assert purge(store, what, time.time_ns() // 1000 + 72 * HOUR) > 0
     gone = set(before) - set(rows(store, table, *keys))
     assert gone

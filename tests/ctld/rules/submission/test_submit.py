@@ -436,7 +436,7 @@ def test_a_job_has_its_users_default_wckey() -> None:
 
 @pytest.mark.parametrize("word", ["wckeys", "all"])
 def test_wckeys_are_enforced(word: str) -> None:
-    """A user has those that sacctmgr gave, or the default; a user without any may not submit."""
+    """--wckey takes what sacctmgr gave, else the default counts; without any no job is taken."""
     room = with_wckeys(word)
     assert room.job().request.wckey == "*wb"
     assert room.job(wckey="wa").request.wckey == "wa"
