@@ -166,10 +166,12 @@ class Srun:
         return bool(data)
 
     def finish(self) -> None:
-        while self.pump():
-            pass
-        self.connection.close()
-        self.listener.close()
+        try:
+            while self.pump():
+                pass
+        finally:
+            self.connection.close()
+            self.listener.close()
         self.step.end()
 
     def send(self, kind: int, task: int = step_io.ALL, body: bytes = b"") -> None:
