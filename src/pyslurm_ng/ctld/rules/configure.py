@@ -18,9 +18,11 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, RUNS_PROLOG, Cluster, remote_licenses
 from pyslurm_ng.model.node import DownNode, NodeGres, NodeSpec, with_parts
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import NodeFlag, NodeState
 from pyslurm_ng.model.topology import Block, Switch, Topology
 
 _NODE_REMOVED = "Node removed from the configuration"
+_KEPT_OUT = {"DRAIN": NodeFlag.DRAIN, "FAIL": NodeFlag.FAIL, "FAILING": NodeFlag.FAIL}
 
 
 def configure(
@@ -52,6 +54,7 @@ def configure(
             policy=policy(conf),
         )
     events += lost_runs.configured(cluster, conf, gone, now_us)
+    events += _down_again(cluster, conf, now_us)
     node_ids = _future_ids(cluster, conf)
     features = _future_features(cluster, conf, node_ids)
     rule = billing_rule(conf)
@@ -79,6 +82,31 @@ def configure(
             programs=_programs(conf),
         )
     )
+    return events
+
+
+def _down_again(cluster: Cluster, conf: SlurmConf, now_us: int) -> list[ev.AnyEvent]:
+    """Return the events that put known nodes out of service as DownNodes says.
+
+    New nodes begin so. Known ones follow at each start and reconfigure, as in Slurm, also those
+    that were resumed meanwhile.
+    """
+    events: list[ev.AnyEvent] = []
+    ids = cluster.node_index.by_name
+    for line in conf.down_nodes:
+        nodes = [cluster.node(ids[name]) for name in line.node_names if name in ids]
+        state = line.state.upper()
+        lost = tuple(node.node_id for node in nodes if node.state != NodeState.DOWN)
+        if state == "DOWN" and lost:
+            events += node_loss.nodes_down(
+                cluster, lost, line.reason, now_us, rules=requeue_rules(conf), policy=policy(conf)
+            )
+        flag = _KEPT_OUT.get(state, NodeFlag.NONE)
+        for node in nodes:
+            if flag & ~node.flags:
+                fields: dict[str, object] = {"flags": int(node.flags | flag), "reason_us": now_us}
+                fields |= {"reason": line.reason, "reason_uid": 0}
+                events.append(ev.NodeUpdated(now_us, (node.node_id,), fields))
     return events
 
 
