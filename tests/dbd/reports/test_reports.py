@@ -105,7 +105,7 @@ def test_any_span_adds_up_to_its_hours(week: Database) -> None:
             used = sum(_used(connection, period, span) for period, span in parts)
             assert used == _used(connection, "hour", Span(begin, end)), (begin, end)
         periods |= {period for period, _ in parts}
-        assert all(one.end_s == two.start_s for (_, one), (_, two) in pairwise(parts))
+        assert all(before.end_s == after.start_s for (_, before), (_, after) in pairwise(parts))
     assert periods == {"day", "hour"}
     with week.read() as connection:
         whole = pieces(connection, MARS, Span(first * 3600 - 26 * 86400, last * 3600))
