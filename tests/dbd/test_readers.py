@@ -14,7 +14,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
-from pyslurm_ng.dbd import readers
+from pyslurm_ng.dbd import readers, service as service_module
 from pyslurm_ng.dbd.database import Database, is_cut_short
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.service import TOO_LONG, Service, Settings
@@ -115,7 +115,9 @@ def test_two_hundred_queries_of_one_user_delay_another_by_one(
     play(sqlite_database, tmp_path, story)
 
 
-def test_operators_alone_clear_the_counts(sqlite_database: Database, tmp_path: Path) -> None:
+def test_operators_alone_clear_the_counts(
+    sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """`sacctmgr clear stats`: who attacks must not wipe away what administrators look at."""
 
     async def story(service: Service, path: str) -> None:
@@ -123,11 +125,11 @@ def test_operators_alone_clear_the_counts(sqlite_database: Database, tmp_path: P
         await ask(alice, ListJobRecords(["job_id"], clusters=["demo"]))
         answer = await alice.request(ShowDbdStats(), 60)
         assert isinstance(answer, DbdStats)
-        service._is_service = lambda uid: False  # type: ignore[method-assign]
+        monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: False)
         with pytest.raises(LinkError, match="Access/permission denied"):
             await alice.request(ShowDbdStats(clear=True), 60)
         assert service._counts.by_kind()
-        service._is_service = lambda uid: True  # type: ignore[method-assign]
+        monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: True)
         await alice.request(ShowDbdStats(clear=True), 60)
         alice.close()
 
