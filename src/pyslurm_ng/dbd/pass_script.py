@@ -5,10 +5,9 @@ from __future__ import annotations
 import subprocess
 
 import pymysql
+from pymysql.constants import CR
 
 _PATIENCE_S = 30
-_CANNOT_CONNECT = 2003
-"""The client's number for a server that cannot be reached: the same may succeed later."""
 
 
 def printed_password(script: str) -> str:
@@ -39,4 +38,6 @@ def printed_password(script: str) -> str:
 
 
 def _failure(script: str, reason: str) -> pymysql.err.OperationalError:
-    return pymysql.err.OperationalError(_CANNOT_CONNECT, f"StoragePassScript {script}: {reason}")
+    return pymysql.err.OperationalError(
+        CR.CR_CONN_HOST_ERROR, f"StoragePassScript {script}: {reason}"
+    )

@@ -29,7 +29,7 @@ class Asked:
     gpus: int
     minutes: int
     matlab: int
-    row: str
+    resv_name: str
 
     def submit(self, here: ReservationSite) -> Job:
         """Let alice ask for it in a reservation, or bob outside."""

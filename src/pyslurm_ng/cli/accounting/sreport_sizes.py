@@ -1,5 +1,6 @@
 """Reports of job sizes: how long jobs of each size ran, by account or wckey."""
 
+from pyslurm_ng.base.numbers import NO_UID
 from pyslurm_ng.cli.accounting.sreport_amounts import PERCENT_CHARACTERS
 from pyslurm_ng.cli.accounting.sreport_conditions import Conditions
 from pyslurm_ng.cli.accounting.sreport_fields import REPORTS
@@ -215,7 +216,7 @@ def _uids(names: "list[str]") -> "list[int]":
 
 def _numbers(words: "list[str]") -> "list[int]":
     """Return numbers; a word that is none means one that nothing has."""
-    return [int(word) if word.isdigit() and len(word) < 10 else 2**32 - 1 for word in words]
+    return [int(word) if word.isdigit() and len(word) < 10 else NO_UID for word in words]
 
 
 def node_names(texts: "list[str]") -> "list[str]":

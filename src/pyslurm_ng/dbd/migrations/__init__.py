@@ -18,8 +18,8 @@ from pyslurm_ng.dbd.migrations import (
     m0006_sluid_index,
     m0007_usage,
     m0008_reservations,
-    m0010_purge,
-    m0011_wckeys,
+    m0009_purge,
+    m0010_wckeys,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -31,7 +31,7 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (6, m0006_sluid_index.upgrade),
     (7, m0007_usage.upgrade),
     (8, m0008_reservations.upgrade),
-    (10, m0010_purge.upgrade),
-    (11, m0011_wckeys.upgrade),
+    (9, m0009_purge.upgrade),
+    (10, m0010_wckeys.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

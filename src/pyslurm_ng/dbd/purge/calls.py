@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
@@ -22,7 +23,7 @@ from pyslurm_ng.wire.stream import Call
 
 _KEYS = {key.name.lower(): key for key in SLURMDBD if key.kind == "purge"}
 WAITING = 4
-"""Commands that may wait for the one at work."""
+"""Commands of one user that may wait: rights are known only when a command's turn comes."""
 
 
 class ArchiveCalls:
@@ -47,16 +48,17 @@ class ArchiveCalls:
         self._faults = faults
         self._actor_of = actor_of
         self._post = post
-        self._waiting = 0
+        self._waiting: Counter[int] = Counter()  # by user
         self._thread = ThreadPoolExecutor(1, "archive")
 
     def take(self, call: Call, request: ArchiveDump | ArchiveLoad) -> None:
         """Begin with a command when those before it are done."""
-        if self._waiting >= WAITING:
-            text = f"{self._waiting} archive commands wait; ask again later"
+        uid = call.peer.uid
+        if self._waiting[uid] >= WAITING:
+            text = f"{WAITING} of your archive commands wait; ask again later"
             call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
             return
-        self._waiting += 1
+        self._waiting[uid] += 1
         self._thread.submit(self._work, call, request)
 
     def close(self) -> None:
@@ -78,7 +80,8 @@ class ArchiveCalls:
         self._post(self._done, call, answer)
 
     def _done(self, call: Call, answer: ChangeResult | None) -> None:
-        self._waiting -= 1
+        self._waiting[call.peer.uid] -= 1
+        self._waiting = +self._waiting
         if answer is not None:
             call.reply(answer)
 
