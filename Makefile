@@ -83,6 +83,7 @@ docs-pages: build
 	$(PY) tools/generate_bounds.py docs/reference/message-bounds.md
 	$(PY) tools/generate_reliability.py docs/reliability.md
 	$(PY) tools/generate_adr_index.py docs/adr/README.md
+	$(PY) tools/generate_conf_examples.py
 
 # An environment of its own: nothing that builds, runs or tests the programs waits for it.
 $(STAMPS)/docs-venv: docs/site/requirements.txt scripts/setup_docs.sh | $(STAMPS)/venv

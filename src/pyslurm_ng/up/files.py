@@ -87,7 +87,7 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
         base["GresTypes"] = ",".join(names)
         base["AccountingStorageTRES"] = ",".join(f"gres/{name}" for name in names)
     taken = values_of(request.extra_lines)
-    lines = ["# Written by `pyslurm-ng up`; your own lines are at the end."]
+    lines = ["# Written by `pyslurm-ng up`, each time; lines of your own come from --conf."]
     lines += [f"{key}={value}" for key, value in base.items() if key.lower() not in taken]
     gres = f" Gres=gpu:{request.gpus}" if request.gpus else ""
     if request.shards:

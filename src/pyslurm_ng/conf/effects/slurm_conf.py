@@ -25,7 +25,8 @@ CLUSTER = Keys(
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
         BcastExclude BcastParameters ClusterName CompleteWait DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
-        EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FirstJobId GresTypes
+        EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FairShareDampeningFactor
+        FirstJobId GresTypes
         GroupUpdateTime HealthCheckInterval HealthCheckNodeState HealthCheckProgram
         HealthCheckTimeout InactiveLimit InteractiveStepOptions JobAcctGatherFrequency
         JobAcctGatherParams JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue
@@ -35,7 +36,8 @@ CLUSTER = Keys(
         MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
         PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
-        PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc PriorityWeightJobSize
+        PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc
+        PriorityWeightFairshare PriorityWeightJobSize
         PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES PrivateData ProctrackType
         Prolog PrologEpilogTimeout PrologFlags PrologSlurmctld PrologTimeout PropagatePrioProcess
         PropagateResourceLimits PropagateResourceLimitsExcept RequeueExit RequeueExitHold
