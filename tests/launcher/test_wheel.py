@@ -58,7 +58,7 @@ def test_a_wheel_brings_up_a_cluster_that_runs_a_job(tmp_path: Path) -> None:
         assert done.returncode == 0, done
         return done.stdout
 
-    run("pyslurm-ng", "up", "--dir", str(tmp_path / "c"), "--nodes", "2")
+    run("pyslurm-ng", "up", "--dir", str(tmp_path / "c"), "--nodes", "2", "--no-namespaces")
     try:
         assert run("sbatch", "--wait", "--parsable", "-o", "%j.out", "--wrap", "hostname") == "1\n"
         assert (tmp_path / "1.out").read_text() == os.uname().nodename + "\n"
