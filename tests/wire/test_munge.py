@@ -149,7 +149,7 @@ def test_an_identity_by_auth_type(auth_info: str) -> None:
     """AuthType=auth/munge needs no key file."""
     made = load_identity(
         role="slurmctld", name="h", auth_type="auth/munge", auth_info=auth_info,
-        key_path="/nonexistent", cluster="c", host="h", service_uid=0,
+        key_path="/nonexistent", cluster="c", host="h", service_uid=os.geteuid(),
         clock_us=lambda: NOW_US,
     )  # fmt: skip
     assert made.signer.open_credential(made.signer.sign_credential(b"x")) == b"x"
