@@ -150,7 +150,7 @@ def _licenses_counted(cluster: Cluster, event: ev.LicensesUpdated) -> str:
 
 def _dependencies(cluster: Cluster, event: ev.DependencyChanged) -> str:
     if event.never_satisfied:
-        return f"JobId={event.job_id} waits for what will never be"
+        return f"JobId={event.job_id} has a dependency that can never be met"
     return f"JobId={event.job_id} waits for {plural(len(event.dependencies), 'more term')}"
 
 
