@@ -408,6 +408,7 @@ PLAIN = frozenset(
     replay
     replayed
     replies
+    repeat
     report
     reports
     request

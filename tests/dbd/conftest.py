@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pyslurm_ng.dbd.database import Database, sqlite_url
-from tests.dbd.accounting_room import at, configured, record, register
+from tests.dbd.accounting_room import at, configured, record, register, utc
 from tests.dbd.mariadb import Server, SharedStore
 
 
@@ -65,3 +66,12 @@ def store(database: Database) -> Database:
     register(database)
     record(database, configured(at("12:00:00")))
     return database
+
+
+@pytest.fixture
+def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Days begin at midnight UTC, wherever the test runs."""
+    utc(monkeypatch)
+    yield
+    monkeypatch.undo()
+    time.tzset()

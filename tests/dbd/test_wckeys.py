@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from pyslurm_ng.dbd import schema
@@ -22,16 +20,10 @@ from tests.dbd.accounting_room import (
     rows,
     started,
     submitted,
-    utc,
 )
 from tests.dbd.rollup.usage_room import roll_up
 
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    utc(monkeypatch)
-    yield
-    monkeypatch.undo()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 @pytest.fixture

@@ -260,8 +260,9 @@ class Daemon:
             gc.collect()
             gc.freeze()
             if conf.rolls_up:
-                roll_up.start()
-            service.purge.start()
+                roll_up.thread.start()
+            if conf.purge.is_needed:
+                service.purge.thread.start()
             self._tell_ready(background)
             await over.wait()
             if self._stop.is_set():
@@ -270,9 +271,9 @@ class Daemon:
         finally:
             await server.close()
             # Waits for the transaction under way; what it acknowledged is committed.
-            roll_up.close()
+            roll_up.thread.close()
             await loop.run_in_executor(None, service.close)
-            roll_up.join()
+            roll_up.thread.join()
 
     def _reconfigure(self) -> None:
         """Take a new log level and file; everything else needs a restart, as in Slurm."""

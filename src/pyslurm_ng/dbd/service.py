@@ -163,10 +163,10 @@ class Service:
     def close(self) -> None:
         """Finish the current write and drop the rest; nothing that was acknowledged is lost."""
         self._stopping.set()
-        self.purge.close()
+        self.purge.thread.close()
         self.writer.close()
         self._archives.close()
-        self.purge.join()
+        self.purge.thread.join()
         self._readers.close()
         self._association_calls.close()
 

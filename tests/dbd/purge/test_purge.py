@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +33,12 @@ from tests.dbd.accounting_room import (
     rows,
     started,
     submitted,
-    utc,
 )
 from tests.dbd.rollup.usage_room import roll_up
 
 HOUR = 3600 * SECOND
 
-
-@pytest.fixture(autouse=True)
-def in_utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    utc(monkeypatch)
-    yield
-    monkeypatch.undo()
-    time.tzset()
+pytestmark = pytest.mark.usefixtures("in_utc")
 
 
 @pytest.fixture

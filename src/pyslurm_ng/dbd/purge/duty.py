@@ -21,16 +21,15 @@ import sqlalchemy as sa
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.database import Database, error_text
+from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.purge import old_rows
 from pyslurm_ng.dbd.purge.archive import ArchiveError, ArchiveFile
 from pyslurm_ng.dbd.purge.loading import load
 from pyslurm_ng.dbd.purge.rules import KINDS, Policy, Rule
+from pyslurm_ng.dbd.repeat import PAUSE_S, RepeatedWork
 from pyslurm_ng.dbd.rollup.periods import hour_of
 from pyslurm_ng.dbd.updates import store_value
 
-PAUSE_S = 30.0
-"""Time between two looks at the clock."""
 _SCRIPT_S = 3600
 """How long ArchiveScript may run."""
 _SCRIPT_NAMES = {
@@ -53,6 +52,10 @@ class Purge:
     Args:
         run: does a transaction in the writing thread, and returns what it returns.
         clock_s: the time in seconds.
+
+    Attributes:
+        policy: what slurmdbd.conf says.
+        thread: purges when an hour is over.
     """
 
     def __init__(
@@ -68,42 +71,20 @@ class Purge:
         self._faults = faults
         self._clock_s = clock_s
         self._one_at_a_time = threading.Lock()
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="purge", daemon=True)
+        self._done_s = 0
+        self.thread = RepeatedWork("purge", self._look, faults)
         self.policy = policy
 
-    def start(self) -> None:
-        """Begin to look now and then, if anything is ever to be removed."""
-        if self.policy.is_needed:
-            self._thread.start()
-
-    def close(self) -> None:
-        """Begin with no other rows."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait for the thread; the writing thread has been closed before."""
-        if self._thread.is_alive():
-            self._thread.join(15)
-
-    def _work(self) -> None:
-        done_s = 0
-        while not self._stopping.is_set():
-            # What is old changes when an hour is over; the roll-up of that hour comes first.
-            hour_s = hour_of(self._clock_s() - 2 * int(PAUSE_S))
-            try:
-                if hour_s != done_s:
-                    self.purge(self.policy)
-                    done_s = hour_s
-            except CancelledError:
-                return
-            except sa.exc.SQLAlchemyError as error:
-                self._faults.note("database", f"purge: {error_text(error)}")
-            except ArchiveError as error:
-                self._faults.note("archive", f"nothing is purged: {error}")
-            except Exception as bug:  # noqa: BLE001 - noted; it is tried again later
-                self._faults.note("internal", "purge: internal error", bug)
-            self._stopping.wait(PAUSE_S)
+    def _look(self) -> None:
+        """Purge if an hour is over since the last time; the roll-up of that hour comes first."""
+        hour_s = hour_of(self._clock_s() - 2 * int(PAUSE_S))
+        if hour_s == self._done_s:
+            return
+        try:
+            self.purge(self.policy)
+            self._done_s = hour_s
+        except ArchiveError as error:
+            self._faults.note("archive", f"nothing is purged: {error}")
 
     def purge(self, policy: Policy) -> int:
         """Remove what is old now, of all clusters; return how many rows.
@@ -153,7 +134,7 @@ class Purge:
                 return old_rows.remove(connection, rows)
 
         count = 0
-        while not self._stopping.is_set():
+        while not self.thread.is_stopping:
             gone = self._run(transaction)
             if not gone:
                 return count
@@ -193,11 +174,11 @@ class Purge:
             try:
                 return program.communicate(timeout=0.5)[1]
             except subprocess.TimeoutExpired:
-                if not self._stopping.is_set() and time.monotonic() < until_s:
+                if not self.thread.is_stopping and time.monotonic() < until_s:
                     continue
             os.killpg(program.pid, signal.SIGKILL)
             program.wait()
-            if self._stopping.is_set():
+            if self.thread.is_stopping:
                 raise CancelledError
             raise ArchiveError(f"ArchiveScript {script}: it took longer than {_SCRIPT_S} s")
 

@@ -8,7 +8,6 @@ nothing is lost or counted twice, whenever the process is killed.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TypeVar
@@ -17,14 +16,13 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.database import Database, error_text
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.repeat import RepeatedWork
 from pyslurm_ng.dbd.rollup import tables
 from pyslurm_ng.dbd.rollup.hour import roll_up
 from pyslurm_ng.dbd.rollup.rows import HourRows
 from pyslurm_ng.dbd.rollup.spans import Span
 
-PAUSE_S = 30.0
-"""Time between two looks at the clock."""
 _ATTEMPTS = 10
 """How often in one look hours are begun again that changed while they were read."""
 
@@ -38,6 +36,9 @@ class RollUp:
     Args:
         run: does work in the writing thread, and returns what it returns.
         clock_s: the time in seconds.
+
+    Attributes:
+        thread: catches up now and then.
     """
 
     def __init__(
@@ -49,35 +50,8 @@ class RollUp:
     ) -> None:
         self._database = database
         self._run = run
-        self._faults = faults
         self._clock_s = clock_s
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._work, name="rollup", daemon=True)
-
-    def start(self) -> None:
-        """Begin to look now and then."""
-        self._thread.start()
-
-    def close(self) -> None:
-        """Begin with no other period."""
-        self._stopping.set()
-
-    def join(self) -> None:
-        """Wait for the thread; the writing thread has been closed before."""
-        if self._thread.is_alive():
-            self._thread.join(15)
-
-    def _work(self) -> None:
-        while not self._stopping.is_set():
-            try:
-                self.catch_up()
-            except CancelledError:
-                return
-            except sa.exc.SQLAlchemyError as error:
-                self._faults.note("database", f"usage: {error_text(error)}")
-            except Exception as bug:  # noqa: BLE001 - noted; it is tried again later
-                self._faults.note("internal", "usage: internal error", bug)
-            self._stopping.wait(PAUSE_S)
+        self.thread = RepeatedWork("usage", self.catch_up, faults)
 
     def catch_up(self) -> None:
         """Store what is due now, for all clusters.
@@ -89,7 +63,7 @@ class RollUp:
             ids = list(connection.execute(sa.select(schema.clusters.c.id)).scalars())
         for cluster_id in ids:
             for _ in range(_ATTEMPTS):
-                if self._stopping.is_set() or self._catch_up(cluster_id):
+                if self.thread.is_stopping or self._catch_up(cluster_id):
                     break
 
     def _write(self, work: Callable[[sa.Connection], T]) -> T:
@@ -136,7 +110,7 @@ class RollUp:
         return True
 
     def _replace(self, cluster_id: int, period: str, span: Span, rows: tables.Rows) -> bool:
-        if self._stopping.is_set():
+        if self.thread.is_stopping:
             raise CancelledError
         return self._write(
             lambda connection: tables.replace(connection, cluster_id, period, span, rows)
