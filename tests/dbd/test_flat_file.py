@@ -115,6 +115,21 @@ def test_the_same_file_again_changes_nothing(store: Database) -> None:
         assert result.exit_code == 0
 
 
+def test_clean_tells_of_the_root_and_of_no_default_that_stays(store: Database) -> None:
+    """As 22.05 says it for the file that it has just dumped: nobody's default account changed."""
+    take(store, SMALL)
+    lines = take(store, SMALL, clean=True).lines
+    assert lines[0] == "For cluster demo"
+    assert lines[1].split()[:3] == ["Account", "ParentName", "Share"]
+    assert lines[3].split()[:2] == ["root", "1"]
+    assert lines[4:7] == ["-" * 62, "", "Account Associations"]
+    assert [line for line in lines if "Default Account" in line] == []
+    moved = SMALL.replace("DefaultAccount='physics'", "DefaultAccount='chem'")
+    assert [line for line in take(store, moved, clean=True).lines if "Default" in line] == [
+        " Changed Default Account       for User    alice       physics -> chem"
+    ]
+
+
 def test_changes_are_said_as_slurm_says_them(store: Database) -> None:
     """The lines are those of 22.05."""
     take(store, SMALL)

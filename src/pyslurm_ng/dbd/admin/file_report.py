@@ -29,9 +29,10 @@ _LIMITS: tuple[Column, ...] = (
     ("QOS", 20, "QosLevel"),
     ("Def QOS", 9, "DefaultQOS"),
 )
+_OF_ACCOUNTS: tuple[Column, ...] = (("Account", 10, ""), ("ParentName", 10, ""), *_LIMITS)
 _TABLES: dict[str, tuple[tuple[Column, ...], int]] = {
     "Accounts": ((("Name", 10, ""), ("Descr", 20, ""), ("Org", 20, ""), ("QOS", 20, "")), 51),
-    "Account Associations": ((("Account", 10, ""), ("ParentName", 10, ""), *_LIMITS), 62),
+    "Account Associations": (_OF_ACCOUNTS, 62),
     "Users": (
         (("Name", 10, ""), ("Def Acct", 10, ""), ("Def WCKey", 10, ""), ("QOS", 20, ""),
          ("Admin", 9, ""), ("Coord Accounts", 20, "")),
@@ -48,6 +49,10 @@ class Report:
     def __init__(self, cluster: str) -> None:
         self._lines = [f"For cluster {cluster}"]
         self._rows: dict[str, list[list[str]]] = {name: [] for name in _TABLES}
+
+    def root(self, words: Words) -> None:
+        """Take the root association of a cluster that is new or begins anew."""
+        self._lines += _lines_of_table(_OF_ACCOUNTS, [["root", "", *_limits(words)]], 62)
 
     def changed(self, what: str, kind: str, name: str, old: object, new: object) -> None:
         """Say that something of an account, a user or the cluster changed."""
@@ -94,12 +99,18 @@ class Report:
         for name, (columns, length) in _TABLES.items():
             rows = self._rows[name]
             if rows:
-                lines += [name, *_table(columns, rows), "-" * length, ""]
+                lines += [name, *_lines_of_table(columns, rows, length)]
         return lines
 
 
 def _limits(words: Words) -> list[str]:
     return [words.last(key) or "" for _, _, key in _LIMITS]
+
+
+def _lines_of_table(
+    columns: tuple[Column, ...], rows: list[list[str]], length: int
+) -> list[str]:
+    return [*_table(columns, rows), "-" * length, ""]
 
 
 def _table(columns: tuple[Column, ...], rows: list[list[str]]) -> list[str]:

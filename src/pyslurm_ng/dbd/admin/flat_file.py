@@ -113,6 +113,7 @@ class Loading:
         if clean:
             self._stale = {key: row for key, row in self._rows.items() if key not in kept}
             self._rows = {key: row for key, row in self._rows.items() if key in kept}
+        self._replaced = tuple(self._stale.values())
         self._parent = self._rows["root", "", ""]
         self._records = {
             table: {
@@ -142,6 +143,7 @@ class Loading:
         """Take the Cluster line: settings of the root association."""
         row = self._rows["root", "", ""]
         if self._clean:
+            self._report.root(words)
             blank = {"shares": 1, "limits": {}, "default_qos_id": 0, "qos": "1", "delta_qos": ""}
             row = row | blank
         self._settle(row, words, "Cluster", self._cluster)
@@ -337,9 +339,15 @@ class Loading:
             )
         if {row["account"] for row in own if row["is_default"]} <= {account} and old:
             return
-        if name in self._known_users:
-            self._changed("Default Account", "User", name, old or "(null)", account)
+        before = old or self._default_before(name)
+        if name in self._known_users and before != account:
+            self._changed("Default Account", "User", name, before or "(null)", account)
         users.make_default(self._change, self._cluster_id, name, account)
+
+    def _default_before(self, name: str) -> str:
+        """Return the default account of a user in what a file of the whole cluster replaces."""
+        rows = self._replaced
+        return next((row["account"] for row in rows if row["user"] == name and row["is_default"]), "")
 
     def _coordinate(self, account: str, name: str) -> None:
         """Make a user coordinator of an account."""
