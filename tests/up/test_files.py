@@ -230,6 +230,36 @@ def test_slurmdbd_trusts_the_same_peers_as_the_others(layout: Layout) -> None:
     assert dbd["DbdPort"] == "7001"
 
 
+def test_lines_for_slurmdbd_conf_take_the_place_of_ours(layout: Layout) -> None:
+    """A site tries its purge keys and PrivateData before it has a cluster for them."""
+    lines = "PurgeJobAfter=2months\nstoragetype=accounting_storage/mysql # theirs\n"
+    write(dataclasses.replace(REQUEST, extra_dbd_lines=lines), layout)
+    text = (layout.etc / "slurmdbd.conf").read_text()
+    assert text.lower().count("storagetype") == 1
+    assert text.endswith("# Your lines.\n" + lines)
+    assert stat.S_IMODE((layout.etc / "slurmdbd.conf").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("option", "line", "text"),
+    [
+        ("--conf", "SlurmUser=nobody", "SlurmUser cannot be set here; use --slurm-user"),
+        ("--conf", "slurmdpidfile=/x", "SlurmdPidFile cannot be set here: `pyslurm-ng up` sets it"),
+        ("--dbd-conf", "PidFile=/x", "PidFile cannot be set here: `pyslurm-ng up` sets it"),
+        ("--dbd-conf", "DbdPort=7", "DbdPort cannot be set here; use --port, or AccountingStorageP"),
+    ],
+)
+def test_keys_that_up_goes_by_are_refused(
+    option: str, line: str, text: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """With another pid file `down` left the daemon running, and `up` had nothing to wait for."""
+    lines = tmp_path / "lines.conf"
+    lines.write_text(f"# mine\n{line}\n")
+    assert main(["up", "--dir", str(tmp_path / "c"), option, str(lines)]) == 1
+    assert f"error: {option}: {text}" in capsys.readouterr().err
+    assert not (tmp_path / "c").exists()
+
+
 def test_ports_may_be_chosen() -> None:
     """Firewalls and documents name ports; a port that is used is named."""
     first = ports.free_row(4)

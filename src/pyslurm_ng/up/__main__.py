@@ -45,12 +45,16 @@ def layout_of(directory: Path) -> Layout:
     return Layout(path)
 
 
-def lines_of(path: Path) -> str:
-    """Return the lines to add to slurm.conf, or refuse a file that is not text."""
+def lines_of(option: str, path: Path | None) -> str:
+    """Return the lines to add to a configuration file, or refuse a file that is not text."""
+    if path is None:
+        return ""
     try:
-        return path.read_text(encoding="utf-8")
+        lines = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:
-        raise BadRequest(f"--conf {path}: not a text file") from None
+        raise BadRequest(f"{option} {path}: not a text file") from None
+    files.refuse_own_keys(option, lines)
+    return lines
 
 
 class Commands(click.Group):
@@ -134,6 +138,12 @@ def commands() -> None:
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with lines to add to slurm.conf; they take precedence.",
 )
+@click.option(
+    "--dbd-conf",
+    "extra_dbd",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="File with lines to add to slurmdbd.conf; they take precedence.",
+)
 @click.option("--cluster-name", default="cluster", show_default=True, help="ClusterName.")
 @click.option(
     "--slurm-user",
@@ -176,6 +186,7 @@ def up(
     shards: int,
     database: str,
     extra: Path | None,
+    extra_dbd: Path | None,
     cluster_name: str,
     slurm_user: str,
     namespaces: bool,
@@ -198,7 +209,8 @@ def up(
         gpus=gpus,
         shards=shards if gpus else 0,
         database=database,
-        extra_lines=lines_of(extra) if extra else "",
+        extra_lines=lines_of("--conf", extra),
+        extra_dbd_lines=lines_of("--dbd-conf", extra_dbd),
         cluster_name=cluster_name,
         sockets=sockets,
         slurm_user=slurm_user,

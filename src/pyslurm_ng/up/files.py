@@ -33,6 +33,7 @@ class Request:
     host_names: bool = False  # each node has a host name of its own
     first_port: int = 0  # slurmctld's; slurmdbd and the nodes follow; 0 for any that are free
     users: tuple[str, ...] = ()  # who get an account if they have none
+    extra_dbd_lines: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +152,11 @@ def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
     """Return the text of slurmdbd.conf; it may hold a password, so the file is private.
 
     How daemons trust each other, and where slurmdbd listens, is as in the lines for slurm.conf.
+    A key in the extra lines replaces ours.
     """
     site_values = values_of(request.extra_lines)
     info = site_values.get("authinfo", "")
     lines = [
-        "# Written by `pyslurm-ng up`.",
         "DbdHost=localhost",
         "DbdAddr=127.0.0.1",
         f"DbdPort={site_values.get('accountingstorageport', port)}",
@@ -166,7 +167,33 @@ def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
         f"LogFile={layout.log}/slurmdbd.log",
         *storage_lines(request.database, layout),
     ]
+    taken = values_of(request.extra_dbd_lines)
+    lines = [line for line in lines if line.partition("=")[0].lower() not in taken]
+    lines.insert(0, "# Written by `pyslurm-ng up`, each time; lines of your own come from --dbd-conf.")
+    if request.extra_dbd_lines.strip():
+        lines += ["", "# Your lines.", request.extra_dbd_lines.strip()]
     return "\n".join(lines) + "\n"
+
+
+OWN_KEYS = {
+    "--conf": ("SlurmUser", "SlurmctldPidFile", "SlurmdPidFile"),
+    "--dbd-conf": ("SlurmUser", "PidFile", "DbdHost", "DbdAddr", "DbdPort"),
+}
+"""Keys whose values `up` and `down` go by, with the option that adds lines."""
+_OTHER_OPTIONS = {"SlurmUser": "--slurm-user", "DbdPort": "--port, or AccountingStoragePort in --conf"}
+
+
+def refuse_own_keys(option: str, lines: str) -> None:
+    """Refuse lines of a file that would make `down` lose sight of the daemons.
+
+    Errors: BadRequest names the option of `up` that does it, where there is one.
+    """
+    taken = values_of(lines)
+    for key in OWN_KEYS[option]:
+        if key.lower() in taken:
+            instead = _OTHER_OPTIONS.get(key, "")
+            hint = f"; use {instead}" if instead else ": `pyslurm-ng up` sets it"
+            raise BadRequest(f"{option}: {key} cannot be set here{hint}")
 
 
 def storage_lines(url: str, layout: Layout) -> list[str]:
