@@ -10,6 +10,8 @@ def add(a, b):
 
 
 if __name__ == "__main__":
-    with SlurmClusterExecutor(resource_dict={"cores": 1}, cache_directory="cache") as pool:
+    # pysqa's template writes `#SBATCH --partition=` where none is named; Slurm refuses that, too.
+    resources = {"cores": 1, "partition": "debug"}
+    with SlurmClusterExecutor(resource_dict=resources, cache_directory="cache") as pool:
         assert pool.submit(add, 1, b=2).result(timeout=120) == 3
     print("executorlib", version("executorlib"), "pysqa", version("pysqa"), "ok")
