@@ -246,7 +246,11 @@ def test_lines_for_slurmdbd_conf_take_the_place_of_ours(layout: Layout) -> None:
         ("--conf", "SlurmUser=nobody", "SlurmUser cannot be set here; use --slurm-user"),
         ("--conf", "slurmdpidfile=/x", "SlurmdPidFile cannot be set here: `pyslurm-ng up` sets it"),
         ("--dbd-conf", "PidFile=/x", "PidFile cannot be set here: `pyslurm-ng up` sets it"),
-        ("--dbd-conf", "DbdPort=7", "DbdPort cannot be set here; use --port, or AccountingStorageP"),
+        (
+            "--dbd-conf",
+            "DbdPort=7",
+            "DbdPort cannot be set here; use --port, or AccountingStorageP",
+        ),
     ],
 )
 def test_keys_that_up_goes_by_are_refused(

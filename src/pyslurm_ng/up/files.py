@@ -169,7 +169,9 @@ def slurmdbd_conf(request: Request, layout: Layout, port: int) -> str:
     ]
     taken = values_of(request.extra_dbd_lines)
     lines = [line for line in lines if line.partition("=")[0].lower() not in taken]
-    lines.insert(0, "# Written by `pyslurm-ng up`, each time; lines of your own come from --dbd-conf.")
+    lines.insert(
+        0, "# Written by `pyslurm-ng up`, each time; lines of your own come from --dbd-conf."
+    )
     if request.extra_dbd_lines.strip():
         lines += ["", "# Your lines.", request.extra_dbd_lines.strip()]
     return "\n".join(lines) + "\n"
@@ -180,7 +182,10 @@ OWN_KEYS = {
     "--dbd-conf": ("SlurmUser", "PidFile", "DbdHost", "DbdAddr", "DbdPort"),
 }
 """Keys whose values `up` and `down` go by, with the option that adds lines."""
-_OTHER_OPTIONS = {"SlurmUser": "--slurm-user", "DbdPort": "--port, or AccountingStoragePort in --conf"}
+_OTHER_OPTIONS = {
+    "SlurmUser": "--slurm-user",
+    "DbdPort": "--port, or AccountingStoragePort in --conf",
+}
 
 
 def refuse_own_keys(option: str, lines: str) -> None:

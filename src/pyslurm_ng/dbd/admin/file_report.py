@@ -107,9 +107,7 @@ def _limits(words: Words) -> list[str]:
     return [words.last(key) or "" for _, _, key in _LIMITS]
 
 
-def _lines_of_table(
-    columns: tuple[Column, ...], rows: list[list[str]], length: int
-) -> list[str]:
+def _lines_of_table(columns: tuple[Column, ...], rows: list[list[str]], length: int) -> list[str]:
     return [*_table(columns, rows), "-" * length, ""]
 
 

@@ -347,7 +347,9 @@ class Loading:
     def _default_before(self, name: str) -> str:
         """Return the default account of a user in what a file of the whole cluster replaces."""
         rows = self._replaced
-        return next((row["account"] for row in rows if row["user"] == name and row["is_default"]), "")
+        return next(
+            (row["account"] for row in rows if row["user"] == name and row["is_default"]), ""
+        )
 
     def _coordinate(self, account: str, name: str) -> None:
         """Make a user coordinator of an account."""
