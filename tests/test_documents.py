@@ -417,6 +417,7 @@ PLAIN = frozenset(
     reservation
     reservations
     reserved
+    reset
     resize
     resized
     resources

@@ -4,6 +4,7 @@ import sys
 
 from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
 from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, commit
+from pyslurm_ng.cli.accounting.usage_reset import reset_usage, resets_usage
 from pyslurm_ng.cli.command import fail, say, version_line
 from pyslurm_ng.cli.option_words import split_line
 from pyslurm_ng.cli.program import Program
@@ -145,6 +146,8 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
         "where": where,
         "set": settings,
     }
+    if verb == "modify" and resets_usage(settings):
+        return reset_usage(session, request)
     return commit(session, "ChangeEntities", request)
 
 

@@ -8,14 +8,15 @@ from collections.abc import Callable
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink
+from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
-from pyslurm_ng.ctld.rules.assoc import mirror
+from pyslurm_ng.ctld.rules.assoc import mirror, usage_resets
 from pyslurm_ng.ctld.rules.submission.account import enforced
 from pyslurm_ng.ctld.start import Beginning
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire.daemon_link import slurmdbd_places
-from pyslurm_ng.wire.dbd_messages import RegisterCluster
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, RegisterCluster
 
 
 def control_host(conf: SlurmConf, host: str) -> str:
@@ -34,6 +35,9 @@ def _wckeys(conf: SlurmConf) -> tuple[str, ...]:
 class AccountingLink:
     """Keeps slurmdbd up to date with the journal, and the Cluster with what slurmdbd says.
 
+    Args:
+        usage: knows what associations and QOS have used.
+
     Attributes:
         link: the follower of the journal that sends; None without slurmdbd.
     """
@@ -43,6 +47,7 @@ class AccountingLink:
         beginning: Beginning,
         writer: Writer,
         history: History,
+        usage: UsageIndex,
         now_us: Callable[[], int],
         log: DaemonLog,
         faults: Faults,
@@ -50,6 +55,7 @@ class AccountingLink:
         self._beginning = beginning
         self._writer = writer
         self._history = history
+        self._usage = usage
         self._now_us = now_us
         self._log = log
         self._faults = faults
@@ -79,7 +85,7 @@ class AccountingLink:
             ),
             journal=begun.layout.journal,
             durable=lambda: writer.durable,
-            on_update=lambda update: writer.record(mirror(writer.cluster, update, self._now_us())),
+            on_update=self._take,
             log=self._log,
             faults=self._faults,
             history=self._history,
@@ -87,6 +93,16 @@ class AccountingLink:
         )
         writer.follow(self.link.wake)
         self._task = asyncio.get_running_loop().create_task(self.link.run())
+
+    def _take(self, update: AssociationUpdate) -> None:
+        """Record what slurmdbd says."""
+        cluster, now_us = self._writer.cluster, self._now_us()
+        events = mirror(cluster, update, now_us)
+        assoc_ids, qos = usage_resets(cluster, update)
+        if assoc_ids or qos:
+            # First: the accounts above are those of before.
+            events = [*self._usage.reset(assoc_ids, qos, now_us), *events]
+        self._writer.record(events)
 
     async def hear(self, most_s: float) -> None:
         """Wait until slurmdbd has said which job ids it knows, `most_s` seconds at most."""

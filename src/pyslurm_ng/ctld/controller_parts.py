@@ -110,7 +110,7 @@ class ControllerParts:
         self._build_nodes()
         self._build_steps()
         self.accounting = AccountingLink(
-            beginning, self.writer, self.history, self.clock.now_us, log, self.faults
+            beginning, self.writer, self.history, self.usage, self.clock.now_us, log, self.faults
         )
         self._build_checkpointer()
 

@@ -202,6 +202,7 @@ qos = _table(
     _name("preempt_mode", 64),
     _int("priority"),
     _int("grace_time_s"),
+    _int("usage_reset_us"),
     _text("limits"),
     *_stamps(),
 )
@@ -246,11 +247,14 @@ associations = _table(
     _name("delta_qos", 1024),
     _text("limits"),
     _text("comment"),
+    _int("usage_reset_us"),
     *_stamps(),
     sa.UniqueConstraint("cluster_id", "account", "user", "partition", name="uq_association"),
     sa.Index("ix_associations_version", "version"),
 )
-"""`qos` is a list of ids that replaces the inherited one, `delta_qos` (`+3,-2`) edits it."""
+"""`qos` is a list of ids that replaces the inherited one, `delta_qos` (`+3,-2`) edits it.
+
+What was used before `usage_reset_us` does not count for fair-share and limits, as for QOS."""
 
 txn = _table(
     "txn",

@@ -140,6 +140,7 @@ class Tree:
             is_default=bool(row["is_default"]),
             limits=limits.model_limits(effective, limits.ASSOCIATION_LIMITS),
             comment=row["comment"],
+            usage_reset_us=row["usage_reset_us"],
         )
 
 
@@ -161,6 +162,7 @@ def qos_record(row: Row, names: dict[int, str]) -> Qos:
         usage_threshold_millionths=stored.get("UsageThreshold", INFINITE),
         limit_factor_millionths=stored.get("LimitFactor", 0),
         limits=limits.model_limits(stored, limits.QOS_LIMITS),
+        usage_reset_us=row["usage_reset_us"],
     )
 
 

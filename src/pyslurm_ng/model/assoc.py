@@ -52,6 +52,7 @@ class Association(Struct, array_like=True, frozen=True, gc=False):
     is_default: bool = False
     limits: Limits = Limits()
     comment: str = ""
+    usage_reset_us: int = 0  # when an administrator last set what it had used to zero
 
 
 class Qos(Struct, array_like=True, frozen=True, gc=False):
@@ -70,6 +71,7 @@ class Qos(Struct, array_like=True, frozen=True, gc=False):
     usage_threshold_millionths: int = INFINITE
     limit_factor_millionths: int = 0
     limits: Limits = Limits()
+    usage_reset_us: int = 0  # as of an association
 
 
 class OwnerUsage(Struct, array_like=True, frozen=True, gc=False):

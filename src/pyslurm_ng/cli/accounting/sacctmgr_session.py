@@ -84,18 +84,28 @@ class Session:
             fail(error.text if error.text.startswith(" ") else f"sacctmgr: error: {error.text}")
 
 
-def commit(session: Session, kind: str, request: "dict[str, Any]", is_test: bool = False) -> int:
+COMMIT = "Would you like to commit changes? (You have 30 seconds to decide)"
+
+
+def commit(
+    session: Session,
+    kind: str,
+    request: "dict[str, Any]",
+    is_test: bool = False,
+    question: str = COMMIT,
+) -> int:
     """Say what a change would be, ask, and make it; return the exit code.
 
     Args:
         is_test: only say what it would be.
+        question: what is asked.
     """
     request["commit"] = "immediate" in session.options and not is_test
     result = session.call(kind, dict(request), changing=True)
     answered(session, result)
     if not result["changed"] or request["commit"] or is_test:
         return int(result["exit_code"])
-    if not agreed("Would you like to commit changes? (You have 30 seconds to decide)"):
+    if not agreed(question):
         print(" Changes Discarded")
         return 0
     request["commit"] = True

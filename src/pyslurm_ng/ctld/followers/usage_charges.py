@@ -10,7 +10,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.frame.measures import Amounts, Ask, amounts_held, ask_of_allocation
-from pyslurm_ng.sched.limits.usage import OwnerKey
+from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey
 
 
 class Charge(NamedTuple):
@@ -27,11 +27,11 @@ class Charging:
     """What the Cluster says about the charges of its jobs; keeps nothing."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
 
     def owners(self, job: Job) -> tuple[OwnerKey, ...]:
         """Return what is charged: associations upwards, the job's QOS and the partition's QOS."""
-        cluster = self._cluster
+        cluster = self.cluster
         owners: dict[OwnerKey, None] = {}
         assoc = cluster.assocs.get(job.assoc_id)
         while assoc is not None and ("assoc", assoc.assoc_id) not in owners:
@@ -45,12 +45,12 @@ class Charging:
 
     def amounts(self, job: Job) -> Amounts:
         """Return what a job holds of each TRES."""
-        partition = self._cluster.partitions.get(job.partition)
+        partition = self.cluster.partitions.get(job.partition)
         return amounts_held(job.nodes, job.licenses_alloc, partition)
 
     def ask(self, job: Job, now_us: int) -> Ask:
         """Return what a job holds, and for how long still."""
-        partition = self._cluster.partitions.get(job.partition)
+        partition = self.cluster.partitions.get(job.partition)
         left_min = INFINITE
         if job.time_limit_min < NO_VAL:
             left_min = max(0, job.time_limit_min - int(time_run_s(job, now_us) // 60))
@@ -73,17 +73,26 @@ class Charging:
 
     def since_us(self, owner: OwnerKey) -> int:
         """Return when usage was last set to zero."""
-        known = self._cluster.usage.get(owner)
-        since_us = self._cluster.usage_since_us
+        known = self.cluster.usage.get(owner)
+        since_us = self.cluster.usage_since_us
         return max(since_us, known.since_us) if known is not None else since_us
 
     def is_known(self, owner: OwnerKey) -> bool:
         """Return whether the association or QOS still exists."""
         kind, name = owner
-        return name in (self._cluster.assocs if kind == "assoc" else self._cluster.qos)
+        return name in (self.cluster.assocs if kind == "assoc" else self.cluster.qos)
 
     def _qos(self, name: int | str) -> Qos | None:
-        return self._cluster.qos.get(str(name))
+        return self.cluster.qos.get(str(name))
+
+
+def charge_run(charging: Charging, ledger: Ledger, job: Job, charge: Charge, end_us: int) -> None:
+    """Count a run, or the part of it until `end_us`, in a ledger."""
+    run_s, factor = charged_s(job, charge, end_us), charging.factor(charge.qos)
+    for owner in charge.owners:
+        counted_s = charging.counted_s(owner, charge.start_us, run_s, end_us)
+        fades = charging.fades(owner)
+        ledger.add(owner, end_us, counted_s, charge.amounts, fades=fades, factor=factor)
 
 
 def time_run_s(job: Job, now_us: int) -> float:

@@ -8,10 +8,22 @@ job is purged before its usage is kept.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.followers.usage_charges import Charge, Charging, charged_s, time_run_s
+from pyslurm_ng.ctld.followers.usage_charges import (
+    Charge,
+    Charging,
+    charge_run,
+    charged_s,
+    time_run_s,
+)
+from pyslurm_ng.ctld.followers.usage_reset import (
+    reset_owners,
+    runs_of,
+    take_away,
+)
 from pyslurm_ng.ctld.rules.calendar import Calendar, next_reset_us
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import OwnerUsage
@@ -25,6 +37,7 @@ from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 
+Events: TypeAlias = list[ev.AnyEvent]
 _CHECK_US = 10 * SECOND_US  # how often running jobs are looked at
 _STEP_S = 300  # how often sums are written down where nothing else is said
 _MOST = (1 << 63) - 1  # what a journal can hold
@@ -113,13 +126,15 @@ class UsageIndex:
         # More may end in this very microsecond.
         until_us = max(now_us - 1, self._cluster.usage_until_us)
         kept = tuple(
-            self._kept(owner, until_us) for owner in self._changed if self._charging.is_known(owner)
+            self._kept(self._ledger, owner, until_us)
+            for owner in self._changed
+            if self._charging.is_known(owner)
         )
         self._changed.clear()
         return [ev.UsageKept(now_us, until_us, kept)]
 
-    def _kept(self, owner: OwnerKey, at_us: int) -> OwnerUsage:
-        spent = self._ledger.of(owner, at_us, fades=self._charging.fades(owner))
+    def _kept(self, ledger: Ledger, owner: OwnerKey, at_us: int) -> OwnerUsage:
+        spent = ledger.of(owner, at_us, fades=self._charging.fades(owner))
         tres_s = {name: min(_MOST, round(used)) for name, used in spent.tres_s.items()}
         return OwnerUsage(
             owner[0], owner[1], at_us, round(spent.wall_s), tres_s, self._charging.since_us(owner)
@@ -259,13 +274,25 @@ class UsageIndex:
 
     def _charge(self, job: Job, charge: Charge, end_us: int) -> None:
         """Count a run that is over."""
-        run_s = charged_s(job, charge, end_us)
-        factor = self._charging.factor(charge.qos)
-        for owner in charge.owners:
-            counted_s = self._charging.counted_s(owner, charge.start_us, run_s, end_us)
-            fades = self._charging.fades(owner)
-            self._ledger.add(owner, end_us, counted_s, charge.amounts, fades=fades, factor=factor)
-            self._changed[owner] = None
+        charge_run(self._charging, self._ledger, job, charge, end_us)
+        self._changed.update(dict.fromkeys(charge.owners))
+
+    def reset(self, assoc_ids: Sequence[int], qos: Sequence[str], now_us: int) -> Events:
+        """Return the events that set usage to zero, for accounts with all that is below them.
+
+        What the accounts above have used is written down with it: a restart must not find the
+        sums of before.
+        """
+        event = ev.UsageReset(now_us, tuple(assoc_ids), tuple(qos))
+        ledger = self._ledger.copy()
+        zero = set(reset_owners(event))
+        changed = {**self._changed, **take_away(self._charging, ledger, self._holds, event)}
+        kept = tuple(
+            self._kept(ledger, owner, now_us)
+            for owner in changed
+            if owner not in zero and self._charging.is_known(owner)
+        )
+        return [event, ev.UsageKept(now_us, now_us, kept)]
 
     def _forget(self, event: ev.UsageReset) -> None:
         """Begin the counts again for associations and QOS with usage that was reset."""
@@ -273,10 +300,13 @@ class UsageIndex:
             self._ledger.clear()
             self._changed.clear()
             return
-        owners: list[OwnerKey] = [("assoc", assoc_id) for assoc_id in event.assoc_ids]
-        for owner in (*owners, *(("qos", name) for name in event.qos)):
-            self._ledger.put(owner, event.time_us, Spent())
+        self._changed.update(take_away(self._charging, self._ledger, self._holds, event))
+        for owner in reset_owners(event):
             self._changed.pop(owner, None)
+        self._charged_until_us = max(self._charged_until_us, event.time_us)
+        for job_id in runs_of(self._cluster, self._holds, event):
+            del self._holds[job_id]
+            self._begin(self._cluster.jobs[job_id])
 
     def _move(self, event: ev.TimesMoved) -> None:
         """Have what was counted be as old as before, by a clock that has been moved."""

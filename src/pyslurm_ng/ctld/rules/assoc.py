@@ -60,6 +60,23 @@ def mirror(cluster: Cluster, update: AssociationUpdate, now_us: int) -> list[Any
     return events
 
 
+def usage_resets(cluster: Cluster, update: AssociationUpdate) -> tuple[list[int], list[str]]:
+    """Return the known associations and QOS with usage that was set to zero since they came."""
+    assoc_ids = [
+        assoc.assoc_id
+        for assoc in update.associations
+        if (known := cluster.assocs.get(assoc.assoc_id)) is not None
+        and known.usage_reset_us != assoc.usage_reset_us
+    ]
+    names = [
+        qos.name
+        for qos in update.qos
+        if (known_qos := cluster.qos.get(qos.name)) is not None
+        and known_qos.usage_reset_us != qos.usage_reset_us
+    ]
+    return assoc_ids, names
+
+
 def _servers(
     cluster: Cluster, shares: dict[str, int], reported: list[LicenseServer]
 ) -> tuple[ServerUse, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd.admin import usage_reset
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, refuse_denied, require_idle
 from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_settings
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
@@ -144,6 +145,9 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     """Change accounts' fields, their associations, and their parents."""
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
+    if usage_reset.is_asked(settings_words):
+        usage_reset.reset_accounts(change, where)
+        return
     names = _selected(change, where)
     settings = read_settings(settings_words)
     actor = change.actor

@@ -7,6 +7,7 @@ import sqlalchemy as sa
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.base.units import UnitError, parse_time_limit_s, whole_number
 from pyslurm_ng.dbd import limits, schema
+from pyslurm_ng.dbd.admin import usage_reset
 from pyslurm_ng.dbd.admin.change import (
     BadValueError,
     Change,
@@ -130,6 +131,9 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
     rows = _selected(change, where)
+    if usage_reset.is_asked(settings_words):
+        usage_reset.reset_qos(change, where, rows)
+        return
     if not rows:
         raise RefusedError(" Nothing modified", is_output=True)
     for row in rows:
@@ -245,8 +249,6 @@ def _columns(change: Change, row: Row, words: Words) -> Row:
                 _factor(stored, key, value)
             elif key == "PreemptExemptTime":
                 _exempt(stored, value)
-            elif key == "RawUsage":
-                raise RefusedError(" RawUsage is not implemented yet")
         except limits.LimitValueError as error:
             raise BadValueError(key, value, str(error)) from None
     columns["limits"] = limits.dump(stored)

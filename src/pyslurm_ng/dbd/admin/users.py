@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin import wckeys
+from pyslurm_ng.dbd.admin import usage_reset, wckeys
 from pyslurm_ng.dbd.admin.accounts import (
     check_defaults,
     describe,
@@ -280,6 +280,9 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     """Change users' own fields, their default account, and their associations."""
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
+    if usage_reset.is_asked(settings_words):
+        usage_reset.reset_users(change, where)
+        return
     users = _selected(change, where)
     names = [name for name, _ in users]
     settings = read_settings(settings_words)
@@ -289,9 +292,8 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     default = settings_words.last("DefaultAccount")
     if default is not None:
         lines += _modify_default(change, where, names, default.lower())
-    for key in ("NewName", "RawUsage"):
-        if key in settings_words:
-            raise RefusedError(f" {key} is not implemented yet")
+    if "NewName" in settings_words:
+        raise RefusedError(" NewName is not implemented yet")
     if lines:
         change.lines += [" Modified users...", *lines]
     tied = []

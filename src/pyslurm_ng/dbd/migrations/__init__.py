@@ -20,6 +20,7 @@ from pyslurm_ng.dbd.migrations import (
     m0008_reservations,
     m0009_purge,
     m0010_wckeys,
+    m0011_usage_resets,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -33,5 +34,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (8, m0008_reservations.upgrade),
     (9, m0009_purge.upgrade),
     (10, m0010_wckeys.upgrade),
+    (11, m0011_usage_resets.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

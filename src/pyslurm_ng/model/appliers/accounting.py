@@ -5,6 +5,8 @@ from __future__ import annotations
 from .. import events as ev
 from ..assoc import OwnerUsage
 from ..cluster import Cluster
+from ..states import JobFlag
+from .charges import charge_so_far
 from .registry import applies
 
 
@@ -43,6 +45,11 @@ def _usage_reset(cluster: Cluster, event: ev.UsageReset) -> None:
     for kind, owner in (*keys, *(("qos", name) for name in event.qos)):
         at_us = event.time_us
         cluster.usage[kind, owner] = OwnerUsage(kind, owner, at_us, since_us=at_us)
+    assoc_ids = set(event.assoc_ids)
+    if assoc_ids:
+        for job in map(cluster.jobs.__getitem__, cluster.job_index.active):
+            if job.assoc_id in assoc_ids and not job.flags & JobFlag.COMPLETING:
+                charge_so_far(job, event.time_us)
 
 
 @applies(ev.UsageKept)

@@ -11,6 +11,7 @@ from ..cluster import RUNS_EPILOG, Cluster
 from ..duty import DutyKind
 from ..job import NO_STEPS, SUSPENDED_BY_OPERATOR, Job, LostRun, is_completing
 from ..states import JobFlag, JobState, Reason
+from .charges import charge_so_far
 from .duties import begin_duties, drop_job_duties, job_duties, node_id_of
 from .registry import applies, field_types, set_fields
 
@@ -86,7 +87,7 @@ def _job_updated(cluster: Cluster, event: ev.JobUpdated) -> None:
     if job.job_id in cluster.job_index.active:
         cluster.job_counts.take_licenses(job, -1)
         if not _CHARGED_BY.isdisjoint(event.fields):
-            _charge(job, event.time_us)
+            charge_so_far(job, event.time_us)
     if event.request is not None or "partition" in event.fields:
         _drop_claim(job)  # it belonged to the job's former request
     if event.request is not None:
@@ -347,7 +348,7 @@ def _job_purged(cluster: Cluster, event: ev.JobPurged) -> None:
 @applies(ev.JobResized)
 def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
     job = cluster.jobs[event.job_id]
-    _charge(job, event.time_us)
+    charge_so_far(job, event.time_us)
     job.resize_us = event.time_us
     kept = {alloc.node_id for alloc in event.nodes}
     given_up = tuple(alloc for alloc in job.nodes if alloc.node_id not in kept)
@@ -364,14 +365,6 @@ def _job_resized(cluster: Cluster, event: ev.JobResized) -> None:
         cluster.node_index.use[node_id].completing[job.job_id] = None
         drop_job_duties(cluster, job.job_id, (node_id,))
     job_duties(cluster, job, DutyKind.TERMINATE, removed_ids, event.first_duty_id, event.time_us)
-
-
-def _charge(job: Job, time_us: int) -> None:
-    """Record what a job has used so far, charged as the job was until now."""
-    job.charged_us = time_us
-    job.charged_suspended_us = job.suspended_us
-    if job.state == JobState.SUSPENDED:
-        job.charged_suspended_us += time_us - job.suspend_us
 
 
 @applies(ev.LostRunsChanged)

@@ -29,6 +29,13 @@ class Spent:
         for name, count in amounts.items():
             self.tres_s[name] = self.tres_s.get(name, 0.0) + count * run_s
 
+    def less(self, other: Spent) -> Spent:
+        """Return what is left without the usage of another owner, nothing below zero."""
+        tres_s = {
+            name: max(0.0, used - other.tres_s.get(name, 0.0)) for name, used in self.tres_s.items()
+        }
+        return Spent(max(0.0, self.wall_s - other.wall_s), tres_s)
+
     def faded(self, factor: float) -> Spent:
         """Return the rest of it."""
         return Spent(
@@ -59,6 +66,12 @@ class Ledger:
         counted_s = factor * self.lasting_s(run_s, fades=fades)
         spent.add(counted_s, amounts, counted_s)
         self._spent[owner] = at_us, spent
+
+    def copy(self) -> Ledger:
+        """Return a ledger with the same usage."""
+        ledger = Ledger(self.half_life_s)
+        ledger._spent = dict(self._spent)
+        return ledger
 
     def put(self, owner: OwnerKey, at_us: int, spent: Spent) -> None:
         """Know what an owner had used, as it counted at `at_us`."""
