@@ -42,6 +42,8 @@ _WORDS: dict[str, dict[str, Words]] = {
     "slurmdbd.conf": DBD_WORDS,
     "gres.conf": GRES_WORDS,
 }
+_NOTHING = ("", "0", "no")
+"""Defaults that ask for nothing."""
 _LISTS = frozenset(("list", "options", "plugins"))
 
 
@@ -102,9 +104,9 @@ def plain_word(key: Key, word: str) -> str:
 def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
     """Return a line for a key or each of its words that has no effect.
 
-    A value that asks for nothing, such as none or NO, is not named.
+    A value that asks for nothing, such as none or NO, is not named where it is the default.
     """
-    if _asks_nothing(value):
+    if _asks_nothing(key, value):
         return []
     key_effect = effect_of(section, key.name)
     if not words_of(section, key):
@@ -120,7 +122,7 @@ def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
 
 def refusals(section: str, key: Key, entry: Entry, value: Any) -> list[ConfError]:
     """Return an error for a key or word whose promise is not kept here."""
-    if _asks_nothing(value):
+    if _asks_nothing(key, value):
         return []
     key_effect = effect_of(section, key.name)
     if key_effect.kind == REFUSED:
@@ -150,8 +152,11 @@ def _refusal(entry: Entry, text: str, why: str) -> ConfError:
     return ConfError(entry.file, entry.line, entry.key, f"{text}: {why}" if why else text)
 
 
-def _asks_nothing(value: Any) -> bool:
-    return not value or value in (NO_VAL, INFINITE)
+def _asks_nothing(key: Key, value: Any) -> bool:
+    """Return whether a value is the key's way to say no; 0 asks for something if it is not."""
+    if not value:
+        return key.default.lower() in _NOTHING
+    return value in (NO_VAL, INFINITE)
 
 
 def _words(key: Key, entry: Entry) -> Iterable[str]:
