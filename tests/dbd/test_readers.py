@@ -453,6 +453,28 @@ def test_a_peer_that_does_not_read_holds_no_thread() -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
+def test_no_connection_is_in_use_after_the_end(sqlite_database: Database) -> None:
+    """What returned to a pool after its end was closed by nobody."""
+
+    async def story() -> None:
+        begun = threading.Event()
+
+        def steps(_: Query) -> Iterator[bool]:
+            with sqlite_database.engine.connect():
+                begun.set()
+                with pool._changed:
+                    pool._changed.wait_for(lambda: pool._is_stopping)
+            yield True
+
+        pool = Readers(asyncio.get_running_loop(), lambda _, bug: None)
+        submit(pool, ALICE, steps, Peerless())
+        await until(begun.is_set)
+        await asyncio.get_running_loop().run_in_executor(None, pool.close)
+        assert sqlite_database.engine.pool.checkedout() == 0  # type: ignore[attr-defined]
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
 def test_messages_of_sacct_are_bounded_in_every_list() -> None:
     """Each name of these costs a comparison for each row of the table."""
     for field in ("constraints", "flags", "partitions", "states"):

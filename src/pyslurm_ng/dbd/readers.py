@@ -47,6 +47,8 @@ PRIVILEGED_LIMIT_S = 600.0
 UNREAD_BYTES = 32 << 20
 """Unread bytes from which a query waits for its peer."""
 LOOK_AGAIN_S = 0.05
+_PATIENCE_S = 5.0
+"""How long the end waits for statements that run."""
 
 
 class TooLongError(Exception):
@@ -131,9 +133,12 @@ class Readers:
         self._unread: list[Query] = []
         self._is_stopping = False
         shared = [(level, False) for level in (*range(LONG), *[LONG] * LONG_THREADS)]
-        for number, kind in enumerate([*shared, (LONG - 1, True)]):
-            name = f"reader-{number}"
-            threading.Thread(target=self._work, args=kind, name=name, daemon=True).start()
+        self._threads = [
+            threading.Thread(target=self._work, args=kind, name=f"reader-{number}", daemon=True)
+            for number, kind in enumerate([*shared, (LONG - 1, True)])
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def submit(
         self, call: Call, lane: int, steps: Callable[[Query], Iterator[bool]],
@@ -165,12 +170,18 @@ class Readers:
         return PRIVILEGED_LIMIT_S if lane == PRIVILEGED else LIMIT_S
 
     def close(self) -> None:
-        """Begin no further steps; running ones end by themselves."""
+        """Begin no further steps and wait a while for running ones; not on the loop.
+
+        A step holds a connection of the database, which its owner closes after this.
+        """
         with self._changed:
             self._is_stopping = True
             self._lanes.clear()
             self._unread.clear()
             self._changed.notify_all()
+        deadline_s = time.monotonic() + _PATIENCE_S
+        for thread in self._threads:
+            thread.join(max(deadline_s - time.monotonic(), 0.0))
 
     @property
     def waiting(self) -> int:
