@@ -29,8 +29,8 @@ from pyslurm_ng.sched.frame.job_views import Views
 from pyslurm_ng.sched.frame.measures import Ask, ask_of_allocation
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
-from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.quotas import Quotas
+from pyslurm_ng.sched.limits.running_amounts import Used
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from tests.model.clusters import START_US, cluster_of, conf_of
 

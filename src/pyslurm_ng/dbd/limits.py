@@ -58,6 +58,12 @@ QOS_LIMITS = (
     LimitSpec("MaxJobsPerUser", "count", "max_jobs", ("MaxJobsPU", "MaxJobs")),
     LimitSpec("MaxJobsAccruePerUser", "count", "max_jobs_accrue", ("MaxJobsAccruePU",)),
     LimitSpec(
+        "MaxJobsAccruePerAccount",
+        "count",
+        "max_jobs_accrue_per_account",
+        ("MaxJobsAccruePA", "MaxJobsAccruePerAcct"),
+    ),
+    LimitSpec(
         "MaxSubmitJobsPerUser",
         "count",
         "max_submit",

@@ -34,6 +34,7 @@ class Limits(Struct, array_like=True, frozen=True, gc=False):
     max_tres_per_account: dict[str, int] = {}
     min_tres_per_job: dict[str, int] = {}
     max_tres_run_mins_per_account: dict[str, int] = {}
+    max_jobs_accrue_per_account: int = INFINITE
 
 
 class Association(Struct, array_like=True, frozen=True, gc=False):

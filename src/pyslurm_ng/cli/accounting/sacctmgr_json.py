@@ -207,7 +207,7 @@ def _qos_max(limits: "Row") -> "Row":
         },
         "accruing": {
             "per": {
-                "account": number(None, True),
+                "account": _limit(limits, "MaxJobsAccruePerAccount"),
                 "user": _limit(limits, "MaxJobsAccruePerUser"),
             }
         },

@@ -32,8 +32,8 @@ from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.limits import quotas
-from pyslurm_ng.sched.limits.headroom import Used
 from pyslurm_ng.sched.limits.relative import absolute_qos
+from pyslurm_ng.sched.limits.running_amounts import Used
 from pyslurm_ng.sched.limits.running_count import RunningCount
 from pyslurm_ng.sched.limits.usage import Ledger, OwnerKey, Spent
 

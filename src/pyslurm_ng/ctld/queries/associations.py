@@ -13,7 +13,7 @@ from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.sched.fair_share.factors import ShareStanding, share_figures
-from pyslurm_ng.sched.limits.headroom import Used
+from pyslurm_ng.sched.limits.running_amounts import Used
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.query_messages import (
     AssociationShown,

@@ -1,54 +1,18 @@
 """How much more may run under the limits of one user, asked of every job of a long queue.
 
 The answer is on the safe side: what has headroom breaks no limit; what has none is looked at
-closely, as some limits take the place of others.
+closely.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyslurm_ng.base.numbers import INFINITE
-from pyslurm_ng.model import assoc
-from pyslurm_ng.sched.frame.measures import Amounts, Ask
-
-_MILLION = 1_000_000
-
-
-@dataclass(slots=True)
-class Used:
-    """What runs under one limit: jobs, amounts by TRES, TRES-minutes still to come, nodes.
-
-    `node_ids` has how many of the jobs are on each node; {} if no limit needs it.
-    """
-
-    jobs: int = 0
-    tres: dict[str, int] = field(default_factory=dict)
-    run_min: dict[str, int] = field(default_factory=dict)
-    node_ids: dict[int, int] = field(default_factory=dict)
-
-    def add(self, ask: Ask, run_min: int, jobs: int = 1, *, with_nodes: bool = True) -> None:
-        """Count one more job, which is to run `run_min` minutes; or with -1 for `jobs` one less."""
-        self.jobs += jobs
-        for name, count in ask.amounts.items():
-            self.tres[name] = self.tres.get(name, 0) + count * jobs
-            self.run_min[name] = self.run_min.get(name, 0) + count * run_min * jobs
-        for node_id in ask.node_ids() if with_nodes else ():
-            job_count = self.node_ids.get(node_id, 0) + jobs
-            if job_count:
-                self.node_ids[node_id] = job_count
-            else:
-                del self.node_ids[node_id]
-
-    def copied(self) -> Used:
-        """Return the same, which counts on its own from here."""
-        return Used(self.jobs, dict(self.tres), dict(self.run_min), dict(self.node_ids))
-
-
-NOTHING = Used()
-Counter = tuple[str | int, ...]
-"""Who counts: `assoc` and id, or `qos`, name and maybe whose part of it."""
+from pyslurm_ng.sched.frame.measures import Ask
+from pyslurm_ng.sched.limits.precedence import Kind, Rule
+from pyslurm_ng.sched.limits.running_amounts import NOTHING, Counter, Used
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,32 +67,17 @@ class Headroom:
             room[name] = min(free, room.get(name, free))
         return Room(self.lets_reserve, self._wall_min, tuple(room.items()))
 
-    def limit_job(self, limits: assoc.Limits, factor: int = _MILLION) -> None:
-        """Heed the limits on any one job; limits on TRES are multiplied by `factor` millionths."""
-        self._wall_min = min(self._wall_min, limits.max_wall_min)
-        self._most += [
-            (name, most * factor // _MILLION) for name, most in limits.max_tres_per_job.items()
-        ]
-        self.lets_reserve &= limits.min_priority == INFINITE
-        self._is_plain &= not (
-            limits.max_tres_per_node
-            or limits.min_tres_per_job
-            or limits.max_tres_mins_per_job
-            or limits.max_tres_run_mins
-            or limits.max_tres_run_mins_per_account
-        )
-
-    def limit_group(self, limits: assoc.Limits, counter: Counter, factor: int = _MILLION) -> None:
-        """Heed the limits on all jobs of a QOS or below an association together."""
-        most = {name: limit * factor // _MILLION for name, limit in limits.grp_tres.items()}
-        self.limit(counter, limits.grp_jobs, most)
-        self._is_plain &= not (limits.grp_tres_mins or limits.grp_tres_run_mins)
-        self._is_plain &= limits.grp_wall_min == INFINITE
-
-    def limit(self, counter: Counter, most_jobs: int, most: Amounts) -> None:
-        """Heed limits on jobs, and on what they hold, that count together."""
-        if most_jobs != INFINITE:
-            self._jobs.append((counter, most_jobs))
-        self._tres += [
-            (counter, name, amount) for name, amount in most.items() if amount != INFINITE
-        ]
+    def heed(self, rule: Rule) -> None:
+        """Count a limit in; what this cannot answer is looked at closely."""
+        most = rule.most or {}
+        match rule.spec.kind:
+            case Kind.JOBS:
+                self._jobs.append((rule.counter, rule.limit))
+            case Kind.JOB_WALL:
+                self._wall_min = min(self._wall_min, rule.limit)
+            case Kind.JOB:
+                self._most += most.items()
+            case Kind.HELD:
+                self._tres += [(rule.counter, name, amount) for name, amount in most.items()]
+            case _:
+                self._is_plain = False

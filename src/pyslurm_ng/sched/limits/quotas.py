@@ -1,8 +1,6 @@
 """Limits of associations and QOS, with what runs under each of them counted.
 
-A limit of one job, user or account is the first one set on the way from the partition's QOS over
-the job's QOS to its association and the accounts above. `OverPartQOS` puts the job's QOS first.
-Limits of groups all count. Order and counters: Slurm's manual, "Resource Limits".
+`precedence` says which of them hold for a job. Counters: Slurm's manual, "Resource Limits".
 """
 
 from __future__ import annotations
@@ -17,16 +15,17 @@ from pyslurm_ng.sched.frame.job_records import Waiting
 from pyslurm_ng.sched.frame.measures import Ask, Owner
 from pyslurm_ng.sched.frame.plan import Wait
 from pyslurm_ng.sched.limits.broken_limits import BrokenLimits
-from pyslurm_ng.sched.limits.headroom import NOTHING, Counter, Headroom, Room, Used
+from pyslurm_ng.sched.limits.headroom import Headroom, Room
+from pyslurm_ng.sched.limits.precedence import Kind
 from pyslurm_ng.sched.limits.reasons import tres_reason
+from pyslurm_ng.sched.limits.running_amounts import NOTHING, Counter, Used
 from pyslurm_ng.sched.limits.standing import (
-    MILLION,
     Key,
     Standing,
     first_set,
     key_of,
     limits_on,
-    named_limits,
+    standing_of,
 )
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 
@@ -70,7 +69,6 @@ class Quotas:
         self._answers: dict[int, dict[int, Wait | None]] = {}  # by identity: standing, ask
         self._asked: dict[int, Ask] = {}  # so that an identity stays its own
         self._headrooms: dict[int, Headroom] = {}  # by identity of the standing
-        self._handed: dict[int, assoc.Limits] = {}  # likewise: those handed down to it
         self._rooms: dict[Key, Room] = {}  # until somebody starts
 
     def took(self, job: Owner, ask: Ask) -> Counted:
@@ -158,21 +156,11 @@ class Quotas:
 
     def _make_headroom(self, standing: Standing) -> Headroom:
         headroom = Headroom()
-        for qos in standing.qos:
-            user = "qos", qos.name, "user", standing.uid
-            account = "qos", qos.name, "account", standing.account
-            headroom.limit_job(qos.limits)
-            headroom.limit_group(qos.limits, ("qos", qos.name))
-            headroom.limit(user, qos.limits.max_jobs, qos.limits.max_tres_per_user)
-            most = qos.limits.max_tres_per_account
-            headroom.limit(account, qos.limits.max_jobs_per_account, most)
-            headroom.lets_reserve &= "NoReserve" not in qos.flags
-        for association in standing.chain:
-            headroom.limit_job(association.limits, standing.limit_factor)
-            headroom.limit_group(
-                association.limits, ("assoc", association.assoc_id), standing.limit_factor
-            )
-            headroom.limit(("assoc", standing.chain[0].assoc_id), association.limits.max_jobs, {})
+        for rule in standing.rules:
+            headroom.heed(rule)
+        least = first_set(limits.min_priority for limits in limits_on(standing))
+        is_reserved = any("NoReserve" in qos.flags for qos in standing.qos)
+        headroom.lets_reserve = least == INFINITE and not is_reserved
         return headroom
 
     def _first_in_the_way(self, standing: Standing, ask: Ask) -> Wait | None:
@@ -208,49 +196,26 @@ class Quotas:
     def run_out(self, job: Owner, ask: Ask, run_min: float) -> Wait | None:
         """Return which minutes are used up, of a job that has run for `run_min` minutes."""
         standing = self._standing(job, ask.partition)
-        seen: set[str] = set()
-        for owner_kind, name, limits in named_limits(standing):
-            for tres, most in limits.max_tres_mins_per_job.items():
+        for rule in standing.rules:
+            if rule.spec.kind != Kind.JOB_MINUTES or rule.most is None:
+                continue
+            for tres, most in rule.most.items():
                 used = ask.amounts.get(tres, 0) * run_min
-                if tres not in seen and used and used >= most:
-                    return Wait(tres_reason("job minutes", owner_kind, tres),
-                                f"a job in {name} may use {most} {tres}-minutes")  # fmt: skip
-            seen.update(limits.max_tres_mins_per_job)
-        return next(self._broken().spent_up(standing), None)
+                if used and used >= most:
+                    return Wait(tres_reason("job minutes", rule.owner_kind, tres),
+                                f"{rule.owner} may use {most} {tres}-minutes")  # fmt: skip
+        return next(self._broken().spent_up(standing, ask), None)
 
     def _broken(self) -> BrokenLimits:
-        return BrokenLimits(self._used, self._spent, self._handed, is_safe=self._is_safe)
+        return BrokenLimits(self._used, self._spent, is_safe=self._is_safe)
 
     def _standing(self, job: Owner, partition: Partition | None) -> Standing:
         key = key_of(job, partition)
         standing = self._standings.get(key)
         if standing is None:
-            name = partition.qos if partition is not None else ""
-            own, other = self._qos.get(job.qos), self._qos.get(name)
-            qos_pair = (
-                [other, own] if own is None or "OverPartQOS" not in own.flags else [own, other]
-            )
-            if own is other:
-                qos_pair = [own]
-            standing = self._standings[key] = Standing(
-                tuple(qos for qos in qos_pair if qos is not None),
-                tuple(self._chain(job.assoc_id)),
-                own.usage_factor_millionths if own is not None else MILLION,
-                (own.limit_factor_millionths if own is not None else 0) or MILLION,
-                own is not None and "UsageFactorSafe" in own.flags,
-                job.uid,
-                getattr(job, "user_name", ""),
-                job.account,
-            )
+            standing = standing_of(self._associations, self._qos, job, partition)
+            self._standings[key] = standing
         return standing
-
-    def _chain(self, assoc_id: int) -> list[assoc.Association]:
-        chain: list[assoc.Association] = []
-        association = self._associations.get(assoc_id)
-        while association is not None and association not in chain:
-            chain.append(association)
-            association = self._associations.get(association.parent_id)
-        return chain
 
 
 def any_limits(associations: Mapping[int, assoc.Association], qos: Mapping[str, assoc.Qos]) -> bool:

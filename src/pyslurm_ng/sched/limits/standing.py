@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import assoc
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.sched.frame.measures import Owner
-from pyslurm_ng.sched.limits.headroom import Counter
+from pyslurm_ng.sched.limits.precedence import MILLION, Precedence, Rule
+from pyslurm_ng.sched.limits.running_amounts import Counter
 
-MILLION = 1_000_000
 Key = tuple[str | int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Whose limits a job is under: first its QOS, in the order in which they count, then its
-    association and the accounts above."""
+    association and the accounts above. `rules` has the limits that hold."""
 
     qos: tuple[assoc.Qos, ...]
     chain: tuple[assoc.Association, ...]
-    usage_factor: int  # both in millionths, of the job's QOS
-    limit_factor: int
+    rules: tuple[Rule, ...]
+    usage_factor: int  # in millionths, of the job's QOS
     is_factor_safe: bool  # with safe limits the usage factor counts before a start, too
     uid: int
-    user_name: str
     account: str
 
     def counters(self) -> Iterator[tuple[Counter, bool]]:
@@ -44,6 +43,42 @@ class Standing:
         return limit_min * self.usage_factor // MILLION
 
 
+def standing_of(
+    associations: Mapping[int, assoc.Association],
+    qos: Mapping[str, assoc.Qos],
+    job: Owner,
+    partition: Partition | None,
+) -> Standing:
+    """Return whose limits a job is under in a partition."""
+    own = qos.get(job.qos)
+    other = qos.get(partition.qos) if partition is not None else None
+    records = [other, own] if own is None or "OverPartQOS" not in own.flags else [own, other]
+    if own is other:
+        records = [own]
+    in_order = tuple(record for record in records if record is not None)
+    chain = tuple(_chain(associations, job.assoc_id))
+    factor = (own.limit_factor_millionths if own is not None else 0) or MILLION
+    user_name = getattr(job, "user_name", "")
+    return Standing(
+        in_order,
+        chain,
+        Precedence(in_order, chain, factor, job.uid, user_name, job.account).rules(),
+        own.usage_factor_millionths if own is not None else MILLION,
+        own is not None and "UsageFactorSafe" in own.flags,
+        job.uid,
+        job.account,
+    )
+
+
+def _chain(associations: Mapping[int, assoc.Association], assoc_id: int) -> list[assoc.Association]:
+    chain: list[assoc.Association] = []
+    association = associations.get(assoc_id)
+    while association is not None and association not in chain:
+        chain.append(association)
+        association = associations.get(association.parent_id)
+    return chain
+
+
 def key_of(job: Owner, partition: Partition | None) -> Key:
     """Return what decides which limits a job is under."""
     name = partition.qos if partition is not None else ""
@@ -52,22 +87,10 @@ def key_of(job: Owner, partition: Partition | None) -> Key:
 
 def limits_on(standing: Standing) -> Iterator[assoc.Limits]:
     """Yield the limits of each QOS and association that a job is under."""
-    for _, _, limits in named_limits(standing):
-        yield limits
-
-
-def named_limits(standing: Standing) -> Iterator[tuple[str, str, assoc.Limits]]:
-    """Yield (QOS or Assoc, whose they are in words, limits) of all that a job is under."""
     for qos in standing.qos:
-        yield "QOS", f"QOS {qos.name}", qos.limits
+        yield qos.limits
     for association in standing.chain:
-        yield "Assoc", name_of(association), association.limits
-
-
-def name_of(association: assoc.Association) -> str:
-    """Return whose an association is, in words."""
-    where = f"account {association.account}"
-    return f"user {association.user} in {where}" if association.user else where
+        yield association.limits
 
 
 def first_set(limits: Iterable[int]) -> int:

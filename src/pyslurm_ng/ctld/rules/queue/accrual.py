@@ -1,7 +1,8 @@
 """Which jobs gather age priority while they wait: MaxJobsAccrue and GrpJobsAccrue.
 
 Jobs that gather already go on. Others join in the order of submission while the limits let them.
-Source: Slurm's manual of sacctmgr.
+What the job's QOS sets takes the place of what associations do; the QOS of a partition has no say.
+Source: Slurm's manual of sacctmgr, "Resource Limits".
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterator
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import events as ev, task_ranges
-from pyslurm_ng.model.assoc import Association
+from pyslurm_ng.model.assoc import Association, Limits
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
+from pyslurm_ng.sched.limits.standing import first_set
 
 _Counter = tuple[object, ...]
 
@@ -45,32 +47,32 @@ def _any_limit(cluster: Cluster) -> bool:
     limits = [qos.limits for qos in cluster.qos.values()]
     limits += [assoc.limits for assoc in cluster.assocs.values()]
     return any(
-        level.grp_jobs_accrue != INFINITE or level.max_jobs_accrue != INFINITE for level in limits
+        level.grp_jobs_accrue != INFINITE
+        or level.max_jobs_accrue != INFINITE
+        or level.max_jobs_accrue_per_account != INFINITE
+        for level in limits
     )
 
 
 def _accrual_limits(cluster: Cluster, job: Job) -> Iterator[tuple[_Counter, int]]:
     """Yield what a job counts under, and how many may gather age there."""
     qos = cluster.qos.get(job.qos)
-    if qos is not None:
-        if qos.limits.grp_jobs_accrue != INFINITE:
-            yield ("qos", qos.name), qos.limits.grp_jobs_accrue
-        if qos.limits.max_jobs_accrue != INFINITE:
-            yield ("qos", qos.name, job.uid), qos.limits.max_jobs_accrue
-    chain = list(_chain(cluster, job.assoc_id))
-    own = next(
-        (
-            level.limits.max_jobs_accrue
-            for level in chain
-            if level.limits.max_jobs_accrue != INFINITE
-        ),
-        INFINITE,
-    )
-    if own != INFINITE:
-        yield ("assoc", job.assoc_id), own
-    for level in chain:
-        if level.limits.grp_jobs_accrue != INFINITE:
-            yield ("group", level.assoc_id), level.limits.grp_jobs_accrue
+    limits = qos.limits if qos is not None else Limits()
+    chain = [level.limits for level in _chain(cluster, job.assoc_id)]
+    candidates: list[tuple[_Counter, int]] = [
+        (("qos", job.qos), limits.grp_jobs_accrue),
+        (("qos", job.qos, "user", job.uid), limits.max_jobs_accrue),
+        (("qos", job.qos, "account", job.account), limits.max_jobs_accrue_per_account),
+    ]
+    if limits.max_jobs_accrue == INFINITE:
+        own = first_set(level.max_jobs_accrue for level in chain)
+        candidates.append((("assoc", job.assoc_id), own))
+    if limits.grp_jobs_accrue == INFINITE:
+        candidates += [
+            (("group", level.assoc_id), level.limits.grp_jobs_accrue)
+            for level in _chain(cluster, job.assoc_id)
+        ]
+    yield from ((key, most) for key, most in candidates if most != INFINITE)
 
 
 def _chain(cluster: Cluster, assoc_id: int) -> Iterator[Association]:

@@ -133,11 +133,14 @@ def qos_choices(cluster: Cluster, text: str) -> list[str] | Reject:
 
 
 def default_qos(cluster: Cluster, assoc: Association | None) -> str:
-    """Return the QOS of a job that names none."""
+    """Return the QOS of a job that names none: the default, the only one, or `normal`.
+
+    Of several without `normal` none is chosen: Slurm 22.05 refuses such a job.
+    """
     if assoc is not None and assoc.default_qos:
         return assoc.default_qos
-    if assoc is not None and assoc.qos:
-        return _DEFAULT_QOS if _DEFAULT_QOS in assoc.qos else assoc.qos[0]
+    if assoc is not None and len(assoc.qos) == 1:
+        return assoc.qos[0]
     return _DEFAULT_QOS if _DEFAULT_QOS in cluster.qos else ""
 
 

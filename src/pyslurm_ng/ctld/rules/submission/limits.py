@@ -1,4 +1,4 @@
-"""Limits of associations and QOS that refuse a job at submission.
+"""Limits of associations and QOS that refuse a job at submission, or bound what it left open.
 
 These are the number of jobs that may be submitted and, with the QOS flag DenyOnLimit, what one job
 may ask for. Because of any other limit a job waits, with a reason that the scheduler sets.
@@ -6,24 +6,47 @@ may ask for. Because of any other limit a job waits, with a reason that the sche
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
 from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.ctld.rules.submission.account import Standing, enforced, lineage
 from pyslurm_ng.model.amounts import requested_tres
-from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.job_counts import Submitter
 from pyslurm_ng.model.partition import Partition
+from pyslurm_ng.model.states import Reason
+from pyslurm_ng.sched.frame.measures import Ask
+from pyslurm_ng.sched.limits import standing as of_limits
+from pyslurm_ng.sched.limits.broken_limits import broken_alone
+from pyslurm_ng.sched.limits.precedence import Kind
 from pyslurm_ng.sched.limits.relative import absolute_qos
+from pyslurm_ng.sched.limits.running_amounts import Counter, Used
 
 Applies: TypeAlias = Callable[[Submitter], bool]
-_POLICY = Reject(Errno.ESLURM_ACCOUNTING_POLICY)
+
+
+class _Owner(NamedTuple):
+    """Whose job it would be."""
+
+    qos: str
+    uid: int
+    account: str
+    assoc_id: int
+    user_name: str
+
+
+class _SubmitLimit(NamedTuple):
+    """How many jobs may be queued and running: whose (None: all users'), and which count."""
+
+    limit: int
+    reason: Reason
+    uid: int | None
+    applies: Applies
 
 
 def check(
@@ -42,16 +65,13 @@ def check(
     """
     if "limits" not in enforced(context.conf):
         return None
-    qualities = _qualities(cluster, standing, partition)
-    if _too_many_submitted(cluster, standing, qualities, context.caller.uid, tasks):
-        return _POLICY
-    if not _denies(qualities, context):
-        return None
-    amounts = _wanted(request, partition, context)
-    holders = _holders(cluster, standing, qualities).values()
-    return (
-        _POLICY if any(_too_large(limits, amounts, time_limit_min) for limits in holders) else None
-    )
+    under = _under(cluster, standing, partition, context)
+    reason = _too_many_submitted(cluster, standing, under.qos, context.caller.uid, tasks)
+    if reason is None and _denies(under.qos, context):
+        ask = _ask(request, partition, time_limit_min, context)
+        wait = next(broken_alone(under, ask, {}), None)
+        reason = wait.reason if wait is not None else None
+    return _refusal(reason) if reason is not None else None
 
 
 def check_together(
@@ -62,26 +82,76 @@ def check_together(
     """Return why all components of a heterogeneous job break a limit that none breaks alone."""
     if "limits" not in enforced(context.conf):
         return None
-    asked: dict[tuple[str | int, str], Counter[str]] = {}
+    used: dict[Counter, Used] = {}
     for request, partition, standing in components:
-        qualities = _qualities(cluster, standing, partition)
-        if not _denies(qualities, context):
+        under = _under(cluster, standing, partition, context)
+        if not _denies(under.qos, context):
             continue
-        amounts = _wanted(request, partition, context)
-        for name, limits in _holders(cluster, standing, qualities).items():
-            for whose, allowed in _shared(limits, standing.account):
-                total = asked.setdefault((name, whose), Counter())
-                total.update({tres: amounts.get(tres, 0) for tres in allowed})
-                if any(total[tres] > amount for tres, amount in allowed.items()):
-                    return _POLICY
+        ask = _ask(request, partition, NO_VAL, context)
+        wait = next(broken_alone(under, ask, used, kinds=(Kind.HELD,)), None)
+        if wait is not None:
+            return _refusal(wait.reason)
+        for counter, _ in under.counters():
+            used.setdefault(counter, Used()).add(ask, 0)
     return None
 
 
-def _shared(limits: Limits, account: str) -> Iterator[tuple[str, Mapping[str, int]]]:
-    """Yield what all jobs of a group, a user or an account may have together, and whose it is."""
-    yield "group", limits.grp_tres
-    yield "user", limits.max_tres_per_user
-    yield f"account {account}", limits.max_tres_per_account
+def longest_min(
+    cluster: Cluster,
+    request: JobRequest,
+    partitions: Iterable[Partition],
+    standing: Standing,
+    context: Context,
+) -> int:
+    """Return for how long a job that asked for no time limit may run in each of its partitions.
+
+    Slurm gives it what MaxWall and MaxTRESMinsPerJob leave; INFINITE where they are not set.
+    """
+    least = INFINITE
+    if "limits" not in enforced(context.conf):
+        return least
+    for partition in partitions:
+        under = _under(cluster, standing, partition, context)
+        for rule in under.rules:
+            if rule.spec.kind == Kind.JOB_WALL:
+                least = min(least, rule.limit)
+            elif rule.spec.kind == Kind.JOB_MINUTES and rule.most is not None:
+                amounts = _ask(request, partition, INFINITE, context).amounts
+                for tres, most in rule.most.items():
+                    if 0 < amounts.get(tres, 0) <= most:
+                        least = min(least, most // amounts[tres])
+    return least
+
+
+def most_nodes(
+    cluster: Cluster,
+    request: JobRequest,
+    partitions: Iterable[Partition],
+    standing: Standing,
+    context: Context,
+) -> int:
+    """Return how many nodes a job may have at most in each of its partitions."""
+    least = INFINITE
+    if "limits" not in enforced(context.conf):
+        return least
+    for partition in partitions:
+        for rule in _under(cluster, standing, partition, context).rules:
+            if rule.spec.kind in (Kind.JOB, Kind.HELD) and rule.most is not None:
+                least = min(least, rule.most.get("node", INFINITE))
+    return least
+
+
+def _under(
+    cluster: Cluster, standing: Standing, partition: Partition, context: Context
+) -> of_limits.Standing:
+    """Return the limits that a job would be under."""
+    caller = context.caller
+    owner = _Owner(standing.qos, caller.uid, standing.account, standing.assoc_id, caller.user_name)
+    return of_limits.standing_of(cluster.assocs, absolute_qos(cluster), owner, partition)
+
+
+def _refusal(reason: Reason) -> Reject:
+    return Reject(Errno.ESLURM_ACCOUNTING_POLICY, reason.name)
 
 
 def _denies(qualities: Iterable[Qos], context: Context) -> bool:
@@ -90,92 +160,60 @@ def _denies(qualities: Iterable[Qos], context: Context) -> bool:
     return denies or context.conf.enforce_part_limits != "NO"
 
 
-def _holders(
-    cluster: Cluster, standing: Standing, qualities: Iterable[Qos]
-) -> dict[str | int, Limits]:
-    """Return the limits that concern a job: of QOS by name, of associations by id."""
-    amounts = absolute_qos(cluster)
-    holders: dict[str | int, Limits] = {qos.name: amounts[qos.name].limits for qos in qualities}
-    for assoc in lineage(cluster, standing.assoc):
-        holders[assoc.assoc_id] = assoc.limits
-    return holders
-
-
-def _wanted(request: JobRequest, partition: Partition, context: Context) -> dict[str, int]:
-    amounts = dict(requested_tres(request, partition, context.conf.tracked_tres()))
+def _ask(request: JobRequest, partition: Partition, time_limit_min: int, context: Context) -> Ask:
+    """Return what a job asks for as limits measure it."""
+    tracked = context.conf.tracked_tres()
+    amounts = dict(requested_tres(request, partition, tracked))
     amounts["node"] = max(amounts["node"], 1)
-    return amounts
-
-
-def _qualities(cluster: Cluster, standing: Standing, partition: Partition) -> list[Qos]:
-    """Return the QOS of the partition and of the job, the one whose limits come first before."""
-    own, other = standing.qos_record, cluster.qos.get(partition.qos)
-    qos_pair = [own, other] if own is not None and "OverPartQOS" in own.flags else [other, own]
-    return [
-        qos for index, qos in enumerate(qos_pair) if qos is not None and qos not in qos_pair[:index]
-    ]
-
-
-def _too_large(limits: Limits, amounts: Mapping[str, int], time_limit_min: int) -> bool:
-    """Return whether one job alone is beyond what a job, a group or a user may have."""
-    if limits.max_wall_min != INFINITE and time_limit_min > limits.max_wall_min:
-        return True
-    for most in (limits.max_tres_per_job, *dict(_shared(limits, "")).values()):
-        if any(amounts.get(name, 0) > amount for name, amount in most.items()):
-            return True
-    nodes = max(1, amounts.get("node", 1))
-    if any(
-        -(-amounts.get(name, 0) // nodes) > amount
-        for name, amount in limits.max_tres_per_node.items()
-    ):
-        return True
-    if time_limit_min < NO_VAL and any(
-        amounts.get(name, 0) * time_limit_min > amount
-        for name, amount in limits.max_tres_mins_per_job.items()
-    ):
-        return True
-    return any(amounts.get(name, 0) < amount for name, amount in limits.min_tres_per_job.items())
+    limit_min = INFINITE if time_limit_min >= NO_VAL else time_limit_min
+    return Ask(amounts, partition, limit_min)
 
 
 def _too_many_submitted(
     cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int, tasks: int
-) -> bool:
-    """Return whether `tasks` more jobs are more than may be queued and running at once."""
-    return any(
-        limit != INFINITE and _count(cluster, whose, applies) + tasks > limit
-        for limit, whose, applies in _submit_limits(cluster, standing, qualities, uid)
-    )
+) -> Reason | None:
+    """Return why `tasks` more jobs are more than may be queued and running at once."""
+    for limit in _submit_limits(cluster, standing, qualities, uid):
+        if limit.limit != INFINITE:
+            count = _count(cluster, limit.uid, limit.applies)
+            if count + tasks > limit.limit:
+                return limit.reason
+    return None
 
 
 def _submit_limits(
     cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int
-) -> Iterator[tuple[int, int | None, Applies]]:
-    """Yield each limit, the user whose jobs count against it (None: all users), and which jobs
-    count.
+) -> Iterator[_SubmitLimit]:
+    """Yield each limit on queued and running jobs.
 
-    Of several limits on a user or account only the first that is set counts; of limits on groups
-    all count.
+    Of several only the first that is set counts, but of associations all limits on groups.
     """
     account = standing.account
-    of_user = of_account = False  # a QOS has set it
+    of_group = of_user = of_account = False  # a QOS has set it
     for record in qualities:
         limits, applies = record.limits, _in_qos(cluster, record.name)
-        yield limits.grp_submit, None, applies
-        if not of_user:
-            yield limits.max_submit, uid, applies
+        own = _of_account(applies, account)
+        if not of_group:
+            yield _SubmitLimit(limits.grp_submit, Reason.QOSGrpSubmitJobsLimit, None, applies)
         if not of_account:
-            yield limits.max_submit_per_account, None, _of_account(applies, account)
+            most = limits.max_submit_per_account
+            yield _SubmitLimit(most, Reason.MaxSubmitJobsPerAccount, None, own)
+        if not of_user:
+            most = limits.max_submit
+            yield _SubmitLimit(most, Reason.QOSMaxSubmitJobPerUserLimit, uid, applies)
+        of_group = of_group or limits.grp_submit != INFINITE
         of_user = of_user or limits.max_submit != INFINITE
         of_account = of_account or limits.max_submit_per_account != INFINITE
     above = lineage(cluster, standing.assoc)
-    most = next((level.limits.max_submit for level in above if level.limits.max_submit != INFINITE),
-                INFINITE)  # fmt: skip
-    if above and not of_user:
-        yield most, uid, _in_assocs(frozenset((above[0].assoc_id,)))
-    for assoc in above:
-        if assoc.limits.grp_submit != INFINITE:
+    for level, assoc in enumerate(above):
+        if assoc.limits.grp_submit != INFINITE and not of_group:
             below = _below(cluster, assoc.assoc_id)
-            yield assoc.limits.grp_submit, None, _in_assocs(below)
+            most = assoc.limits.grp_submit
+            yield _SubmitLimit(most, Reason.AssocGrpSubmitJobsLimit, None, _in_assocs(below))
+        if level == 0 and not of_user:
+            most = of_limits.first_set(upper.limits.max_submit for upper in above)
+            own = _in_assocs(frozenset((assoc.assoc_id,)))
+            yield _SubmitLimit(most, Reason.AssocMaxSubmitJobLimit, uid, own)
 
 
 def _in_qos(cluster: Cluster, name: str) -> Applies:

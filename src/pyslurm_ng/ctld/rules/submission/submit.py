@@ -283,6 +283,11 @@ def _check(
     times = _times(request, opened(names[0], standing.qos_record), context.now_us)
     if isinstance(times, Reject):
         return times
+    if request.time_limit_min == NO_VAL and names[0].default_time_min == NO_VAL:
+        # None was asked for, and the partition has none: limits on jobs say how long it runs.
+        times = min(times, limits.longest_min(cluster, request, names, standing, context))
+    if max(request.nodes_min, 1) < (request.nodes_max or request.ntasks):
+        request = _with_fewer_nodes(cluster, request, names, standing, context)
     partitions = check_partitions(cluster, request, names, standing, times, context)
     if isinstance(partitions, Reject):
         return partitions
@@ -297,6 +302,20 @@ def _check(
         return refusal
     dependencies, is_any = terms or ((), False)
     return Accepted(request, partitions, standing, times, array, dependencies, is_any)
+
+
+def _with_fewer_nodes(
+    cluster: Cluster,
+    request: JobRequest,
+    partitions: Sequence[Partition],
+    standing: Standing,
+    context: Context,
+) -> JobRequest:
+    """Return a request for a range of nodes that ends where limits on jobs do."""
+    most = limits.most_nodes(cluster, request, partitions, standing, context)
+    if max(request.nodes_min, 1) <= most < (request.nodes_max or request.ntasks):
+        return msgspec.structs.replace(request, nodes_max=most)
+    return request
 
 
 def _check_caller(request: JobRequest, context: Context) -> Reject | None:
