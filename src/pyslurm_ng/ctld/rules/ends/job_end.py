@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 
 from pyslurm_ng.base.numbers import NO_VAL, OOM_STATUS
-from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules, requeued
+from pyslurm_ng.ctld.rules.ends.requeue import DEFAULT_RULES, RequeueRules, hold_reason, requeued
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import RUNS_EPILOG, Cluster
@@ -84,7 +84,7 @@ def complete(
             job_id=job.job_id,
             state=end.state,
             exit_code=end.exit_code,
-            reason=end.reason,
+            reason=end.reason or hold_reason(job),
             first_duty_id=first_duty_id or cluster.next_duty_id,
             node_ids=dirty,
             flags=end.flags,

@@ -71,6 +71,12 @@ def flags_beside_a_broken_node(job: Job) -> int:
     return job.flags & ~JobFlag.REQUEUE_HOLD | JobFlag.EXPEDITING
 
 
+def hold_reason(job: Job) -> Reason:
+    """Return how a job was held while it ran; NONE if it was not."""
+    is_held = job.priority == 0 and job.reason in (Reason.JobHeldAdmin, Reason.JobHeldUser)
+    return Reason(job.reason) if is_held else Reason.NONE
+
+
 def _is_expedited(job: Job) -> bool:
     return bool(job.request.flags & REQ_EXPEDITE)
 
@@ -94,6 +100,8 @@ def requeued(
         return event_of(reason=Reason.JobHeldAdmin, reason_text="launch failed requeued held")
     if kept:
         return event_of(reason=Reason.JobHeldUser, flags=kept)
+    if job.priority == 0 and job.nodes:
+        return event_of(reason=hold_reason(job) or Reason.JobHeldUser)
     if flags & JobFlag.EXPEDITING:
         return event_of(flags=JobFlag.EXPEDITING, priority=NO_VAL - 1)
     if failures > rules.launches:

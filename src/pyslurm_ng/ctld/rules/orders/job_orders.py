@@ -178,15 +178,16 @@ def hold_jobs(cluster: Cluster, request: HoldJobs, context: Context) -> Decision
 def hold_fields(
     cluster: Cluster, job: Job, context: Context, as_user: bool
 ) -> dict[str, object] | int:
-    """Return what changes when a job is held, or an error number."""
+    """Return what changes when a job is held, or an error number.
+
+    A job that runs goes on; it is held when it is requeued.
+    """
     if not may_change(cluster, job, context.caller):
         return Errno.ESLURM_ACCESS_DENIED
     if comes_back(job):
         return {"flags": int(job.flags | JobFlag.REQUEUE_HOLD)}
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_JOB_FINISHED
-    if job.state != JobState.PENDING:
-        return Errno.ESLURM_JOB_NOT_PENDING
     by_admin = context.caller.is_operator and not as_user
     if job.priority == 0 and job.reason == Reason.JobHeldAdmin and not by_admin:
         return {}
@@ -204,12 +205,12 @@ def release_fields(
         return {"flags": job.flags & ~int(SPECIAL_EXIT_FLAGS)}
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_JOB_FINISHED
-    if job.state != JobState.PENDING:
-        return Errno.ESLURM_JOB_NOT_PENDING
     if job.reason == Reason.JobHeldAdmin and not is_privileged(cluster, job, context.caller):
         return Errno.ESLURM_ACCESS_DENIED
     if job.priority != 0:
         return {}
+    if job.state != JobState.PENDING:
+        return {"priority": NO_VAL, "reason": 0, "reason_text": ""}
     fields: dict[str, object] = {
         "priority": NO_VAL,
         "reason": int(waiting_reason(job, context.now_us)),
@@ -322,8 +323,8 @@ def suspend_jobs(cluster: Cluster, request: SuspendJobs, context: Context) -> De
         if not context.caller.is_operator:
             return Errno.ESLURM_ACCESS_DENIED
         code = _resume_error(cluster, job) if request.resume else _suspend_error(job)
-        if code:
-            return code
+        if code or (not request.resume and job.state == JobState.SUSPENDED):
+            return code  # as in Slurm it is no error to suspend a suspended job
         kind = ev.JobResumed if request.resume else ev.JobSuspended
         steering.parts.events.append(
             kind(time_us=context.now_us, job_id=job.job_id, first_duty_id=steering.duty_id)
@@ -340,12 +341,14 @@ def _suspend_error(job: Job) -> int:
         return Errno.ESLURM_JOB_PENDING
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_ALREADY_DONE
-    return 0 if job.state == JobState.RUNNING else Errno.ESLURM_JOB_SUSPENDED
+    return 0
 
 
 def _resume_error(cluster: Cluster, job: Job) -> int:
     if job.state in TERMINAL_STATES:
         return Errno.ESLURM_ALREADY_DONE
+    if job.state == JobState.PENDING:
+        return Errno.ESLURM_JOB_PENDING
     if job.state != JobState.SUSPENDED:
         return Errno.ESLURM_JOB_NOT_SUSPENDED
     for alloc in job.nodes:

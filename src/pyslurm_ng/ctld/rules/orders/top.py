@@ -54,6 +54,8 @@ def _refusal(cluster: Cluster, job: Job, tasks: TaskRanges, context: Context) ->
             return Errno.ESLURM_ACCESS_DENIED
     if job.state != JobState.PENDING:
         return Errno.ESLURM_JOB_NOT_PENDING
+    if job.priority == 0:
+        return Errno.ESLURM_JOB_HELD
     is_movable = job.priority == NO_VAL and "," not in job.partition
     if not is_movable or tasks or job.het_job_id or job.partition not in cluster.partitions:
         return Errno.ESLURM_NOT_SUPPORTED

@@ -59,7 +59,9 @@ def admin_comment(change: Change, value: str) -> int:
 
 
 def wckey(change: Change, value: str) -> int:
-    """Set the workload characterisation key, one that the job's user has."""
+    """Set the workload characterisation key, one that the job's user has, while it waits."""
+    if not change.is_pending:
+        return Errno.ESLURM_JOB_NOT_PENDING
     if not may_use_wckey(change.cluster, change.job.user_name, value, change.context.conf):
         return Errno.ESLURM_INVALID_WCKEY
     change.request["wckey"] = value

@@ -18,8 +18,6 @@ def priority(change: Change, value: str) -> int:
     number = whole_number(value)
     if number is None or number >= NO_VAL:
         return Errno.ESLURM_INVALID_TIME_VALUE
-    if not change.is_pending:
-        return Errno.ESLURM_JOB_NOT_PENDING
     if number == 0:
         changed = hold_fields(change.cluster, job, change.context, as_user=False)
     elif job.priority == 0:
@@ -69,12 +67,11 @@ def site_factor(change: Change, value: str) -> int:
 
 def throttle(change: Change, value: str) -> int:
     """Set how many tasks of an array may run at a time."""
-    if not change.job.array_job_id:
-        return Errno.ESLURM_INVALID_ARRAY
     limit = whole_number(value)
     if limit is None or limit > INFINITE:
         return Errno.ESLURM_INVALID_ARRAY
-    change.fields["array_limit"] = limit
+    if change.job.array_job_id:  # it means nothing for other jobs, and is no error
+        change.fields["array_limit"] = limit
     return 0
 
 

@@ -48,15 +48,16 @@ def end_time(change: Change, value: str) -> int:
     return _set_time_limit(change, (end_us - began_us + 59_999_999) // MINUTE_US)
 
 
-@while_pending
 def time_min(change: Change, value: str) -> int:
-    """Set TimeMin, which the time limit may not be below."""
+    """Set TimeMin, which the time limit may not be below; it means nothing once the job runs."""
     try:
         minutes = units.parse_time_limit_min(value)
     except units.UnitError:
         return Errno.ESLURM_INVALID_TIME_LIMIT
     limit = change.fields.get("time_limit_min", change.job.time_limit_min)
     assert isinstance(limit, int)
+    if not change.is_pending:
+        return 0
     if minutes > limit:
         return Errno.ESLURM_INVALID_TIME_MIN_LIMIT
     change.request["time_min_min"] = minutes or NO_VAL
@@ -98,7 +99,12 @@ def reset_accrual(change: Change, value: str) -> int:
 
 
 def deadline(change: Change, value: str) -> int:
-    """Set the deadline, which must be to come; 0 for none. Only operators may."""
+    """Set the deadline, which must be to come; 0 for none. Only operators may.
+
+    It means nothing once the job runs.
+    """
+    if not change.is_pending:
+        return 0 if change.context.caller.is_operator else Errno.ESLURM_ACCESS_DENIED
     code = moment("deadline_us")(change, value)
     # Dates as typed have whole seconds: `now` has passed, but not by a second.
     if not code and 0 < int(value) <= change.context.now_us - SECOND_US:
