@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -123,3 +124,13 @@ def test_unknown_users_are_named_and_have_no_jobs(
     carols = run_command(monkeypatch, queue(), "root", ["sprio", "-h", "-u", "carol"])
     assert others.stdout == carols.stdout != ""
     assert (others.stderr, others.code) == (line, 0)
+
+
+def test_weights_of_tres_are_shown_as_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Slurm 22.05: the key's own text, and nothing beside the shares of -n."""
+    reference = queue()
+    reference.conf = replace(reference.conf, priority_weight_tres="CPU=1000,Mem=500")
+    printed = run_command(monkeypatch, reference, "alice", ["sprio", "-w"])
+    assert printed.stdout.splitlines()[1].endswith("     CPU=1000,Mem=500")
+    printed = run_command(monkeypatch, reference, "alice", ["sprio", "-wn"])
+    assert "CPU" not in printed.stdout and "TRES" in printed.stdout

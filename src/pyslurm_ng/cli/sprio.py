@@ -241,6 +241,8 @@ def _weight(letter: str, weights: "Row") -> str:
         return "1"
     if letter == "c":
         return str(weights["name"])
+    if letter == "t":
+        return ""  # Slurm has no weights to go with the shares of each TRES
     field = next((field for upper, field, _, _ in FACTORS if upper == letter.upper()), "")
     return str(weights[field]) if field else ""
 

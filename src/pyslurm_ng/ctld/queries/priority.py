@@ -98,7 +98,7 @@ def show_priorities(
         rules.weight_size,
         rules.weight_partition,
         rules.weight_qos,
-        ",".join(f"{name}={weight:g}" for name, weight in rules.weight_tres.items()),
+        conf.priority_weight_tres,  # as it is written
     )
     return Records(
         now_us=now_us,
