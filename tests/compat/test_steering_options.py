@@ -142,7 +142,7 @@ def test_wait_job_returns_when_the_nodes_are_ready(monkeypatch: pytest.MonkeyPat
     """At once for job 21, which runs; for 29 when it has ended meanwhile."""
     reference = queue()
     printed = run(monkeypatch, reference, "alice", "scontrol wait_job 21")
-    assert printed == Printed("Job 21 is ready\n", "", 0)
+    assert printed == Printed("", "scontrol: Nodes are ready for job 21\n", 0)
     waits = []
 
     def ends(seconds: float) -> None:
@@ -151,7 +151,7 @@ def test_wait_job_returns_when_the_nodes_are_ready(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("pyslurm_ng.cli.control.job_actions.sleep", ends)
     printed = run(monkeypatch, reference, "alice", "scontrol wait_job 29")
-    assert printed == Printed("", "Job 29 no longer running\n", 1)
+    assert printed == Printed("", "scontrol: Job 29 no longer running\n", 1)
     assert len(waits) == 1
 
 

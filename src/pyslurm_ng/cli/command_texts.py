@@ -39,6 +39,7 @@ COMMANDS = {
         ("create <SPECIFICATIONS>", "create an entity"),
         ("delete <SPECIFICATIONS>", "remove an entity"),
         ("errnumstr <number>", "text of an error number"),
+        ("getaddrs <nodelist>", "addresses the controller knows"),
         ("help", "help"),
         ("hold <job_list>", "priority 0; admin hold if done by an operator, else user hold"),
         ("holdu <job_list>", "alias of uhold"),
@@ -47,6 +48,11 @@ COMMANDS = {
         ("notify <job_id> <msg>", "write a line to the job's stderr"),
         ("pidinfo <pid>", "job of a local process and its end time"),
         ("ping", "controllers up or down"),
+        ("power up|down [asap|force] nodes [reason=] [action=]", "power saving control (24.11)"),
+        (
+            "reboot [ASAP] [FORCE] [nextstate=RESUME|DOWN] [reason=] [action=] nodes",
+            "reboot nodes with RebootProgram",
+        ),
         ("reconfigure", "all daemons read configuration again"),
         ("release <job_list>", "end of hold"),
         ("requeue [Incomplete] <job_list>", "back to pending, same id"),
@@ -58,6 +64,8 @@ COMMANDS = {
         ("show <ENTITY> [<ID>]", "print entity"),
         ("shutdown [slurmctld]", "stop daemons"),
         ("suspend <job_list>", "SIGSTOP and free CPUs"),
+        ("takeover [<index>]", "backup controller takes over"),
+        ("token [lifespan=s] [username=]", "JWT for the REST API"),
         ("top <job_list>", "first in the user's own queue through nice values"),
         (
             "update <SPECIFICATIONS>",

@@ -39,6 +39,11 @@ LIKE_SLURM = {
 """Commands with another option of that name, which takes all that Slurm's takes."""
 
 SCONTROL: dict[str, str] = {
+    "getaddrs": "the layout is ours: NODE: ADDRESS:PORT",
+    "power": "nodes are not powered up and down, so each node refuses it",
+    "reboot": "refused where RebootProgram is set, too",
+    "takeover": "no backup controller answers: slurmctld runs on one host only",
+    "token": "there are no tokens, as in Slurm without AuthAltTypes=auth/jwt",
     "cancel_reboot": "no reboot is ever pending, so each node refuses it",
     "create": "partition and reservation; node is refused",
     "delete": "partition and reservation; node is refused",

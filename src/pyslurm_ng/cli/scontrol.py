@@ -49,7 +49,7 @@ COMMANDS = (
     "fsdampeningfactor getaddrs getent gethost help hide hold holdu uhold listjobs listpids "
     "liststeps notify oneliner pidinfo ping power quiet quit reboot reconfigure release requeue "
     "requeuehold resume schedloglevel setdebug setdebugflags show shutdown suspend takeover token "
-    "top update verbose version wait_job write !!"
+    "top update verbose version wait_job write"
 ).split()
 # How many letters of a command Slurm requires, where it is not two.
 _SHORTEST = {
@@ -60,9 +60,7 @@ _SHORTEST = {
     "schedloglevel": 3, "show": 3, "shutdown": 8, "takeover": 8, "token": 3, "top": 3,
     "update": 1, "verbose": 4, "version": 4, "write": 5,
 }  # fmt: skip
-REFUSED_COMMANDS = (
-    "abort fsdampeningfactor getaddrs getent gethost listjobs liststeps power reboot takeover token"
-).split()
+REFUSED_COMMANDS = ("abort fsdampeningfactor getent gethost listjobs liststeps").split()
 
 
 def main(argv: "list[str]") -> int:
@@ -88,8 +86,13 @@ def _without_signs(argv: "list[str]") -> "list[str]":
 
 
 def _interactive(session: Session) -> int:
-    """Read commands from stdin until exit; return the last one's exit code."""
+    """Read commands from stdin until exit; return 1 if one of them failed.
+
+    As in Slurm, a line that does not come from a terminal is shown behind the prompt.
+    """
     code = 0
+    is_typed = sys.stdin.isatty()
+    last: list[str] = []
     while True:
         sys.stdout.write("scontrol: ")
         sys.stdout.flush()
@@ -97,15 +100,21 @@ def _interactive(session: Session) -> int:
         if not line:
             print()
             return code
+        if not is_typed:
+            print(line.rstrip("\n"))
         words = split_line(line)
         if not words:
             continue
-        if find_command(words[0]) in ("exit", "quit"):
-            return code
+        if words[0] == "!!":
+            words = last
+        last = words
+        is_end = bool(words) and find_command(words[0]) in ("exit", "quit")
         try:
-            code = run(session, words)
+            code = (run(session, words) if words else 1) or code
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
+        if is_end:
+            return code
 
 
 def find_command(word: str) -> str:
@@ -130,9 +139,6 @@ def run(session: Session, words: "list[str]") -> int:
     if not name:
         session.complain(f"invalid keyword: {words[0]}")
         return 1
-    if name == "!!":
-        return run(session, session.last) if session.last else 0
-    session.last = words
     if not arguments and name in _NEED_ARGUMENTS:
         is_entity = name in ("create", "delete", "update")
         which = f"{words[0]} keyword" if is_entity else f"keyword:{words[0]}"
@@ -180,8 +186,12 @@ def _action(name: str) -> "Action":
         from pyslurm_ng.cli.control.write import write
 
         return write
-    if name in ("cancel_reboot", "create", "delete", "update"):
+    if name in ("create", "delete", "update"):
         from pyslurm_ng.cli.control.update import ACTIONS
+    elif name in ("cancel_reboot", "power", "reboot"):
+        from pyslurm_ng.cli.control.node_orders import ACTIONS
+    elif name in ("getaddrs", "takeover", "token"):
+        from pyslurm_ng.cli.control.controllers import ACTIONS
     elif name in _TO_DAEMONS:
         from pyslurm_ng.cli.control.daemons import ACTIONS
     else:
@@ -282,12 +292,12 @@ _OWN: "dict[str, Action]" = {
 # As in Slurm, `all` and `hide` take no notice of words behind them.
 _FIRST_ERROR = 1000  # of Slurm's; those below are the system's
 _NEED_ARGUMENTS = (
-    "create delete hold holdu notify release requeue requeuehold resume schedloglevel setdebug "
-    "setdebugflags show suspend top uhold update wait_job write"
+    "create delete fsdampeningfactor getaddrs hold holdu notify power release requeue requeuehold "
+    "resume schedloglevel setdebug setdebugflags show suspend top uhold update wait_job write"
 ).split()
 _MOST_ARGUMENTS = {
-    "cancel_reboot": 1, "cluster": 1, "pidinfo": 1, "schedloglevel": 1, "setdebug": 2,
-    "wait_job": 1, "write": 3,
+    "cancel_reboot": 1, "cluster": 1, "fsdampeningfactor": 1, "getaddrs": 1, "pidinfo": 1,
+    "schedloglevel": 1, "setdebug": 2, "wait_job": 1, "write": 3,
     "completing": 0, "details": 0, "exit": 0, "oneliner": 0, "ping": 0, "quiet": 0, "quit": 0,
     "verbose": 0,
 }  # fmt: skip

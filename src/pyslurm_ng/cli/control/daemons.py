@@ -70,8 +70,10 @@ def list_pids(session: "Session", words: "list[str]") -> int:
 
 def pid_info(session: "Session", words: "list[str]") -> int:
     """`pidinfo PID`: when the job of a process of this host must end."""
-    if not words or not words[0].isdigit():
-        fail(f"Invalid pid: {words[0]}" if words else "missing argument for keyword:pidinfo")
+    if not words:
+        fail("missing argument for keyword:pidinfo")
+    if not words[0].isdecimal():
+        fail("Failed to locate job for requested pid")
     pid, job_id = int(words[0]), 0
     for node, client in _daemons(session, ""):
         try:

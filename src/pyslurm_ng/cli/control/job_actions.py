@@ -135,10 +135,10 @@ def _wait_job(session: "Session", arguments: "list[str]") -> int:
         rows = Table(reply["fields"], reply["records"], ["job_id", "state", "flags"]).rows
         job_id, state, flags = rows[0]
         if state > JOB_SUSPENDED:
-            say(f"Job {job_id} no longer running")
+            say(f"scontrol: Job {job_id} no longer running")
             return 1
         if state == JOB_RUNNING and not flags & JOB_FLAG_CONFIGURING:
-            print(f"Job {job_id} is ready")
+            say(f"scontrol: Nodes are ready for job {job_id}")
             return 0
         sleep(1)
 

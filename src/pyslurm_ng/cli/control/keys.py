@@ -29,6 +29,7 @@ def words_to_settings(words: "list[str]") -> "list[tuple[str, str, str]]":
 _KEY_LETTERS = {
     "arraytaskthrottle": 17, "clusterfeatures": 8,
     "clusters": 8, "corespec": 4, "cpuspertask": 9, "cpuspertres": 9,
+    "gres": 2, "nice": 2,
     "mailtype": 5, "mailuser": 5, "mempertres": 5, "mincpusnode": 4, "minmemorycpu": 10,
     "minmemorynode": 10, "mintmpdisknode": 5, "nodelist": 8, "numcpus": 6, "numnodes": 8,
     "numtasks": 8, "reqcores": 4, "reqnodelist": 8, "reqnodes": 8, "reqprocs": 8,

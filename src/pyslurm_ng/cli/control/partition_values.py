@@ -29,9 +29,13 @@ def is_refused(name: str, value: str) -> bool:
     return name in _NO_MINUS and value.startswith("-")
 
 
-def complaint(name: str, word: str) -> str:
-    """Return the words for a key, in lower case, and its word as typed."""
-    key, _, value = word.partition("=")
+def complaint(name: str, shown: str, word: str) -> str:
+    """Return the words for a key and its word as typed.
+
+    Args:
+        name: the key in lower case; `shown` is the same as messages write it.
+    """
+    value = word.partition("=")[2]
     if name == "tresbillingweights":
         return "slurm_update error: Invalid TRESBillingWeights specification"
     if name == "minnodes":
@@ -46,12 +50,11 @@ def complaint(name: str, word: str) -> str:
         return f"scontrol: error: Invalid input: {word}"
     allowed = "YES and NO" if name in _YES_OR_NO else _WORDS.get(name, "")
     if allowed:
-        shown = "OverSubscribe" if name == "oversubscribe" else key
         return (
             f"scontrol: error: Invalid input: {word}\n"
             f"scontrol: error: Acceptable {shown} values are {allowed}"
         )
-    return f"scontrol: error: Invalid {key} value: {value}"
+    return f"scontrol: error: Invalid {shown} value: {value}"
 
 
 def job_defaults(word: str) -> "dict[str, str]":

@@ -29,14 +29,13 @@ class Session:
         self.json = ["scontrol", *argv] if "json" in options else []
         self.quiet = "quiet" in options
         self.verbose = "verbose" in options and not self.quiet
-        self.last: list[str] = []
         self._conf: dict[str, str] | None = None
         self._client: Client | None = None
 
     @property
     def own_conf(self) -> "dict[str, str]":
         """The few keys of slurm.conf that are needed here."""
-        return read_conf("scontrol", "PreemptMode")
+        return read_conf("scontrol", "PreemptMode", "RebootProgram")
 
     @property
     def conf(self) -> "dict[str, str]":

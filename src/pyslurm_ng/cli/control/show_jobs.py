@@ -63,7 +63,7 @@ def show_job(session: "Session", words: "list[str]") -> int:
                 parse_job_id(text)
             except JobIdError:
                 fail("scontrol: error: Invalid job id specified" if not text else
-                     "slurm_load_jobs error: Invalid job id specified")  # fmt: skip
+                     "scontrol_print_job error: Invalid job id specified")  # fmt: skip
     if session.json:
         from pyslurm_ng.cli.listing.job_json import print_jobs
 

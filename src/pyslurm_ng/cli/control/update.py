@@ -372,7 +372,7 @@ def _send(
         if kind == "UpdatePartition" and key in typed:
             from pyslurm_ng.cli.control.partition_values import complaint
 
-            fail(complaint(key, typed[key]))
+            fail(complaint(key, _partition_key(typed[key]), typed[key]))
         if detail:
             say(detail)
         say(f"{verb}: {text}")
@@ -381,6 +381,15 @@ def _send(
 
 
 # Partitions -----------------------------------------------------------------------------------
+
+_PARTITION_NAMES = {name.lower(): name for name in PARTITION_KEYS}
+_PARTITION_ALIASES = {"shared": "oversubscribe"}
+
+
+def _partition_key(word: str) -> str:
+    """Return the key of a `Key=Value` as Slurm's messages write it."""
+    key = word.partition("=")[0].rstrip("+-")
+    return _PARTITION_NAMES[find_key(key, PARTITION_KEYS, _PARTITION_ALIASES)]
 
 
 def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, create: bool) -> int:
@@ -393,7 +402,7 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
         if entity_of(key) == "partitionname":
             request["name"] = value
             continue
-        name = find_key(key, PARTITION_KEYS, {"shared": "oversubscribe"})
+        name = find_key(key, PARTITION_KEYS, _PARTITION_ALIASES)
         if name == "priority":  # the old key sets both of today's
             values = {"priorityjobfactor": value, "prioritytier": value}
         elif name == "jobdefaults":
@@ -406,7 +415,7 @@ def _partition(session: "Session", settings: "list[tuple[str, str, str]]", *, cr
             say(f"scontrol: error: Update of this parameter is not supported: {word}\n")
             fail("scontrol: error: Request aborted")
         if partition_values.is_refused(name, value):
-            fail(partition_values.complaint(name, word))
+            fail(partition_values.complaint(name, _partition_key(word), word))
         request["settings"] |= values
         typed |= dict.fromkeys(values, word)
     if not create and not (request["name"] and request["settings"]):
@@ -469,16 +478,12 @@ def _delete(session: "Session", kind: str, name: str, doing: str) -> int:
     return 0
 
 
-def cancel_reboot(session: "Session", words: "list[str]") -> int:
-    """`scontrol cancel_reboot NODES`: a node without a pending reboot refuses it, as in Slurm."""
-    if not words:
-        fail("missing argument for keyword:cancel_reboot")
-    request = {"nodes": words[0], "settings": {"state": "CANCEL_REBOOT"}}
-    return _send(session, "UpdateNodes", request, {})
+def update_nodes(session: "Session", nodes: str, settings: "dict[str, str]") -> int:
+    """Change nodes for another command than update."""
+    return _send(session, "UpdateNodes", {"nodes": nodes, "settings": settings}, {})
 
 
 ACTIONS: "dict[str, Action]" = {
-    "cancel_reboot": cancel_reboot,
     "create": create,
     "delete": delete,
     "update": update,

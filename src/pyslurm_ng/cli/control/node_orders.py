@@ -1,0 +1,82 @@
+"""scontrol reboot, cancel_reboot and power."""
+
+from pyslurm_ng.cli.command import fail
+from pyslurm_ng.cli.control.update import update_nodes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.control.session import Action, Session
+
+_NEXT_STATES = ("DOWN", "RESUME")
+_POWER = {
+    ("up", ""): "POWER_UP",
+    ("down", ""): "POWER_DOWN",
+    ("down", "asap"): "POWER_DOWN_ASAP",
+    ("down", "force"): "POWER_DOWN_FORCE",
+}
+
+
+def reboot(session: "Session", words: "list[str]") -> int:
+    """`reboot [ASAP] [force] [nextstate=] [reason=] [action=] NODES`.
+
+    The words are checked as in Slurm. Nodes are not rebooted yet, so it is refused in each case.
+    """
+    nodes = ""
+    for index, word in enumerate(words):
+        key, equals, value = word.partition("=")
+        name = key.lower()
+        if not equals and name in ("asap", "force") and not nodes:
+            continue
+        if equals and name == "nextstate":
+            if value.upper() not in _NEXT_STATES:
+                fail(f"Invalid state: {value}\nValid states: {', '.join(_NEXT_STATES)}")
+        elif equals and name in ("reason", "action"):
+            if not value:
+                fail(f"missing {name}")
+        elif index + 1 < len(words):
+            fail("too many arguments for keyword:reboot")
+        else:
+            nodes = word
+    if not nodes:
+        fail("Missing node list. Specify ALL|<NodeList>")
+    if not session.conf.get("RebootProgram"):
+        fail(
+            "scontrol: error: RebootProgram isn't defined\n"
+            "scontrol_reboot_nodes error: Unspecified error"
+        )
+    fail("scontrol: error: reboot is not supported yet")
+
+
+def cancel_reboot(session: "Session", words: "list[str]") -> int:
+    """`cancel_reboot NODES`: a node without a pending reboot refuses it, as in Slurm."""
+    if not words:
+        fail("missing argument for keyword:cancel_reboot")
+    return update_nodes(session, words[0], {"state": "CANCEL_REBOOT"})
+
+
+def power(session: "Session", words: "list[str]") -> int:
+    """`power up|down [asap|force] NODES [reason=] [action=]`: as the node states of those names."""
+    settings: dict[str, str] = {}
+    plain = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals:
+            plain.append(word)
+        elif key.lower() == "reason":
+            settings["reason"] = value
+        elif key.lower() != "action":
+            fail(f"scontrol: error: Invalid input: {word}  Request aborted")
+    how = plain[1].lower() if len(plain) > 2 else ""
+    state = _POWER.get((plain[0].lower() if plain else "", how))
+    if state is None or len(plain) > 3:
+        fail("Invalid power action")
+    if len(plain) < 2:
+        fail("Missing node list. Specify ALL|<NodeList>")
+    return update_nodes(session, plain[-1], {"state": state, **settings})
+
+
+ACTIONS: "dict[str, Action]" = {
+    "cancel_reboot": cancel_reboot,
+    "power": power,
+    "reboot": reboot,
+}

@@ -1,0 +1,74 @@
+"""scontrol reboot, power, takeover, token and getaddrs, compared with Slurm 22.05."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.reference_cluster import queue
+from tests.cli.run_command import Printed, run_command
+
+_NO_PROGRAM = (
+    "scontrol: error: RebootProgram isn't defined\nscontrol_reboot_nodes error: Unspecified error\n"
+)
+_NO_NODES = "Missing node list. Specify ALL|<NodeList>\n"
+_UNREACHABLE = "slurm_takeover error: Unable to contact slurm controller (connect failure)\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("reboot", _NO_NODES),
+        ("reboot asap", _NO_NODES),
+        ("reboot a b", "too many arguments for keyword:reboot\n"),
+        ("reboot reason= n1", "missing reason\n"),
+        ("reboot nextstate=foo n1", "Invalid state: foo\nValid states: DOWN, RESUME\n"),
+        ("reboot n1", _NO_PROGRAM),
+        ("reboot ASAP nextstate=resume reason=x n1", _NO_PROGRAM),
+        ("reboot force ALL", _NO_PROGRAM),
+        ("power", "too few arguments for keyword:power\n"),
+        ("power asap down n1", "Invalid power action\n"),
+        ("power up force n1", "Invalid power action\n"),
+        ("power down", _NO_NODES),
+        ("power up n1", "slurm_update error: Invalid node state specified\n"),
+        ("power down asap n1", "slurm_update error: Invalid node state specified\n"),
+        ("power down n99", "slurm_update error: Invalid node name specified\n"),
+        ("takeover", _UNREACHABLE),
+        ("takeover 1", "takeover: invalid backup controller index (1)\n"),
+        ("takeover a", "takeover: invalid backup controller index (0)\n"),
+        ("takeover 1 2", "takeover: too many arguments\n"),
+        ("takeove", "invalid keyword: takeove\n"),
+        ("token", "Error fetching token\n"),
+        ("token lifespan=60 username=alice", "Error fetching token\n"),
+        ("token bogus", "Invalid option: `bogus`\n"),
+        ("getaddrs", "too few arguments for keyword:getaddrs\n"),
+        ("getaddrs n1 n2", "too many arguments for keyword:getaddrs\n"),
+        ("getaddrs n99", "slurm_controller_get_node_addrs error: Invalid node name specified\n"),
+        ("fsdampeningfactor", "too few arguments for keyword:fsdampeningfactor\n"),
+        ("fsdampeningfactor 1 2", "too many arguments for keyword:fsdampeningfactor\n"),
+        ("fsdampeningfactor 2", "scontrol: error: fsdampeningfactor is not supported yet\n"),
+        ("pidinfo abc", "Failed to locate job for requested pid\n"),
+    ],
+)
+def test_what_is_refused(line: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In Slurm's words, with 1."""
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", *line.split()])
+    assert printed == Printed("", text, 1)
+
+
+def test_a_reboot_program_does_not_run_silently(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where one is configured the command is refused by name: no node would be rebooted."""
+    conf = {"SlurmctldHost": "ctl", "RebootProgram": "/sbin/reboot"}
+    monkeypatch.setattr("pyslurm_ng.cli.control.session.Session.conf", conf)
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", "reboot", "n1"])
+    assert printed == Printed("", "scontrol: error: reboot is not supported yet\n", 1)
+
+
+def test_where_the_controller_reaches_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line a node: its address and port."""
+    reference = queue()
+    shown = run_command(monkeypatch, reference, "root", "scontrol show node n2".split()).stdout
+    port = shown.partition("Port=")[2].split()[0]
+    address = shown.partition("NodeAddr=")[2].split()[0]
+    printed = run_command(monkeypatch, reference, "root", "scontrol getaddrs n[1-2]".split())
+    assert printed.code == 0 and len(printed.stdout.splitlines()) == 2
+    assert printed.stdout.splitlines()[1] == f"n2: {address}:{port}"
