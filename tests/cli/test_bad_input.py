@@ -23,6 +23,8 @@ from tests.cli.run_command import run_command
         ("scontrol show frob", "invalid entity:frob for keyword:show \n"),
         ("scontrol show job x", "scontrol_print_job error: Invalid job id specified\n"),
         ("scontrol show job 998,999", "slurm_load_jobs error: Invalid job id specified\n"),
+        ("scontrol show job 999 --json",
+         "slurm_load_jobs error: Invalid job id specified\n"),
         ("scontrol update", "too few arguments for update keyword\n"),
         ("scontrol hold", "too few arguments for keyword:hold\n"),
         ("scontrol getent", "scontrol: error: getent is not supported yet\n"),
@@ -30,6 +32,7 @@ from tests.cli.run_command import run_command
         ("scontrol update NodeName=nope Comment=x", None),
         ("scontrol update JobId=999 Comment=x", "Invalid job id specified for job 999\n"),
         ("sdiag extra", "sdiag: error: Unrecognized option: extra\n"),
+        ("sacct --reason=foo", "sacct: fatal: unrecognized job reason value 'foo'\n"),
         ("scancel -s FROB 1", "Unknown job signal: FROB\n"),
         ("scancel -t DONE", "Invalid job state specified: DONE\n"
          "Valid job states are PENDING, RUNNING, and SUSPENDED\n"),

@@ -8,6 +8,7 @@ from pyslurm_ng.cli.command import fail, split_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
 MOST_JOBS = 10_000
@@ -45,6 +46,7 @@ def selection(options: "dict[str, str]", clusters: "list[str]") -> "dict[str, An
     for option, field in _LISTS:
         if option in options:
             request[field] = split_list(options[option]) or [""]
+    _check_reasons(request.get("reasons", ()))
     if "wckeys" in options:
         request["wckeys"] = split_list(options["wckeys"])
     if "associations" in options:
@@ -76,6 +78,17 @@ def selection(options: "dict[str, str]", clusters: "list[str]") -> "dict[str, An
         fail(f'sacct: error: Invalid --whole-hetjob value "{whole}". Valid values: [yes|no].')
     request["whole_het_job"] = whole.lower() != "no"
     return request
+
+
+def _check_reasons(words: "Iterable[str]") -> None:
+    if not words:
+        return
+    from pyslurm_ng.model.states import Reason, reason_text
+
+    known = {reason_text(reason).lower() for reason in Reason}
+    for word in words:
+        if word and word.lower() not in known:
+            fail(f"sacct: fatal: unrecognized job reason value '{word}'")
 
 
 def _ranges(options: "dict[str, str]", request: "dict[str, Any]") -> None:

@@ -67,7 +67,11 @@ def show_job(session: "Session", words: "list[str]") -> int:
     if session.json:
         from pyslurm_ng.cli.listing.job_json import print_jobs
 
-        return print_jobs(session.json, session.client, job_filter, session.all)
+        try:
+            return print_jobs(session.json, session.client, job_filter, session.all)
+        except SlurmError as error:
+            session.complain(f"slurm_load_jobs error: {error.text}")
+            return 1
     flags = SHOW_DETAIL | (SHOW_ALL if session.all or words else 0)
     request = {"filter": job_filter, "flags": flags}
     try:
