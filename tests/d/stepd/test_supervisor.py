@@ -146,6 +146,7 @@ def test_usage_is_counted(template: Template) -> None:
     assert task == 0
     assert used["user_us"] + used["system_us"] > 20_000
     assert used["rss_kib"] > 80 << 10
+    assert used["virtual_kib"] >= used["rss_kib"], "it ended before it was sampled"
 
 
 def test_over_memory_kill(template: Template) -> None:

@@ -89,5 +89,7 @@ class StepUsage:
         # Between vfork and exec a task shares our memory, and the kernel counts that as its peak.
         if rusage.ru_maxrss > self._own_rss_kib:
             peaks["rss_kib"] = max(peaks.get("rss_kib", 0), int(rusage.ru_maxrss))
+        # What was resident was mapped, too, also where the task ended before it was sampled.
+        peaks["virtual_kib"] = max(peaks.get("virtual_kib", 0), peaks.get("rss_kib", 0))
         peaks["pages"] = max(peaks.get("pages", 0), int(rusage.ru_majflt))
         peaks["cpu_us"] = max(peaks.get("cpu_us", 0), peaks["user_us"] + peaks["system_us"])
