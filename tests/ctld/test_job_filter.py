@@ -14,6 +14,7 @@ from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.kept_request import changed_request
 from pyslurm_ng.wire.query_messages import CancelJobs, HoldJobs, JobFilter
 from tests.cli.reference_cluster import NOW_US, queue
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
@@ -191,3 +192,17 @@ def test_all_tasks_of_one_array_are_found_in_one_look() -> None:
     parts, unknown = named(cluster, ["1_7", "9", "1_[3-5]", "1_[5000-5009:3]", "2_9", "1_5000"])
     assert [job_id_text(job, tasks) for job, tasks in parts] == ["1_[3-5,7]", "2_[9]"]
     assert unknown == ["1_[5000-5009:3]", "1_5000", "9"]
+
+
+def test_the_mark_of_a_default_wckey_need_not_be_named() -> None:
+    """`scancel --wckey=lab` reaches jobs that have lab by default, shown as `*lab`."""
+    cluster = queue().cluster
+    job = next(iter(cluster.jobs.values()))
+    for own, named_key, is_meant in (
+        ("*lab", "lab", True), ("*lab", "*lab", True), ("lab", "lab", True),
+        ("lab", "*lab", False), ("*", "lab", False), ("", "lab", False),
+    ):  # fmt: skip
+        job.request = changed_request(job.request, wckey=own)
+        test = agrees(cluster, JobFilter(wckeys=[named_key]), NOW_US)
+        assert not isinstance(test, Reject)
+        assert test(job) == is_meant

@@ -12,6 +12,7 @@ from pyslurm_ng.base.job_ids import JobIdError, JobName, parse_job_id
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import LOW_BITS
 from pyslurm_ng.model import task_ranges
+from pyslurm_ng.model.assoc import DEFAULT_WCKEY
 from pyslurm_ng.model.states import TERMINAL_STATES, JobFlag, JobState
 
 if TYPE_CHECKING:
@@ -296,7 +297,8 @@ def agrees(cluster: Cluster, job_filter: JobFilter, now_us: int) -> JobTest | Re
         )
     if job_filter.wckeys:
         wckeys = frozenset(job_filter.wckeys)
-        tests.append(lambda job: job.request.wckey in wckeys)
+        # The mark of a default, `*lab`, need not be named.
+        tests.append(lambda job: not wckeys.isdisjoint(_wckeys_of(job)))
     if job_filter.licenses:
         licenses = frozenset(job_filter.licenses)
         tests.append(lambda job: _has_license(job, licenses))
@@ -324,6 +326,11 @@ def everyone(job: Job) -> bool:
 def _has_license(job: Job, names: frozenset[str]) -> bool:
     text = job.licenses_alloc or job.request.licenses
     return any(part.replace("=", ":").partition(":")[0] in names for part in text.split(","))
+
+
+def _wckeys_of(job: Job) -> tuple[str, str]:
+    wckey = job.request.wckey
+    return wckey, wckey.removeprefix(DEFAULT_WCKEY)
 
 
 def _state_test(states: frozenset[int], flags: int) -> JobTest:

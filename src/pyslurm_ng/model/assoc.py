@@ -7,6 +7,9 @@ from msgspec.structs import replace
 
 from pyslurm_ng.base.numbers import INFINITE
 
+DEFAULT_WCKEY = "*"
+"""Begins the wckey of a job that named none."""
+
 
 class Limits(Struct, array_like=True, frozen=True, gc=False):
     """Limits of an association or QOS; INFINITE (and an absent TRES) does not limit."""

@@ -11,7 +11,7 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.context import Context
-from pyslurm_ng.model.assoc import Association, Qos
+from pyslurm_ng.model.assoc import DEFAULT_WCKEY, Association, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
@@ -27,8 +27,6 @@ _IMPLIED = {
     "all": ("associations", "limits", "qos", "safe", "wckeys"),
 }
 _DEFAULT_QOS = "normal"
-DEFAULT_WCKEY = "*"
-"""Begins the wckey of a job that named none."""
 
 
 class Standing(Struct, frozen=True):
