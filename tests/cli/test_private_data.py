@@ -43,7 +43,6 @@ TABLE = (
     (["scontrol", "show", "assoc_mgr"], "UserName=alice", OWN),
 )
 NAMED = {
-    "job": "Job 22 not found\n",
     "step": "Job step 22.batch not found\n",
     "node": "Node n1 not found\n",
     "partition": "Partition hers not found\n",
@@ -119,3 +118,12 @@ def test_a_hidden_record_is_not_found(
     """scontrol tells no difference between hidden and unknown: exit code 1."""
     printed = seen_by(site, monkeypatch, "bob", WORDS, words)
     assert (printed.stdout, printed.code) == (NAMED[words[-2]], 1)
+
+
+def test_a_hidden_job_is_unknown(site: ReferenceCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if its id were free: neither a table nor a task of it tells that it is there."""
+    for job_id in ("22", "22_1", "999"):
+        for words in (["squeue", "-j", job_id], ["scontrol", "show", "job", job_id]):
+            printed = seen_by(site, monkeypatch, "bob", ("jobs",), words)
+            assert (printed.stdout, printed.code) == ("", 1)
+            assert printed.stderr == "slurm_load_jobs error: Invalid job id specified\n"

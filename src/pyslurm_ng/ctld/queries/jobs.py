@@ -263,15 +263,32 @@ def _selected(
         if isinstance(named, Reject):
             return named
         parts, unknown = named
+        seen = [(job, tasks) for job, tasks in parts if audience.sees_job(job)]
         # Slurm asks for one job by its id, and chooses several out of all, where none may be left.
-        if unknown and (request.strict or (not parts and len(criteria.jobs) == 1)):
+        # A job that is hidden from the caller is as unknown as one that is not there.
+        if not seen and len(criteria.jobs) == 1 and not request.strict:
+            if not _is_part_of_known(cluster, criteria.jobs[0], audience):
+                return Reject(Errno.ESLURM_INVALID_JOB_ID)
+        elif request.strict and (unknown or (parts and not seen)):
             return Reject(Errno.ESLURM_INVALID_JOB_ID)
-        return [(job, tasks) for job, tasks in parts if test(job) and audience.sees_job(job)]
+        return [(job, tasks) for job, tasks in seen if test(job)]
     jobs = _candidates(cluster, request)
     no_test = test is job_filter.everyone
     if audience.sees_all_jobs:
         return ((job, ()) for job in jobs if no_test or test(job))
     return ((job, ()) for job in jobs if test(job) and audience.sees_job(job))
+
+
+def _is_part_of_known(cluster: Cluster, text: str, audience: Audience) -> bool:
+    """Return whether an id names a task or component that is not there, of a job that is."""
+    try:
+        name = parse_job_id(text)
+    except JobIdError:
+        return False
+    if not name.tasks and name.het_offset < 0:
+        return False
+    whole = job_filter.find_jobs(cluster, str(name.job_id))
+    return any(audience.sees_job(job) for job, _ in whole)
 
 
 def _candidates(cluster: Cluster, request: ShowJobs) -> Iterator[Job]:
@@ -382,6 +399,12 @@ def show_steps(
     asked_for = _steps_asked_for(cluster, request.steps)
     if isinstance(asked_for, Reject):
         return asked_for
+    if request.filter.jobs:
+        named = job_filter.JobFinder(cluster).several(request.filter.jobs)
+        if isinstance(named, Reject):
+            return named
+        job_ids = {job.job_id for job, _ in named[0]}
+        asked_for = {job_id: asked_for[job_id] for job_id in asked_for if job_id in job_ids}
     tracked = conf.tracked_tres()
     records = []
     for job_id, step_ids in asked_for.items():
