@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.cli.command import Table
+from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, Context
+from pyslurm_ng.cli.listing.job_order import UNSORTABLE, node_order, sort_jobs
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 
@@ -144,3 +149,119 @@ def test_verbose_lists_what_was_asked_as_recorded(monkeypatch: pytest.MonkeyPatc
     assert lines[27] == "CLUSTER: demo"
     assert lines[28].startswith("last_update_time=") and lines[28].endswith(" records=1")
     assert lines[29:] == ["JOBID", "22", ""]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["-u", ""], ["-u", ","], ["-A", ""], ["-n", ""], ["-p", ","], ["-q", ""], ["-t", ""],
+     ["-j", ""], ["-L", ""], ["-R", ""]],
+    ids="".join,
+)  # fmt: skip
+def test_an_empty_list_names_no_job(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """`squeue -u "$NOBODY" -h -o %A | xargs scancel` must not reach the jobs of all users."""
+    printed = run_command(monkeypatch, queue(), "root", ["squeue", "-h", *words])
+    assert (printed.code, printed.stdout, printed.stderr) == (0, "", "")
+
+
+def test_an_empty_variable_names_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable that is set counts, with what it holds."""
+    monkeypatch.setenv("SQUEUE_USERS", "")
+    assert run_command(monkeypatch, queue(), "root", ["squeue", "-h"]).stdout == ""
+
+
+def column(monkeypatch: pytest.MonkeyPatch, sort: str, field: str) -> list[str]:
+    """Return a column in the order that -S asks for, each cell once where it repeats."""
+    words = ["squeue", "-h", "-S", sort, "-o", field]
+    lines = run_command(monkeypatch, queue(), "root", words).stdout.splitlines()
+    return [line for at, line in enumerate(lines) if not at or lines[at - 1] != line]
+
+
+def test_a_sign_is_about_the_next_letter_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`-S -tj` is `-t,j`, and commas may be left out before a sign, too."""
+    for joined, parted in (("-tj", "-t,j"), ("t-j", "t,-j"), ("-t-j", "-t,-j")):
+        whole = column(monkeypatch, joined, "%t %j")
+        assert whole == column(monkeypatch, parted, "%t %j")
+        assert whole[0].startswith("R" if joined.startswith("-") else "PD")
+
+
+def test_nodes_sort_by_the_first_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs without nodes come last; `n[3-4]` lies between n2 and n4."""
+    assert [node_order(names)[:3] for names in ("", "n10", "n[3-4,9]", "a,b[1-2]", "c")] == [
+        (True, "", 0), (False, "n", 10), (False, "n", 3), (False, "a", 0), (False, "c", 0)
+    ]  # fmt: skip
+    ascending = column(monkeypatch, "N", "x%N")
+    assert ascending == ["xn1", "xn3", "xn[3-4]", "x"]
+    assert column(monkeypatch, "-N", "x%N") == ascending[::-1]
+
+
+def test_times_sort_by_their_length() -> None:
+    """The job that has run longest comes last, and jobs without a limit after those with one."""
+    rows = [
+        (1, 60, 1, 1_000_000, 0, 0, 0),
+        (2, INFINITE, 1, 90_000_000, 0, 0, 0),
+        (3, 2, 0, 0, 0, 0, 0),
+    ]
+    fields = ["job_id", "time_limit_min", *ELAPSED]
+    table = Table(fields, b"".join(map(msgspec.msgpack.encode, rows)), fields)
+    for name, ids in (("timeused", [3, 2, 1]), ("timeleft", [3, 1, 2])):
+        sort_jobs(table, [(name, False)], 100_000_000)
+        assert [row[0] for row in table.rows] == ids
+
+
+@pytest.mark.parametrize("letter", sorted(UNSORTABLE))
+def test_letters_that_slurm_does_not_sort_by(letter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are refused by name, also inside a word: `-S foo`."""
+    for sort in (letter, f"f{letter}", f"i,-{letter}"):
+        printed = run_command(monkeypatch, queue(), "root", ["squeue", "-S", sort])
+        expected = f"squeue: error: Invalid sort specification: {letter}\n"
+        assert (printed.code, printed.stdout, printed.stderr) == (1, "", expected)
+
+
+def test_the_reason_of_a_failure_stands_for_its_nodes() -> None:
+    """As for waiting jobs; jobs that completed or were cancelled show where they ran."""
+    _, _, _, cells = FIELDS["reasonlist"]
+    states = [0, 1, 3, 4, 4, 5, 6, 11]
+    nodes = ["", "n1", "n1", "n1", "", "n1", "n1", "n1"]
+    reasons = ["Priority", "None", "None", "None", "JobHeldUser", "NonZeroExitCode", "TimeLimit",
+               "OutOfMemory"]  # fmt: skip
+    assert list(cells(Context(0, ""), states, nodes, reasons, [""] * 8)) == [
+        "(Priority)", "n1", "n1", "n1", "", "(NonZeroExitCode)", "(TimeLimit)", "(OutOfMemory)",
+    ]  # fmt: skip
+
+
+def test_a_task_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job that is there has none such: an empty table. Of an unknown job it is an error."""
+    for task in ("22_5", "22+3"):
+        printed = run_command(monkeypatch, queue(), "alice", ["squeue", "-h", "-j", task])
+        assert (printed.code, printed.stdout, printed.stderr) == (0, "", "")
+    printed = run_command(monkeypatch, queue(), "alice", ["squeue", "-j", "999_5"])
+    assert (printed.code, printed.stderr) == (
+        1, "slurm_load_jobs error: Invalid job id specified\n",
+    )  # fmt: skip
+
+
+def test_steps_of_named_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """-j chooses jobs beside -s, too; a letter of no column sorts nothing."""
+    printed = run_command(
+        monkeypatch, queue(), "root", ["squeue", "-s", "-j", "22", "-h", "-o", "%i", "-S", "z,i"]
+    )
+    assert printed.stdout == "22.0\n22.batch\n"
+
+
+@pytest.mark.parametrize(("step", "said"), [("x", "x.??"), ("22.x", "22.x")])
+def test_ids_of_no_step(step: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command itself refuses them."""
+    printed = run_command(monkeypatch, queue(), "root", ["squeue", "-s", step])
+    assert (printed.code, printed.stderr) == (1, f"squeue: error: Invalid job_step id: {said}\n")
+
+
+def test_a_held_job_starts_at_its_begin_time_at_the_soonest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """START_TIME is the moment that --begin asked for, whatever else keeps the job."""
+    reference = queue()
+    reference.cluster.jobs[33].begin_us = reference.cluster.jobs[29].begin_us
+    printed = run_command(
+        monkeypatch, reference, "carol", ["squeue", "-h", "-j", "33", "-o", "%r %S"]
+    )
+    assert printed.stdout == "JobHeldAdmin 2030-01-01T00:00:00\n"

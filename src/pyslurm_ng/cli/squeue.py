@@ -8,7 +8,6 @@ from pyslurm_ng.base.numbers import (
     JOB_RUNNING,
     JOB_SUSPENDED,
     NO_UID,
-    NO_VAL,
     SHOW_ALL,
     SHOW_DETAIL,
 )
@@ -24,6 +23,7 @@ from pyslurm_ng.cli.command import (
     write_bytes,
 )
 from pyslurm_ng.cli.listing.job_columns import ALL_LETTERS, BY_LETTER, FIELDS, ID_FIELDS, Context
+from pyslurm_ng.cli.listing.job_order import UNSORTABLE, fields_to_sort, sort_jobs
 from pyslurm_ng.cli.listing.list_format import Format, lines_of, parse_long, parse_short
 from pyslurm_ng.cli.listing.squeue_options import choose_format, headings, parameters
 from pyslurm_ng.cli.option_words import NONE, OPTIONAL, REQUIRED
@@ -157,7 +157,7 @@ def main(argv: "list[str]") -> int:
     for name in ("jobs", "steps"):
         # Their argument is optional, so getopt leaves one that stands apart among the operands.
         if operands and options.get(name) == "":
-            options[name] = operands.pop(0)
+            options[name] = operands.pop(0) or ","
     PROGRAM.no_operands(operands, with_usage=True)
     confs = PROGRAM.clusters(options, read_conf("squeue"))
     job_filter = filter_of(options)
@@ -172,7 +172,10 @@ def main(argv: "list[str]") -> int:
 
 
 def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
-    """Return the options as the wire's JobFilter."""
+    """Return the options as the wire's JobFilter.
+
+    A list without a word in it names no job, as where a variable of a script is empty.
+    """
     job_filter: dict[str, Any] = {}
     for option, field in (
         ("accounts", "accounts"),
@@ -182,30 +185,37 @@ def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
         ("licenses", "licenses"),
         ("reservation", "reservations"),
     ):
-        if options.get(option):
+        if option in options:
             job_filter[field] = split_list(options[option])
     if options.get("nodelist"):
         job_filter["nodes"] = options["nodelist"]
     if "me" in options:
         job_filter["uids"] = [os.getuid()]
-    elif options.get("users"):
+    elif "users" in options:
         job_filter["uids"] = _uids(options["users"])
     if "notme" in options:
         job_filter["not_uids"] = [os.getuid()]
     if options.get("jobs"):
-        from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
-
-        job_filter["jobs"] = split_job_ids(options["jobs"])
-        for text in job_filter["jobs"]:
-            try:
-                parse_job_id(text)
-            except JobIdError:
-                fail(f"squeue: error: Invalid job id: {text}")
+        job_filter["jobs"] = _job_ids(options["jobs"])
     for option, field in (("running-over", "running_over_s"), ("running-under", "running_under_s")):
         if option in options:
             job_filter[field] = _seconds(option, options[option])
+    if [] in job_filter.values() or options.get("states") == "":
+        return {"uids": [NO_UID]}
     job_filter.update(_states(options))
     return job_filter
+
+
+def _job_ids(text: str) -> "list[str]":
+    from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
+
+    texts = split_job_ids(text)
+    for job_id in texts:
+        try:
+            parse_job_id(job_id)
+        except JobIdError:
+            fail(f"squeue: error: Invalid job id: {job_id}")
+    return texts
 
 
 def _uids(text: str) -> "list[int]":
@@ -316,32 +326,23 @@ def format_of(options: "dict[str, str]") -> Format:
 
 
 def sort_keys(options: "dict[str, str]") -> "list[tuple[str, bool]]":
-    """Return (long field name, descending) from the most to the least important."""
+    """Return (long field name, descending) from the most to the least important.
+
+    A sign is about the letter that follows it; commas only part letters.
+    """
     text = options.get("sort") or ("S" if "start" in options else "P,t,-p")
     keys = []
-    for word in split_list(text):
-        descending = word.startswith("-")
-        for letter in word.lstrip("+-#"):
-            name = BY_LETTER.get(letter)
-            if name is None:
-                fail(f"squeue: error: Invalid sort specification: {letter}")
-            keys.append((name, descending))
+    descending = False
+    for letter in text:
+        if letter in "+-#, ":
+            descending = letter == "-"
+            continue
+        name = BY_LETTER.get(letter)
+        if name is None or letter in UNSORTABLE:
+            fail(f"squeue: error: Invalid sort specification: {letter}")
+        keys.append((name, descending))
+        descending = False
     return keys
-
-
-# Fields that sort by what they mean, not by what is printed.
-_SORT_FIELDS = {
-    "jobarrayid": ("array_job_id", "job_id", "array_task_id"),
-    "jobid": ("job_id",),
-    "state": ("state", "flags"),
-    "statecompact": ("state", "flags"),
-    "priority": ("priority",),
-    "prioritylong": ("priority",),
-    "timeused": ("start_us",),
-    "timeleft": ("time_limit_min", "start_us"),
-    "starttime": ("expected_start_us", "start_us"),
-    "reasonlist": ("nodes", "reason"),
-}
 
 
 def _listed(client: "Client", request: "dict[str, Any]") -> "dict[str, Any]":
@@ -359,9 +360,8 @@ def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str
     field_names: dict[str, None] = {}
     for column in chosen.columns:
         field_names.update(dict.fromkeys(FIELDS[column.key][2]))
-    sort_fields = [_SORT_FIELDS.get(name) or FIELDS[name][2] for name, _ in keys]
-    for fields in sort_fields:
-        field_names.update(dict.fromkeys(fields))
+    for name, _ in keys:
+        field_names.update(dict.fromkeys(fields_to_sort(name)))
     field_names.update(dict.fromkeys((*ID_FIELDS, "partition", "state")))
     flags = SHOW_ALL if "all" in options else 0
     if not BRIEF_FIELDS.issuperset(field_names):
@@ -372,43 +372,12 @@ def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str
         _expand_arrays(table)
     if "priority" in options:
         _expand_partitions(table, job_filter.get("partitions"))
-    _sort(table, keys, sort_fields)
+    sort_jobs(table, keys, reply["now_us"])
     context = Context(reply["now_us"], reply["cluster_name"], is_raw="noconvert" in options)
     out = [headings(options, context, len(table.rows))]
     out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in options))
     write_bytes(b"".join(out))
     return 0
-
-
-def _sort(
-    table: Table, keys: "list[tuple[str, bool]]", sort_fields: "list[tuple[str, ...]]"
-) -> None:
-    """Sort the rows, by the least important key first.
-
-    Job ids settle ties in the direction of the last key: the oldest first when it ascends.
-    """
-    rows = table.rows
-    job_id = table.at["job_id"]
-    rows.sort(key=lambda row: row[job_id], reverse=bool(keys) and keys[-1][1])
-    for (name, descending), fields in zip(reversed(keys), reversed(sort_fields), strict=False):
-        columns = [table.at[field] for field in fields]
-        if name == "starttime":
-            # An unknown start comes last.
-            planned, started = columns
-            rows.sort(
-                key=lambda row: row[started] or row[planned] or NO_VAL << 32,
-                reverse=descending,
-            )
-        elif name == "jobarrayid":
-            array_id, own_id, task_id = columns
-            rows.sort(
-                key=lambda row: (row[array_id] or row[own_id], row[task_id]), reverse=descending
-            )
-        elif len(columns) == 1:
-            index = columns[0]
-            rows.sort(key=lambda row: row[index], reverse=descending)
-        else:
-            rows.sort(key=lambda row: [row[index] for index in columns], reverse=descending)
 
 
 def _expand_arrays(table: Table) -> None:

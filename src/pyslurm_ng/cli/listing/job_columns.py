@@ -6,9 +6,13 @@ that is shown as it is costs no Python per row.
 
 from pyslurm_ng.base.numbers import (
     INFINITE,
+    JOB_DEADLINE,
+    JOB_FAILED,
+    JOB_OUT_OF_MEMORY,
     JOB_PENDING,
     JOB_RUNNING,
     JOB_SUSPENDED,
+    JOB_TIMEOUT,
     NO_VAL,
     REQ_CONTIGUOUS,
     SECOND_US,
@@ -189,12 +193,18 @@ def _reason(context: Context, *columns: "Cells") -> "Cells":
     return [_described(*cells) for cells in zip(*columns, strict=False)]
 
 
+_STATES_WITH_REASON = frozenset(
+    (JOB_PENDING, JOB_FAILED, JOB_TIMEOUT, JOB_DEADLINE, JOB_OUT_OF_MEMORY)
+)
+"""States of which NODELIST(REASON) says why; of others it says where."""
+
+
 def _reason_list(
     context: Context, states: "Cells", nodes: "Cells", reasons: "Cells", texts: "Cells"
 ) -> "Cells":
     cells = []
     for state, names, reason, text in zip(states, nodes, reasons, texts, strict=False):
-        if state == JOB_PENDING or (state > JOB_SUSPENDED and not names):
+        if state in _STATES_WITH_REASON:
             cells.append(f"({_described(state, reason, text)})")
         else:
             cells.append(names)

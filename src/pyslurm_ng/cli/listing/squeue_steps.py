@@ -1,10 +1,11 @@
 """squeue --steps."""
 
-from pyslurm_ng.base.job_ids import split_job_ids
+from pyslurm_ng.base.job_ids import JobIdError, parse_job_id, split_job_ids
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import job_state
 from pyslurm_ng.cli.command import Table, fail, say, split_list, write_bytes
 from pyslurm_ng.cli.listing.job_columns import Context, Field, _date, _or_na, _plain, _time_limit
+from pyslurm_ng.cli.listing.job_order import node_order
 from pyslurm_ng.cli.listing.list_format import (
     STEP_ID,
     lines_of,
@@ -18,9 +19,11 @@ from pyslurm_ng.cli.request_parts import show_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from pyslurm_ng.cli.listing.job_columns import Cells
+    from pyslurm_ng.cli.listing.job_order import Row
     from pyslurm_ng.wire.client import Client
 
 DEFAULT_FORMAT = "%.15i %.8j %.9P %.8u %.9M %N"
@@ -112,12 +115,12 @@ def show_steps(
             column.key = BY_LETTER[column.key]
     for word in chosen.bad:
         say(f"squeue: error: Invalid job step format specification: {word}")
-    request: dict[str, Any] = {"filter": job_filter, "steps": split_job_ids(options["steps"])}
+    request: dict[str, Any] = {"filter": job_filter, "steps": _step_texts(options["steps"])}
     if "all" in options:
         request["flags"] = 1
     reply = show_all(client, "ShowSteps", request, "steps")
     table = Table(reply["fields"], reply["records"], list(reply["fields"]))
-    _sort(table, options.get("sort") or "P,i")
+    _sort(table, options.get("sort") or "P,i", reply["now_us"])
     if "json" in options:
         from pyslurm_ng.cli.listing.step_json import print_steps
 
@@ -128,11 +131,43 @@ def show_steps(
     return 0
 
 
-def _sort(table: Table, text: str) -> None:
+def _step_texts(text: str) -> "list[str]":
+    texts = split_job_ids(text)
+    for step in texts:
+        try:
+            parse_job_id(step)
+        except JobIdError:
+            dot = "" if "." in step else ".??"
+            fail(f"squeue: error: Invalid job_step id: {step}{dot}")
+    return texts
+
+
+def _sort(table: Table, text: str, now_us: int) -> None:
+    """Sort the rows, by the least important key first; letters of no column are passed over."""
     for word in reversed(split_list(text)):
         name = BY_LETTER.get(word.lstrip("+-"))
         if name is None:
-            fail(f"squeue: error: Invalid sort specification: {word.lstrip('+-')}")
+            continue
         fields = ("job_id", "step_id") if name == "stepid" else FIELDS[name][2]
         columns = [table.at[field] for field in fields]
-        table.rows.sort(key=lambda row: [row[at] for at in columns], reverse=word.startswith("-"))
+        order = _ORDERS.get(name, _as_it_is)
+        table.rows.sort(
+            key=lambda row: order([row[at] for at in columns], now_us),
+            reverse=word.startswith("-"),
+        )
+
+
+def _as_it_is(row: "Row", now_us: int) -> object:
+    return row
+
+
+def _seconds_run(row: "Row", now_us: int) -> object:
+    start_us, suspended_us = row
+    return now_us // SECOND_US - start_us // SECOND_US - suspended_us // SECOND_US
+
+
+_ORDERS: "dict[str, Callable[[Row, int], Any]]" = {
+    "timeused": _seconds_run,
+    "starttime": lambda row, now_us: row[0] // SECOND_US,
+    "nodelist": lambda row, now_us: node_order(row[0]),
+}

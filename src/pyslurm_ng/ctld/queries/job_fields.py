@@ -182,7 +182,7 @@ class SoftValues(Struct, frozen=True, gc=False):
 
 def soft_values(cluster: Cluster, soft: Soft, job: Job) -> SoftValues:
     """Return a job's SOFT fields."""
-    reason, text, start_us, planned = _why_it_waits(soft, job)
+    reason, text, start_us, planned = _why_it_waits(cluster, soft, job)
     names = ""
     if planned:
         nodes = (cluster.nodes[node_id] for node_id in planned)
@@ -201,7 +201,7 @@ def _priority(soft: Soft, job: Job) -> int:
     return soft.rank(job)
 
 
-def _why_it_waits(soft: Soft, job: Job) -> tuple[int, str, int, Sequence[int]]:
+def _why_it_waits(cluster: Cluster, soft: Soft, job: Job) -> tuple[int, str, int, Sequence[int]]:
     """Return a job's reason with its text, when it is expected to start, and on which nodes."""
     if is_completing(job) and job.flags & JobFlag.REQUEUED:
         return Reason.Cleaning, "", 0, ()
@@ -214,7 +214,7 @@ def _why_it_waits(soft: Soft, job: Job) -> tuple[int, str, int, Sequence[int]]:
         if wait is not None:
             reason, text = int(wait.reason), wait.shown
     start_us = soft.expected_start_us.get(job_id, 0)
-    if not start_us and reason == Reason.BeginTime:
+    if not start_us and (reason == Reason.BeginTime or job.begin_us > cluster.time_us):
         start_us = job.begin_us
     return reason, text, start_us, soft.sched_nodes.nodes_of(job_id)
 
