@@ -7,16 +7,18 @@ from collections.abc import Callable
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
+from pyslurm_ng.ctld.local_calendar import LOCAL
 from pyslurm_ng.ctld.rules.assoc import mirror, usage_resets
+from pyslurm_ng.ctld.rules.calendar import last_reset_us
 from pyslurm_ng.ctld.rules.submission.account import enforced
 from pyslurm_ng.ctld.start import Beginning
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.wire.daemon_link import slurmdbd_places
-from pyslurm_ng.wire.dbd_messages import AssociationUpdate, RegisterCluster
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ReadUsage, RegisterCluster, StoredUsage
 
 
 def control_host(conf: SlurmConf, host: str) -> str:
@@ -89,10 +91,28 @@ class AccountingLink:
             log=self._log,
             faults=self._faults,
             history=self._history,
+            past=None if begun.recovery.position.sequence else self._past_usage(conf),
             start=begun.recovery.position.sequence,
         )
         writer.follow(self.link.wake)
         self._task = asyncio.get_running_loop().create_task(self.link.run())
+
+    def _past_usage(self, conf: SlurmConf) -> PastUsage:
+        """Return how usage of before is found: the state is new, and the database has it still."""
+        until_us, cluster, calendar = self._now_us(), self._writer.cluster, LOCAL
+
+        def question() -> ReadUsage | None:
+            period = conf.priority_usage_reset_period
+            if cluster.usage_until_us or period == "NOW":
+                return None
+            since_us = last_reset_us(period, until_us, calendar)
+            return ReadUsage(conf.cluster_name, since_us, until_us, conf.priority_decay_half_life)
+
+        def take(stored: StoredUsage) -> None:
+            self._writer.record(self._usage.restored(stored.owners, self._now_us()))
+            self._log.info(f"usage of before is taken from slurmdbd: {len(stored.owners)} owners")
+
+        return PastUsage(question, take)
 
     def _take(self, update: AssociationUpdate) -> None:
         """Record what slurmdbd says."""

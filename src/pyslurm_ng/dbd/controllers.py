@@ -26,6 +26,7 @@ OfController = (
     | msg.CompareJobs
     | msg.RewindJournal
     | msg.AwaitAssociations
+    | msg.ReadUsage
 )
 """Requests that a controller sends for its own cluster."""
 

@@ -36,6 +36,7 @@ from pyslurm_ng.dbd.purge.duty import Purge
 from pyslurm_ng.dbd.purge.rules import Policy
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.reports.answers import REQUESTS, report
+from pyslurm_ng.dbd.reports.share_usage import share_usage
 from pyslurm_ng.dbd.writer import Work, Writer
 from pyslurm_ng.wire import dbd_messages as msg
 from pyslurm_ng.wire.messages import Done, Ping, Pong, Reconfigure, Shutdown
@@ -131,6 +132,8 @@ class Service:
                 self._archives.take(call, request)
             case msg.AwaitAssociations():
                 self._association_calls.park(call, request)
+            case msg.ReadUsage():
+                self._read(call, lambda at: share_usage(at, request), begun)
             case msg.ListJobRecords():
                 listing = partial(self._list_jobs, request=request)
                 begin = partial(self._submit, call, listing, begun)

@@ -17,7 +17,7 @@ import msgspec
 
 from pyslurm_ng.base.numbers import RPC_VERSION
 from pyslurm_ng.model import bounds as b
-from pyslurm_ng.model.assoc import Association, Qos, UserRecord
+from pyslurm_ng.model.assoc import Association, OwnerUsage, Qos, UserRecord
 from pyslurm_ng.wire.table import RequestId, message, reply
 
 Name = b.LabelText
@@ -155,6 +155,26 @@ class RewindJournal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     sequence: Count
     checksum: Annotated[str, msgspec.Meta(max_length=16)]
     jobs: JobIds
+
+
+@message(kind="ReadUsage", roles="slurmctld|admin", rate="daemon", max_bytes=4096)
+class ReadUsage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A controller with new state asks what was used between two times, as it counts at the end.
+
+    Usage fades with `half_life_s`; 0: it lasts.
+    """
+
+    cluster: b.WordText
+    since_us: Count
+    until_us: Count
+    half_life_s: Count
+
+
+@reply("StoredUsage")
+class StoredUsage(msgspec.Struct, frozen=True):
+    """What associations, with all that are below them, and QOS have used; without wall time."""
+
+    owners: list[OwnerUsage]
 
 
 @message(kind="AwaitAssociations", roles="slurmctld|admin", rate="daemon", max_bytes=4096)

@@ -11,7 +11,7 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.recover import recover_cluster
 from pyslurm_ng.ctld.rules.ends import job_end
@@ -112,7 +112,11 @@ class SendingController:
     """A journal and the link that sends it."""
 
     def __init__(
-        self, directory: Path, accounting: Accounting, segment_bytes: int = 64 << 20
+        self,
+        directory: Path,
+        accounting: Accounting,
+        segment_bytes: int = 64 << 20,
+        past: PastUsage | None = None,
     ) -> None:
         log = DaemonLog("slurmctld")
         log.stderr_level = QUIET
@@ -136,6 +140,7 @@ class SendingController:
             log=log,
             faults=self.faults,
             history=History(books, lambda: T, "ctl", log, self.faults),
+            past=past,
         )
         self.task = asyncio.get_running_loop().create_task(self.link.run())
 
@@ -254,14 +259,14 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 def play(directory: Path, story: Callable[[Accounting, SendingController], Awaitable[None]],
-         segment_bytes: int = 64 << 20, database: Database | None = None
-         ) -> Accounting:  # fmt: skip
+         segment_bytes: int = 64 << 20, database: Database | None = None,
+         past: PastUsage | None = None) -> Accounting:  # fmt: skip
     """Run a story of a slurmdbd and a controller."""
     accounting = Accounting(directory, database)
 
     async def main() -> None:
         await accounting.start()
-        controller = SendingController(directory, accounting, segment_bytes)
+        controller = SendingController(directory, accounting, segment_bytes, past)
         try:
             await asyncio.wait_for(story(accounting, controller), 60)
         finally:

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.ctld.followers import dbd_link
-from pyslurm_ng.ctld.followers.dbd_link import DbdLink
+from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
 from pyslurm_ng.ctld.rules.assoc import mirror
 from pyslurm_ng.dbd import held_queries, schema
 from pyslurm_ng.dbd.service import Service
@@ -25,7 +25,9 @@ from pyslurm_ng.wire.dbd_messages import (
     JobRecords,
     JournalBatch,
     ListJobRecords,
+    ReadUsage,
     RegisterCluster,
+    StoredUsage,
 )
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream import Call
@@ -300,3 +302,24 @@ def test_users_may_not_send_journal_batches(tmp_path: Path) -> None:
         link.close()
 
     play(tmp_path, story)
+
+
+def test_a_controller_with_new_state_asks_once_what_was_used(tmp_path: Path) -> None:
+    """When it knows the associations, and not again at the next contact."""
+    answers: list[StoredUsage] = []
+    known: list[int] = []
+
+    async def story(accounting: Accounting, controller: SendingController) -> None:
+        await until(lambda: bool(answers))
+        known.append(len(controller.updates))
+        await accounting.stop()
+        await accounting.start()
+        last = await controller.write(configured(T))
+        await until(lambda: controller.link.acknowledged == last)
+
+    def question() -> ReadUsage:
+        return ReadUsage("demo", 0, T, 3600)
+
+    play(tmp_path, story, past=PastUsage(question, answers.append))
+    assert [stored.owners for stored in answers] == [[]]
+    assert known == [1]

@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
-from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.assoc import Limits, OwnerUsage, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
@@ -338,3 +338,21 @@ def test_one_run_that_is_moved_counts_from_where_it_is() -> None:
     now_us = START_US + 130 * MINUTE_US
     told(cluster, index, ev.TimesMoved(now_us, 120 * MINUTE_US, (job.job_id,)))
     assert used_min(index, now_us, ("qos", "normal"))[0] == 10
+
+
+def test_usage_of_before_this_state_is_added() -> None:
+    """To what was used since; a controller that starts later finds both, and no unknown owners."""
+    cluster, index, job = started(Limits(), PLAIN)
+    conf = conf_of(NEVER_FADES)
+    index.adopt(conf)
+    now_us = START_US + 10 * MINUTE_US
+    before = [
+        OwnerUsage(kind, owner, now_us, 0, {"cpu": 1800})
+        for kind, owner in [*OWNERS, ("assoc", 99)]
+    ]
+    told(cluster, index, *index.restored(before, now_us))
+    for known in (index, UsageIndex(Cluster.from_bytes(cluster.to_bytes()), conf)):
+        assert [used_min(known, now_us, owner) for owner in OWNERS] == [(10, 50)] * 3
+    assert ("assoc", 99) not in cluster.usage
+    ends(cluster, index, job.job_id, now_us)
+    assert used_min(index, now_us, ("assoc", 1)) == (10, 50)

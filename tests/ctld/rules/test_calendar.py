@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pyslurm_ng.ctld.local_calendar import LOCAL
-from pyslurm_ng.ctld.rules.calendar import UTC, next_reset_us
+from pyslurm_ng.ctld.rules.calendar import UTC, last_reset_us, next_reset_us
 
 
 def at_us(text: str) -> int:
@@ -33,6 +33,23 @@ def at_us(text: str) -> int:
 def test_next_boundary(period: str, last: str, expected: str) -> None:
     """Midnight, Sunday, the first of a month, quarter or year."""
     assert next_reset_us(period, at_us(last), UTC) == at_us(expected)
+
+
+@pytest.mark.parametrize(
+    ("period", "expected"),
+    [
+        ("DAILY", "2026-11-21T00:00:00"),
+        ("WEEKLY", "2026-11-15T00:00:00"),
+        ("MONTHLY", "2026-11-01T00:00:00"),
+        ("QUARTERLY", "2026-10-01T00:00:00"),
+        ("YEARLY", "2026-01-01T00:00:00"),
+    ],
+)
+def test_the_last_boundary(period: str, expected: str) -> None:
+    """What was used before it does not come back from the database."""
+    assert last_reset_us(period, at_us("2026-11-21T14:30:00"), UTC) == at_us(expected)
+    assert last_reset_us(period, at_us(expected), UTC) == at_us(expected)
+    assert last_reset_us("NONE", at_us(expected), UTC) == 0
 
 
 @pytest.mark.parametrize("period", ["NONE", "NOW", ""])

@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pyslurm_ng.base.error_numbers import Errno
 from pyslurm_ng.base.faults import Faults
@@ -39,8 +40,10 @@ from pyslurm_ng.wire.dbd_messages import (
     JobsCompared,
     JournalBatch,
     JournalFrame,
+    ReadUsage,
     RegisterCluster,
     RewindJournal,
+    StoredUsage,
 )
 from pyslurm_ng.wire.identity import Identity
 from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
@@ -73,6 +76,14 @@ _MOST_DOUBT = 12
 _MOST_GIVEN_UP = 10
 """So many in turn, with none taken between them, say that the fault is not the records'."""
 
+
+class PastUsage(NamedTuple):
+    """How a controller with new state learns what was used before; None: it does not ask."""
+
+    question: Callable[[], ReadUsage | None]
+    take: Callable[[StoredUsage], None]
+
+
 OnUpdate = Callable[[AssociationUpdate], None]
 
 
@@ -95,6 +106,7 @@ class DbdLink:
         durable: returns the newest sequence that is durable.
         on_update: called on the loop with what changed in associations, QOS and users; an update
             that changes nothing is not passed on.
+        past: takes what was used before this state began; None if the state is not new.
         history: is told what slurmdbd has stored of a past that the journal has lost.
         start: the newest record that was in the journal when the process began.
 
@@ -116,6 +128,7 @@ class DbdLink:
         log: DaemonLog,
         faults: Faults,
         history: History,
+        past: PastUsage | None = None,
         start: int = 0,
         acknowledged: int = 0,
     ) -> None:
@@ -128,6 +141,7 @@ class DbdLink:
         self._log = log
         self._faults = faults
         self._history = history
+        self._past = past
         self._start = start
         self.contact = asyncio.Event()
         self._careful_until = 0  # records up to here are sent one by one
@@ -348,6 +362,21 @@ class DbdLink:
             except Exception as error:  # noqa: BLE001 - noted; later changes come all the same
                 self._faults.note("associations", "a change of associations is not taken", error)
             self._store_id, self._version = answer.store_id, answer.version
+            await self._ask_for_the_past(link)
+
+    async def _ask_for_the_past(self, link: StreamLink) -> None:
+        """Learn what was used before a new state: once, and when the associations are known."""
+        past, self._past = self._past, None
+        question = past.question() if past is not None else None
+        if past is None or question is None:
+            return
+        try:
+            stored = await link.request(question, BATCH_DEADLINE_S)
+        except LinkError:
+            self._past = past
+            raise
+        assert isinstance(stored, StoredUsage)
+        past.take(stored)
 
     def _say(self, text: str) -> None:
         """Log a failure; the same one again only after a while."""

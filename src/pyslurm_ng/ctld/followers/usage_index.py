@@ -294,6 +294,19 @@ class UsageIndex:
         )
         return [event, ev.UsageKept(now_us, now_us, kept)]
 
+    def restored(self, owners: Sequence[OwnerUsage], now_us: int) -> Events:
+        """Return the event for what was used before this state began; it is added here, too."""
+        until_us = max(now_us - 1, self._cluster.usage_until_us)
+        for kept in owners:
+            owner: OwnerKey = (kept.kind, kept.owner)
+            spent = self._ledger.of(owner, now_us, fades=self._charging.fades(owner))
+            spent.add(kept.wall_s, kept.tres_s, 1.0)
+            self._ledger.put(owner, now_us, spent)
+            self._changed[owner] = None
+        known = [owner for owner in self._changed if self._charging.is_known(owner)]
+        kept_now = tuple(self._kept(self._ledger, owner, until_us) for owner in known)
+        return [ev.UsageKept(now_us, until_us, kept_now)]
+
     def _forget(self, event: ev.UsageReset) -> None:
         """Begin the counts again for associations and QOS with usage that was reset."""
         if event.is_all:

@@ -47,6 +47,15 @@ class Calendar:
 
 
 UTC = Calendar()
+_LONGEST_US = 400 * DAY_US  # more than a year, the longest period
+
+
+def last_reset_us(period: str, now_us: int, calendar: Calendar) -> int:
+    """Return the last time until now at which PriorityUsageResetPeriod began, or 0."""
+    last_us, next_us = 0, next_reset_us(period, max(0, now_us - _LONGEST_US), calendar)
+    while 0 < next_us <= now_us:
+        last_us, next_us = next_us, next_reset_us(period, next_us, calendar)
+    return last_us
 
 
 def next_reset_us(period: str, last_us: int, calendar: Calendar) -> int:
