@@ -183,13 +183,19 @@ def manage(
 
 
 def listed(
-    database: Database, entity: str, words: str = "", *flags: str, uid: int = 0, user: str = "root"
+    database: Database,
+    entity: str,
+    words: str = "",
+    *flags: str,
+    uid: int = 0,
+    user: str = "root",
+    private: frozenset[str] = frozenset(),
 ) -> list[dict[str, object]]:
     """Return the rows by field that sacctmgr shows a user, before slurmctld is asked."""
     request = ListEntities(entity, assignments(words.split()), list(flags))
     with database.read() as connection:
         actor = actor_of(connection, uid, user, uid == 0)
-        answer = show.list_entities(connection, request, actor, frozenset())
+        answer = show.list_entities(connection, request, actor, private)
     columns = project(answer.records, range(len(answer.fields)))
     return [dict(zip(answer.fields, row, strict=True)) for row in columns]
 

@@ -130,6 +130,7 @@ SACCTMGR_ENTITIES = [
         "Event=Cluster or Node, MaxCPUs=, MinCPUs=, Nodes=, Reason=, States=, User=, "
         "Format=",
     ),
+    ("list federation", "Name=, Clusters (+= -=), Flags=, Format=, Tree"),
     ("list problem", "Clusters=, Accounts=, Users=, Format="),
     (
         "list qos",
@@ -143,6 +144,7 @@ SACCTMGR_ENTITIES = [
         "Type=License, Allowed (percent or Absolute flag), Description=, Flags=, "
         "Format=, WithClusters, WithDeleted",
     ),
+    ("list reservation", "Clusters=, Ids=, Names=, Nodes=, Start=, End=, Format="),
     ("list runawayjobs", "Cluster=, Format="),
     ("list stats", "ave_time or total_time sort, Format="),
     (
@@ -195,6 +197,11 @@ SACCTMGR_ENTITIES = [
         "modify cluster",
         "Name=, Classification=, Federation=, FedState (ACTIVE, INACTIVE, DRAIN, "
         "DRAIN+REMOVE), Features=, Flags=, RPC=, association limits",
+    ),
+    (
+        "modify job",
+        "set: AdminComment, Comment=, DerivedExitCode=, Extra=, SystemComment=, "
+        "NewWCKey=, TRES; where: JobID, Cluster=, Start=, End=, User=, WCKey=",
     ),
     (
         "modify qos",

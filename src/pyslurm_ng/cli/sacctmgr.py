@@ -140,6 +140,8 @@ def _ping(session: Session) -> int:
 
 def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int:
     where, settings = assignments(words, verb)
+    if entity == "job" and not any(key[:1].lower() == "c" for key, _, _ in where):
+        where.append(["Clusters", "=", session.cluster])  # job ids mean other jobs elsewhere
     request: dict[str, Any] = {
         "verb": verb,
         "entity": entity,

@@ -27,7 +27,7 @@ def transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         query = query.where(table.c.id.in_(ids_of(where, "Transaction ID")))
     if "Clusters" in where:
         query = query.where(table.c.cluster.in_(where.values("Clusters", lower=True)))
-    start_us, end_us = _window(asked, 0)
+    start_us, end_us = window(asked, 0)
     query = query.where(table.c.time_us >= start_us, table.c.time_us <= end_us)
     if not asked.actor.is_operator:
         query = query.where(table.c.actor == asked.actor.name)
@@ -100,7 +100,7 @@ def _uid(word: str) -> int:
         raise RefusedError(f"Invalid user id: {word}") from None
 
 
-def _window(asked: Asked, default_start_us: int) -> tuple[int, int]:
+def window(asked: Asked, default_start_us: int) -> tuple[int, int]:
     """Return the period that `Start` and `End` name, in microseconds."""
     now_s = asked.now_us // SECOND_US
     times = [default_start_us, asked.now_us]
@@ -120,7 +120,7 @@ def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     table = schema.node_events
     day_us = DAY_US
     default_us = 0 if "All_Time" in where or "all_time" in asked.flags else asked.now_us - day_us
-    start_us, end_us = _window(asked, default_us)
+    start_us, end_us = window(asked, default_us)
     nodes = set(where.values("Nodes"))
     kinds = [_kind(word) for word in where.values("Events")]
     users = [_uid(word) for word in where.values("Users")]

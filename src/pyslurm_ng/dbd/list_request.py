@@ -13,14 +13,22 @@ from pyslurm_ng.dbd.admin.words import Words
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One list request: its conditions, its flag words in lower case, its user."""
+    """One list request: its conditions, its flag words in lower case, its user.
+
+    `private` are the words of PrivateData.
+    """
 
     connection: sa.Connection
     where: Words
     flags: frozenset[str]
     actor: Actor
-    is_private: bool
+    private: frozenset[str]
     now_us: int
+
+    @property
+    def is_private(self) -> bool:
+        """Whether PrivateData hides records of other users."""
+        return hides_others(self.private)
 
     def clusters(self) -> list[tuple[int, str]]:
         """Return the clusters that the conditions name, by name."""

@@ -14,11 +14,11 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.units import format_seconds, whole_number
-from pyslurm_ng.dbd import history_rows, limits, open_jobs, schema
+from pyslurm_ng.dbd import history_rows, limits, open_jobs, reservation_listing, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
 from pyslurm_ng.dbd.admin.words import read_where
-from pyslurm_ng.dbd.list_request import Asked, hides_others
+from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
 
@@ -59,7 +59,7 @@ def list_entities(
         read_where(request.entity, request.where),
         frozenset(word.lower() for word in request.flags),
         actor,
-        hides_others(private),
+        private,
         time.time_ns() // 1000,
     )
     fields, rows = lister(asked)
@@ -478,6 +478,11 @@ def _open_jobs(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     return open_jobs.FIELDS, [*open_jobs.rows(asked.connection, asked.clusters(), ids)]
 
 
+def _federations(_: Asked) -> tuple[Iterable[str], list[Row]]:
+    """Return none: clusters cannot be federated here."""
+    return ("Federation", "Cluster", "ID", "Features", "FedState"), []
+
+
 LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "association": _associations,
     "user": _users,
@@ -491,4 +496,6 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "runawayjobs": _open_jobs,
     "wckey": _wckeys,
     "resource": _resources,
+    "federation": _federations,
+    "reservation": reservation_listing.reservations,
 }

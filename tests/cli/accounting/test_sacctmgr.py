@@ -320,7 +320,7 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
         ("list association frob", "sacctmgr: error: Invalid value for AssocId (frob)"),
         ("add frob", "No valid entity in add command"),
         ("--frob", "sacctmgr: unrecognized option '--frob'"),
-        ("list federation", " list federation is not implemented yet"),
+        ("list instance", " list instance is not implemented yet"),
         ("dump", " We need a cluster to dump."),
         ("dump mars", " No cluster by name 'mars' found."),
         ("dump demo file=/no/such/dir/x", "sacctmgr: error: Can't write /no/such/dir/x: No such"),

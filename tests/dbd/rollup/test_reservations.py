@@ -11,11 +11,13 @@ from pyslurm_ng.model.reservation import Reservation
 from tests.dbd.accounting_room import (
     at,
     finished,
+    listed,
     manage,
     on,
     record,
     register,
     rows,
+    started,
     submitted,
 )
 from tests.dbd.rollup.usage_room import cluster_row, roll_up
@@ -121,3 +123,36 @@ def test_a_controller_that_begins_anew_has_no_reservations(store: Database) -> N
     record(store, ev.ReservationCreated(at("12:00:00"), far))
     register(store, "journal-2")
     assert [row[:2] for row in kept(store)] == [(0, 1800)]
+
+
+def test_reservations_are_listed_with_what_was_unused(store: Database) -> None:
+    """Half of the CPUs for half an hour leave 35 of 50 minutes; conditions must all hold."""
+    record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:10:00", "13:00:00")))
+    job = submitted(at("12:10:00"), 1)
+    record(store, job, *started(at("12:10:00"), 1, on(1, 16)), *finished(at("12:40:00"), 1, 3, 0))
+    with store.write() as connection:
+        connection.execute(schema.jobs.update().values(reservation="res"))
+    time = "start=2026-11-20T12:00:00 end=2026-11-20T14:00:00"
+    (row,) = listed(store, "reservation", time)
+    assert (row["Name"], row["TRES"], row["Associations"]) == ("res", "cpu=32", "physics")
+    assert row["UnusedWall"] == "2100.000000"
+    assert len(listed(store, "reservation", f"{time} names=res nodes=n2")) == 1
+    for words in ("names=other", "nodes=n4", "ids=77", "clusters=mars"):
+        assert listed(store, "reservation", f"{time} {words}") == []
+    assert listed(store, "reservation", "start=2026-11-20T13:30:00 end=2026-11-20T14:00:00") == []
+
+
+def test_private_reservations_are_for_operators(store: Database) -> None:
+    """PrivateData=reservations: other users see none."""
+    record(store, ev.ReservationCreated(at("12:00:00"), reservation("12:10:00", "13:00:00")))
+    time = "start=2026-11-20T12:00:00 end=2026-11-20T14:00:00"
+    private = frozenset(("reservations",))
+    assert listed(store, "reservation", time, private=private, uid=1001, user="alice") == []
+    assert len(listed(store, "reservation", time, uid=1001, user="alice")) == 1
+    assert len(listed(store, "reservation", time, private=private)) == 1
+
+
+def test_there_are_no_federations(store: Database) -> None:
+    """None can be made; the list is empty as Slurm's is then."""
+    assert listed(store, "federation") == []
+    assert manage(store, "add federation f1").exit_code == 1

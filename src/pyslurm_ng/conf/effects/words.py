@@ -265,8 +265,7 @@ PARTITION_WORDS: dict[str, Words] = {
 DBD_WORDS: dict[str, Words] = {
     "LogTimeFormat": SLURM_WORDS["LogTimeFormat"],
     "PrivateData": Words(
-        same=named("accounts events jobs usage users"),
-        accepted={"reservations": "sacctmgr list reservation is refused"},
+        same=named("accounts events jobs reservations usage users"),
     ),
 }
 

@@ -16,6 +16,7 @@ from pyslurm_ng.dbd.admin import (
     accounts,
     clusters,
     flat_file,
+    jobs,
     problems,
     qos,
     resources,
@@ -56,6 +57,7 @@ HANDLERS: dict[tuple[str, str], Callable[[Change, Words, Words], None]] = {
     ("modify", "resource"): resources.modify,
     ("delete", "resource"): resources.delete,
     ("delete", "problem"): problems.delete,
+    ("modify", "job"): jobs.modify,
     ("modify", "runawayjobs"): runs.end,
 }
 

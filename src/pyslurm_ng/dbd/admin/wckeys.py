@@ -55,6 +55,11 @@ def _present(change: Change, cluster_id: int, names: Iterable[str]) -> dict[str,
     return keys
 
 
+def has(change: Change, cluster_id: int, name: str, key: str) -> bool:
+    """Return whether a user has a key on a cluster."""
+    return key in _present(change, cluster_id, [name]).get(name, ())
+
+
 def default_of(change: Change, cluster_id: int, name: str) -> str:
     """Return a user's default key on a cluster, empty if there is none."""
     table = schema.wckeys

@@ -90,8 +90,25 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "Users": (),
         "CondFlags": (),
     },
+    "federation": {"Names": (), "Clusters": ()},
     "problem": {"Accounts": (), "Clusters": (), "Users": ()},
     "runawayjobs": {"Clusters": (), "IDs": ()},
+    "job": {
+        "JobIDs": (),
+        "Clusters": (),
+        "Start": ("StartTime",),
+        "End": ("EndTime",),
+        "Users": (),
+        "WCKeys": (),
+    },
+    "reservation": {
+        "Names": (),
+        "Clusters": (),
+        "IDs": (),
+        "Nodes": (),
+        "Start": (),
+        "End": (),
+    },
     "wckey": {"Names": (), "Clusters": (), "Users": (), "IDs": ()},
     "resource": {"Names": (), "Clusters": (), "Servers": ()},
 }
@@ -129,6 +146,14 @@ _SET: dict[str, dict[str, tuple[str, ...]]] = {
         **_OLD_QOS_KEYS,
     },
     "coordinator": {},
+    "job": {
+        "AdminComment": (),
+        "Comment": (),
+        "DerivedExitCode": ("DerivedEC",),
+        "Extra": (),
+        "NewWCKey": (),
+        "SystemComment": (),
+    },
     "resource": {
         "Count": (),
         "Description": (),
@@ -195,8 +220,10 @@ class Words:
         return any(name == key for name, _, _ in self.items)
 
 
-_BARE = {"association": "IDs", "event": "Events", "transaction": "IDs", "tres": "Types"}
-"""What a word without a key names, where it is not the entity's name."""
+_BARE = {
+    "association": "IDs", "event": "Events", "job": "", "transaction": "IDs", "tres": "Types",
+}  # fmt: skip
+"""What a word without a key names, where it is not the entity's name; empty: no such word."""
 NO_CONDITIONS = " No conditions given to remove, not executing."
 
 
@@ -229,7 +256,7 @@ def read_where(entity: str, assignments: Iterable[Assignment]) -> Words:
         UnknownWordError: a key the entity has no condition for.
     """
     names = _WHERE[entity]
-    bare = _BARE.get(entity) or ("Names" if "Names" in names else next(iter(names), ""))
+    bare = _BARE.get(entity, "Names" if "Names" in names else next(iter(names), ""))
     return _read(names, assignments, bare)
 
 

@@ -38,7 +38,7 @@ def list_reservation_usage(scope: Scope, request: ListReservationUsage) -> Reser
         if not rows:
             continue
         members = Members(scope.connection, cluster_id)
-        used = _used(scope, cluster_id, rows)
+        used = used_of(scope, cluster_id, rows)
         for row, seconds in zip(rows, used, strict=True):
             times = (row.start_us // SECOND_US, row.end_us // SECOND_US)
             who = members.of(row.users, row.accounts)
@@ -65,17 +65,18 @@ def _reservations(
         query = query.where(kept.name.in_(request.names))
     rows = connection.execute(query.order_by(kept.start_us, kept.name)).all()
     nodes = frozenset(request.nodes)
-    return [row for row in rows if not nodes or nodes.intersection(_names(row.node_list))]
+    return [row for row in rows if not nodes or nodes.intersection(node_names(row.node_list))]
 
 
-def _names(node_list: str) -> list[str]:
+def node_names(node_list: str) -> list[str]:
+    """Return the nodes of a list as it is stored."""
     try:
         return expand(node_list)
     except HostlistError:
         return []  # a list that was too long for its column
 
 
-def _used(scope: Scope, cluster_id: int, rows: list[sa.Row[Any]]) -> list[dict[str, int]]:
+def used_of(scope: Scope, cluster_id: int, rows: list[sa.Row[Any]]) -> list[dict[str, int]]:
     """Return what jobs used of each reservation while they ran in it."""
     jobs = schema.jobs.c
     first_us = min(row.start_us for row in rows)
@@ -92,10 +93,10 @@ def _used(scope: Scope, cluster_id: int, rows: list[sa.Row[Any]]) -> list[dict[s
     for lasts in (jobs.end_us == 0, jobs.end_us > first_us):
         for job in scope.connection.execute(query.where(lasts)):
             runs.setdefault(job.reservation, []).append(job)
-    return [_used_of(row, runs.get(row.name, [])) for row in rows]
+    return [_used_while(row, runs.get(row.name, [])) for row in rows]
 
 
-def _used_of(row: Any, jobs: list[Any]) -> dict[str, int]:
+def _used_while(row: Any, jobs: list[Any]) -> dict[str, int]:
     sums: dict[str, int] = {}
     own = Span(row.start_us // SECOND_US, row.end_us // SECOND_US or 2**62)
     for job in jobs:

@@ -1,0 +1,177 @@
+"""`sacctmgr modify job`: what people may say about jobs afterwards."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import sqlalchemy as sa
+
+from pyslurm_ng.base.dates import format_date, parse_date
+from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.base.units import whole_number
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import wckeys
+from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError
+from pyslurm_ng.dbd.admin.words import Words
+from pyslurm_ng.dbd.rollup.tables import note_change
+
+MOST_JOBS = 2_000
+"""Of one command: journals wait for its transaction."""
+_MOST_EXIT_CODE = 0xFFFF
+_TEXTS = {
+    "AdminComment": "admin_comment",
+    "Comment": "comment",
+    "Extra": "extra",
+    "SystemComment": "system_comment",
+}
+_OF_ADMINISTRATORS = frozenset(("AdminComment", "Extra", "SystemComment"))
+_NOTHING = (
+    "sacctmgr: Request didn't affect anything or your user doesn't have privilege to perform this "
+    "action"
+)
+_JOB_ID = re.compile(r"(\d{1,10})(?:([_+])(\d{1,10}))?")
+Clause = sa.ColumnElement[bool]
+
+
+def modify(change: Change, where: Words, settings: Words) -> None:
+    """Change the newest records of the jobs that the conditions select.
+
+    Users may comment on their own jobs, say with which code these failed, and give them another of
+    their keys; operators may change everything of all jobs.
+
+    Raises:
+        RefusedError: no rights, nothing to set, no such job, or too many.
+        BadValueError: a value that cannot be taken.
+    """
+    values = _values(settings)
+    if not values and settings.last("NewWCKey") is None:
+        raise RefusedError(" You didn't give me anything to set")
+    is_allowed = change.actor.is_operator or not any(key in settings for key in _OF_ADMINISTRATORS)
+    jobs = [
+        (cluster_id, cluster, job)
+        for cluster_id, cluster in change.clusters(where)
+        if is_allowed
+        for job in _selected(change, cluster_id, where)
+    ]
+    if not jobs:
+        raise RefusedError(_NOTHING, " Nothing modified")
+    if len(jobs) > MOST_JOBS:
+        raise RefusedError(f" More than {MOST_JOBS} jobs match; name fewer of them")
+    info = ", ".join(f"{name}={value!r}" for name, value in values.items())
+    for cluster_id, cluster, job in jobs:
+        new = dict(values)
+        if (key := settings.last("NewWCKey")) is not None:
+            new["wckey"] = _new_key(change, cluster_id, cluster, job.user, key)
+            note_change(change.connection, cluster_id, job.start_us or job.submit_us)
+        table = schema.jobs
+        of_job = table.c.job_index == job.job_index
+        change.connection.execute(
+            table.update().where(of_job).values(**new, modified_us=change.now_us)
+        )
+        told = info if "wckey" not in new else f"{info}, wckey={new['wckey']!r}".lstrip(", ")
+        change.log("Modify Job", cluster, f"job_db_inx={job.job_index}", told)
+    change.changed += len(jobs)
+    change.lines.append(" Modified jobs...")
+    change.lines += [
+        f"  {job.job_id} submitted at {format_date(job.submit_us // SECOND_US)}"
+        for _, _, job in jobs
+    ]
+
+
+def _values(settings: Words) -> dict[str, Any]:
+    """Return the columns to change.
+
+    Raises:
+        BadValueError: a text that is too long or has control characters, or a bad exit code.
+    """
+    values: dict[str, Any] = {}
+    for key, column in _TEXTS.items():
+        text = settings.last(key)
+        if text is None:
+            continue
+        text = "" if text == "''" else text
+        if len(text) > schema.TEXT_CHARACTERS or not text.isprintable():
+            raise BadValueError(key, text, f"sacctmgr: error: Invalid value for {key}")
+        values[column] = text
+    code = settings.last("DerivedExitCode")
+    if code is not None:
+        # As Slurm 22.05: a status as wait(2) gives it, of which a signal behind a colon is no part.
+        number = whole_number(code.partition(":")[0])
+        if number is None or number > _MOST_EXIT_CODE:
+            key = "DerivedExitCode"
+            raise BadValueError(key, code, f"sacctmgr: error: Invalid value for {key} ({code})")
+        values["derived_exit_code"] = number
+    return values
+
+
+def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
+    """Return the newest records of the jobs of a cluster that the user may change."""
+    jobs = schema.jobs.c
+    clauses = [jobs.cluster_id == cluster_id, jobs.is_last == 1]
+    if not change.actor.is_operator:
+        clauses.append(jobs.uid == change.actor.uid)
+    if ids := where.values("JobIDs"):
+        clauses.append(jobs.job_index.in_(_indexes(change, cluster_id, ids)))
+    if users := where.values("Users", lower=True):
+        clauses.append(jobs.user.in_(users))
+    if keys := where.values("WCKeys"):
+        marks = ("", wckeys.DEFAULT_MARK)
+        clauses.append(jobs.wckey.in_([mark + key for key in keys for mark in marks]))
+    if (start := where.last("Start")) is not None:
+        clauses.append(jobs.start_us >= _time_us(change, start))
+    if (end := where.last("End")) is not None:
+        clauses += [jobs.start_us > 0, jobs.start_us <= _time_us(change, end)]
+        clauses.append((jobs.end_us == 0) | (jobs.end_us <= _time_us(change, end)))
+    columns = (jobs.job_index, jobs.job_id, jobs.submit_us, jobs.start_us, jobs.user)
+    query = sa.select(*columns).where(*clauses).order_by(jobs.job_id).limit(MOST_JOBS + 1)
+    return list(change.connection.execute(query))
+
+
+def _indexes(change: Change, cluster_id: int, texts: list[str]) -> list[int]:
+    """Return the records of jobs that numbers, JOB_TASK or JOB+OFFSET name.
+
+    Raises:
+        RefusedError: a text names no job, or there are too many.
+    """
+    jobs = schema.jobs.c
+    if len(texts) > MOST_JOBS:
+        raise RefusedError(f" More than {MOST_JOBS} jobs are named; name fewer of them")
+    indexes: set[int] = set()
+    for text in texts:
+        match = _JOB_ID.fullmatch(text)
+        if match is None:
+            raise RefusedError(f"sacctmgr: fatal: Bad job/step specified: {text}")
+        job_id, part = int(match[1]), int(match[3] or 0)
+        clauses = [jobs.job_id == job_id, jobs.array_job_id == job_id, jobs.het_job_id == job_id]
+        if match[2] == "_":
+            clauses = [(jobs.array_job_id == job_id) & (jobs.array_task_id == part)]
+        elif match[2] == "+":
+            clauses = [(jobs.het_job_id == job_id) & (jobs.het_job_offset == part)]
+        # Not one query with OR, for which databases read the whole table.
+        for clause in clauses:
+            query = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id, clause)
+            indexes.update(change.connection.execute(query.limit(MOST_JOBS + 1)).scalars())
+    return sorted(indexes)
+
+
+def _time_us(change: Change, text: str) -> int:
+    try:
+        return parse_date(text, change.now_us // SECOND_US, past=True) * SECOND_US
+    except ValueError as problem:
+        raise RefusedError(f" {problem}") from None
+
+
+def _new_key(change: Change, cluster_id: int, cluster: str, user: str, key: str) -> str:
+    """Return a job's new key; operators give it to the user with it.
+
+    Raises:
+        RefusedError: a bad key, or one that the user does not have.
+    """
+    wckeys.check_name(key)
+    if wckeys.has(change, cluster_id, user, key):
+        return key
+    if not change.actor.is_operator:
+        raise RefusedError(_NOTHING, " Nothing modified")
+    wckeys.add(change, cluster_id, cluster, [user], [key])
+    return key

@@ -1,0 +1,181 @@
+"""`sacctmgr modify job`: what may be said about jobs, and by whom, in the words of 22.05."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import jobs
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.model import events as ev
+from tests.dbd.accounting_room import (
+    at,
+    configured,
+    finished,
+    listed,
+    manage,
+    on,
+    record,
+    register,
+    rows,
+    started,
+    submitted,
+)
+from tests.dbd.rollup.usage_room import roll_up
+
+pytestmark = pytest.mark.usefixtures("in_utc")
+NOTHING = [
+    "sacctmgr: Request didn't affect anything or your user doesn't have privilege to perform this "
+    "action",
+    " Nothing modified",
+]
+
+
+@pytest.fixture
+def store(database: Database) -> Database:
+    """Two jobs of alice, the second one runs; keys are tracked."""
+    register(database, store_flags=("track_wckey",))
+    record(database, configured(at("12:00:00")))
+    manage(database, "add account physics")
+    manage(database, "add user alice account=physics wckeys=wa,wb")
+    first, last = at("12:01:00"), at("12:11:00")
+    ran: list[ev.AnyEvent] = [submitted(first, 1, wckey="wa"), *started(first, 1, on(1, 4))]
+    record(database, *ran, *finished(last, 1, 5, 256))
+    record(database, submitted(at("12:20:00"), 2), *started(at("12:21:00"), 2, on(2)))
+    return database
+
+
+def told(store: Database) -> list[tuple[object, ...]]:
+    columns = ("job_id", "comment", "admin_comment", "system_comment", "extra", "derived_exit_code")
+    return rows(store, schema.jobs, *columns)
+
+
+def test_comments_and_codes_are_stored(store: Database) -> None:
+    """Each change has a row in the log of transactions."""
+    made = manage(store, "modify job where jobid=1 set comment=late admincomment=a extra=x")
+    assert made.lines == [" Modified jobs...", "  1 submitted at 2026-11-20T12:01:00"]
+    manage(store, "modify job where jobid=1 set systemcomment=s derivedexitcode=5:9")
+    assert told(store) == [(1, "late", "a", "s", "x", 5), (2, "", "", "", "", 0)]
+    changes = [row for row in listed(store, "transaction") if row["Action"] == "Modify Job"]
+    assert [(row["Where"], row["Cluster"]) for row in changes] == [("job_db_inx=1", "demo")] * 2
+    assert changes[0]["Info"] == "admin_comment='a', comment='late', extra='x'"
+    manage(store, "modify job where jobid=1 set comment=''")
+    assert told(store)[0][1] == ""
+
+
+@pytest.mark.parametrize(
+    ("where", "job_ids"),
+    [
+        ("jobid=2,1", [1, 2]),
+        ("user=alice", [1, 2]),
+        ("user=bob", []),
+        ("wckey=wa", [1]),
+        ("starttime=2026-11-20T12:15:00", [2]),
+        ("endtime=2026-11-20T12:15:00", [1]),
+        ("cluster=demo", [1, 2]),
+        ("cluster=mars", []),
+        ("jobid=1_0", []),
+        ("jobid=1+0", []),
+    ],
+)
+def test_conditions_select_jobs(store: Database, where: str, job_ids: list[int]) -> None:
+    """All that are given must hold."""
+    made = manage(store, f"modify job where {where} set comment=hit")
+    assert [row[0] for row in told(store) if row[1] == "hit"] == job_ids
+    assert made.error_lines == ([] if job_ids else NOTHING)
+    assert made.exit_code == (not job_ids)
+
+
+@pytest.mark.parametrize(
+    ("line", "error_lines"),
+    [
+        ("where jobid=1", [" You didn't give me anything to set"]),
+        ("where jobid=abc set comment=x", ["sacctmgr: fatal: Bad job/step specified: abc"]),
+        ("where jobid=99 set comment=x", NOTHING),
+        (
+            "1 set comment=x",
+            [" Unknown condition: 1", " Use keyword 'set' to modify value"],
+        ),
+        (
+            "where foo=1 set comment=x",
+            [" Unknown condition: foo=1", " Use keyword 'set' to modify value"],
+        ),
+        (
+            "where jobid=1 set newjobname=x",
+            [" Unknown option: newjobname=x", " Use keyword 'where' to modify condition"],
+        ),
+        (
+            "where jobid=1 set derivedexitcode=abc",
+            [
+                "sacctmgr: error: Invalid value for DerivedExitCode (abc)",
+                " Unknown option: derivedexitcode=abc",
+                " Use keyword 'where' to modify condition",
+            ],
+        ),
+        (
+            "where jobid=1 set comment=a\x07b",
+            [
+                "sacctmgr: error: Invalid value for Comment",
+                " Unknown option: comment=a\x07b",
+                " Use keyword 'where' to modify condition",
+            ],
+        ),
+    ],
+)
+def test_bad_words_change_nothing(store: Database, line: str, error_lines: list[str]) -> None:
+    """Each gets Slurm's text and exit code 1."""
+    before = told(store)
+    made = manage(store, f"modify job {line}")
+    assert (made.exit_code, made.error_lines) == (1, error_lines)
+    assert told(store) == before
+
+
+def test_quotes_and_sql_are_text(store: Database) -> None:
+    """What they hold is stored as it is."""
+    text = "it's\";DROP/**/TABLE/**/jobs;--"
+    assert manage(store, f"modify job where jobid=1 set comment={text}").exit_code == 0
+    assert told(store)[0][1] == text
+    manage(store, f"modify job where jobid=1 set comment={'y' * schema.TEXT_CHARACTERS}")
+    assert told(store)[0][1] == "y" * schema.TEXT_CHARACTERS
+    long = manage(store, f"modify job where jobid=1 set comment=z{'z' * schema.TEXT_CHARACTERS}")
+    assert long.exit_code == 1
+    assert told(store)[0][1] == "y" * schema.TEXT_CHARACTERS
+
+
+def test_users_change_their_own_jobs(store: Database) -> None:
+    """Comment and exit code; not what administrators say, and not the jobs of others."""
+    mine, others = ("alice", 1001), ("bob", 1002)
+    line = "modify job where jobid=1 set comment=mine derivedexitcode=3"
+    assert manage(store, line, *others).error_lines == NOTHING
+    assert manage(store, line, *mine).exit_code == 0
+    assert told(store)[0] == (1, "mine", "", "", "", 3)
+    for word in ("admincomment", "systemcomment", "extra"):
+        refused = manage(store, f"modify job where jobid=1 set {word}=x", *mine)
+        assert refused.error_lines == NOTHING
+    assert told(store)[0] == (1, "mine", "", "", "", 3)
+
+
+def test_a_job_is_given_another_key(store: Database) -> None:
+    """Its usage moves to it; users take one of their own, operators give a new one with it."""
+    roll_up(store, at("13:00:10"))
+    refused = manage(store, "modify job where jobid=1 set newwckey=wz", "alice", 1001)
+    assert refused.error_lines == NOTHING
+    assert manage(store, "modify job where jobid=1 set newwckey=wb", "alice", 1001).exit_code == 0
+    assert rows(store, schema.jobs, "wckey")[0] == ("wb",)
+    roll_up(store, at("13:01:00"))
+    usage = schema.wckey_usage["hour"]
+    keys = [row[0] for row in rows(store, usage, "wckey", "tres_id") if row[1] == 1]
+    assert "wb" in keys
+    assert "wa" not in keys
+    assert manage(store, "modify job where jobid=1 set newwckey=wz").exit_code == 0
+    assert [row["WCKeys"] for row in listed(store, "wckey", "users=alice")] == ["wa", "wb", "wz"]
+    assert manage(store, "modify job where jobid=1 set newwckey=*x").exit_code == 1
+
+
+def test_a_command_takes_few_jobs(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Journals wait for its transaction."""
+    monkeypatch.setattr(jobs, "MOST_JOBS", 1)
+    before = told(store)
+    assert manage(store, "modify job where user=alice set comment=x").exit_code == 1
+    assert manage(store, "modify job where jobid=1,2 set comment=x").exit_code == 1
+    assert told(store) == before
