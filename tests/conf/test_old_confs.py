@@ -140,3 +140,20 @@ def test_control_machine_counts_with_a_warning() -> None:
     assert conf.slurmctld_host[0].name == "old"
     said = [text for text in conf.warnings if "Control" in text]
     assert len(said) == 2 and all("counts without SlurmctldHost" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("shape", "cpus"),
+    [
+        ("CPUs=2 Sockets=1 CoresPerSocket=1 ThreadsPerCore=1", 1),
+        ("CPUs=7 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2", 16),
+        ("CPUs=40 Sockets=2 CoresPerSocket=4 ThreadsPerCore=2", 16),
+        ("CPUs=3 Boards=1 SocketsPerBoard=2 CoresPerSocket=4", 8),
+    ],
+)
+def test_cpus_that_no_hardware_has_count_for_nothing(shape: str, cpus: int) -> None:
+    """22.05 starts with an error in its log and counts threads; the numbers are its own."""
+    conf = read("", node=f"NodeName=n1 {shape}\n")
+    assert conf.nodes[0].cpus == cpus
+    (warning,) = [line for line in conf.warnings if "CPUs=" in line]
+    assert warning.endswith(f"and means CPUs={cpus}")

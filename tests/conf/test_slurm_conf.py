@@ -239,7 +239,6 @@ WRONG = [
     ("NodeName=x1 Port=0", "expected ports within 1 to 65535"),
     ("NodeName=x1 Port=70000", "expected ports within 1 to 65535"),
     ("NodeName=x1 Port=a", "expected ports within 1 to 65535"),
-    ("NodeName=x1 CPUs=5 Sockets=2 CoresPerSocket=2", "allowed: 2, 4"),
     ("NodeName=x1 NodeAddr=n1", "node x1 has the address and port of node n1 (n1:6818)"),
     ("NodeName=x1 State=BROKEN", "'BROKEN' is unknown; allowed: CLOUD"),
     ("NodeName=x[1-", "'[' without ']'"),

@@ -249,7 +249,7 @@ def _shape(
     """Return CPUs, boards, sockets, cores per socket and threads per core; None after an error.
 
     What the line does not give follows from the rest. CPUs may count sockets, cores or threads; any
-    other number does not fit the hardware.
+    other number counts for nothing, as in Slurm, and the warning says so.
     """
     boards = values["boards"]
     cpus, sockets = values["cpus"], values["sockets"]
@@ -268,13 +268,11 @@ def _shape(
     allowed = (sockets, sockets * cores, sockets * cores * threads)
     if cpus not in allowed:
         entry = settings["cpus"][1] if "cpus" in settings else first
-        text.fail(
-            entry,
-            f"{cpus} CPUs match neither Sockets, Sockets x CoresPerSocket nor Sockets x "
-            f"CoresPerSocket x ThreadsPerCore; allowed: "
-            f"{', '.join(str(number) for number in sorted(set(allowed)))}",
+        text.warnings.append(
+            f"{entry.file}:{entry.line}: CPUs={cpus} matches no Sockets, Sockets*CoresPerSocket or "
+            f"Sockets*CoresPerSocket*ThreadsPerCore, and means CPUs={allowed[-1]}"
         )
-        return None
+        cpus = allowed[-1]
     if values["core_spec_count"] >= max(1, sockets * cores):
         text.fail(first, f"CoreSpecCount={values['core_spec_count']} leaves no core for jobs")
         return None
