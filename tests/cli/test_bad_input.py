@@ -32,7 +32,6 @@ from tests.cli.run_command import run_command
         ("scontrol update NodeName=nope Comment=x", None),
         ("scontrol update JobId=999 Comment=x", "Invalid job id specified for job 999\n"),
         ("sdiag extra", "sdiag: error: Unrecognized option: extra\n"),
-        ("sacct --reason=foo", "sacct: fatal: unrecognized job reason value 'foo'\n"),
         ("scancel -s FROB 1", "Unknown job signal: FROB\n"),
         ("scancel -t DONE", "Invalid job state specified: DONE\n"
          "Valid job states are PENDING, RUNNING, and SUSPENDED\n"),

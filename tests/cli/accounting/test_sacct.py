@@ -376,6 +376,7 @@ def test_environment(sacct: Commands, monkeypatch: pytest.MonkeyPatch) -> None:
             "sacct: error: Invalid unit type 'X'. Possible options are 'KMGTP'\n"
             "sacct: fatal: Invalid unit type\n",
         ),
+        ("--reason=none,foo", "sacct: fatal: unrecognized job reason value 'foo'\n"),
         ("-s CG", "sacct: fatal: job state CG is not supported / accounted\n"),
         ("-F x", "sacct: error: str_2_job_flags: Invalid job flag x\n"),
         ("-q ghost", "sacct: error: You gave a bad qos 'ghost'. Valid QOS's are normal"),
