@@ -435,6 +435,7 @@ PLAIN = frozenset(
     sacct
     sacctmgr
     salloc
+    sattach
     sbatch
     sbcast
     scancel

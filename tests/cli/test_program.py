@@ -12,6 +12,7 @@ from pyslurm_ng.cli import (
     option_words,
     sacct,
     sacctmgr,
+    sattach,
     sbcast,
     scancel,
     scontrol,
@@ -30,6 +31,7 @@ PROGRAMS = [
     for module in (
         sacct,
         sacctmgr,
+        sattach,
         sbcast,
         scancel,
         scontrol,
@@ -208,7 +210,7 @@ def test_help_begins_as_slurms(program: Program, capsys: pytest.CaptureFixture[s
         assert text.startswith(f"{program.name} [<OPTION>] [<COMMAND>]\n\nValid <OPTION> values")
     else:
         assert text.startswith(f"Usage: {program.name} [OPTIONS]")
-        assert text.splitlines()[1].startswith("  -")
+        assert text.splitlines()[1].lstrip().startswith("-")
 
 
 def test_help_lists_the_commands_that_work() -> None:

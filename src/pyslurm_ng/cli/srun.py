@@ -405,6 +405,7 @@ class _Srun:
         self, tasks: "StepTasks", streams: "StepIo", granted: "dict[str, Any]"
     ) -> "StepClient":
         from pyslurm_ng.cli.step.client import StepClient
+        from pyslurm_ng.cli.step.link import port_range
 
         options = self._options
         try:
@@ -419,7 +420,7 @@ class _Srun:
                 kill_wait_s=granted["kill_wait_s"],
                 show_status="disable-status" not in options.settings,
                 quit_on_interrupt="quit-on-interrupt" in options.settings,
-                ports=_ports(self._conf.get("SrunPortRange", "")),
+                ports=port_range(self._conf),
             )
         except OSError as problem:
             raise NotPrepared(f"error: {problem.strerror}") from None
@@ -544,11 +545,3 @@ def _id_of_sluid(client: "Client", text: str) -> str:
     except SlurmError as problem:
         say(f"srun: error: Unable to confirm allocation for job {text}: {problem.text}")
         raise Failed from None
-
-
-def _ports(text: str) -> "tuple[int, int]":
-    """Return the range of SrunPortRange, (0, 0) for any port."""
-    low, dash, high = text.partition("-")
-    if dash and low.isdigit() and high.isdigit():
-        return int(low), int(high)
-    return 0, 0

@@ -510,6 +510,27 @@ class StepLaunched(Struct, frozen=True):
     pid: int
 
 
+@message(kind="AttachStep", roles="user", max_bytes=4096)
+class AttachStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """`sattach`: send copies of a step's output to a port, and take input from there.
+
+    Only the owner and administrators may. Without a route only the tasks here are asked for.
+    """
+
+    job_id: b.JobIdField
+    step_id: b.JobIdField
+    route: RouteToSrun | None = None
+
+
+@reply("StepAttached")
+class StepAttached(Struct, frozen=True):
+    """The step's tasks on this node, and the node's number in the step."""
+
+    node: str
+    node_index: int
+    tasks: list[int]
+
+
 @message(kind="SignalStep", roles="user", owner_rule="owner", rate="change", max_bytes=4096)
 class SignalStep(Struct, frozen=True, forbid_unknown_fields=True):
     """Signal the tasks of a step here; signal 9 ends the step."""

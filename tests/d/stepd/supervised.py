@@ -110,35 +110,13 @@ class Template:
         return end, out.read_text() if out.exists() else ""
 
 
-class Srun:
+class Peer:
     """The other end of a step's connection."""
 
-    def __init__(
-        self,
-        template: Template,
-        argv: list[str],
-        count: int = 2,
-        *,
-        is_srun: bool = True,
-        **more: object,
-    ) -> None:
+    def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.listener.settimeout(30)
-        route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": KEY}
-        tasks = [
-            {**PLAIN, "in": None, "task": task, "local": task, "out": None,
-             "err": None, "env": [b"SLURM_PROCID=%d" % task]}
-            for task in range(count)
-        ]  # fmt: skip
-        spec = template.spec(
-            "", route=route, programs=[argv], tasks=tasks, is_batch=False, step=0, **more
-        )
-        spec["name"] = f"{spec['job']}.0"
-        self.step = template.start(spec)
-        self.connection, _ = self.listener.accept()
-        self.connection.settimeout(30)
-        if is_srun:
-            self.send(step_io.WELCOME, body=step_io.halves(KEY)[1])
+        self.route = {"host": "127.0.0.1", "port": self.listener.getsockname()[1], "key": KEY}
         self.frames = step_io.Frames()
         self.out: dict[tuple[int, int], bytearray] = {}
         self.exits: dict[int, int] = {}
@@ -146,6 +124,13 @@ class Srun:
         self.credit = step_io.STDIN_WINDOW
         self.hello: dict[str, object] = {}
         self.done = False
+
+    def accept(self, *, is_srun: bool = True) -> None:
+        """Take the connection, and show the key unless it is not known here."""
+        self.connection, _ = self.listener.accept()
+        self.connection.settimeout(30)
+        if is_srun:
+            self.send(step_io.WELCOME, body=step_io.halves(KEY)[1])
 
     def pump(self) -> bool:
         """Take one portion; return whether the connection goes on."""
@@ -165,17 +150,66 @@ class Srun:
                 self.done = True
         return bool(data)
 
-    def finish(self) -> None:
+    def read_all(self) -> None:
+        """Take everything up to the end of the connection."""
         try:
             while self.pump():
                 pass
         finally:
-            self.connection.close()
-            self.listener.close()
-        self.step.end()
+            self.close()
+
+    def close(self) -> None:
+        self.connection.close()
+        self.listener.close()
 
     def send(self, kind: int, task: int = step_io.ALL, body: bytes = b"") -> None:
         self.connection.sendall(step_io.pack(kind, task, body))
+
+
+class Srun(Peer):
+    """srun's end of a step's connection."""
+
+    def __init__(
+        self,
+        template: Template,
+        argv: list[str],
+        count: int = 2,
+        *,
+        is_srun: bool = True,
+        **more: object,
+    ) -> None:
+        super().__init__()
+        tasks = [
+            {**PLAIN, "in": None, "task": task, "local": task, "out": None,
+             "err": None, "env": [b"SLURM_PROCID=%d" % task]}
+            for task in range(count)
+        ]  # fmt: skip
+        spec = template.spec(
+            "", route=self.route, programs=[argv], tasks=tasks, is_batch=False, step=0, **more
+        )
+        spec["name"] = f"{spec['job']}.0"
+        self.step = template.start(spec)
+        self.accept(is_srun=is_srun)
+
+    def finish(self) -> None:
+        self.read_all()
+        self.step.end()
+
+
+class Reader(Peer):
+    """sattach's end of a step's connection."""
+
+    def __init__(self, step: Supervised, *, is_known: bool = True) -> None:
+        super().__init__()
+        step.tell(do="reader", tag=7, route=self.route)
+        answer = step.hear()
+        while answer.get("did") != "reader":
+            answer = step.hear()
+        self.problem = answer["problem"]
+        if self.problem:
+            self.listener.close()
+        else:
+            self.accept(is_srun=is_known)
 
 
 def until_written(path: str, text: str) -> None:

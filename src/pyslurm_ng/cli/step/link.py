@@ -10,7 +10,7 @@ from pyslurm_ng.wire import step_io
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pyslurm_ng.base.poll_loop import PollLoop
 
@@ -32,6 +32,14 @@ class Link:
         self.unsent = bytearray()
         self.credit = step_io.STDIN_WINDOW
         self.is_done = False
+
+
+def port_range(conf: "Mapping[str, str]") -> "tuple[int, int]":
+    """Return the range of SrunPortRange, (0, 0) for any port."""
+    low, dash, high = conf.get("SrunPortRange", "").partition("-")
+    if dash and low.isdigit() and high.isdigit():
+        return int(low), int(high)
+    return 0, 0
 
 
 def listen(ports: "tuple[int, int]") -> socket:

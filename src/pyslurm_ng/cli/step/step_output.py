@@ -15,15 +15,21 @@ if TYPE_CHECKING:
 class StepOutput:
     """The output of one step.
 
+    Args:
+        command: which command's lines are printed beside it.
+
     Attributes:
         is_behind: whether so much is unwritten that nothing more should be read from the nodes.
     """
 
-    def __init__(self, loop: "PollLoop", streams: "StepIo", *, quiet: bool) -> None:
+    def __init__(
+        self, loop: "PollLoop", streams: "StepIo", *, quiet: bool, command: str = "srun"
+    ) -> None:
         self.is_behind = False
         self._loop = loop
         self._streams = streams
         self._quiet = quiet
+        self._command = command
         self._watched: dict[int, Sink] = {}
 
     def write(self, kind: int, task: int, body: bytes) -> None:
@@ -37,11 +43,11 @@ class StepOutput:
         sink.write(streams.labels.put(kind, task, body) if streams.labels is not None else body)
 
     def log(self, text: str) -> None:
-        """Print a line of srun's own, behind the output that came before it."""
-        self.plain(f"srun: {text}")
+        """Print a line of the command's own, behind the output that came before it."""
+        self.plain(f"{self._command}: {text}")
 
     def info(self, text: str) -> None:
-        """Print a line of srun's own unless --quiet."""
+        """Print a line of the command's own unless --quiet."""
         if not self._quiet:
             self.log(text)
 

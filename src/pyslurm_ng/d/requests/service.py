@@ -34,7 +34,7 @@ from pyslurm_ng.wire.query_messages import SetDebugLevel
 from pyslurm_ng.wire.stream import Call, StreamServer
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.spool.step_contract import Order
+    from pyslurm_ng.d.spool.step_contract import Order, Route
 
 _INVALID = 22  # EINVAL
 _FIRST_USER_PORT = 1024
@@ -108,6 +108,8 @@ class NodeStreams:
             self._spawn(self._list_pids(call, request))
         elif isinstance(request, nm.StepStatus):
             self._spawn(self._status(call, request))
+        elif isinstance(request, nm.AttachStep):
+            self._spawn(self._attach(call, request))
         elif isinstance(request, nm.ShowNodeDaemon):
             status = self._daemon_status()
             seen = [step for step in status.steps if self._sees(call, step[0])]
@@ -154,12 +156,9 @@ class NodeStreams:
             call.error(Errno.ESLURMD_CREDENTIAL_REVOKED, f"the step is not for {name}")
             return
         if request.route is not None:
-            if request.route.port < _FIRST_USER_PORT:
-                text = f"port: {request.route.port}; {_FIRST_USER_PORT} to 65535 are allowed"
-                call.error(_INVALID, text)
+            route = _route_back(call, request.route)
+            if route is None:
                 return
-            # srun's host, not one named in the message: root connects for a user to no other host.
-            route = msgspec.structs.replace(request.route, host=call.address or _HERE)
             request = msgspec.structs.replace(request, route=route)
         self._actions.launches.ask(credential, request, call)
 
@@ -256,3 +255,39 @@ class NodeStreams:
             return
         usage = usage_of_tasks(list(answer["usage"]), self._node.name)
         call.reply(nm.StepUsage(self._node.name, usage, answer.get("pids", [])))
+
+    async def _attach(self, call: Call, request: nm.AttachStep) -> None:
+        """Let sattach read a step of the caller's, or say which tasks of it are here."""
+        route = request.route
+        job = self._node.core.jobs.get(request.job_id)
+        if route is not None:
+            job = self._may_act(call, request.job_id)
+            route = _route_back(call, route) if job is not None else None
+            if route is None:
+                return
+        if job is None or not self._sees(call, request.job_id):
+            call.error(Errno.ESLURM_INVALID_JOB_ID, error_text(Errno.ESLURM_INVALID_JOB_ID))
+            return
+        key = (request.job_id, request.step_id, job.attempt)
+        back: Route | None = None
+        if route is not None:
+            back = {"host": route.host, "port": route.port, "key": route.key}
+        answer = await self._runner.ask(key, "reader", route=back)
+        if not answer:
+            call.error(Errno.ESLURM_INVALID_JOB_ID, error_text(Errno.ESLURM_INVALID_JOB_ID))
+        elif answer["problem"]:
+            call.error(_INVALID, answer["problem"])
+        else:
+            tasks, index = list(answer["tasks"]), int(answer["node_index"])
+            call.reply(nm.StepAttached(self._node.name, index, tasks))
+
+
+def _route_back(call: Call, route: nm.RouteToSrun) -> nm.RouteToSrun | None:
+    """Return the caller's port on its own host; refuse the call and return None for a low port.
+
+    Root connects for a user to no other host, whatever the message names.
+    """
+    if route.port < _FIRST_USER_PORT:
+        call.error(_INVALID, f"port: {route.port}; {_FIRST_USER_PORT} to 65535 are allowed")
+        return None
+    return msgspec.structs.replace(route, host=call.address or _HERE)

@@ -184,4 +184,12 @@ class Question(TypedDict):
     tag: int
 
 
-Order: TypeAlias = "SignalOrder | TerminateOrder | SuspendOrder | SayOrder | Question"
+class ReaderOrder(TypedDict):
+    """Connect to a sattach, or only say which tasks are here; `tag` comes back."""
+
+    do: Literal["reader"]
+    tag: int
+    route: Route | None
+
+
+Order: TypeAlias = "SignalOrder | TerminateOrder | SuspendOrder | SayOrder | Question | ReaderOrder"

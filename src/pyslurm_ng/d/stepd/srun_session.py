@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_orders import StepOrders
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.step_readers import StepReaders
     from pyslurm_ng.d.stepd.task import Task, Tasks
 
 _CONNECT_S = 30.0
@@ -38,6 +39,7 @@ class SrunSession:
         ending: "StepEnding",
         orders: "StepOrders",
         notices: "StepNotices",
+        readers: "StepReaders",
     ) -> None:
         self.link: SrunLink | None = None
         self._loop = loop
@@ -47,6 +49,7 @@ class SrunSession:
         self._ending = ending
         self._orders = orders
         self._notices = notices
+        self._readers = readers
         self._early_stdin: list[tuple[int, bytes]] | None = []  # None once all tasks have begun
         self._stdin_taken = 0
 
@@ -78,6 +81,7 @@ class SrunSession:
             self._stdin(task_id, body)
         if self.link is not None:
             self.link.tell(step_io.STARTED, {"pids": self._tasks.pids()})
+        self._readers.begin()
 
     def failed(self, status: int, text: str) -> None:
         """Tell srun that the step could not start."""
@@ -85,14 +89,14 @@ class SrunSession:
             self.link.tell(step_io.FAILED, {"code": status, "text": text})
 
     def task_ended(self, task: "Task") -> None:
-        """Tell srun that a task and its epilogs have ended."""
-        if self.link is None:
-            return
+        """Tell srun and others that a task and its epilogs have ended."""
         flags = 0
         if task.status == OOM_STATUS:
             ends_step = step_io.EXIT_ENDS_STEP * self._spec["oom_kill_step"]
             flags = step_io.EXIT_OUT_OF_MEMORY | ends_step
-        self.link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
+        self._readers.task_ended(task, flags)
+        if self.link is not None:
+            self.link.send(step_io.pack_number(step_io.EXIT, task.task, task.status, flags))
 
     # Messages of srun ---------------------------------------------------------------------------
 
@@ -157,9 +161,14 @@ class SrunSession:
         for task in self._tasks.all:
             if task.inlet is not None and task_id in (step_io.ALL, task.task):
                 task.inlet.put(body)
-        self.give_credit()
+        self.input_taken()
 
-    def give_credit(self) -> None:
+    def input_taken(self) -> None:
+        """Let srun and readers send more input, after a task has read some."""
+        self._give_credit()
+        self._readers.feed()
+
+    def _give_credit(self) -> None:
         """Give srun credit for the input that the slowest task has read."""
         inlets = [task.inlet for task in self._tasks.all if task.inlet is not None]
         open_inlets = [inlet for inlet in inlets if not inlet.is_over]

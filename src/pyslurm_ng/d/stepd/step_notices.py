@@ -1,4 +1,4 @@
-"""Lines that the supervisor itself writes: to srun, or into the step's stderr."""
+"""Lines that the supervisor itself writes: to srun and sattach, or into the step's stderr."""
 
 from pyslurm_ng.d.stepd.step_tasks import notice
 from pyslurm_ng.wire import step_io
@@ -7,6 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pyslurm_ng.d.stepd.step_readers import StepReaders
     from pyslurm_ng.d.stepd.step_streams import SrunLink
     from pyslurm_ng.d.stepd.step_writer import StepWriter
 
@@ -18,8 +19,9 @@ class StepNotices:
         link: the connection to srun, if there is one.
     """
 
-    def __init__(self, writer: "StepWriter") -> None:
+    def __init__(self, writer: "StepWriter", readers: "StepReaders") -> None:
         self.link: SrunLink | None = None
+        self._readers = readers
         self._writer = writer
         self._file = -1  # the writer's number of the step's stderr
         self._early: list[bytes] | None = None  # lines that wait for that file
@@ -41,6 +43,7 @@ class StepNotices:
     def say(self, text: str) -> None:
         """Write a line in the form of slurmstepd's, to srun or into the step's stderr."""
         line = notice(text)
+        self._readers.notice(line)
         if self.link is not None and self.link.is_open:
             self.link.send(step_io.pack(step_io.NOTICE, step_io.ALL, line))
         elif self._file < 0 and self._early is not None:

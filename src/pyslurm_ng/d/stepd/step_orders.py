@@ -1,5 +1,6 @@
 """What a supervisor obeys: slurmd's orders (`d.spool.step_contract`), and signals from srun."""
 
+import os
 from _signal import SIGKILL  # type: ignore[import-not-found]
 
 from pyslurm_ng.daemon.process_tree import descendants
@@ -9,10 +10,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pyslurm_ng.d.spool.step_contract import Order, StepSpec
+    from pyslurm_ng.d.spool.step_contract import Order, Route, StepSpec
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.step_readers import StepReaders
     from pyslurm_ng.d.stepd.step_usage import StepUsage
     from pyslurm_ng.d.stepd.task import Tasks
 
@@ -32,6 +34,7 @@ class StepOrders:
         ending: "StepEnding",
         usage: "StepUsage",
         notices: "StepNotices",
+        readers: "StepReaders",
         tell: "Callable[[dict[str, Any]], bool]",
     ) -> None:
         self._spec = spec
@@ -40,6 +43,7 @@ class StepOrders:
         self._ending = ending
         self._usage = usage
         self._notices = notices
+        self._readers = readers
         self._tell = tell
 
     def obey(self, order: "Order") -> None:
@@ -59,10 +63,22 @@ class StepOrders:
         elif order["do"] == "pids":
             pids = {"tasks": self._tasks.running_pids(), "all": self._processes.living()}
             self._tell({"did": "pids", "tag": order["tag"], **pids})
+        elif order["do"] == "reader":
+            self._tell(self._reader(order["tag"], order["route"]))
         elif order["do"] == "usage":
             self._usage.measure()
             usage = {"usage": self._usage.rows(), "pids": self._processes.living()}
             self._tell({"did": "usage", "tag": order["tag"], **usage})
+
+    def _reader(self, tag: int, route: "Route | None") -> "dict[str, Any]":
+        """Connect to a sattach that asks by a route, and say which tasks are here."""
+        return {
+            "did": "reader",
+            "tag": tag,
+            "problem": "" if route is None else self._readers.add(route, os.getpid()),
+            "node_index": self._spec["node_index"],
+            "tasks": [task.task for task in self._tasks.all],
+        }
 
     def signal(self, number: int, scope: str) -> None:
         """Send a signal to all processes, or only to the tasks; SIGKILL for all ends the step."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_processes import StepProcesses
+    from pyslurm_ng.d.stepd.step_readers import StepReaders
     from pyslurm_ng.d.stepd.step_tasks import TaskStarter
     from pyslurm_ng.d.stepd.step_writer import StepWriter
     from pyslurm_ng.d.stepd.task import Task, Tasks
@@ -55,6 +56,7 @@ class StepStart:
         ending: "StepEnding",
         notices: "StepNotices",
         srun: "SrunSession",
+        readers: "StepReaders",
         ends: "TaskEnds",
         writer: "StepWriter",
         tell: "Callable[[dict[str, Any]], bool]",
@@ -68,6 +70,7 @@ class StepStart:
         self._ending = ending
         self._notices = notices
         self._srun = srun
+        self._readers = readers
         self._ends = ends
         self._writer = writer
         self._tell = tell
@@ -179,7 +182,7 @@ class StepStart:
         if message["inlet"]:
             is_terminal = message["inlet"] == TERMINAL
             task.inlet = Inlet(
-                self._loop, descriptors.pop(0), self._srun.give_credit, is_terminal=is_terminal
+                self._loop, descriptors.pop(0), self._srun.input_taken, is_terminal=is_terminal
             )
         for stream, file in message["outlets"]:
             task.outlets.append(self._outlet(task, descriptors.pop(0), stream, file))
@@ -190,11 +193,14 @@ class StepStart:
     def _outlet(self, task: "Task", descriptor: int, stream: int, file: int) -> Outlet:
         if file < 0:
             link = self._srun.link
-            return Outlet(self._loop, descriptor, task=task.task, kind=stream, link=link)
+            return Outlet(
+                self._loop, descriptor, task=task.task, kind=stream, link=link,
+                copy=self._readers.pass_on,
+            )  # fmt: skip
         label = b"%*d: " % (self._spec["label_width"], task.task)
         return Outlet(
             self._loop, descriptor, task=task.task, kind=stream, link=None,
-            writer=self._writer, file=self._files[file], label=label,
+            copy=self._readers.pass_on, writer=self._writer, file=self._files[file], label=label,
         )  # fmt: skip
 
     def _tell_started(self) -> None:

@@ -108,6 +108,11 @@ class SrunLink:
         return self._socket is not None
 
     @property
+    def is_known(self) -> bool:
+        """Whether the peer has shown its half of the key."""
+        return self._is_srun
+
+    @property
     def has_room(self) -> bool:
         """Whether more output may be read from tasks."""
         return len(self._unsent) < _UNSENT_LIMIT
@@ -235,7 +240,10 @@ class SrunLink:
 
 
 class Outlet:
-    """One output stream of one task on its way to srun or, with labels, into a file."""
+    """One output stream of one task on its way to srun or, with labels, into a file.
+
+    `copy` is called with each frame, for those who read beside srun.
+    """
 
     def __init__(
         self,
@@ -245,6 +253,7 @@ class Outlet:
         task: int,
         kind: int,
         link: "SrunLink | None",
+        copy: "Callable[[bytes], None]",
         writer: "StepWriter | None" = None,
         file: int = -1,
         label: bytes = b"",
@@ -256,6 +265,7 @@ class Outlet:
         self._task = task
         self._kind = kind
         self._link = link
+        self._copy = copy
         self._writer = writer
         self._file = file
         self._label = label
@@ -285,8 +295,10 @@ class Outlet:
             self._loop.watch(self._descriptor, select.POLLIN, self._on_ready)
 
     def _put(self, data: bytes) -> None:
+        frame = step_io.pack(self._kind, self._task, data)
+        self._copy(frame)
         if self._link is not None:
-            self._link.send(step_io.pack(self._kind, self._task, data))
+            self._link.send(frame)
         elif self._writer is not None:
             self._writer.put(self._file, self._labelled(data) if self._label else data)
 
@@ -319,12 +331,18 @@ class Outlet:
         self.is_over = True
         self._loop.drop(self._descriptor)
         os.close(self._descriptor)
+        frame = step_io.pack(self._kind, self._task)
+        self._copy(frame)
         if self._link is not None:
-            self._link.send(step_io.pack(self._kind, self._task))
+            self._link.send(frame)
 
 
 class Inlet:
-    """One task's standard input: bytes of srun, written as fast as the task reads them."""
+    """One task's standard input: bytes of srun, written as fast as the task reads them.
+
+    Attributes:
+        taken: how many of srun's bytes the task has read at least; those of others do not count.
+    """
 
     def __init__(
         self,
@@ -339,11 +357,24 @@ class Inlet:
         self._loop = loop
         self.descriptor = descriptor
         self._on_taken = on_taken
-        self._is_terminal = is_terminal
+        self.is_terminal = is_terminal
         self._buffer = bytearray()
+        self._given = 0  # by srun
         self._ends = self._has_begun_line = False
         self.taken = 0
         self.is_over = False
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether the task has not read all that it was given."""
+        return bool(self._buffer) and not self.is_over
+
+    def put_more(self, data: bytes) -> None:
+        """Queue bytes that are not srun's; wait while the task `is_busy`."""
+        if not self.is_over:
+            self._buffer += data
+            self._has_begun_line = not data.endswith((b"\n", b"\r"))
+            self._write(0)
 
     def put(self, data: bytes) -> None:
         """Queue bytes; no bytes mean the end of input.
@@ -360,10 +391,11 @@ class Inlet:
             raise step_io.BadStepFrame("more standard input than there was credit for")
         if data:
             self._buffer += data
+            self._given += len(data)
             self._has_begun_line = not data.endswith((b"\n", b"\r"))
         else:
             self._ends = True
-            if self._is_terminal and self._has_begun_line:
+            if self.is_terminal and self._has_begun_line:
                 self._buffer += b"\n"
         self._write(0)
 
@@ -373,7 +405,7 @@ class Inlet:
                 with memoryview(self._buffer) as view:
                     sent = os.write(self.descriptor, view[: step_io.CHUNK_BYTES])
                 del self._buffer[:sent]
-                self.taken += sent
+                self.taken = max(self.taken, self._given - len(self._buffer))
         except (BlockingIOError, InterruptedError):
             self._loop.watch(self.descriptor, select.POLLOUT, self._write)
             self._on_taken()
@@ -381,7 +413,7 @@ class Inlet:
         except OSError:
             self.close()  # the task has closed its input and does not want more
             return
-        if not self._is_terminal:
+        if not self.is_terminal:
             self._loop.drop(self.descriptor)
         if self._ends:
             self.close()
@@ -393,7 +425,7 @@ class Inlet:
         if self.is_over:
             return
         self.is_over = True
-        if self._is_terminal:
+        if self.is_terminal:
             try:
                 os.write(self.descriptor, b"\x04")
             except OSError:

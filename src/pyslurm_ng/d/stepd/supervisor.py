@@ -27,6 +27,7 @@ from pyslurm_ng.d.stepd.step_faults import StepFaults
 from pyslurm_ng.d.stepd.step_notices import StepNotices
 from pyslurm_ng.d.stepd.step_orders import StepOrders
 from pyslurm_ng.d.stepd.step_processes import StepProcesses
+from pyslurm_ng.d.stepd.step_readers import StepReaders
 from pyslurm_ng.d.stepd.step_result import StepResult
 from pyslurm_ng.d.stepd.step_start import StepStart
 from pyslurm_ng.d.stepd.step_tasks import FILES_STATUS, CannotStart
@@ -62,20 +63,23 @@ class Step:
         self._tasks = tasks = Tasks(spec)
         self._writer = writer = StepWriter(loop, identity_of(spec))
         self._cgroup = cgroup = StepCgroup(spec["cgroup"]) if spec["cgroup"] else None
-        self._notices = notices = StepNotices(writer)
+        self._readers = readers = StepReaders(loop, spec, tasks)
+        self._notices = notices = StepNotices(writer, readers)
         self._processes = processes = StepProcesses(cgroup, writer)
         self._ending = ending = StepEnding(loop, spec, tasks, processes, notices, result)
         self._usage = usage = StepUsage(loop, spec, tasks, ending, notices, result)
         self._orders = orders = StepOrders(
-            spec, tasks, processes, ending, usage, notices, self._slurmd.tell
+            spec, tasks, processes, ending, usage, notices, readers, self._slurmd.tell
         )
-        self._srun = srun = SrunSession(loop, spec, tasks, processes, ending, orders, notices)
+        self._srun = srun = SrunSession(
+            loop, spec, tasks, processes, ending, orders, notices, readers
+        )
         self._ends = ends = TaskEnds(
             loop, spec, tasks, processes, ending, usage, notices, srun, writer
         )
         self._start = StepStart(
-            loop, path, spec, cgroup, tasks, processes, ending, notices, srun, ends, writer,
-            self._slurmd.tell,
+            loop, path, spec, cgroup, tasks, processes, ending, notices, srun, readers, ends,
+            writer, self._slurmd.tell,
         )  # fmt: skip
         if channel is not None:
             self._slurmd.attach(channel)
@@ -91,6 +95,7 @@ class Step:
         self._try(lambda: self._ending.end_rest(self._ends.reap, self._unkillable))
         self._try(self._end_streams)
         self._finish()
+        self._try(self._readers.linger)
 
     def _try(self, part: "Callable[[], None]") -> None:
         try:
@@ -152,6 +157,7 @@ class Step:
         link = self._srun.link
         if link is not None:
             link.send(step_io.pack(step_io.DONE))
+        self._readers.finish()
         self._writer.finish()
         began = time.monotonic()
         while (link is not None and not link.is_flushed) or self._writer.pid:

@@ -25,7 +25,7 @@ from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model.ids import step_text
 
 if TYPE_CHECKING:
-    from pyslurm_ng.d.spool.step_contract import Order, StepSpec
+    from pyslurm_ng.d.spool.step_contract import Order, Route, StepSpec
 
 StepKey: TypeAlias = tuple[int, int, int]
 """Job, step, attempt: as in a step's file name."""
@@ -315,14 +315,24 @@ class StepRunner:
         return True
 
     async def ask(
-        self, key: StepKey, what: Literal["ping", "pids", "usage"], limit_s: float = 5.0
+        self,
+        key: StepKey,
+        what: Literal["ping", "pids", "usage", "reader"],
+        limit_s: float = 5.0,
+        route: Route | None = None,
     ) -> dict[str, Any]:
-        """Ask a supervisor for its `pids` or `usage`; {} when it does not answer."""
+        """Ask a supervisor for its `pids` or `usage`; {} when it does not answer.
+
+        `reader` asks for its tasks, and with a route it connects to a sattach.
+        """
         self._tag = tag = self._tag + 1
         future: asyncio.Future[dict[str, Any]] = self._loop.create_future()
         self._asked[tag] = future
+        order: Order = {"do": "reader", "tag": tag, "route": route}
+        if what != "reader":
+            order = {"do": what, "tag": tag}
         try:
-            if not self.command(key, {"do": what, "tag": tag}):
+            if not self.command(key, order):
                 return {}
             return await asyncio.wait_for(future, limit_s)
         except asyncio.TimeoutError:
