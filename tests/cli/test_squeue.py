@@ -154,7 +154,7 @@ def test_verbose_lists_what_was_asked_as_recorded(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     "words",
     [["-u", ""], ["-u", ","], ["-A", ""], ["-n", ""], ["-p", ","], ["-q", ""], ["-t", ""],
-     ["-j", ""], ["-L", ""], ["-R", ""]],
+     ["-j", ""], ["-L", ""], ["-R", ""], ["-w", ""]],
     ids="".join,
 )  # fmt: skip
 def test_an_empty_list_names_no_job(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,7 +200,7 @@ def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
     for option, field in (("running-over", "running_over_s"), ("running-under", "running_under_s")):
         if option in options:
             job_filter[field] = _seconds(option, options[option])
-    if [] in job_filter.values() or options.get("states") == "":
+    if [] in job_filter.values() or "" in (options.get("states"), options.get("nodelist")):
         return {"uids": [NO_UID]}
     job_filter.update(_states(options))
     return job_filter
