@@ -29,6 +29,7 @@ shows r running 2
 grep -qx 42 answer.py.*.out
 mq rm -s r .
 shows r running 0
-for _ in $(seq 40); do [ -z "$(squeue -h --me)" ] && break; sleep 0.25; done
-[ -z "$(squeue -h --me)" ]
+for _ in $(seq 40); do [ -z "$(squeue -h --me -t R,CG)" ] && break; sleep 0.25; done
+[ -z "$(squeue -h --me -t R,CG)" ]
+scancel --me  # the task whose dependency failed waits on in Slurm
 echo "$(mq --version) ok"
