@@ -3,9 +3,9 @@
 import sys
 
 from pyslurm_ng.cli.accounting.sacctmgr_fields import OPTIONS
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, commit
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed, assignment, commit
 from pyslurm_ng.cli.accounting.usage_reset import reset_usage, resets_usage
-from pyslurm_ng.cli.command import fail, say, version_line
+from pyslurm_ng.cli.command import fail, say, uid_of, version_line
 from pyslurm_ng.cli.option_words import split_line
 from pyslurm_ng.cli.program import Program
 
@@ -142,6 +142,8 @@ def _change(session: Session, verb: str, entity: str, words: "list[str]") -> int
     where, settings = assignments(words, verb)
     if entity == "job" and not any(key[:1].lower() == "c" for key, _, _ in where):
         where.append(["Clusters", "=", session.cluster])  # job ids mean other jobs elsewhere
+    if (verb, entity) == ("add", "user") and not _are_meant(session, where):
+        return 1
     request: dict[str, Any] = {
         "verb": verb,
         "entity": entity,
@@ -167,6 +169,21 @@ def assignments(words: "list[str]", verb: str) -> "tuple[list[list[str]], list[l
         else:
             target.append(assignment(word))
     return where, settings
+
+
+def _are_meant(session: Session, where: "list[list[str]]") -> bool:
+    """Ask about each user to be added whom this host does not know; with -i all are meant."""
+    if "immediate" in session.options:
+        return True
+    names = [value for key, _, value in where if key.lower() in ("", "name", "names", "user")]
+    return all(
+        uid_of(name) >= 0
+        or agreed(
+            f"There is no uid for user '{name}'\n"
+            "Are you sure you want to continue? (You have 30 seconds to decide)"
+        )
+        for name in filter(None, ",".join(names).split(","))
+    )
 
 
 def _entities(verb: str) -> "list[tuple[str, str]]":
@@ -196,14 +213,20 @@ def _match(word: str, table: "Any") -> str:
 
 
 def _interactive(session: Session) -> int:
-    """Read commands until `exit`; return the exit code of the last one."""
+    """Read commands until `exit`; return 1 if one of them failed.
+
+    As in Slurm, a line that does not come from a terminal is shown behind the prompt.
+    """
     code = 0
+    is_typed = sys.stdin.isatty()
     history = ""
     while True:
         print("sacctmgr: ", end="", flush=True)
         line = sys.stdin.readline()
         if not line:
             return code
+        if not is_typed:
+            print(line.rstrip("\n"))
         line = history if line.strip() == "!!" else line.strip()
         words = split_line(line)
         if not words:
@@ -215,7 +238,7 @@ def _interactive(session: Session) -> int:
             session.options[words[0].lower()] = ""
             continue
         try:
-            code = run(session, words)
+            code = run(session, words) or code
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
 

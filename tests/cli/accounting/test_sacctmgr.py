@@ -517,3 +517,35 @@ def test_interactive_words(commands: Commands, monkeypatch: pytest.MonkeyPatch) 
     printed = commands.run("sacctmgr", "-n")
     assert "physics|physics dept|science|\n" in printed.stdout
     assert "alice" not in printed.stdout
+
+
+@pytest.mark.parametrize(("answers", "code"), [("n\n", 1), ("", 1)])
+def test_a_user_without_a_uid_is_asked_about(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, answers: str, code: int
+) -> None:
+    """A misspelt name is noticed before anything is changed; with -i it is meant."""
+    commands.run("sacctmgr", "-i", "add", "account", "bio")
+    (tmp_path / "answers").write_text(answers)
+    with (tmp_path / "answers").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        printed = commands.run("sacctmgr", "add", "user", "nosuchuser", "account=bio")
+    assert printed.stdout == (
+        "There is no uid for user 'nosuchuser'\n"
+        "Are you sure you want to continue? (You have 30 seconds to decide)\n(N/y): \n"
+    )
+    assert (printed.stderr, printed.code) == ("", code)
+    printed = commands.run("sacctmgr", "-i", "add", "user", "nosuchuser", "account=bio")
+    assert " Adding User(s)\n  nosuchuser\n" in printed.stdout and printed.code == 0
+
+
+def test_an_interactive_session_shows_its_lines(
+    commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those that nobody types; a command that failed counts to the end."""
+    (tmp_path / "lines").write_text("bogus\nversion\nexit\n")
+    with (tmp_path / "lines").open() as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        printed = commands.run("sacctmgr")
+    assert printed.stdout.startswith("sacctmgr: bogus\nsacctmgr: version\nslurm ")
+    assert printed.stdout.endswith("\nsacctmgr: exit\n")
+    assert (printed.stderr, printed.code) == ("invalid keyword: bogus\n", 1)

@@ -175,6 +175,7 @@ def agreed(question: str) -> bool:
         print()
         if answer in (b"", b"y", b"yes", b"n", b"no"):
             return answer[:1] == b"y"
+        print("Y or N please")
 
 
 def _answer() -> "bytes | None":
