@@ -180,13 +180,19 @@ def _part(start_s: int, end_s: int, hour: Span) -> Span:
     return Span(start_s, end_s or hour.end_s).within(hour)
 
 
+def _seconds(start_s: int, end_s: int, hour: Span) -> int:
+    """Return the seconds of that part; of a million jobs it is asked for twice each."""
+    first_s, last_s = hour
+    return max(0, min(end_s or last_s, last_s) - max(start_s, first_s))
+
+
 def _used(job: Job, hour: Span) -> Seconds:
     """Return what a job has used in the hour."""
     if not job.start_s:
         return {}
-    ran = _part(job.start_s, job.end_s, hour)
-    used = _times(job.held, ran.seconds)
-    if _CPU in used:
+    used = _times(job.held, _seconds(job.start_s, job.end_s, hour))
+    if job.suspended and _CPU in used:
+        ran = _part(job.start_s, job.end_s, hour)
         used[_CPU] -= job.held[_CPU] * covered(span.within(ran) for span in job.suspended)
     return used
 
@@ -195,11 +201,13 @@ def _waiting_s(job: Job, hour: Span) -> int:
     """Return for how many seconds of the hour a job could have started."""
     if not job.eligible_s:
         return 0
-    return _part(job.eligible_s, job.start_s or job.end_s, hour).seconds
+    return _seconds(job.eligible_s, job.start_s or job.end_s, hour)
 
 
 def _times(amounts: Amounts, seconds: int) -> Seconds:
-    return {name: amount * seconds for name, amount in amounts.items() if amount * seconds}
+    if not seconds:
+        return {}
+    return {name: amount * seconds for name, amount in amounts.items() if amount}
 
 
 def _add(table: dict[Key, Seconds], key: Key, more: Seconds) -> None:

@@ -6,8 +6,9 @@ overlaps the next one is what still lasts, which is kept here, and what begins i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any
 
 import sqlalchemy as sa
@@ -56,7 +57,8 @@ class Sweep:
     def read(self, connection: sa.Connection, start_us: int, end_us: int) -> list[sa.Row[Any]]:
         """Return the rows that overlap a period; it begins where the last one ended."""
         begin, end = self._begin, self._end
-        rows = [row for row in self._lasting if not 0 < row._mapping[end] <= start_us]
+        ends = attrgetter(end.name)
+        rows = [row for row in self._lasting if not 0 < ends(row) <= start_us]
         if self._reached_us != start_us:
             # The sum keeps databases from the index of the begin, which all earlier rows are in.
             earlier = sa.and_(begin + 0 > 0, begin + 0 < start_us)
@@ -66,7 +68,7 @@ class Sweep:
                 for row in connection.execute(self._query.where(lasts, earlier))
             ]
         begun = self._query.where(begin >= max(start_us, 1), begin < end_us)
-        rows += connection.execute(begun)
+        rows += connection.execute(begun).all()
         self._lasting, self._reached_us = rows, end_us
         return rows
 
@@ -98,12 +100,12 @@ class HourRows:
 
     def read(
         self, connection: sa.Connection, hour: Span
-    ) -> tuple[list[Capacity], list[Job], list[Down], list[Reserved]]:
-        """Return the rows of an hour."""
+    ) -> tuple[list[Capacity], Iterator[Job], list[Down], list[Reserved]]:
+        """Return the rows of an hour; jobs, of which there are most, one at a time."""
         period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
         rows = self._jobs.read(connection, *period)
         self._read_suspensions(connection, rows)
-        jobs = [self._job(row) for row in rows]
+        jobs = map(self._job, rows)
         capacities, downs = [], []
         events = self._events.read(connection, *period)
         busy_until_s = _busy_until_s(rows, events, hour)
