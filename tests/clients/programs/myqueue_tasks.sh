@@ -2,6 +2,7 @@
 # MyQueue: tasks that end well, fail, depend on others and are removed; states by files and squeue.
 set -eu
 mq init >/dev/null
+trap 'mq daemon stop' EXIT
 mq config slurm >proposed.py
 grep -q "('debug', {'cores': 4, 'memory': '4000M'})" proposed.py
 # A task that starts before `mq submit` has noted its number is lost to MyQueue: so all start later.
