@@ -19,8 +19,10 @@ from option_status import (
     sacctmgr_words,
     without_effect,
 )
+from slurm_facts import command
 
 from pyslurm_ng.cli.differences import SACCTMGR
+from pyslurm_ng.conf.effects import limits
 from pyslurm_ng.conf.effects.effect import SAME, effect_of, word_effect, words_of
 from pyslurm_ng.conf.tables import keys
 
@@ -94,6 +96,7 @@ def word_rows(command: str) -> Iterator[Row]:
             why = SACCTMGR.get(words, "")
             here = "differs" if why else SAME
             yield Row(command, words, here if works else "refused", why if works else "")
+        yield from limit_rows()
         return
     refused = refused_words(command)
     for kind, lead in (("subcommand", ""), ("show_entity", "show ")):
@@ -104,6 +107,22 @@ def word_rows(command: str) -> Iterator[Row]:
             elif why:
                 here = "differs"
             yield Row(command, lead + word["name"], here, why, word.get("help", ""))
+
+
+def limit_rows() -> Iterator[Row]:
+    """Yield rows of the limits of associations and QOS, flags of QOS, and TRES of limits."""
+    facts = command("sacctmgr")
+    for limit in facts["limit"]:
+        name = limit["name"]
+        here = SAME if name in limits.LIMITS.same else "accepted"
+        yield Row("sacctmgr", f"limit {name}", here, help=limit["help"])
+    for flag in facts["qos_flag"]:
+        name = flag["name"]
+        here = SAME if name in limits.FLAGS.same else "accepted"
+        yield Row("sacctmgr", f"QOS flag {name}", here, help=flag["help"])
+    for name in sorted({*limits.TRES.same, *limits.TRES.accepted}):
+        here = SAME if name in limits.TRES.same else "accepted"
+        yield Row("sacctmgr", f"limits on {name}", here, limits.TRES.accepted.get(name, ""))
 
 
 def key_rows(section: str) -> Iterator[Row]:

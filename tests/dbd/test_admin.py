@@ -231,6 +231,17 @@ def test_unknown_flags_of_a_qos_list_those_that_there_are(store: Database) -> No
     assert "DenyOnLimit," in refused.lines[3]
 
 
+def test_limits_on_what_jobs_never_hold_are_named(store: Database) -> None:
+    """They are stored, and the answer says that they do not limit."""
+    for line in (
+        "modify qos low set maxtres=energy=5,cpu=3", "modify user bob set grptres=energy=5",
+        "add qos other maxtrespu=energy=7",
+    ):  # fmt: skip
+        last = manage(store, line).lines[-1]
+        assert last.startswith(" A limit on energy has no effect in pyslurm-ng: ")
+    assert "energy" not in manage(store, "modify qos low set maxtres=energy=-1").lines[-1]
+
+
 def test_a_new_qos_is_shown_with_all_that_was_set(store: Database) -> None:
     """The description first, then Slurm's names in Slurm's order; a name may have a hyphen."""
     line = "add qos a-b description=Foo minc=2 maxwall=60 flags=NoDecay grptres=cpu=4 usagef=0.5"

@@ -126,9 +126,19 @@ def reason(row: Row, level: str) -> str:
     return row.of_qos if level in QOS_LEVELS else row.of_assoc
 
 
+NAMES = """
+    GrpJobs GrpTRES GrpTRESRunMins MaxJobs MaxJobsPerUser MaxJobsPerAccount MaxTRESPerUser
+    MaxTRESPerAccount MaxTRESRunMins MaxTRESRunMinsPerUser MaxTRESRunMinsPerAccount MaxTRESPerJob
+    MaxTRESPerNode MaxTRESMinsPerJob MaxWallDurationPerJob MinTRESPerJob GrpTRESMins GrpWall
+    GrpSubmitJobs MaxSubmitJobs MaxSubmitJobsPerUser MaxSubmitJobsPerAccount GrpJobsAccrue
+    MaxJobsAccrue MaxJobsAccruePerUser MaxJobsAccruePerAccount MinPrioThreshold
+"""
+
+
 def test_the_table_has_every_limit() -> None:
     rows = {row.field for row in (*BESIDE, *ALONE, *SPENT, *SUBMIT, *ACCRUE, *PROMISE)}
     assert rows == OF_ASSOC | OF_QOS == set(Limits.__struct_fields__)
+    assert {spec.name for spec in (*ASSOCIATION_LIMITS, *QOS_LIMITS)} == set(NAMES.split())
 
 
 def waits_for(site: LimitedSite, job: Any, name: str) -> None:

@@ -216,7 +216,7 @@ def site_of(parents: Sequence[int], homes: Sequence[int], limits: Sequence[Limit
     return site
 
 
-@settings(deadline=None, max_examples=120)
+@settings(deadline=None, max_examples=50)
 @given(
     PARENTS,
     HOMES,

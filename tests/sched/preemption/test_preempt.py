@@ -298,6 +298,7 @@ def qos_site(mode: str = "REQUEUE", **urgent: object) -> PreemptionSite:
 
 
 def test_qos_preempts_only_what_it_lists() -> None:
+    """Preempt of the QOS."""
     site = qos_site()
     normal = [site.add("main", 4, qos="normal") for _ in range(3)]
     cheap = site.add("main", 4, qos="cheap")
@@ -313,9 +314,10 @@ def test_qos_preempts_only_what_it_lists() -> None:
 
 
 def test_qos_mode_and_exempt_time_come_before_the_clusters() -> None:
+    """PreemptMode, PreemptExemptTime and GraceTime of the QOS."""
     site = qos_site("CANCEL")
     site.qos(
-        Qos(2, "cheap", preempt_mode="requeue", preempt_exempt_s=60),
+        Qos(2, "cheap", preempt_mode="requeue", preempt_exempt_s=60, grace_time_s=30),
         Qos(3, "urgent", priority=100, preempt=("cheap",)),
     )
     site.add("main", 4, nodes=4, qos="cheap")
@@ -325,6 +327,8 @@ def test_qos_mode_and_exempt_time_come_before_the_clusters() -> None:
     site.wait(60)
     [preemption] = site.run_pass().preemptions
     assert [mode for _, mode in preemption.victims] == ["REQUEUE"]
+    (job,) = (site.cluster.jobs[job_id] for job_id, _ in preemption.victims)
+    assert job.preempt_end_us == site.now_us + 30 * SECOND_US
 
 
 def test_within_needs_a_higher_priority() -> None:

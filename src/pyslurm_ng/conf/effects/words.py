@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pyslurm_ng.conf.effects.key_tables import Words, named
 
+_ALL_COUNT = "jobs and steps are always accounted, as limits on used minutes need them"
 _ALWAYS = "every pass plans the whole queue"
 _BEST_PLACE = "a job starts as soon as it can, in the best place that is free then"
 _DECIDES = "plugins cannot be loaded, and jobs must not run without its decisions; allowed: {}"
@@ -131,6 +132,10 @@ SLURM_WORDS: dict[str, Words] = {
     "LaunchParameters": _LAUNCH,
     "AccountingStorageEnforce": Words(
         same=named("all associations limits qos safe wckeys"),
+        accepted=dict.fromkeys(
+            ("nojobs", "nosteps"),
+            "jobs and steps are always accounted, as limits on used minutes need them",
+        ),
     ),
     "AccountingStoreFlags": Words(
         same=named("job_env job_script"),

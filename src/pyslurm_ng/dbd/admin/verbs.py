@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import sqlalchemy as sa
 
+from pyslurm_ng.conf.effects.limits import unheld_tres
 from pyslurm_ng.dbd.admin import (
     accounts,
     clusters,
@@ -158,7 +159,11 @@ def _run(under_way: Change, request: ChangeEntities) -> None:
     if handler is None:
         raise RefusedError(f" {request.verb} {request.entity} is not implemented yet")
     if request.verb == "add":
-        handler(under_way, read_set(request.entity, request.where, adding=True), Words())
-        return
-    where = read_where(request.entity, request.where)
-    handler(under_way, where, read_set(request.entity, request.set))
+        settings = read_set(request.entity, request.where, adding=True)
+        handler(under_way, settings, Words())
+    else:
+        settings = read_set(request.entity, request.set)
+        handler(under_way, read_where(request.entity, request.where), settings)
+    for key, _, value in settings.items:
+        if "TRES" in key:
+            under_way.lines += unheld_tres(value)

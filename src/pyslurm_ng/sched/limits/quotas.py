@@ -115,6 +115,8 @@ class Quotas:
             counts_nodes=self._counts_nodes,
         )
         other._used = dict(self._used)
+        # These depend on nothing that runs, and are never changed.
+        other._standings, other._headrooms = self._standings, self._headrooms
         self._own = set()
         return other
 
@@ -213,8 +215,9 @@ class Quotas:
         key = key_of(job, partition)
         standing = self._standings.get(key)
         if standing is None:
-            standing = standing_of(self._associations, self._qos, job, partition)
-            self._standings[key] = standing
+            made = standing_of(self._associations, self._qos, job, partition)
+            # Another thread may have made it meanwhile: then that one is everybody's.
+            standing = self._standings.setdefault(key, made)
         return standing
 
 

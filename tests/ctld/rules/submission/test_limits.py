@@ -141,6 +141,7 @@ def test_a_range_of_nodes_ends_where_limits_do(asked: dict[str, object], most: i
 def test_the_qos_of_a_job_that_names_none(
     names: tuple[str, ...], default: str, chosen: str
 ) -> None:
+    """DefaultQOS, the only one of QosLevel, or `normal`."""
     site = LimitedSite(ENFORCED)
     records = tuple(Qos(at, name) for at, name in enumerate(("normal", "fast", "slow"), 1))
     own = Association(4, "physics", "alice", parent_id=3, qos=names, default_qos=default)
