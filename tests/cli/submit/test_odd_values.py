@@ -206,3 +206,39 @@ def test_steps_are_sampled_as_the_job_says() -> None:
     """SLURM_ACCTG_FREQ is an input variable of srun in the job, too."""
     variables = submission.job_environment(parsed("--acctg-freq=task=7"), {})
     assert b"SLURM_ACCTG_FREQ=task=7" in variables.split(b"\0")
+
+
+@pytest.mark.parametrize(
+    ("lines", "word"),
+    [
+        ("-J a --\n#SBATCH -o x", "-o"),
+        ("--\n#SBATCH\n#SBATCH -n1", "-n1"),
+        ("-J a -- -o x", "-o"),
+        ("-J a stray -o x", "stray"),
+    ],
+)
+def test_two_dashes_end_the_options_of_a_script(lines: str, word: str) -> None:
+    """Slurm reads all lines as one command line, so what follows in further lines is no option."""
+    options = op.Options("sbatch")
+    script = f"#!/bin/sh\n#SBATCH {lines}\n".encode()
+    with pytest.raises(OptionError) as problem:
+        apply_directives(options, script, "stdin", ignore_pbs=False)
+    assert str(problem.value) == f"Invalid directive found in batch script: {word}"
+
+
+@pytest.mark.parametrize("lines", ["-n 2\n#SBATCH --", "-J --\n#SBATCH -n 2", "-n2 --\n#SBATCH"])
+def test_two_dashes_at_the_end_do_no_harm(lines: str) -> None:
+    """Nothing follows them, or they are an option's value."""
+    options = op.Options("sbatch")
+    script = f"#!/bin/sh\n#SBATCH {lines}\n".encode()
+    apply_directives(options, script, "stdin", ignore_pbs=False)
+    assert options.request["ntasks"] == 2
+
+
+def test_priority_0_is_no_priority() -> None:
+    """As in Slurm 22.05 the job is not held, and a variable's priority is taken back."""
+    options = op.Options("sbatch")
+    options.apply_all([("priority", "5")], COMMAND_LINE)
+    assert options.request["priority"] == 5
+    options.apply_all([("priority", "0")], COMMAND_LINE)
+    assert "priority" not in options.request

@@ -32,13 +32,16 @@ def apply_directives(
     """
     further: list[Pairs] = []
     foreign: list[tuple[int, str]] = []
+    is_closed = False  # by a `--`, which ends the options of all further lines
     for number, line in _comment_lines(script):
         if line.startswith("#SBATCH"):
             words = split_directive(line[7:], f"{script_name}: line {number}")
             if words in (["hetjob"], ["packjob"]):
                 further.append([])
+                is_closed = False
                 continue
-            pairs, rest = options.split_words(words)
+            pairs, rest = ([], words) if is_closed else options.split_words(words)
+            is_closed = is_closed or _ends_options(options, words)
             if rest:
                 raise OptionError(f"Invalid directive found in batch script: {rest[0]}")
             pairs = [pair for pair in pairs if pair[0] not in _OF_THE_COMMAND]
@@ -55,6 +58,14 @@ def apply_directives(
         translate = _pbs if prefix == "#PBS" else _bsub
         options.apply_all(translate(words), SCRIPT)
     return further
+
+
+def _ends_options(options: Options, words: "list[str]") -> bool:
+    """Return whether a line has a `--` that is not the value of an option."""
+    if "--" not in words:
+        return False
+    pairs, _ = options.split_words([*words, "--usage"])
+    return pairs[-1:] != [("usage", None)]
 
 
 def _comment_lines(script: bytes) -> "list[tuple[int, str]]":

@@ -305,7 +305,10 @@ def nice(options: "OptionState", name: str, value: "str | None") -> None:
 
 
 def priority(options: "OptionState", name: str, value: str) -> None:
-    """Read `--priority`, a fixed priority for operators; TOP is the highest."""
+    """Read `--priority`, a fixed priority for operators; TOP is the highest, and 0 is no priority.
+
+    As in Slurm 22.05, 0 does not hold the job: that is what --hold is for.
+    """
     if value.lower() == "top":
         options.request["priority"] = NO_VAL - 1  # the highest that a job can have
         return
@@ -314,7 +317,10 @@ def priority(options: "OptionState", name: str, value: str) -> None:
     fixed = number(name, value, 0) if len(value) < 10 or not value.isdigit() else int(value)
     if fixed >= NO_VAL:
         raise OptionError(f"Priority must be < {NO_VAL}")
-    options.request["priority"] = fixed
+    if fixed:
+        options.request["priority"] = fixed
+    else:
+        options.request.pop("priority", None)
 
 
 def signal(options: "OptionState", name: str, value: str) -> None:
