@@ -28,8 +28,8 @@ DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd"}
 MANAGEMENT = {"pyslurm-ng": "up"}
 # Modules of cli that hold no command of their own have no `main`.
 COMMANDS = (
-    "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag sinfo sprio squeue "
-    "sreport srun sshare sstat strigger"
+    "sacct sacctmgr salloc sattach sbatch sbcast scancel scontrol sdiag seff seff-array "
+    "sinfo sprio squeue sreport srun sshare sstat strigger"
 ).split()
 
 
@@ -169,7 +169,7 @@ def imports_of(tree: ast.AST) -> Iterator[str]:
 def modules_of(command: str, package: Path) -> dict[str, Path]:
     """Return the modules that a command may import, with their packages, by name."""
     found: dict[str, Path] = {}
-    waiting = [f"{package.name}._run", f"{package.name}.cli.{command}"]
+    waiting = [f"{package.name}._run", f"{package.name}.cli.{module_name(command)}"]
     while waiting:
         module = waiting.pop()
         path = source_of(module, package)
@@ -193,6 +193,11 @@ def without_docstrings(source: bytes) -> ast.Module:
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
                 node.body[:1] = [] if node.body[1:] else [ast.copy_location(ast.Pass(), first)]
     return tree
+
+
+def module_name(command: str) -> str:
+    """Return the name of a command's module in `cli`."""
+    return command.replace("-", "_")
 
 
 def write_pack(command: str, package: Path) -> None:
@@ -254,7 +259,7 @@ def main(arguments: list[str]) -> None:
         give_name(program, python_dir / "pyslurm-python")
     sources = PACKAGE if len(places) == 1 else python_dir.parent / PACKAGE.name
     for name in COMMANDS:
-        if (PACKAGE / "cli" / f"{name}.py").exists():
+        if (PACKAGE / "cli" / f"{module_name(name)}.py").exists():
             give_name(program, bin_dir / name)
             write_pack(name, sources)
     for name, package in MANAGEMENT.items():

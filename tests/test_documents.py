@@ -447,6 +447,7 @@ PLAIN = frozenset(
     scope
     scripts
     sdiag
+    seff
     search
     searching
     select

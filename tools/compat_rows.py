@@ -69,7 +69,7 @@ def state_of(row: Row) -> str:
 
 def command_rows(name: str) -> Iterator[Row]:
     """Yield a row for each option and word of a command."""
-    if not (CLI / f"{name}.py").exists():
+    if not (CLI / f"{name.replace('-', '_')}.py").exists():
         yield Row(name, name, "planned")
         return
     refused, recorded = refused_options(name), recorded_options(name)

@@ -26,7 +26,7 @@ def refused_options(command: str) -> set[str]:
         refused = {name for name in names if not is_implemented(name)}
         return refused | set(step_request.REFUSED) if command == "srun" else refused
     try:
-        module = importlib.import_module(f"pyslurm_ng.cli.{command}")
+        module = importlib.import_module(f"pyslurm_ng.cli.{command.replace('-', '_')}")
     except ModuleNotFoundError:
         return set()
     documented = {option["long"] for option in FACTS[command].get("option", [])}
@@ -58,7 +58,7 @@ def recorded_options(command: str) -> dict[str, str]:
 
 def without_effect(command: str) -> set[str]:
     """Return long names of options that are taken and named as without effect."""
-    module = importlib.import_module(f"pyslurm_ng.cli.{command}")
+    module = importlib.import_module(f"pyslurm_ng.cli.{command.replace('-', '_')}")
     return set(getattr(module, "NO_EFFECT", ()))
 
 

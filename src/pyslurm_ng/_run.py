@@ -27,7 +27,7 @@ def run(name: str) -> None:
     sees one line. The interpreter is not taken down: at this point that would only cost time.
     """
     sys.argv[0] = name
-    module_name = DAEMONS.get(name) or "pyslurm_ng.cli." + name
+    module_name = DAEMONS.get(name) or "pyslurm_ng.cli." + name.replace("-", "_")
     code: object = 1
     try:
         module = __import__(module_name, None, None, ["main"])

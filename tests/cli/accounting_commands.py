@@ -92,7 +92,7 @@ class Commands:
 
 
 def _main(words: tuple[str, ...]) -> int:
-    module = importlib.import_module(f"pyslurm_ng.cli.{words[0]}")
+    module = importlib.import_module(f"pyslurm_ng.cli.{words[0].replace('-', '_')}")
     try:
         return int(module.main(list(words[1:])))
     except SystemExit as stop:

@@ -2,6 +2,12 @@
 
 import os
 
+from pyslurm_ng.cli.accounting.job_records import (
+    connect_to_database,
+    fail_for,
+    parts_of,
+    rows_of,
+)
 from pyslurm_ng.cli.accounting.sacct_fields import (
     BRIEF_FORMAT,
     DEFAULT_FORMAT,
@@ -16,7 +22,7 @@ from pyslurm_ng.cli.program import Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
     from pyslurm_ng.cli.accounting.sacct_columns import Context
     from pyslurm_ng.cli.accounting.table_layout import Chosen
@@ -65,13 +71,7 @@ def _completions(options: "dict[str, str]") -> int:
 
 
 def _report(options: "dict[str, str]", argv: "list[str]") -> int:
-    conf = read_conf("sacct", "AccountingStorageType", "PrivateData")
-    storage = conf.get("AccountingStorageType", "")
-    if not storage.endswith("slurmdbd"):
-        fail("Slurm accounting storage is disabled")
-    from pyslurm_ng.wire.client import Client
-
-    client = Client(conf, "slurmdbd", wait_s=0.5)
+    client, conf = connect_to_database("sacct", "PrivateData")
     try:
         return _answer(client, conf, options, argv)
     finally:
@@ -105,13 +105,7 @@ def _answer(
 
 def _ask(client: "Client", request: "dict[str, Any]") -> "Any":
     """Yield the parts of the answers, cluster by cluster; exits when the daemon refuses."""
-    from pyslurm_ng.wire.client import SlurmError
-
-    try:
-        for cluster in request["clusters"]:
-            yield from client.stream("ListJobRecords", {**request, "clusters": [cluster]}, 600)
-    except SlurmError as error:
-        _fail_for(error)
+    return parts_of("sacct", client, request)
 
 
 def wanted_clusters(client: "Client", options: "dict[str, str]", own: str) -> "list[str]":
@@ -151,53 +145,8 @@ def _check_qos(client: "Client", names: "list[str]") -> None:
             )
 
 
-def _fail_for(error: "Any") -> None:
-    from pyslurm_ng.base.error_numbers import is_unreachable
-
-    if is_unreachable(error.code):
-        detail = error.detail or error.text
-        fail(f"sacct: error: Problem talking to the database: {detail}")
-    fail(f"sacct: error: {error.text}")
-
-
-def rows_of(part: "dict[str, Any]", request: "dict[str, Any]") -> "list[tuple[Row, Row | None]]":
-    """Return (job, None) and (job, step) in print order; only the steps asked for by -j."""
-    from pyslurm_ng.kernels.records import project
-
-    names = part["fields"]
-    jobs = [
-        dict(zip(names, values, strict=True))
-        for values in project(part["records"], range(len(names)))
-    ]
-    steps: dict[int, list[Row]] = {}
-    step_names = part["step_fields"]
-    if request.get("step_columns"):
-        for values in project(part["step_records"], range(len(step_names))):
-            steps.setdefault(values[0], []).append(dict(zip(step_names, values, strict=True)))
-    only = [wanted_job for wanted_job in request.get("jobs", ()) if wanted_job[3] != -1]
-    rows: list[tuple[Row, Row | None]] = []
-    for position, job in enumerate(jobs):
-        own = steps.get(position, ())
-        if only:
-            job_words = [wanted_job for wanted_job in request["jobs"] if _names(wanted_job, job)]
-            numbers = {wanted_job[3] for wanted_job in job_words}
-            if -1 not in numbers:
-                rows += [(job, step) for step in own if step["step_id"] in numbers]
-                continue
-        rows.append((job, None))
-        rows += [(job, step) for step in own]
-    return rows
-
-
-def _names(selector: "list[int]", job: "Row") -> bool:
-    job_id, task, offset, _, *sluid = selector
-    if sluid:
-        return bool(job["sluid"] == sluid[0])
-    if task >= 0:
-        return bool(job["array_job_id"] == job_id and job["array_task_id"] in (task, -1))
-    if offset >= 0:
-        return bool(job["het_job_id"] == job_id and job["het_job_offset"] == offset)
-    return job_id in (job["job_id"], job["array_job_id"], job["het_job_id"])
+def _fail_for(error: "Any") -> "NoReturn":
+    fail_for("sacct", error)
 
 
 def _table(

@@ -176,7 +176,7 @@ def _moment(text: str, now_s: int) -> int:
         fail(str(problem))
 
 
-def jobs_of(text: str) -> "list[list[int]]":
+def jobs_of(text: str, command: str = "sacct") -> "list[list[int]]":
     """Return job id, task, component and step of each item of --jobs; -1 for any.
 
     An item that is a SLUID has its number behind them.
@@ -188,10 +188,11 @@ def jobs_of(text: str) -> "list[list[int]]":
         try:
             name = parse_job_id(word)
         except JobIdError:
-            fail(f"sacct: fatal: {_bad_job(word)}")
+            fail(f"{command}: fatal: {_bad_job(word)}")
         count = sum((high - low) // by + 1 for low, high, by in name.tasks)
         if len(jobs) + count > MOST_JOBS:
-            fail(f"sacct: fatal: Bad job/step specified: {word}: at most {MOST_JOBS} are allowed")
+            what = f"Bad job/step specified: {word}"
+            fail(f"{command}: fatal: {what}: at most {MOST_JOBS} are allowed")
         step = name.step - 2**32 if name.step > MAX_NORMAL_STEP_ID else name.step
         tasks = [task for low, high, by in name.tasks for task in range(low, high + 1, by)]
         for task in tasks or [-1]:

@@ -1,0 +1,197 @@
+"""How much of what a job had it used, and the text that seff prints of it."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Row = dict[str, Any]
+
+JOB_COLUMNS = (
+    "job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_job_offset",
+    "sluid", "user", "group", "uid", "gid", "name", "state", "exit_code", "cpus_allocated",
+    "cpus_requested",
+    "nodes_allocated", "nodes_requested", "mem_mib", "mem_is_per_cpu", "start_us", "end_us",
+    "suspended_us", "suspend_start_us", "time_limit_min",
+)  # fmt: skip
+STEP_COLUMNS = (
+    "step_id", "tasks", "user_cpu_us", "system_cpu_us", "tres_usage_in_ave", "tres_usage_in_tot",
+)  # fmt: skip
+_SECOND_US = 1_000_000
+
+
+class Efficiency:
+    """What one job had and used.
+
+    Attributes:
+        cpus, nodes, tasks: counts; what it asked for while it waits.
+        cpu_s: processor time of all steps.
+        wall_s: run time without suspension.
+        memory_kib: the most that the tasks of one step had together.
+        memory_limit_kib: what the job was given.
+        gpu_percent: how busy its GPUs were, None where that was not measured.
+        gpu_memory_kib: the most that its tasks had on GPUs together, None likewise.
+    """
+
+    def __init__(self, job: "Row", steps: "list[Row]", now_us: int) -> None:
+        self.job = job
+        self.state: str = job["state"]
+        self.is_waiting = not job["start_us"]
+        self.is_running = bool(job["start_us"] and not job["end_us"])
+        self.cpus = max(1, job["cpus_allocated"] or job["cpus_requested"])
+        self.nodes = max(1, job["nodes_allocated"] or job["nodes_requested"])
+        self.tasks = max([1, *(step["tasks"] for step in steps)])
+        used_us = sum(step["user_cpu_us"] + step["system_cpu_us"] for step in steps)
+        self.cpu_s = int(used_us // _SECOND_US)
+        self.wall_s = _wall_s(job, now_us)
+        self.memory_kib = max([0, *(_amount(step, "tot", "mem") // 1024 for step in steps)])
+        units = self.cpus if job["mem_is_per_cpu"] else self.nodes
+        self.memory_limit_kib = job["mem_mib"] * 1024 * units
+        busy = [_usage(step, "ave", "gres/gpuutil") for step in steps]
+        gpu_memory = [_usage(step, "tot", "gres/gpumem") for step in steps]
+        self.gpu_percent = max((int(text) for text in busy if text.isdigit()), default=None)
+        self.gpu_memory_kib = max(
+            (int(text) // 1024 for text in gpu_memory if text.isdigit()), default=None
+        )
+
+    @property
+    def core_s(self) -> int:
+        """The processor time that it had."""
+        return self.cpus * self.wall_s
+
+    @property
+    def cpu_percent(self) -> float:
+        """The part of its processor time that it used."""
+        return 100 * self.cpu_s / self.core_s if self.core_s else 0.0
+
+    @property
+    def memory_percent(self) -> float:
+        """The part of its memory that it used."""
+        return 100 * self.memory_kib / self.memory_limit_kib if self.memory_limit_kib else 0.0
+
+    @property
+    def time_percent(self) -> float:
+        """The part of its time limit that it ran."""
+        limit_s = self.job["time_limit_min"] * 60
+        return 100 * self.wall_s / limit_s if limit_s > 0 else 0.0
+
+    @property
+    def exit_status(self) -> int:
+        """The exit code of the wait status that is stored."""
+        status: int = self.job["exit_code"]
+        return status >> 8 & 0xFF
+
+    @property
+    def array_name(self) -> str:
+        """The id of an array task as users know it, "" for other jobs."""
+        job = self.job
+        if not job["array_job_id"]:
+            return ""
+        task = job["array_task_id"]
+        return f"{job['array_job_id']}_{task if task >= 0 else '[' + job['array_tasks'] + ']'}"
+
+
+def _wall_s(job: "Row", now_us: int) -> int:
+    start_us, end_us = job["start_us"], job["end_us"] or now_us
+    if not start_us:
+        return 0
+    suspended_us = job["suspended_us"]
+    if job["suspend_start_us"] and not job["end_us"]:
+        suspended_us += now_us - job["suspend_start_us"]
+    span_s = end_us // _SECOND_US - start_us // _SECOND_US
+    return int(max(0, span_s - suspended_us // _SECOND_US))
+
+
+def _usage(step: "Row", what: str, name: str) -> str:
+    """Return a figure of a step's usage list, "" if it is not there."""
+    for word in step[f"tres_usage_in_{what}"].split(","):
+        key, _, value = word.partition("=")
+        if key == name:
+            return str(value)
+    return ""
+
+
+def _amount(step: "Row", what: str, name: str) -> int:
+    text = _usage(step, what, name)
+    return int(text) if text.isdigit() else 0
+
+
+def time_text(seconds: int) -> str:
+    """Return a time as [days-]hours:minutes:seconds."""
+    days, rest = divmod(seconds, 86400)
+    clock = f"{rest // 3600:02}:{rest // 60 % 60:02}:{rest % 60:02}"
+    return f"{days}-{clock}" if days else clock
+
+
+def memory_text(kib: float) -> str:
+    """Return an amount of memory with two decimals, in the largest unit that is not above it."""
+    for unit in ("KB", "MB", "GB", "TB"):
+        if kib < 1024:
+            return f"{kib:.2f} {unit}"
+        kib /= 1024
+    return f"{kib:.2f} PB"
+
+
+def lines(efficiency: Efficiency, cluster: str) -> "list[str]":
+    """Return what seff prints of one job."""
+    job = efficiency.job
+    shown = [f"Job ID: {job['job_id']}"]
+    if efficiency.array_name:
+        shown.append(f"Array Job ID: {efficiency.array_name}")
+    if job["het_job_id"]:
+        shown.append(f"Het Job ID: {job['het_job_id']}+{job['het_job_offset']}")
+    user, group = job["user"] or job["uid"], job["group"] or job["gid"]
+    shown += [f"Cluster: {cluster}", f"User/Group: {user}/{group}"]
+    over = not efficiency.is_waiting and not efficiency.is_running
+    code = f" (exit code {efficiency.exit_status})" if over or job["end_us"] else ""
+    shown.append(f"State: {efficiency.state}{code}")
+    if efficiency.cpus == 1:
+        shown.append("Cores: 1")
+    else:
+        shown.append(f"Nodes: {efficiency.nodes}")
+        shown.append(f"Cores per node: {efficiency.cpus // efficiency.nodes or 1}")
+    if efficiency.is_waiting:
+        shown.append(f"Efficiency not available for jobs in the {efficiency.state} state.")
+        return shown
+    shown += _used(efficiency)
+    if efficiency.is_running:
+        shown.append(
+            f"WARNING: Efficiency statistics may be misleading for {efficiency.state} jobs."
+        )
+    return shown
+
+
+def _used(efficiency: Efficiency) -> "list[str]":
+    per_cpu = efficiency.job["mem_is_per_cpu"]
+    limit_kib = efficiency.memory_limit_kib
+    unit_kib = limit_kib / (efficiency.cpus if per_cpu else efficiency.nodes)
+    estimated = " (estimated maximum)" if efficiency.tasks > 1 else ""
+    shown = [
+        f"CPU Utilized: {time_text(efficiency.cpu_s)}",
+        f"CPU Efficiency: {efficiency.cpu_percent:.2f}% of {time_text(efficiency.core_s)} "
+        "core-walltime",
+        f"Job Wall-clock time: {time_text(efficiency.wall_s)}",
+        f"Memory Utilized: {memory_text(efficiency.memory_kib)}{estimated}",
+        f"Memory Efficiency: {efficiency.memory_percent:.2f}% of {memory_text(limit_kib)} "
+        f"({memory_text(unit_kib)}/{'core' if per_cpu else 'node'})",
+    ]
+    if efficiency.gpu_percent is not None:
+        shown.append(f"GPU Efficiency: {efficiency.gpu_percent:.2f}%")
+    if efficiency.gpu_memory_kib is not None:
+        shown.append(f"GPU Memory Utilized: {memory_text(efficiency.gpu_memory_kib)}")
+    return shown
+
+
+def raw_lines(efficiency: Efficiency, cluster: str) -> "list[str]":
+    """Return what -d prints before the rest: the figures that the text is made from."""
+    job = efficiency.job
+    values = (
+        job["job_id"], efficiency.array_name, job["user"] or job["uid"], job["group"] or job["gid"],
+        efficiency.state, cluster, efficiency.cpus, efficiency.nodes, efficiency.tasks,
+        job["mem_mib"] * 1024, 0 if job["mem_is_per_cpu"] else 1, efficiency.cpu_s,
+        efficiency.wall_s, efficiency.memory_kib, efficiency.exit_status,
+    )  # fmt: skip
+    names = (
+        "JobID ArrayJobID User Group State Clustername Ncpus Nnodes Ntasks Reqmem PerNode Cput "
+        "Walltime Mem ExitStatus"
+    )
+    return [f"Slurm data: {names}", "Slurm data: " + " ".join(map(str, values)), ""]
