@@ -219,6 +219,7 @@ PLAIN = frozenset(
     early
     easy
     edges
+    efficiency
     elastic
     end
     ending
@@ -359,6 +360,7 @@ PLAIN = frozenset(
     own
     owner
     pace
+    packed
     page
     partition
     parts
@@ -366,6 +368,7 @@ PLAIN = frozenset(
     period
     permission
     plain
+    plots
     plugins
     policy
     poll
@@ -447,9 +450,9 @@ PLAIN = frozenset(
     scope
     scripts
     sdiag
-    seff
     search
     searching
+    seff
     select
     selection
     sender
@@ -523,9 +526,9 @@ PLAIN = frozenset(
     trace
     transfers
     tree
-    trigger
     tres
     trials
+    trigger
     turns
     up
     update
@@ -546,6 +549,7 @@ PLAIN = frozenset(
     watch
     whole
     will
+    window
     words
     workload
     world

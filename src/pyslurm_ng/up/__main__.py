@@ -58,14 +58,18 @@ def lines_of(option: str, path: Path | None) -> str:
 
 
 class Commands(click.Group):
-    """The verbs; the simulator is imported only when it is asked for."""
+    """The verbs; the simulator and reports are imported only when they are asked for."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names for --help."""
-        return sorted([*super().list_commands(ctx), "sim"])
+        return sorted([*super().list_commands(ctx), "report", "sim"])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb by name."""
+        if cmd_name == "report":
+            from pyslurm_ng.report.command import report
+
+            return report
         if cmd_name == "sim":
             from pyslurm_ng.sim.command import sim
 

@@ -1,0 +1,1 @@
+"""`pyslurm-ng report`: what a cluster did in a month, as one HTML file."""
