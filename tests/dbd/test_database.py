@@ -16,7 +16,13 @@ from pyslurm_ng.dbd.database import (
     sqlite_url,
     with_retries,
 )
-from pyslurm_ng.dbd.migrations import LATEST, m0001_initial, m0004_resized_jobs, m0007_usage
+from pyslurm_ng.dbd.migrations import (
+    LATEST,
+    m0001_initial,
+    m0004_resized_jobs,
+    m0007_usage,
+    m0012_window_index,
+)
 from tests.dbd.accounting_room import rows
 
 
@@ -130,6 +136,19 @@ def test_an_older_store_gets_the_new_columns(database: Database) -> None:
     with database.write() as connection:
         connection.execute(table.insert().values(cluster_id=1, name="main"))
     assert rows(database, table, "name", "def_mem_per_cpu_mib") == [("main", 0)]
+
+
+def test_an_older_store_gets_the_index_of_ends_and_begins(database: Database) -> None:
+    """Version 10 had one of ends alone; the upgrade may be run again."""
+    on_table = "" if database.is_sqlite else " ON jobs"
+    with database.write() as connection:
+        connection.exec_driver_sql("CREATE INDEX ix_jobs_end ON jobs (cluster_id, end_us)")
+        connection.exec_driver_sql(f"DROP INDEX ix_jobs_window{on_table}")
+    for _ in range(2):
+        with database.write() as connection:
+            m0012_window_index.upgrade(connection)
+    names = {index["name"] for index in sa.inspect(database.engine).get_indexes("jobs")}
+    assert names == {str(index.name) for index in schema.jobs.indexes}
 
 
 @pytest.mark.parametrize("statements", [0, 3, 15, 30, 37, 10_000])

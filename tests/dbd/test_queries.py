@@ -7,10 +7,12 @@ from pathlib import Path
 
 import msgspec
 import pytest
+import sqlalchemy as sa
 
 from pyslurm_ng.dbd import queries, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.packed_rows import SESSION, packed_rows
 from pyslurm_ng.dbd.queries import JobListing
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
@@ -406,3 +408,26 @@ def test_jobs_of_today_cost_no_walk_through_those_of_the_year(
         listing = JobListing(connection, request, ROOT, False, NOW)
     assert len(listing._indexes) < 7
     assert questions == [], "it took more than 20,000 steps of SQLite's machine"
+
+
+def test_records_are_the_same_however_they_are_read(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MariaDB gives rows as one text; quotes, line ends and other scripts come through it."""
+    if store.is_sqlite:
+        pytest.skip("SQLite gives rows")
+    names = ['a "quoted" name', "back\\slash, comma", "tab\tline\nend", "日本語 🚀", "[1,2]", ""]
+    with store.write() as connection:
+        for job_id, name in enumerate(names, 1):
+            connection.execute(
+                schema.jobs.update().where(schema.jobs.c.job_id == job_id).values(name=name)
+            )
+    columns = (schema.jobs.c.job_id, schema.jobs.c.name, schema.jobs.c.end_us)
+    with store.read() as connection:
+        packed = packed_rows(connection, columns, schema.jobs.c.job_id > 0)
+        plain = [list(row) for row in connection.execute(sa.select(*columns))]
+        assert packed is not None and sorted(packed) == sorted(plain)
+        assert packed_rows(connection, columns, schema.jobs.c.job_id < 0) == []
+        connection.exec_driver_sql("SET SESSION group_concat_max_len = 40")
+        assert packed_rows(connection, columns, schema.jobs.c.job_id > 0) is None
+        connection.exec_driver_sql(SESSION)

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects.mysql import insert as mysql_insert
 from sqlalchemy.dialects.sqlite import insert as sqlite_insert
 
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd import packed_rows, schema
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
 from pyslurm_ng.dbd.pass_script import printed_password
 
@@ -78,7 +78,11 @@ class Database:
             sa.event.listen(self.engine, "begin", _begin_sqlite)
         else:
             self.engine = sa.create_engine(
-                url, pool_pre_ping=True, pool_recycle=3600, isolation_level="REPEATABLE READ"
+                url,
+                pool_pre_ping=True,
+                pool_recycle=3600,
+                isolation_level="REPEATABLE READ",
+                connect_args={"init_command": packed_rows.SESSION},
             )
             self._give_password(self.engine)
 

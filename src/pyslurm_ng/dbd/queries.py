@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.admin.wckeys import DEFAULT_MARK
+from pyslurm_ng.dbd.packed_rows import packed_rows
 from pyslurm_ng.dbd.updates import find_cluster
 from pyslurm_ng.wire.dbd_messages import GetJobScript, JobRecords, JobSelector, ListJobRecords
 
@@ -27,7 +29,7 @@ MOST_JOBS_OF_OPERATORS = 3_000_000
 """The most jobs of one answer: the selection is sorted in memory, with 200 bytes for each."""
 
 _CHUNK = 500
-_JOBS_AT_ONCE = 100
+_JOBS_AT_ONCE = 500
 _STEPS_AT_ONCE = 20_000
 _MOST_STEP_BYTES = 64 << 20
 _encode = msgspec.msgpack.Encoder().encode
@@ -331,7 +333,11 @@ def _in_time(request: ListJobRecords, cluster_id: int) -> sa.CompoundSelect[Any]
     row = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id)
     if request.uids:
         row = row.where(jobs.uid.in_(request.uids))
-    return sa.union_all(row.where(jobs.end_us == 0), row.where(jobs.end_us >= request.start_us))
+    ended = row.where(jobs.end_us >= request.start_us)
+    if request.end_us and not request.states:
+        # What the index holds says enough of jobs that came after the time.
+        ended = ended.where(sa.or_(jobs.eligible_us <= request.end_us, jobs.attempt > 0))
+    return sa.union_all(row.where(jobs.end_us == 0), ended)
 
 
 def _any_row(_: Any) -> bool:
@@ -396,7 +402,10 @@ def _job_rows(
     """Return the columns wanted of each job that is there."""
     plain = [name for name in request.columns if name in JOB_COLUMNS]
     query = sa.select(_jobs.c.job_index, *[_jobs.c[name].label(f"c_{name}") for name in plain])
-    rows = {row[0]: row for row in connection.execute(query.where(_jobs.c.job_index.in_(ids)))}
+    of_ids = _jobs.c.job_index.in_(ids)
+    packed = packed_rows(connection, list(query.selected_columns), of_ids)
+    read: Iterable[Any] = connection.execute(query.where(of_ids)) if packed is None else packed
+    rows = {row[0]: row for row in read}
     sums: dict[int, tuple[int, int, int]] = {}
     if len(plain) < len(request.columns):
         sums.update(_sums(connection, ids))
@@ -424,6 +433,13 @@ def _steps_of(
         return steps
     of_jobs = _steps.c.job_index.in_(ids)
     columns = [_steps.c[name] for name in request.step_columns]
+    keys = (_steps.c.job_index, _steps.c.step_id, _steps.c.het_component)
+    packed = packed_rows(connection, (*keys, *columns), of_jobs)
+    if packed is not None and len(packed) <= _STEPS_AT_ONCE:
+        packed.sort(key=itemgetter(0, 1, 2))
+        for values in packed:
+            steps.setdefault(values[0], []).append(values[3:])
+        return steps
     count = sa.select(sa.func.count()).select_from(_steps).where(of_jobs)
     if (connection.execute(count).scalar() or 0) > _STEPS_AT_ONCE:
         if len(ids) > 1:
@@ -438,7 +454,7 @@ def _steps_of(
     query = (
         sa.select(_steps.c.job_index, *[column.label(f"c_{column.name}") for column in columns])
         .where(of_jobs)
-        .order_by(_steps.c.job_index, _steps.c.step_id, _steps.c.het_component)
+        .order_by(*keys)
     )
     for row in connection.execute(query):
         steps.setdefault(row[0], []).append(row[1:])

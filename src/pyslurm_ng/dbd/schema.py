@@ -343,7 +343,7 @@ jobs = _table(
     _name("environment_hash", 64),
     _int("modified_us"),
     sa.Index("ix_jobs_job", "cluster_id", "job_id", "submit_us"),
-    sa.Index("ix_jobs_end", "cluster_id", "end_us"),
+    sa.Index("ix_jobs_window", "cluster_id", "end_us", "eligible_us", "attempt"),
     sa.Index("ix_jobs_eligible", "cluster_id", "eligible_us"),
     sa.Index("ix_jobs_array", "cluster_id", "array_job_id"),
     sa.Index("ix_jobs_het", "cluster_id", "het_job_id"),

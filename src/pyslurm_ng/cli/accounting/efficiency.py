@@ -37,15 +37,15 @@ class Efficiency:
         self.state: str = job["state"]
         self.is_waiting = not job["start_us"]
         self.is_running = bool(job["start_us"] and not job["end_us"])
-        self.cpus = max(1, job["cpus_allocated"] or job["cpus_requested"])
+        self.cpus: int = max(1, job["cpus_allocated"] or job["cpus_requested"])
         self.nodes = max(1, job["nodes_allocated"] or job["nodes_requested"])
-        self.tasks = max([1, *(step["tasks"] for step in steps)])
+        self.tasks: int = max([1, *(step["tasks"] for step in steps)])
         used_us = sum(step["user_cpu_us"] + step["system_cpu_us"] for step in steps)
         self.cpu_s = int(used_us // _SECOND_US)
-        self.wall_s = _wall_s(job, now_us)
+        self.wall_s: int = _wall_s(job, now_us)
         self.memory_kib = max([0, *(_amount(step, "tot", "mem") // 1024 for step in steps)])
         units = self.cpus if job["mem_is_per_cpu"] else self.nodes
-        self.memory_limit_kib = job["mem_mib"] * 1024 * units
+        self.memory_limit_kib: int = job["mem_mib"] * 1024 * units
         busy = [_usage(step, "ave", "gres/gpuutil") for step in steps]
         gpu_memory = [_usage(step, "tot", "gres/gpumem") for step in steps]
         self.gpu_percent = max((int(text) for text in busy if text.isdigit()), default=None)

@@ -21,6 +21,7 @@ from pyslurm_ng.dbd.migrations import (
     m0009_purge,
     m0010_wckeys,
     m0011_usage_resets,
+    m0012_window_index,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -35,5 +36,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (9, m0009_purge.upgrade),
     (10, m0010_wckeys.upgrade),
     (11, m0011_usage_resets.upgrade),
+    (12, m0012_window_index.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]
