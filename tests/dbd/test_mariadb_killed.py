@@ -24,23 +24,23 @@ from tests.dbd.accounting_room import (
 )
 from tests.dbd.mariadb import Server
 
-ROUNDS = 4
-JOBS = 400
-
 
 @pytest.mark.daemons
+@pytest.mark.parametrize(
+    ("rounds", "jobs"), [(4, 400), pytest.param(30, 3000, marks=pytest.mark.soak)]
+)
 # PyMySQL cannot say goodbye on a connection whose server is gone.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_killed_server_loses_and_doubles_nothing() -> None:
+def test_a_killed_server_loses_and_doubles_nothing(rounds: int, jobs: int) -> None:
     """Each message is sent until it is acknowledged, as the controller's link does."""
-    kill_and_check(Server())
+    kill_and_check(Server(), rounds, jobs)
     # The driver's dead connections go now, while their complaints are expected; generators that end
     # let go of more.
     while gc.collect():
         pass
 
 
-def kill_and_check(server: Server) -> None:
+def kill_and_check(server: Server, rounds: int, jobs: int) -> None:
     """Store jobs while the server is killed and started; compare what is stored."""
     dice = random.Random(49)
     database = Database(mysql_url("localhost", 0, "root", None, "acct", server.socket))
@@ -49,14 +49,14 @@ def kill_and_check(server: Server) -> None:
         database.open()
         register(database)
         frames = [Frame(1, 1, [configured(at("12:00:00"))])]
-        for job_id in range(1, JOBS + 1):
+        for job_id in range(1, jobs + 1):
             begin = at("12:00:00") + job_id
             frames.append(Frame(1, len(frames) + 1, [submitted(begin, job_id)]))
             frames.append(Frame(1, len(frames) + 1, started(begin, job_id, on(1))))
             frames.append(Frame(1, len(frames) + 1, finished(begin, job_id, 3, 0)))
 
         def kill_now_and_then() -> None:
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 if finish.wait(dice.uniform(0.05, 0.4)):
                     return
                 server.kill()
@@ -88,8 +88,8 @@ def kill_and_check(server: Server) -> None:
                 sa.select(schema.jobs.c.job_id, schema.jobs.c.state, schema.jobs.c.end_us)
             ).all()
             steps = connection.execute(sa.select(sa.func.count()).select_from(schema.steps))
-            assert steps.scalar() == JOBS
-        assert sorted(row.job_id for row in states) == list(range(1, JOBS + 1))
+            assert steps.scalar() == jobs
+        assert sorted(row.job_id for row in states) == list(range(1, jobs + 1))
         assert {row.state for row in states} == {"COMPLETED"}
         assert failures, "the server was never missed: the test shows nothing"
     finally:
