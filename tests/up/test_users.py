@@ -9,6 +9,9 @@ import pytest
 
 from pyslurm_ng.up import users
 from pyslurm_ng.up.layout import BadRequest
+from tests.world.people import UIDS, know_people
+
+ALICE = UIDS["alice"]
 
 
 def entry(name: str, uid: int, shell: str = "/bin/bash") -> pwd.struct_passwd:
@@ -39,15 +42,24 @@ def test_the_host_says_which_uids_are_peoples(tmp_path: Path) -> None:
 
 
 def test_users_are_named_or_all_or_none() -> None:
-    assert users.chosen("", False) == []
-    assert users.chosen("none", True) == []
-    assert users.chosen("", True) == users.chosen("ALL", False)
-    assert users.chosen("root, root,", True) == ["root"]
+    assert users.chosen("none", 0) == []
+    assert users.chosen("", 0) == users.chosen("ALL", ALICE)
+    assert users.chosen("root, root,", 0) == ["root"]
+
+
+def test_who_starts_a_cluster_for_themselves_has_an_account_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Their jobs had no account in sacct, and waited with AccountingStorageEnforce."""
+    know_people(monkeypatch)
+    assert users.chosen("", ALICE) == ["alice"]
+    assert users.chosen("none", ALICE) == []
+    assert users.chosen("", 54321) == []  # a container may run as a uid without a name
 
 
 def test_an_unknown_user_is_named() -> None:
     with pytest.raises(BadRequest, match=r"^--users nosuch: there is no such user$"):
-        users.chosen("root,nosuch", True)
+        users.chosen("root,nosuch", 0)
 
 
 @pytest.mark.parametrize("name", ["a,b", "John Doe", "-x", "a=b", "u[1-3]", 'a"b', "o'neil", ""])

@@ -12,21 +12,21 @@ import pytest
 # Each has a group of the same name and number.
 UIDS = {"alice": 1001, "bob": 1002, "carol": 1003}
 
-_PEOPLE = [
-    pwd.struct_passwd((name, "x", uid, uid, "", f"/home/{name}", "/bin/bash"))
-    for name, uid in UIDS.items()
-]
-_GROUPS = [grp.struct_group((name, "x", uid, [])) for name, uid in UIDS.items()]
-
 _Entry = TypeVar("_Entry")
 
 
 def know_people(patch: pytest.MonkeyPatch) -> None:
     """Let this process find the users of the recordings; everybody else stays as on the host."""
-    _add(patch, pwd, "getpwnam", {person.pw_name: person for person in _PEOPLE})
-    _add(patch, pwd, "getpwuid", {person.pw_uid: person for person in _PEOPLE})
-    _add(patch, grp, "getgrnam", {group.gr_name: group for group in _GROUPS})
-    _add(patch, grp, "getgrgid", {group.gr_gid: group for group in _GROUPS})
+    # Made here, since such a value that lives until the interpreter ends makes it print an error.
+    people = [
+        pwd.struct_passwd((name, "x", uid, uid, "", f"/home/{name}", "/bin/bash"))
+        for name, uid in UIDS.items()
+    ]
+    groups = [grp.struct_group((name, "x", uid, [])) for name, uid in UIDS.items()]
+    _add(patch, pwd, "getpwnam", {person.pw_name: person for person in people})
+    _add(patch, pwd, "getpwuid", {person.pw_uid: person for person in people})
+    _add(patch, grp, "getgrnam", {group.gr_name: group for group in groups})
+    _add(patch, grp, "getgrgid", {group.gr_gid: group for group in groups})
 
 
 def _add(

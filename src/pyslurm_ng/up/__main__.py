@@ -176,7 +176,7 @@ def commands() -> None:
     "wanted_users",
     default="",
     metavar="NAME,...",
-    show_default="all where root starts the cluster, else none",
+    show_default="all where root starts the cluster, else the caller",
     help=f"Users who get the account `{users.ACCOUNT}` if they have none; `all` is every user of "
     "this host who may log in, `none` nobody.",
 )
@@ -220,7 +220,7 @@ def up(
         slurm_user=slurm_user,
         host_names=namespaces and not why_not,
         first_port=first_port or 0,
-        users=tuple(users.chosen(wanted_users, os.geteuid() == 0)),
+        users=tuple(users.chosen(wanted_users, os.geteuid())),
     )
     if cpus % sockets:
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")

@@ -20,15 +20,15 @@ MOST = 5000
 NO_LOGIN = ("/nologin", "/false")
 
 
-def chosen(choice: str, is_root: bool) -> list[str]:
+def chosen(choice: str, caller_uid: int) -> list[str]:
     """Return the users that --users names, sorted.
 
     Args:
-        choice: names with commas, `all`, `none`, or "" for all where root starts the cluster.
+        choice: names with commas, `all`, `none`, or "" for the caller, and for all if that is root.
 
     Errors: BadRequest when a user does not exist.
     """
-    word = choice.strip() or (ALL if is_root else NONE)
+    word = choice.strip() or (ALL if caller_uid == 0 else _name_of(caller_uid))
     if word.lower() == NONE:
         return []
     if word.lower() == ALL:
@@ -40,6 +40,14 @@ def chosen(choice: str, is_root: bool) -> list[str]:
         except (KeyError, ValueError):
             raise BadRequest(f"--users {name}: there is no such user") from None
     return names
+
+
+def _name_of(uid: int) -> str:
+    """Return a user's name; `none` for a uid without one, as containers have."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return NONE
 
 
 def ordinary_users(entries: Iterable[pwd.struct_passwd], uids: tuple[int, int]) -> list[str]:
