@@ -182,8 +182,8 @@ def test_slurmdbd_conf_names_and_refuses() -> None:
     assert conf.warnings == (
         "slurmdbd.conf:2: StorageBackupHost has no effect in pyslurm-ng: there is one database",
     )
-    with pytest.raises(ConfErrors, match="DisableCoordDBD: yes is refused: coordinators would"):
-        parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nDisableCoordDBD=yes\n")
+    with pytest.raises(ConfErrors, match="MaxQueryTimeRange: 1-0 is refused: queries would"):
+        parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nMaxQueryTimeRange=1-0\n")
 
 
 # Rows of "same" are used ----------------------------------------------------------------------

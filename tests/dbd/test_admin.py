@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.verbs import actor_of
+from pyslurm_ng.dbd.admin.verbs import Caller, actor_of, change
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.options import Options, load_configuration
 from pyslurm_ng.dbd.show import list_entities
 from pyslurm_ng.dbd.tree import Tree
 from pyslurm_ng.dbd.updates import association_update, store_value
-from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ListEntities
-from tests.dbd.accounting_room import at, listed, manage, record, register, rows, submitted
+from pyslurm_ng.wire.dbd_messages import AssociationUpdate, ChangeEntities, ListEntities
+from tests.dbd.accounting_room import (
+    assignments,
+    at,
+    listed,
+    manage,
+    record,
+    register,
+    rows,
+    submitted,
+)
 
 SCENARIO = (
     "add account physics fairshare=60",
@@ -371,6 +383,30 @@ def test_users_change_nothing(store: Database) -> None:
         assert manage(store, line, "alice", 1001).exit_code == 1, line
         after = rows(store, schema.associations, "version"), rows(store, schema.users, "version")
         assert after == before, line
+
+
+@pytest.mark.parametrize("word", ["yes", "no"])
+def test_coordinators_may_be_disabled(
+    store: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+) -> None:
+    """DisableCoordDBD: they may do what other users may, and no more."""
+    path = tmp_path / "slurmdbd.conf"
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    path.write_text(
+        f"StorageType=accounting_storage/sqlite\nStorageLoc={tmp_path}/x\nDbdHost=localhost\n"
+        f"DisableCoordDBD={word}\n"
+    )
+    path.chmod(0o600)
+    configuration = load_configuration(Options(conf_path=str(path)))
+    manage(store, "add coordinator account=chem names=carol")
+    caller = Caller(1003, "carol", False, configuration.has_coordinators)
+    request = ChangeEntities(
+        "modify", "user", assignments(["bob", "account=chem"]), assignments(["maxjobs=2"]), True
+    )
+    assert change(store, request, caller).exit_code == (word == "yes")
+    with store.read() as connection:
+        actor = actor_of(connection, 1003, "carol", False, configuration.has_coordinators)
+    assert ("chem" in actor.coordinates) == (word == "no")
 
 
 def test_coordinators_rule_their_accounts_and_those_below(store: Database) -> None:

@@ -18,6 +18,7 @@ class Changes:
     """Makes changes and remembers the newest answers.
 
     Args:
+        has_coordinators: whether coordinators may do more than others.
         patiently: runs a transaction until the database takes it.
         tell: lets controllers know that something has changed.
     """
@@ -27,11 +28,13 @@ class Changes:
         database: Database,
         service_uid: int,
         *,
+        has_coordinators: bool,
         patiently: Callable[[Callable[[], ChangeResult]], ChangeResult],
         tell: Callable[[], None],
     ) -> None:
         self._database = database
         self._service_uid = service_uid
+        self._has_coordinators = has_coordinators
         self._patiently = patiently
         self._tell = tell
         self._replies: OrderedDict[tuple[int, bytes], ChangeResult] = OrderedDict()
@@ -42,7 +45,8 @@ class Changes:
         known = self._replies.get(key) if request.commit else None
         if known is not None:
             return known
-        caller = Caller(uid, user_name(uid), is_service(uid, self._service_uid))
+        is_trusted = is_service(uid, self._service_uid)
+        caller = Caller(uid, user_name(uid), is_trusted, self._has_coordinators)
         result = self._patiently(lambda: self._make(request, caller))
         if request.commit and result.changed:
             if any(request.request_id):

@@ -228,7 +228,14 @@ class Daemon:
         loop = asyncio.get_running_loop()
         assert self._stop is not None
         identity = self._identity()
-        settings = Settings(self._host, os.geteuid(), conf.private, conf.pairs, conf.purge)
+        settings = Settings(
+            self._host,
+            os.geteuid(),
+            conf.private,
+            conf.pairs,
+            conf.purge,
+            has_coordinators=conf.has_coordinators,
+        )
         service = self._service = Service(
             database,
             settings,

@@ -92,6 +92,7 @@ class Configuration:
     has_backup: bool = False
     is_backup: bool = False
     rolls_up: bool = True
+    has_coordinators: bool = True
     pairs: tuple[tuple[str, str], ...] = field(default=())
     purge: Policy = field(default_factory=Policy)
 
@@ -213,6 +214,7 @@ def _configured(
         has_backup=bool(conf.dbd_backup_host),
         is_backup=is_backup,
         rolls_up=not conf.disable_rollups,
+        has_coordinators=not conf.disable_coord_dbd,
         pairs=tuple(_pairs(conf, path)),
         purge=policy_of(conf),
     )

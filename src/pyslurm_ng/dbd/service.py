@@ -61,6 +61,7 @@ class Settings:
     private: frozenset[str]
     config_pairs: tuple[tuple[str, str], ...]
     purge: Policy = field(default_factory=Policy)
+    has_coordinators: bool = True
 
 
 class Service:
@@ -102,6 +103,7 @@ class Service:
         self._changes = Changes(
             database,
             settings.service_uid,
+            has_coordinators=settings.has_coordinators,
             patiently=self._patiently,
             tell=lambda: self._post(self._association_calls.tell_all),
         )
@@ -298,9 +300,9 @@ class Service:
 
     def _actor(self, connection: sa.Connection, call: Call) -> Actor:
         uid = call.peer.uid
-        actor = actor_of(
-            connection, uid, user_name(uid), is_service(uid, self._settings.service_uid)
-        )
+        settings = self._settings
+        is_trusted = is_service(uid, settings.service_uid)
+        actor = actor_of(connection, uid, user_name(uid), is_trusted, settings.has_coordinators)
         if actor.is_operator:
             self._operators.add(uid)
         else:

@@ -31,7 +31,7 @@ SLURMDBD = Keys(
     same=named("""
         ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
         DebugLevelSyslog
-        DisableArchiveCommands DisableRollups LogFile
+        DisableArchiveCommands DisableCoordDBD DisableRollups LogFile
         MaxPurgeLimit PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter
         PurgeResvAfter PurgeStepAfter PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter
         LogTimeFormat PidFile PrivateData SlurmUser StorageHost StorageLoc StorageParameters
@@ -58,7 +58,6 @@ SLURMDBD = Keys(
         "StorageBackupHost": "there is one database",
     },
     refused={
-        "DisableCoordDBD": "coordinators would keep their power; NO is allowed",
         "MaxQueryTimeRange": "queries would not be limited; INFINITE is allowed",
         "TLSType": (
             "connections are signed, not encrypted; leave the key out to run without encryption"

@@ -132,21 +132,25 @@ class Change:
         return {row.name: row.id for row in rows}
 
 
-def actor_of(connection: sa.Connection, uid: int, name: str, is_service: bool) -> Actor:
+def actor_of(
+    connection: sa.Connection,
+    uid: int,
+    name: str,
+    is_service: bool,
+    has_coordinators: bool = True,
+) -> Actor:
     """Return the rights of a user; root and SlurmUser (`is_service`) are administrators.
 
-    A coordinator of an account also coordinates the accounts below it.
+    A coordinator of an account also coordinates the accounts below it, but with DisableCoordDBD
+    (not `has_coordinators`) none.
     """
     level = connection.execute(
         sa.select(schema.users.c.admin_level).where(
             schema.users.c.name == name, schema.users.c.is_deleted == 0
         )
     ).scalar()
-    own = set(
-        connection.execute(
-            sa.select(schema.coordinators.c.account).where(schema.coordinators.c.user == name)
-        ).scalars()
-    )
+    query = sa.select(schema.coordinators.c.account).where(schema.coordinators.c.user == name)
+    own = set(connection.execute(query).scalars()) if has_coordinators else set()
     coordinates = set(own)
     if own:
         for cluster_id in connection.execute(sa.select(schema.clusters.c.id)).scalars():

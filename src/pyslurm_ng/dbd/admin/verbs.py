@@ -69,11 +69,16 @@ class _RollBack(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The user that asks for a change; `is_service`: root or SlurmUser."""
+    """The user that asks for a change.
+
+    `is_service`: root or SlurmUser. `has_coordinators`: whether coordinators may do more than
+    others (DisableCoordDBD).
+    """
 
     uid: int
     name: str
     is_service: bool
+    has_coordinators: bool = True
 
 
 def change(database: Database, request: ChangeEntities, caller: Caller) -> ChangeResult:
@@ -104,7 +109,9 @@ def _transaction(
     result: ChangeResult | None = None
     try:
         with database.write() as connection:
-            actor = actor_of(connection, caller.uid, caller.name, caller.is_service)
+            actor = actor_of(
+                connection, caller.uid, caller.name, caller.is_service, caller.has_coordinators
+            )
             under_way = Change(
                 database, connection, actor, next_version(connection), time.time_ns() // 1000
             )
