@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
+import msgspec
+
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL
-from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission.account import Standing, enforced, lineage
 from pyslurm_ng.model.amounts import requested_tres
 from pyslurm_ng.model.assoc import Qos
 from pyslurm_ng.model.cluster import Cluster
-from pyslurm_ng.model.job import JobRequest
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.job_counts import Submitter
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import Reason
@@ -28,6 +30,7 @@ from pyslurm_ng.sched.limits.relative import absolute_qos
 from pyslurm_ng.sched.limits.running_amounts import Counter, Used
 
 Applies: TypeAlias = Callable[[Submitter], bool]
+_ON_AMOUNTS = (Kind.HELD, Kind.JOB, Kind.NODE, Kind.LEAST)
 
 
 class _Owner(NamedTuple):
@@ -47,6 +50,10 @@ class _SubmitLimit(NamedTuple):
     reason: Reason
     uid: int | None
     applies: Applies
+
+    def counts(self, submitter: Submitter) -> bool:
+        """Return whether a submitter's jobs count."""
+        return self.uid in (None, submitter.uid) and self.applies(submitter)
 
 
 def check(
@@ -72,6 +79,37 @@ def check(
         wait = next(broken_alone(under, ask, {}), None)
         reason = wait.reason if wait is not None else None
     return _refusal(reason) if reason is not None else None
+
+
+def refuses_move(
+    cluster: Cluster,
+    job: Job,
+    request: JobRequest,
+    partition: Partition,
+    standing: Standing,
+    tasks: int,
+    context: Context,
+) -> bool:
+    """Return whether a waiting job may not get another account, QOS or partition.
+
+    As in Slurm 22.05, limits on times and minutes refuse none, and where the job counts already it
+    counts no second time.
+
+    Args:
+        request: what it asks for by then.
+        tasks: how many jobs it counts for.
+    """
+    if "limits" not in enforced(context.conf):
+        return False
+    owner = Caller(job.uid, job.gid, job.user_name)
+    under = _under(cluster, standing, partition, msgspec.structs.replace(context, caller=owner))
+    counted = Submitter(job.uid, job.assoc_id, job.account, job.qos, job.partition)
+    if _too_many_submitted(cluster, standing, under.qos, job.uid, tasks, counted) is not None:
+        return True
+    if not any("DenyOnLimit" in qos.flags for qos in under.qos):
+        return False
+    ask = _ask(request, partition, NO_VAL, context)
+    return next(broken_alone(under, ask, {}, kinds=_ON_AMOUNTS), None) is not None
 
 
 def check_together(
@@ -170,14 +208,22 @@ def _ask(request: JobRequest, partition: Partition, time_limit_min: int, context
 
 
 def _too_many_submitted(
-    cluster: Cluster, standing: Standing, qualities: Sequence[Qos], uid: int, tasks: int
+    cluster: Cluster,
+    standing: Standing,
+    qualities: Sequence[Qos],
+    uid: int,
+    tasks: int,
+    counted: Submitter | None = None,
 ) -> Reason | None:
-    """Return why `tasks` more jobs are more than may be queued and running at once."""
+    """Return why `tasks` more jobs are more than may be queued and running at once.
+
+    Args:
+        counted: as whose they count so far; None: they are new.
+    """
     for limit in _submit_limits(cluster, standing, qualities, uid):
-        if limit.limit != INFINITE:
-            count = _count(cluster, limit.uid, limit.applies)
-            if count + tasks > limit.limit:
-                return limit.reason
+        is_new = counted is None or not limit.counts(counted)
+        if limit.limit != INFINITE and is_new and _count(cluster, limit) + tasks > limit.limit:
+            return limit.reason
     return None
 
 
@@ -253,10 +299,7 @@ def _below(cluster: Cluster, assoc_id: int) -> frozenset[int]:
     return frozenset(below)
 
 
-def _count(cluster: Cluster, uid: int | None, applies: Applies) -> int:
-    """Return how many queued and running jobs, tasks of arrays counted singly, a test holds for."""
-    return sum(
-        count
-        for submitter, count in cluster.job_counts.submitted.items()
-        if uid in (None, submitter.uid) and applies(submitter)
-    )
+def _count(cluster: Cluster, limit: _SubmitLimit) -> int:
+    """Return how many queued and running jobs count, tasks of arrays singly."""
+    submitted = cluster.job_counts.submitted
+    return sum(count for submitter, count in submitted.items() if limit.counts(submitter))

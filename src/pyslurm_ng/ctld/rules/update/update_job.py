@@ -37,6 +37,7 @@ from pyslurm_ng.ctld.rules.update import (
     job_times,
 )
 from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, by_operators, while_pending
+from pyslurm_ng.ctld.rules.update.job_limits import breaks_limits
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
@@ -230,6 +231,8 @@ def _update_one(
         refusal = _cannot_be_placed(change, request)
         if refusal is not None:
             return refusal.code
+    if breaks_limits(change, request or job.request, tasks):
+        return Errno.ESLURM_ACCOUNTING_POLICY
     refused = _beyond_room(steering, change, tasks, request)
     if refused:
         return steering.refuse(Errno.ESLURM_ACCOUNTING_POLICY, refused)
