@@ -189,6 +189,9 @@ def test_scontrol_moves_between_clusters(site: Site, monkeypatch: pytest.MonkeyP
     lines = iter(["cluster c2\n", "show job 22\n", "cluster\n", "show job 22\n", ""])
 
     class Typed:
+        def isatty(self) -> bool:
+            return True
+
         def readline(self) -> str:
             return next(lines)
 

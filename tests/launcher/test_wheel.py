@@ -26,7 +26,9 @@ def test_a_wheel_has_the_names_of_the_launcher() -> None:
     launcher = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(launcher)
     cli = ROOT / "src" / "pyslurm_ng" / "cli"
-    commands = {name for name in launcher.COMMANDS if (cli / f"{name}.py").exists()}
+    commands = {
+        name for name in launcher.COMMANDS if (cli / f"{launcher.module_name(name)}.py").exists()
+    }
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert set(project["scripts"]) == commands | set(launcher.DAEMONS) | set(launcher.MANAGEMENT)
     assert set(project["scripts"].values()) == {"pyslurm_ng._run:main"}

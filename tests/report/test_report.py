@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.report.page import page
-from pyslurm_ng.report.sums import Day, Report, Span
+from pyslurm_ng.report.sums import MOST_PIECES, Day, Report, Span
 from pyslurm_ng.up.__main__ import main
 from tests.cli.accounting.reported_week import store_week
 from tests.dbd.accounting_room import Room, serving, utc
@@ -97,6 +99,29 @@ def test_a_week_on_a_page(room: Room, monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert "2026-11-09" in reader.cells and "2026-11-16" not in reader.cells
     assert "var(--first)" in text and "currentColor" in text and "#01020" not in text
     assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_nobody_waits_for_the_report_in_a_shared_folder(
+    room: Room, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A file, link or pipe that another user made beforehand gets nothing of it."""
+    pytest.importorskip("matplotlib")
+    path, seen = tmp_path / "week.html", tmp_path / "seen"
+    seen.touch(mode=0o666)
+    os.link(seen, tmp_path / ".week.html.new")
+    assert run(room, monkeypatch, *WEEK, "--cluster", "mars", "-o", str(path)) == 0
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.stat().st_ino != seen.stat().st_ino and not seen.read_text()
+    assert {file.name for file in tmp_path.iterdir()} == {"week.html", "seen", ".week.html.new"}
+
+
+def test_the_calendar_may_end_with_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    utc(monkeypatch)
+    span = Span(86_400, int(datetime(9999, 12, 31, tzinfo=timezone.utc).timestamp()))
+    pieces = span.pieces()
+    assert (pieces[0].start_s, pieces[-1].end_s) == (span.start_s, span.end_s)
+    assert len(pieces) <= MOST_PIECES + 1
+    assert all(before.end_s == after.start_s for before, after in pairwise(pieces))
 
 
 def test_names_are_text(room: Room) -> None:

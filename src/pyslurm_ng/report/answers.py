@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from pyslurm_ng.base.error_numbers import is_unreachable
+from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.report.sums import HOUR_S, Day, Report
 from pyslurm_ng.wire.client import Client, SlurmError
 
-SECOND_US = 1_000_000
 TIMEOUT_S = 600
 COLUMNS = (
     "user", "account", "state", "submit_us", "eligible_us", "start_us", "end_us", "cpus_allocated",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 from datetime import datetime
 from pathlib import Path
@@ -81,9 +82,18 @@ def _span(start: str, end: str, now_s: int) -> Span:
 
 
 def _write(path: Path, text: str) -> None:
-    """Replace a file as a whole; only its owner reads it, since it may name what is private."""
-    fresh = path.with_name(f".{path.name}.new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    fresh.replace(path)
+    """Replace a file as a whole; only its owner reads it, since it may name what is private.
+
+    The folder may be one where others write, too, so the new file has a name that nobody guesses.
+    """
+    try:
+        descriptor, fresh = tempfile.mkstemp(prefix=f".{path.name[:100]}.", dir=path.parent)
+    except OSError as problem:
+        raise click.ClickException(f"{path}: {problem.strerror}") from None
+    try:
+        with open(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(fresh, path)
+    except OSError as problem:
+        os.unlink(fresh)
+        raise click.ClickException(f"{path}: {problem.strerror}") from None

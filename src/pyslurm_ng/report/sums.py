@@ -30,6 +30,9 @@ class Span:
         midnight = begin.replace(hour=0, minute=0, second=0, microsecond=0)
         bounds = [self.start_s]
         while bounds[-1] < self.end_s:
+            if datetime.max - midnight < 2 * step:  # the calendar ends before the piece
+                bounds.append(self.end_s)
+                break
             midnight += step
             bounds.append(min(int(midnight.timestamp()), self.end_s))
         return [Span(*pair) for pair in pairwise(bounds) if pair[0] < pair[1]]

@@ -1,5 +1,7 @@
 """How much of what a job had it used, and the text that seff prints of it."""
 
+from pyslurm_ng.base.numbers import SECOND_US
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -16,7 +18,6 @@ JOB_COLUMNS = (
 STEP_COLUMNS = (
     "step_id", "tasks", "user_cpu_us", "system_cpu_us", "tres_usage_in_ave", "tres_usage_in_tot",
 )  # fmt: skip
-_SECOND_US = 1_000_000
 
 
 class Efficiency:
@@ -41,7 +42,7 @@ class Efficiency:
         self.nodes = max(1, job["nodes_allocated"] or job["nodes_requested"])
         self.tasks: int = max([1, *(step["tasks"] for step in steps)])
         used_us = sum(step["user_cpu_us"] + step["system_cpu_us"] for step in steps)
-        self.cpu_s = int(used_us // _SECOND_US)
+        self.cpu_s = int(used_us // SECOND_US)
         self.wall_s: int = _wall_s(job, now_us)
         self.memory_kib = max([0, *(_amount(step, "tot", "mem") // 1024 for step in steps)])
         units = self.cpus if job["mem_is_per_cpu"] else self.nodes
@@ -97,8 +98,8 @@ def _wall_s(job: "Row", now_us: int) -> int:
     suspended_us = job["suspended_us"]
     if job["suspend_start_us"] and not job["end_us"]:
         suspended_us += now_us - job["suspend_start_us"]
-    span_s = end_us // _SECOND_US - start_us // _SECOND_US
-    return int(max(0, span_s - suspended_us // _SECOND_US))
+    span_s = end_us // SECOND_US - start_us // SECOND_US
+    return int(max(0, span_s - suspended_us // SECOND_US))
 
 
 def _usage(step: "Row", what: str, name: str) -> str:
