@@ -16,7 +16,7 @@ from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.rollup.tables import note_change
 
-MOST_JOBS = 2_500
+MOST_JOBS = 2_000
 """Of one command: journals wait for its transaction."""
 _MOST_EXIT_CODE = 0xFFFF
 _TEXTS = {
