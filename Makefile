@@ -55,6 +55,7 @@ bench: build
 # What takes minutes: random crashes, many seeds.
 soak: build
 	scripts/run_tests.sh $(PY) $(TESTS) -m soak -q
+	PYSLURM_RANDOM_EXAMPLES=1 $(PY) -m pytest $(TESTS) -m "hypothesis and not soak" -q
 	PYSLURM_SIM_SEEDS=$${PYSLURM_SIM_SEEDS:-3000} $(PY) -m pytest tests/sim/test_chaos.py -q
 
 # Every decoder and parser for FUZZ_SECONDS in all; by coverage where atheris can be installed.

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
-# A busy machine is no failure: nothing here asserts on wall-clock time.
+# A busy machine is no failure: nothing here asserts on wall-clock time. `make test` tries the same
+# examples in each run, so that a failure is of what changed; `make soak` draws others each time.
 settings.register_profile(
-    "busy_machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "busy_machine",
+    deadline=None,
+    derandomize=not os.environ.get("PYSLURM_RANDOM_EXAMPLES"),
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("busy_machine")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND
 from pyslurm_ng.model.job import JobRequest, NodeAlloc
@@ -91,6 +91,33 @@ BOUNDS = st.builds(
 )
 
 
+def idle_node(number: int, sockets: int, gpus_per_socket: int) -> FreeNode:
+    """An idle node of sockets of two cores; GPUs are near the cores of their socket."""
+    near = tuple(bytes([3 << 2 * socket]) for socket in range(sockets)) * gpus_per_socket
+    spec = NodeSpec(
+        f"n{number}",
+        cpus=2 * sockets,
+        sockets=sockets,
+        cores_per_socket=2,
+        real_memory_mib=8000,
+        gres=(NodeGres("gpu", "", len(near), cores=tuple(sorted(near))),) if near else (),
+    )
+    return empty_node(number, spec)
+
+
+# Whole sockets for tasks of different sockets: GPUs of both are taken.
+@example(
+    nodes=(idle_node(0, 1, 0), idle_node(1, 1, 0), idle_node(2, 2, 2)),
+    request=JobRequest(
+        nodes_min=1,
+        ntasks_per_socket=1,
+        gpus_per_task="1",
+        gpus_per_node="2",
+        flags=REQ_GRES_ENFORCE_BIND,
+    ),
+    whole_sockets=True,
+    one_task_per_core=False,
+)
 @settings(max_examples=400)
 @given(
     nodes=st.tuples(free_nodes(0), free_nodes(1), free_nodes(2)),

@@ -217,10 +217,9 @@ def _allot_gres(
         if need.cpus_per_gpu:
             gpus += sum(count for name, _, count in whole if name == "gpu")
         core_count = cores_wanted(need, node.spec, tasks, gpus)
-        near = (
-            _open_to_tasks(need, node.spec, cores) if need.tasks_per_socket else cores,
-            core_count,
-        )
+        # Sockets taken whole bring cores beyond those that tasks run on.
+        is_limited = need.tasks_per_socket and not need.whole_sockets
+        near = (_open_to_tasks(need, node.spec, cores) if is_limited else cores, core_count)
     for _, kind, count in need.gpus_per_socket:
         for socket, socket_count in gpus_by_socket(need, node, kind, count).items():
             allocs += _take(node, "gpu", kind, socket_count, near, socket)
