@@ -63,6 +63,10 @@ class Server:
         if self._process.poll() is not None:
             pytest.skip("mariadbd does not start here")
 
+    def url(self, name: str) -> sa.URL:
+        """Return where its administrator finds a database of this name."""
+        return mysql_url("localhost", 0, "root", None, name, self.socket)
+
     def _answers(self) -> bool:
         with socket_module.socket(socket_module.AF_UNIX) as probe:
             return probe.connect_ex(self.socket) == 0

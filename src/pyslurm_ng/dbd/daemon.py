@@ -29,6 +29,7 @@ from pyslurm_ng.daemon.process_settings import raise_open_files
 from pyslurm_ng.dbd.database import Database, NewerStoreError, is_retryable
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, Configuration, Options, load_configuration
+from pyslurm_ng.dbd.private_connection import check_tls, is_refused_by_tls
 from pyslurm_ng.dbd.rollup.duty import RollUp
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.dbd.term import Term
@@ -135,14 +136,17 @@ class Daemon:
         give_up_s = time.monotonic() + OPEN_PATIENCE_S
         while True:
             try:
+                check_tls(self._conf.url.query)
                 database.open()
             except NewerStoreError as error:
                 raise CannotStart(str(error)) from None
             except OSError as error:
-                raise CannotStart(f"accounting database {shown}: {error.strerror}") from None
+                file = f"StorageParameters: {error.filename}: " if error.filename else ""
+                raise CannotStart(f"accounting database {shown}: {file}{error.strerror}") from None
             except sa.exc.SQLAlchemyError as error:
                 text = " ".join(str(getattr(error, "orig", None) or error).split())
-                if not is_retryable(error) or time.monotonic() > give_up_s:
+                is_lasting = is_refused_by_tls(error) or not is_retryable(error)
+                if is_lasting or time.monotonic() > give_up_s:
                     raise CannotStart(f"accounting database {shown}: {text}") from None
                 self._log.error(f"accounting database {shown}: {text}")
                 time.sleep(1)

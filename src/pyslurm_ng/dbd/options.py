@@ -19,6 +19,7 @@ from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
 from pyslurm_ng.daemon.log import level_number
 from pyslurm_ng.daemon.options import complaint
 from pyslurm_ng.dbd.database import mysql_url, sqlite_url
+from pyslurm_ng.dbd.private_connection import WORDS
 from pyslurm_ng.dbd.purge.rules import Policy, policy_of
 
 USAGE = """\
@@ -268,9 +269,9 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
     words = (word.partition("=") for word in conf.storage_parameters)
     settings = {name.strip().lower(): value.strip() for name, _, value in words}
     for name, value in settings.items():
-        if name not in ("socket", *_TLS) or not value:
+        if name not in ("socket", *WORDS) or not value:
             # A misspelt word would leave the connection without encryption.
-            allowed = ", ".join(f"{option.upper()}=" for option in ("socket", *_TLS))
+            allowed = ", ".join(f"{option.upper()}=" for option in ("socket", *WORDS))
             raise BadOptions(f"{path}: StorageParameters: '{name}' is bad; allowed: {allowed}")
     return mysql_url(
         conf.storage_host,
@@ -283,8 +284,6 @@ def _database_url(conf: SlurmdbdConf, shared: dict[str, str], path: str) -> sa.U
     )
 
 
-_TLS = ("ssl_ca", "ssl_capath", "ssl_cert", "ssl_cipher", "ssl_key")
-"""Words of StorageParameters that encrypt the connection to the database."""
 _SECRET = frozenset(("storage_pass", "storage_pass_script"))
 
 
