@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -107,6 +108,31 @@ def test_input_of_a_reader_reaches_the_tasks_beside_sruns(template: Template) ->
     echo.join()
     text = srun.out[0, step_io.STDOUT]
     assert (text.count(b"a"), text.count(b"b")) == (len(ours), len(theirs))
+    assert srun.exits == {0: 0}
+
+
+def test_small_pieces_of_input_come_whole_and_ends_without_number_end_it(
+    template: Template, tmp_path: Path
+) -> None:
+    """A task that reads late gets all of them; what a reader may keep waiting is bounded."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    srun = Srun(template, ["sh", "-c", f"echo here; read go < {gate}; exec cat"], count=1)
+    hear_line(srun, 0, b"here\n")
+    reader, flooder = Reader(srun.step), Reader(srun.step)
+    reader.send(step_io.STDIN, body=b"x" * 200_000)  # more than a pipe takes
+    reader.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL, b"y") * 50_000)
+    flooder.send(step_io.STDIN, body=b"x" * 200_000)
+    with pytest.raises(ConnectionError):
+        for _ in range(100):
+            flooder.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL) * 10_000)
+    gate.write_text("go\n")
+    while srun.out.get((0, step_io.STDOUT), b"").count(b"y") < 50_000:
+        assert srun.pump()
+    srun.send(step_io.STDIN)
+    reader.read_all()
+    srun.finish()
+    flooder.close()
     assert srun.exits == {0: 0}
 
 

@@ -5,6 +5,8 @@ told how much. Its input goes to a task only while the task has read all that it
 so that srun's credit holds.
 """
 
+from collections import deque
+
 from pyslurm_ng.d.stepd.step_streams import SrunLink
 from pyslurm_ng.d.stepd.step_tasks import notice
 from pyslurm_ng.wire import step_io
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 MOST_READERS = 8
 """The most connections of sattach to one step on one node; each may keep a megabyte unsent."""
+_MOST_WAITING = 1024
+"""Pieces of input that wait for a task; what goes to the same tasks is one piece."""
 _CONNECT_S = 10.0
 _LINGER_S = 2.0
 
@@ -42,7 +46,7 @@ class StepReader:
         """Begin to connect. Raises OSError."""
         self._tasks = tasks
         self._feed_all = feed_all
-        self._input: list[tuple[int, bytes]] = []
+        self._input: deque[tuple[int, bytearray]] = deque()
         self._input_bytes = 0
         self._left_out = 0
         self.link = SrunLink(loop, route, self._on_frame, lambda problem: None, lambda: None)
@@ -69,9 +73,12 @@ class StepReader:
         if kind != step_io.STDIN:
             return
         self._input_bytes += len(body)
-        if self._input_bytes > step_io.STDIN_WINDOW or len(self._input) > step_io.STDIN_WINDOW:
+        if self._input_bytes > step_io.STDIN_WINDOW or len(self._input) > _MOST_WAITING:
             raise step_io.BadStepFrame("more standard input than there was credit for")
-        self._input.append((task_id, body))
+        if body and self._input and self._input[-1][0] == task_id and self._input[-1][1]:
+            self._input[-1][1].extend(body)
+        else:
+            self._input.append((task_id, bytearray(body)))
         self._feed_all()
 
     def feed(self) -> None:
@@ -85,9 +92,9 @@ class StepReader:
             ]
             if any(inlet.is_busy for inlet in inlets):
                 return
-            del self._input[0]
+            self._input.popleft()
             self._input_bytes -= len(body)
-            self._give(inlets, body)
+            self._give(inlets, bytes(body))
 
     def _give(self, inlets: "list[Inlet]", body: bytes) -> None:
         for inlet in inlets:
