@@ -7,7 +7,7 @@ import pytest
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli.command import Table
-from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, Context
+from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, Context, eligible_us
 from pyslurm_ng.cli.listing.job_order import UNSORTABLE, node_order, sort_jobs
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
@@ -265,3 +265,11 @@ def test_a_held_job_starts_at_its_begin_time_at_the_soonest(
         monkeypatch, reference, "carol", ["squeue", "-h", "-j", "33", "-o", "%r %S"]
     )
     assert printed.stdout == "JobHeldAdmin 2030-01-01T00:00:00\n"
+
+
+def test_when_a_job_will_be_eligible() -> None:
+    """The begin time is shown while it is to come; a dependency or a past one makes it unknown."""
+    assert eligible_us(10, 0, 20, None) == 20
+    assert eligible_us(10, 0, 20, "afterok:1") == 0
+    assert eligible_us(10, 0, 5, None) == 0
+    assert eligible_us(10, 7, 20, None) == 7

@@ -124,6 +124,15 @@ def test_parsable_output_ends_in_a_bar_or_not(monkeypatch: pytest.MonkeyPatch) -
     assert sshare(monkeypatch, "--all --long --parsable2").stdout.count("\n") == 9
 
 
+def test_headings_go_with_h_too_and_no_word_means_all_fields(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """-h is -n, as in 22.05; `all` is no field."""
+    assert sshare(monkeypatch, "-h -a") == sshare(monkeypatch, "-n -a")
+    printed = sshare(monkeypatch, "-o all")
+    assert printed == Printed("", 'sshare: error: Invalid field requested: "all"\n', 1)
+
+
 def test_partitions_shares_of_the_parent_and_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """--partition adds a column; shares of `parent` have no level of their own."""
     reference = site()

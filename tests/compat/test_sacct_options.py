@@ -167,12 +167,15 @@ def test_waiting_tasks_in_one_line_or_each_in_its_own(sacct: Commands) -> None:
 
 
 def test_one_component_or_the_whole_job(sacct: Commands) -> None:
-    """--whole-hetjob; `no` is what it is without."""
+    """--whole-hetjob; `no` shows the components that are named, also if that is the leader."""
     words = ("-X", "-P", "-o", "jobid", "-j", "30+1")
     assert lines(sacct, *words) == ["30+1"]
     assert lines(sacct, *words, "--whole-hetjob=no") == ["30+1"]
     assert lines(sacct, *words, "--whole-hetjob") == ["30+0", "30+1"]
     assert lines(sacct, *words, "--whole-hetjob=yes") == ["30+0", "30+1"]
+    leader = (*words[:-1], "30")
+    assert lines(sacct, *leader) == ["30+0", "30+1"]
+    assert lines(sacct, *leader, "--whole-hetjob=no") == ["30+0"]
 
 
 @pytest.mark.parametrize(

@@ -308,6 +308,9 @@ def test_components_alone_or_with_the_whole_job(tmp_path: Path) -> None:
     for selector in (JobSelector(2), JobSelector(1, -1, 2)):
         assert select(database, jobs=[selector], whole_het_job=True) == [1, 2, 3]
     assert select(database, jobs=[JobSelector(9)], whole_het_job=True) == [9]
+    assert select(database, jobs=[JobSelector(1)], only_named_components=True) == [1]
+    assert select(database, jobs=[JobSelector(1, -1, 2)], only_named_components=True) == [3]
+    assert select(database, jobs=[JobSelector(9)], only_named_components=True) == [9]
     database.close()
 
 

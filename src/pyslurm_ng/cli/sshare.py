@@ -119,7 +119,7 @@ def _print(rows: "list[Row]", reply: "Row", options: "OptionValues", *, is_fair_
         default = FAIR_TREE_LONG_FORMAT if is_fair_tree else CLASSIC_LONG_FORMAT
     if "partition" in options:
         default = default.replace("User,", "User,Partition,")
-    chosen = choose_fields("sshare", options.get("format") or default, FIELDS)
+    chosen = choose_fields("sshare", options.get("format") or default, FIELDS, takes_all=False)
     layout = TableLayout(chosen, options)
     out = layout.header() if "noheader" not in options else b""
     cells = [[shown(_cell(name, row, reply)) for name, _, _ in chosen] for row in rows]

@@ -301,7 +301,9 @@ def _choices(
             whole[selector.job_id] = None
     row = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id)
     for ids in _chunks(list(whole)):
-        columns = (jobs.job_id, jobs.array_job_id, jobs.het_job_id)
+        columns = [jobs.job_id, jobs.array_job_id]
+        if not request.only_named_components:
+            columns.append(jobs.het_job_id)
         yield sa.union(*[row.where(column.in_(ids)) for column in columns]), _any_row
     for numbers in _chunks(list(sluids)):
         yield sa.union(row.where(jobs.sluid.in_(numbers))), _any_row

@@ -279,6 +279,7 @@ class ListJobRecords(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     with_steps: bool = True
     whole_het_job: bool = False
     after: Annotated[list[b.Number64], msgspec.Meta(max_length=16)] = []
+    only_named_components: bool = False
 
 
 @reply("JobRecords")

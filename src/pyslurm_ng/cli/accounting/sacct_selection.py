@@ -73,10 +73,13 @@ def selection(options: "dict[str, str]", clusters: "list[str]") -> "dict[str, An
     if "gid" in options:
         request["gids"] = _gids(options["gid"])
     _ranges(options, request)
-    whole = options.get("whole-hetjob", "no")
-    if whole.lower() not in ("", "yes", "no"):
-        fail(f'sacct: error: Invalid --whole-hetjob value "{whole}". Valid values: [yes|no].')
-    request["whole_het_job"] = whole.lower() != "no"
+    if "whole-hetjob" in options:
+        # Without the option the leader's id means all components, another's that one.
+        whole = options["whole-hetjob"]
+        if whole.lower() not in ("", "yes", "no"):
+            fail(f'sacct: error: Invalid --whole-hetjob value "{whole}". Valid values: [yes|no].')
+        request["whole_het_job"] = whole.lower() != "no"
+        request["only_named_components"] = not request["whole_het_job"]
     return request
 
 

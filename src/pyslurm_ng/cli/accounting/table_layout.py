@@ -12,10 +12,13 @@ if TYPE_CHECKING:
     """Name, width, and whether aligned to the left."""
 
 
-def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[Chosen]":
+def choose_fields(
+    command: str, text: str, fields: "Sequence[Chosen]", *, takes_all: bool = True
+) -> "list[Chosen]":
     """Return the fields of a comma list of `name` or `name%width`; exit on an unknown one.
 
-    Names may be shortened; a width aligns to the right unless it is negative.
+    Names may be shortened; a width aligns to the right unless it is negative. `all` means every
+    field if the command takes that word.
     """
     chosen: list[Chosen] = []
     for word in split_list(text):
@@ -23,7 +26,7 @@ def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[
         digits = size.lstrip("-")
         if percent and (not digits.isdigit() or len(digits) > 5):
             fail(f'{command}: error: Invalid field requested: "{word}"')
-        meant = _fields(name, fields)
+        meant = _fields(name, fields, takes_all)
         if not meant:
             fail(f'{command}: error: Invalid field requested: "{name}"')
         for full, width, is_left in meant:
@@ -35,13 +38,13 @@ def choose_fields(command: str, text: str, fields: "Sequence[Chosen]") -> "list[
     return chosen
 
 
-def _fields(name: str, fields: "Sequence[Chosen]") -> "list[Chosen]":
+def _fields(name: str, fields: "Sequence[Chosen]", takes_all: bool) -> "list[Chosen]":
     """Return the field that a name or its beginning means; the beginning of `all` means all."""
     lower_name = name.lower()
     for field in fields:
         if field[0].lower() == lower_name:
             return [field]
-    if lower_name and "all".startswith(lower_name):
+    if takes_all and lower_name and "all".startswith(lower_name):
         return list(fields)
     return [field for field in fields if field[0].lower().startswith(lower_name)][:1]
 

@@ -202,20 +202,17 @@ def job_end_us(row: "Row") -> int:
 
 
 def _job_times(row: "Row", dates: Dates) -> "list[str]":
-    from pyslurm_ng.cli.listing.job_columns import ELAPSED, elapsed_s
+    from pyslurm_ng.cli.listing.job_columns import ELAPSED, elapsed_s, eligible_us
 
     text = dates.text
     run_time = long_time(elapsed_s(dates.now_us, *[row[name] for name in ELAPSED]))
-    eligible_us = row["eligible_us"]
-    if not eligible_us and row["begin_us"] > dates.now_us and not row["dependency"]:
-        eligible_us = row["begin_us"]
+    when_us = eligible_us(dates.now_us, row["eligible_us"], row["begin_us"], row["dependency"])
     is_held = row["state"] == JOB_PENDING and not row["priority"]
     accrue_us = 0 if is_held else row["accrue_us"]
     lines = [
         f"RunTime={run_time} TimeLimit={long_limit(row['time_limit_min'])}"
         f" TimeMin={long_limit(row['time_min_min'], 'N/A')}",
-        f"SubmitTime={text(row['submit_us'], 'Unknown')}"
-        f" EligibleTime={text(eligible_us, 'Unknown')}",
+        f"SubmitTime={text(row['submit_us'], 'Unknown')} EligibleTime={text(when_us, 'Unknown')}",
         f"AccrueTime={text(accrue_us, 'Unknown')}",
     ]
     if row["resize_us"]:

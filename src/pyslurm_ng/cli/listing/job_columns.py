@@ -73,6 +73,22 @@ def _date(context: Context, column: "Cells") -> "Cells":
     return [text(cell) for cell in column]
 
 
+def eligible_us(now_us: int, known_us: int, begin_us: int, dependency: object) -> int:
+    """Return when a job is, or will be, eligible; 0 if that is not known."""
+    return begin_us if not known_us and begin_us > now_us and not dependency else known_us
+
+
+def _eligible(context: Context, *columns: "Cells") -> "Cells":
+    now_us, text = context.dates.now_us, context.dates.text
+    return [text(eligible_us(now_us, *row)) for row in zip(*columns, strict=False)]
+
+
+def _last_eval(context: Context, *columns: "Cells") -> "Cells":
+    """Show when the scheduler last looked at a job; submission is the first look."""
+    text = context.dates.text
+    return [text(eval_us or submit_us) for eval_us, submit_us in zip(*columns, strict=False)]
+
+
 def _yes_no(context: Context, column: "Cells") -> "Cells":
     return [1 if cell else 0 for cell in column]
 
@@ -362,7 +378,7 @@ FIELDS: "dict[str, Field]" = {
     "delayboot": ("", "DELAY_BOOT", _ID, lambda context, ids: ["00:00:00"] * len(ids)),
     "dependency": ("E", "DEPENDENCY", ("dependency",), _or_null),
     "derivedec": ("", "DERIVED_EC", ("derived_exit_code",), _exit),
-    "eligibletime": ("", "ELIGIBLE_TIME", ("eligible_us",), _date),
+    "eligibletime": ("", "ELIGIBLE_TIME", ("eligible_us", "begin_us", "dependency"), _eligible),
     "endtime": ("e", "END_TIME", (*START, "end_us", "time_limit_min", "suspended_us"), _end),
     "excnodes": ("x", "EXC_NODES", ("exclude",), _plain),
     "exclusive": ("", "EXCLUSIVE", ("exclusive",), _plain),
@@ -376,7 +392,7 @@ FIELDS: "dict[str, Field]" = {
     "hetjoboffset": ("", "HET_JOB_OFFSET", ("het_job_id", "het_offset"), _het),
     "jobarrayid": ("i", "JOBID", ID_FIELDS, _ids),
     "jobid": ("A", "JOBID", _ID, _plain),
-    "lastschedeval": ("", "LAST_SCHED_EVAL", ("last_eval_us",), _date),
+    "lastschedeval": ("", "LAST_SCHED_EVAL", ("last_eval_us", "submit_us"), _last_eval),
     "licenses": ("W", "LICENSES", ("licenses",), _or_null),
     "licensesalloc": ("", "LICENSES_ALLOC", ("licenses_alloc",), _or_null),
     "maxcpus": ("", "MAX_CPUS", _ID, _zero),
