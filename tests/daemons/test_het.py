@@ -104,6 +104,24 @@ def test_filters_cancel_one_component(live_cluster: LiveCluster) -> None:
     live_cluster.wait_for_jobs(leader, leader + 1)
 
 
+def test_components_write_to_one_file(live_cluster: LiveCluster) -> None:
+    """Neither empties it for the other; names with %t have the rank among all tasks."""
+    directory = live_cluster.directory.parent / "het-files"
+    directory.mkdir(mode=0o755)
+    (directory / "both").write_text("before\n")
+    first = ("srun", "-Q", "-n2", "-o", "both", "sh", "-c", "echo $SLURM_PROCID")
+    second = ("-n1", "-o", "both", "sh", "-c", "echo $SLURM_PROCID")
+    ran = live_cluster.run(*first, ":", *second, cwd=directory)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    lines = (directory / "both").read_text().splitlines()
+    assert (lines[0], sorted(lines[1:])) == ("before", ["0", "1", "2"])
+    script = ("sh", "-c", "echo $SLURM_PROCID")
+    words = ("srun", "-Q", "-n2", "-o", "of-%t", *script, ":", "-n1", "-o", "of-%t", *script)
+    live_cluster.out(*words, cwd=directory)
+    ranks = {path.name: path.read_text() for path in directory.glob("of-*")}
+    assert ranks == {f"of-{rank}": f"{rank}\n" for rank in range(3)}
+
+
 def test_steps_in_components_of_a_job_from_outside(live_cluster: LiveCluster) -> None:
     """--jobid names the leader; without it in the environment, srun asks what components are."""
     words = ("salloc", "-Q", "--no-shell", "-n1", ":", "-n1", "-w", "n2")

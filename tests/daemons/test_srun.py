@@ -162,6 +162,15 @@ def test_verbose_lines(live_cluster: LiveCluster, work: Path) -> None:
     ]
 
 
+def test_one_file_for_both_streams(live_cluster: LiveCluster, work: Path) -> None:
+    """-o and -e that name one file: what one stream writes stays when the other writes."""
+    (work / "both").write_text("before\n")
+    for name in ("both", "of-%t"):
+        words = ("-Q", "-n1", "-o", name, "-e", name, "sh", "-c", "echo out; echo err >&2")
+        live_cluster.out("srun", *words, cwd=work)
+        assert sorted((work / name.replace("%t", "0")).read_text().split()) == ["err", "out"]
+
+
 def test_salloc_lines_and_code(live_cluster: LiveCluster, work: Path) -> None:
     """The command's code is salloc's."""
     ran = live_cluster.run("salloc", "-n1", "--mem=10", "bash", "-c", "exit 6", cwd=work)

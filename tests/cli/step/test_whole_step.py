@@ -26,6 +26,7 @@ def test_ranks_and_nodes_go_on_from_one_component_to_the_next() -> None:
         first
         == two
         == {
+            "append": True,
             "all_ranks": 5,
             "all_nodes": "n[3,1-2]",
             "all_node_count": 3,

@@ -30,6 +30,7 @@ class Routes:
         self._count = count
         self._ranks = ranks
         self._std: dict[str, Any] = {}
+        self._files: dict[str, Sink] = {}
 
     def open(self, streams: "StepIo") -> "dict[str, Any]":
         """Open local files; return what the nodes shall do with each stream.
@@ -85,9 +86,15 @@ class Routes:
         if is_per_node(text):
             self._std[field] = self._absolute(text)
             return -1, sink
-        path = self._expanded(text, self._granted)
-        append = bool(self._options.request.get("flags", 0) & REQ_OPEN_APPEND)
-        return -1, Sink(open_local(path, append=append))
+        return -1, self._file(self._expanded(text, self._granted))
+
+    def _file(self, path: str) -> Sink:
+        """Return a file opened for both streams if both name it; components append to theirs."""
+        if path not in self._files:
+            is_shared = bool(self._ranks[1])
+            appends = bool(self._options.request.get("flags", 0) & REQ_OPEN_APPEND)
+            self._files[path] = Sink(open_local(path, append=appends or is_shared))
+        return self._files[path]
 
     def _absolute(self, pattern: str) -> str:
         if pattern.startswith("/"):

@@ -55,6 +55,7 @@ class WholeStep:
 
         job_nodes = expand(self.job_nodes)
         return {
+            "append": True,  # to files that tasks of other components write, too
             "first_rank": self.first_rank,
             "all_ranks": self.tasks,
             "first_node": self.first_node,

@@ -433,9 +433,9 @@ def _task(
     gpus: TaskGpus,
 ) -> sc.TaskPlace:
     view = gpu_view(setup, credential, gpus.seen)
-    fields = _name_fields(setup, credential, task_id)
-    std_in, std_out, std_err = _streams(request, fields, task_id)
     rank = request.first_rank + task_id
+    fields = _name_fields(setup, credential, rank)
+    std_in, std_out, std_err = _streams(request, fields, task_id)
     return {
         "task": task_id,
         "local": local,
