@@ -230,11 +230,11 @@ class Daemon:
     async def _finish(self) -> None:
         self._node.log.info("Slurmd shutdown completing")
         bg.tell_systemd("STOPPING=1")
-        tree = self._node.configured.tree
-        if tree is not None:
-            tree.remove_empty()
         self._health.stop()
         self._actions.close()
+        tree = self._node.configured.tree
+        if tree is not None:
+            tree.remove_empty({job_id for job_id, _, _ in self._runner.running()})
         self._runner.close()
         self._neighbours.close()
         await self._streams.close()

@@ -5,8 +5,8 @@ mq init >/dev/null
 trap 'mq daemon stop' EXIT
 mq config slurm >proposed.py
 grep -q "('debug', {'cores': 4, 'memory': '4000M'})" proposed.py
-# A task that starts before `mq submit` has noted its number is lost to MyQueue: so all start later.
-sed "s/^    'scheduler'.*/&\n    'extra_args': ['--begin=now+2'],/" proposed.py >.myqueue/config.py
+# MyQueue drops the news of a task that starts before `mq submit` has written its number down.
+sed "s/^    'scheduler'.*/&\n    'extra_args': ['--hold'],/" proposed.py >.myqueue/config.py
 echo 'print(6 * 7)' >answer.py
 echo 'raise SystemExit(3)' >fails.py
 echo 'import time; time.sleep(600)' >sleeps.py
@@ -15,6 +15,7 @@ mq submit -R 1:1m -d answer.py -n second answer.py
 mq submit -R 1:1m fails.py
 mq submit -R 1:1m -d fails.py -n third answer.py
 mq submit -R s:2:1m sleeps.py
+scontrol release $(squeue -h --me -o %i)
 
 shows() {  # COUNT of tasks in STATE, within a minute
     for _ in $(seq 120); do

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from pyslurm_ng.d.host import device_filter
 from pyslurm_ng.d.host.cgroup import Group, Limits, Tree, TreeV2, detect
+from pyslurm_ng.d.spool.step_contract import CgroupPlan
+from pyslurm_ng.d.stepd.step_cgroup import StepCgroup, leave_job
 
 pytestmark = [
     pytest.mark.root,
@@ -79,6 +83,58 @@ def test_frozen_group_still_dies(tree: Tree) -> None:
     group.set_frozen(True)
     assert group.kill()
     assert finish(process) == -signal.SIGKILL
+
+
+def test_steps_that_begin_and_end_do_not_take_groups_from_each_other(tree: Tree) -> None:
+    """The last step of a job takes the job's group away, while the next step makes its own.
+
+    A step without its group cannot start, and its job failed with 0:9.
+    """
+    job = tree.job(7, 1000)
+    ends = threading.Event()
+
+    def other_steps() -> None:
+        while not ends.is_set():
+            leave_job(job)
+
+    others = threading.Thread(target=other_steps)
+    others.start()
+    try:
+        for number in range(300):
+            plan: CgroupPlan = {
+                "version": tree.version,
+                "job": job.directories,
+                "step": tree.step(7, 1000, str(number)).directories,
+                "job_limits": {"mem_mib": 64},
+                "step_limits": {},
+            }
+            step = StepCgroup(plan)
+            for descriptor in step.make():
+                os.close(descriptor)
+            assert memory_limit(job) == 64 << 20
+            step.leave()
+    finally:
+        ends.set()
+        others.join()
+
+
+def memory_limit(group: Group) -> int:
+    """Return the memory that a group may have, in bytes."""
+    name = "memory.max" if "unified" in group.directories else "memory.limit_in_bytes"
+    directory = group.directories.get("unified") or group.directories["memory"]
+    return int(Path(directory, name).read_text())
+
+
+def test_the_end_of_slurmd_leaves_the_groups_of_running_jobs(tree: Tree) -> None:
+    """A step has a group before its first task has joined; slurmd may be restarted just then."""
+    begun, left = tree.step(7, 1000, "batch"), tree.step(8, 1000, "batch")
+    for group in (begun, left):
+        group.create(Limits())
+    tree.remove_empty({7})
+    assert all(map(os.path.isdir, begun.directories.values()))
+    assert not any(map(os.path.isdir, left.directories.values()))
+    tree.remove_empty()
+    assert not any(map(os.path.isdir, begun.directories.values()))
 
 
 def test_memory_limit_kills_and_counts(tree: Tree) -> None:

@@ -15,7 +15,12 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.d.host import device_filter
 from pyslurm_ng.d.host.kernel_files import read_text
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 _KILL_ROUNDS = 50
+_MAKE_ROUNDS = 100
 _KILL_PAUSE_S = 0.01
 
 
@@ -93,8 +98,12 @@ class Group(ABC):
     # What the versions do differently.
 
     @abstractmethod
-    def create(self, limits: Limits) -> None:
-        """Make the group with its limits; harmless if it exists."""
+    def make(self) -> None:
+        """Make the group, and those above it, without limits; harmless if it exists."""
+
+    @abstractmethod
+    def limit(self, limits: Limits) -> None:
+        """Set the limits of a group that is there; before that no process can join it."""
 
     @abstractmethod
     def set_frozen(self, frozen: bool) -> None:
@@ -105,6 +114,11 @@ class Group(ABC):
         """Return what the group used so far."""
 
     # What they share.
+
+    def create(self, limits: Limits) -> None:
+        """Make the group with its limits; harmless if it exists."""
+        self.make()
+        self.limit(limits)
 
     def join_files(self) -> list[str]:
         """Return the files into which a process writes `0` to become a member."""
@@ -177,10 +191,16 @@ class Tree(ABC):
     def bases(self) -> "list[str]":
         """Return the directories that all groups of this daemon are in."""
 
-    def remove_empty(self) -> None:
-        """Remove every group that nothing is in; those of running steps stay."""
+    def remove_empty(self, running_jobs: "Collection[int]" = ()) -> None:
+        """Remove every group that nothing is in, except those of jobs that run.
+
+        A step that begins has an empty group until its first task has joined.
+        """
+        kept = {f"job_{job_id}" for job_id in running_jobs}
         for base in self.bases():
             for directory in reversed(_with_groups_below(base)):
+                if not kept.isdisjoint(directory.split("/")):
+                    continue
                 try:
                     os.rmdir(directory)
                 except OSError:
@@ -201,11 +221,14 @@ class Tree(ABC):
 class GroupV1(Group):
     """A directory in each controller's own hierarchy."""
 
-    def create(self, limits: Limits) -> None:
-        for controller, directory in self.directories.items():
+    def make(self) -> None:
+        for directory in self.directories.values():
             _make(directory)
-            if controller == "cpuset":
-                self._set_cpus(directory, limits.cpus)
+
+    def limit(self, limits: Limits) -> None:
+        cpuset = self.directories.get("cpuset")
+        if cpuset:
+            self._set_cpus(cpuset, limits.cpus)
         memory = self.directories.get("memory")
         if memory and limits.mem_mib:
             _write(f"{memory}/memory.limit_in_bytes", str(limits.mem_mib << 20))
@@ -314,9 +337,11 @@ class GroupV2(Group):
     def join_files(self) -> list[str]:
         return [f"{self._directory}/user/cgroup.procs"]
 
-    def create(self, limits: Limits) -> None:
+    def make(self) -> None:
+        _make(f"{self._directory}/user")
+
+    def limit(self, limits: Limits) -> None:
         directory = self._directory
-        _make(f"{directory}/user")
         for level in (os.path.dirname(directory), directory):
             _enable_controllers(level)
         if limits.mem_mib:
@@ -400,12 +425,14 @@ def _enable_controllers(directory: str) -> None:
 
 
 def _make(directory: str) -> None:
-    try:
-        os.mkdir(directory, 0o755)
-    except FileExistsError:
+    """Make a directory and those above it, which others may remove as long as they are empty."""
+    for _ in range(_MAKE_ROUNDS):
+        try:
+            os.makedirs(directory, 0o755, exist_ok=True)
+        except FileNotFoundError:
+            continue
         return
-    except FileNotFoundError:
-        os.makedirs(directory, 0o755, exist_ok=True)
+    os.makedirs(directory, 0o755, exist_ok=True)
 
 
 def _with_groups_below(directory: str) -> "list[str]":

@@ -55,8 +55,10 @@ class StepCgroup:
             CgroupError: a configured limit cannot be set.
         """
         try:
+            # With this step's group in it, the job's stays, even if the job's other step ends now.
+            self._step.make()
             self._job.create(self._job_limits)
-            self._step.create(self._step_limits)
+            self._step.limit(self._step_limits)
             joins = [os.open(path, os.O_WRONLY | os.O_CLOEXEC) for path in self._step.join_files()]
         except OSError as error:
             path = error.filename or next(iter(self._step.directories.values()))

@@ -229,15 +229,19 @@ class _Template:
     def _sweep(self) -> None:
         """Kill what supervisors that are gone have left to us; say so when nothing is left."""
         own = self._running.keys() | self._receivers
-        orphans = [pid for pid in own_children() if pid not in own]
-        alive = [
-            process
-            for pid in orphans
-            for process in (pid, *descendants(pid))
-            if not is_zombie(process)
-        ]
-        signal_below(os.getpid(), alive, SIGKILL)
-        self._has_orphans = bool(alive)
+        alive = False
+        for orphan in own_children():
+            if orphan in own:
+                continue
+            # Supervisors and their tasks are below us, too, so "below us" is no proof that an id
+            # in the list is still the orphan's.
+            below = [pid for pid in descendants(orphan) if not is_zombie(pid)]
+            signal_below(orphan, below, SIGKILL)
+            if not is_zombie(orphan):
+                os.kill(orphan, SIGKILL)  # not reaped yet, so it is this process
+                alive = True
+            alive = alive or bool(below)
+        self._has_orphans = alive
         if alive:
             return
         lost, self._lost = self._lost, []
