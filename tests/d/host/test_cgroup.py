@@ -127,14 +127,14 @@ def memory_limit(group: Group) -> int:
 
 def test_the_end_of_slurmd_leaves_the_groups_of_running_jobs(tree: Tree) -> None:
     """A step has a group before its first task has joined; slurmd may be restarted just then."""
-    begun, left = tree.step(7, 1000, "batch"), tree.step(8, 1000, "batch")
-    for group in (begun, left):
+    running, ended = tree.step(7, 1000, "batch"), tree.step(8, 1000, "batch")
+    for group in (running, ended):
         group.create(Limits())
     tree.remove_empty({7})
-    assert all(map(os.path.isdir, begun.directories.values()))
-    assert not any(map(os.path.isdir, left.directories.values()))
+    assert all(map(os.path.isdir, running.directories.values()))
+    assert not any(map(os.path.isdir, ended.directories.values()))
     tree.remove_empty()
-    assert not any(map(os.path.isdir, begun.directories.values()))
+    assert not any(map(os.path.isdir, running.directories.values()))
 
 
 def test_memory_limit_kills_and_counts(tree: Tree) -> None:
