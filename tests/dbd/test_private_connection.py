@@ -14,6 +14,7 @@ import pytest
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd.daemon import CannotStart, Daemon
 from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import Configuration, Options, load_configuration
 from pyslurm_ng.up.ports import free_row
 from tests.dbd.mariadb import Server
@@ -116,7 +117,10 @@ def test_a_folder_of_authorities(encrypting: Encrypting, tmp_path: Path) -> None
     """SSL_CAPATH holds certificates by the names that openssl rehash gives them."""
     shutil.copy(encrypting.folder / "server.pem", tmp_path)
     subprocess.run(["openssl", "rehash", str(tmp_path)], check=True, capture_output=True)
-    opened(configuration(tmp_path, encrypting.port, f"SSL_CAPATH={tmp_path}")).close()
+    database = opened(configuration(tmp_path, encrypting.port, f"SSL_CAPATH={tmp_path}"))
+    with database.read() as connection:
+        assert database.schema_version(connection) == LATEST
+    database.close()
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,12 @@ def hear_line(peer: Peer, task: int, line: bytes) -> None:
         assert peer.pump()
 
 
+def send_ends_without_number(peer: Peer) -> None:
+    """Say a million times that no more input comes."""
+    for _ in range(100):
+        peer.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL) * 10_000)
+
+
 def test_a_reader_gets_what_is_written_from_now_on(template: Template) -> None:
     """Each stream of each task, the ends of tasks, and that nothing more comes."""
     srun = Srun(template, ["sh", "-c", "echo first; read line; echo $line; echo e >&2; exit 3"])
@@ -124,8 +130,7 @@ def test_small_pieces_of_input_come_whole_and_ends_without_number_end_it(
     reader.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL, b"y") * 50_000)
     flooder.send(step_io.STDIN, body=b"x" * 200_000)
     with pytest.raises(ConnectionError):
-        for _ in range(100):
-            flooder.connection.sendall(step_io.pack(step_io.STDIN, step_io.ALL) * 10_000)
+        send_ends_without_number(flooder)
     gate.write_text("go\n")
     while srun.out.get((0, step_io.STDOUT), b"").count(b"y") < 50_000:
         assert srun.pump()

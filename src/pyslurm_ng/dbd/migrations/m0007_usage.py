@@ -18,7 +18,7 @@ def upgrade(connection: sa.Connection) -> None:
         kind = (
             "TEXT NOT NULL DEFAULT ''"
             if connection.dialect.name == "sqlite"
-            else "MEDIUMTEXT NOT NULL"
+            else "LONGTEXT NOT NULL"
         )
         connection.exec_driver_sql(f"ALTER TABLE {table.name} ADD COLUMN tres {kind}")
     events = schema.node_events
