@@ -294,6 +294,15 @@ def test_foreign_options_without_counterpart_are_refused_by_name(shell: Shell) -
     assert second == "sbatch: error: Unrecognized command line parameter ?"
 
 
+@pytest.mark.parametrize(
+    "line", ["#PBS stray", "#BSUB stray", "#PBS -N x stray", "#BSUB -J x stray"]
+)
+def test_foreign_word_without_option_is_named(shell: Shell, line: str) -> None:
+    """In the words of Slurm 22.05, with its exit code."""
+    _, err, code = shell.run(stdin=f"#!/bin/sh\n{line}\n".encode())
+    assert (err, code) == ("sbatch: error: Invalid argument: stray\n", 1)
+
+
 def test_resources_of_pbs_that_slurm_ignores_are_named(shell: Shell) -> None:
     """A script of a Cray runs on; naccelerators are GPUs."""
     job = shell.job(stdin=b"#!/bin/sh\n#PBS -l naccelerators=2,nice=3\n")

@@ -92,6 +92,15 @@ def test_unknown_node_is_refused() -> None:
     assert isinstance(refusal, Reject) and refusal.detail == "n5"
 
 
+@pytest.mark.parametrize(("nodes", "expected"), [("n9", 0), ("n[4", 0), ("n9,n[3-4]", 2)])
+def test_unknown_node_has_no_jobs_to_cancel(nodes: str, expected: int) -> None:
+    """As with Slurm 22.05, scancel ends the jobs of the nodes there are."""
+    cluster = queue().cluster
+    context = Context(conf_of(FOUR_NODES), NOW_US, ROOT)
+    decision = cancel_jobs(cluster, CancelJobs(bytes(16), JobFilter(nodes=nodes)), context)
+    assert not isinstance(decision, Reject) and decision.reply.count == expected
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

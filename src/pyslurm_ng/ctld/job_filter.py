@@ -267,8 +267,14 @@ def find_jobs(cluster: Cluster, text: str) -> list[Part]:
     return JobFinder(cluster).named(text)
 
 
-def agrees(cluster: Cluster, job_filter: JobFilter, now_us: int) -> JobTest | Reject:
-    """Return the test that a job passes when every filter but the ids agrees with it."""
+def agrees(
+    cluster: Cluster, job_filter: JobFilter, now_us: int, *, passes_over_nodes: bool = False
+) -> JobTest | Reject:
+    """Return the test that a job passes when every filter but the ids agrees with it.
+
+    Args:
+        passes_over_nodes: a node that does not exist has no jobs, instead of an error.
+    """
     tests: list[JobTest] = []
     if job_filter.uids:
         uids = frozenset(job_filter.uids)
@@ -307,7 +313,7 @@ def agrees(cluster: Cluster, job_filter: JobFilter, now_us: int) -> JobTest | Re
     if job_filter.running_over_s >= 0 or job_filter.running_under_s >= 0:
         tests.append(_elapsed_test(job_filter, now_us))
     if job_filter.nodes:
-        node_test = _node_test(cluster, job_filter.nodes)
+        node_test = _node_test(cluster, job_filter.nodes, passes_over_nodes)
         if isinstance(node_test, Reject):
             return node_test
         tests.append(node_test)
@@ -355,15 +361,19 @@ def _elapsed_test(job_filter: JobFilter, now_us: int) -> JobTest:
     return test
 
 
-def _node_test(cluster: Cluster, text: str) -> JobTest | Reject:
+def _node_test(cluster: Cluster, text: str, passes_over: bool) -> JobTest | Reject:
     try:
         names = hostlist.expand_of_user(text, len(cluster.node_index.by_name))
     except hostlist.HostlistError:
-        return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+        if not passes_over:
+            return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
+        names = []
     ids = set()
     for name in names:
         node_id = cluster.node_index.by_name.get(name)
         if node_id is None:
+            if passes_over:
+                continue
             return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
         ids.add(node_id)
     return lambda job: any(alloc.node_id in ids for alloc in job.nodes)

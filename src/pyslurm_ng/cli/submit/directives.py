@@ -148,7 +148,7 @@ def _letter_pairs(words: "list[str]", prefix: str, switches: str) -> "list[tuple
         word = words[position]
         position += 1
         if word[:1] != "-" or len(word) < 2:
-            raise OptionError(f"Invalid directive found in batch script: {prefix} {word}")
+            raise OptionError(f"Invalid argument: {word}", 1)
         name, value = word[1], word[2:]
         if prefix == "#BSUB" and len(word) > 2 and word[1:].isalpha():
             name, value = word[1:], ""

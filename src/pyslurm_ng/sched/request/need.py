@@ -213,7 +213,7 @@ def need_of(
     special = _special(request) if selection.allows_special else (0, 0)
     exclusive = any(special) or _is_exclusive(request, partition)
     gpu_tasks = _tasks_of_gpus(request)
-    nodes_min, nodes_max = _range(request, sizes, max(len(required), 1))
+    nodes_min, nodes_max = _range(request, sizes, _least_nodes(request, required))
     is_range = 0 < request.nodes_min < request.nodes_max and nodes_min < nodes_max
     return Need(
         # Which nodes, and how many.
@@ -357,6 +357,19 @@ def _binding(request: JobRequest, selection: Selection, exclusive: bool) -> str:
         request.gpus_per_task,
     )
     return "ENFORCE" if any(texts) else ""
+
+
+def width_of(required: frozenset[int]) -> int:
+    """Return how many nodes lie side by side from the first to the last of them."""
+    return max(required) - min(required) + 1 if required else 0
+
+
+def _least_nodes(request: JobRequest, required: frozenset[int]) -> int:
+    """Return the fewest nodes that hold those required, those between them with --contiguous."""
+    width = width_of(required) if request.flags & REQ_CONTIGUOUS else 0
+    if 0 < request.nodes_max < width:
+        width = 0  # the submit rule has refused it
+    return max(len(required), width, 1)
 
 
 def _range(request: JobRequest, sizes: JobSizes, least: int) -> tuple[int, int]:

@@ -18,7 +18,7 @@ from pyslurm_ng.sched.cons_tres.select import choose, wanted_nodes
 from pyslurm_ng.sched.cons_tres.topology import Layout, layouts_of
 from pyslurm_ng.sched.frame.answers import answers
 from pyslurm_ng.sched.request.features import least_nodes, suits
-from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing
+from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing, width_of
 
 _MOST_KEPT = 4096
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
@@ -142,6 +142,8 @@ def _judge(
     refusal = Reject(Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE)
     if need.required_nodes & need.excluded_nodes:
         return Reject(Errno.ESLURM_INVALID_NODE_NAME)
+    if need.contiguous and 0 < request.nodes_max < width_of(need.required_nodes):
+        return Reject(Errno.ESLURM_INVALID_NODE_COUNT)  # other nodes lie between those required
     node_count, total_cpus = size_of(cluster, partition)
     if _asks_too_much_of_a_node(request, need, examples):
         return refusal
