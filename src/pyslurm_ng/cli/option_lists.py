@@ -54,7 +54,7 @@ def option_list(
     from pyslurm_ng.cli.option_purposes import PURPOSES
 
     rows = list(rows)
-    letters = {same.get(row[0], row[0]): row[1] for row in rows if row[1]}
+    letters = {same.get(row[0], row[0]): row[1][0] for row in rows if row[1]}
     known = {row[0] for row in rows}
     options: list[str] = []
     about = ["Help options:"]

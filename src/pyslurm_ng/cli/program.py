@@ -31,7 +31,8 @@ class Program:
     """A command's name, its options, and the texts that it prints without asking any daemon.
 
     Args:
-        options: rows of long name, letter or "", and whether it takes an argument.
+        options: rows of long name, letters, and whether it takes an argument. --help shows the
+            first letter.
         usage: what --usage prints.
         same: names that mean another option.
         environment: (variable, long name), read before the command line.
@@ -62,7 +63,7 @@ class Program:
         self._hint = f'\nTry "{name} --help" for more information' if hint else ""
         self._operands = operands
         self.by_name = {row[0]: row for row in options}
-        self.by_letter = {row[1]: row for row in options if row[1]}
+        self.by_letter = {letter: row for row in options for letter in row[1]}
         self._usage = usage
         self.same = same or {}
         self._environment = environment

@@ -44,7 +44,7 @@ OPTIONS = (
     ("helpformat", "e", 0),
     ("json", "", 2),
     ("long", "l", 0),
-    ("noheader", "n", 0),
+    ("noheader", "nh", 0),
     ("parsable", "p", 0),
     ("parsable2", "P", 0),
     ("partition", "m", 0),
