@@ -214,3 +214,10 @@ class Reader(Peer):
 
 def until_written(path: str, text: str) -> None:
     wait_until(lambda: os.path.exists(path) and text in Path(path).read_text())
+
+
+def until_started(step: Supervised) -> None:
+    """Wait until the supervisor itself knows that its tasks run, which they may show earlier."""
+    said = step.hear()
+    while said["did"] != "start":
+        said = step.hear()

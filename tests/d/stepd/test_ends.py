@@ -34,6 +34,7 @@ from tests.d.stepd.supervised import (
     Srun,
     Supervised,
     Template,
+    until_started,
     until_written,
 )
 from tests.world.processes import is_running
@@ -129,6 +130,7 @@ def test_a_full_fifo_as_stderr_stops_no_end(template: Template) -> None:
     spec["tasks"][0]["err"] = str(fifo)
     step = template.start(spec)
     until_written(spec["tasks"][0]["out"], "ready")
+    until_started(step)
     filler = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
     try:
         while True:

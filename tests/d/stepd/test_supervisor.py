@@ -26,6 +26,7 @@ from tests.d.stepd.supervised import (
     Srun,
     Supervised,
     Template,
+    until_started,
     until_written,
 )
 from tests.world.processes import count_in_script, is_running
@@ -241,6 +242,7 @@ def test_what_a_script_leaves_behind_has_the_time_to_end_too(template: Template)
     spec["kill_wait"] = 60
     step = template.start(spec)
     until_written(spec["tasks"][0]["out"], "ready")
+    until_started(step)
     step.tell(do="terminate", why="", wait_s=60)
     end = step.end()
     assert end["status"] == 15
@@ -255,6 +257,7 @@ def test_terminate_says_why_and_kills_the_deaf(template: Template) -> None:
     spec = template.spec(script)
     step = template.start(spec)
     until_written(spec["tasks"][0]["out"], "ready")
+    until_started(step)
     step.tell(do="terminate", why="DUE TO TIME LIMIT", wait_s=2.0)
     end = step.end()
     said = Path(spec["tasks"][0]["out"]).read_text()

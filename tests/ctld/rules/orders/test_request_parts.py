@@ -156,7 +156,7 @@ def test_a_filter_judges_no_jobs_that_the_request_leaves_to_the_next(
     """scancel of 100,000 jobs asks a hundred times; each judged all that were left."""
     judged: list[int] = []
 
-    def agrees(*_: object) -> job_filter.JobTest:
+    def agrees(*_: object, **__: object) -> job_filter.JobTest:
         return lambda job: bool(judged.append(job.job_id)) or True
 
     monkeypatch.setattr(job_filter, "agrees", agrees)
