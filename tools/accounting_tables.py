@@ -94,7 +94,7 @@ def sreport_fields() -> str:
 
 
 def options(facts: dict[str, Any]) -> list[str]:
-    """Return the option table: long name, short letter, 0 none 1 required 2 optional argument."""
+    """Return the option table: long name, letters, 0 none 1 required 2 optional argument."""
     lines = ["OPTIONS = ("]
     letters = set()
     for option in facts["option"]:
@@ -103,6 +103,7 @@ def options(facts: dict[str, Any]) -> list[str]:
         if letter in letters:
             letter = ""
         letters.add(letter)
+        letter += option.get("more_letters", "")
         lines.append(f"    ({option['long']!r}, {letter!r}, {ARGUMENT[option['arg']]}),")
     return [*lines, ")"]
 
