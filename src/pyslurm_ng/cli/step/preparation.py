@@ -113,7 +113,7 @@ def run_beside(
         Its exit code; 0 without one.
 
     Raises:
-        Interrupted: a signal came, which the program was also sent.
+        Interrupted: a signal came, which the program was also sent if it still ran.
     """
     program = options.settings.get(option, conf.get(f"Srun{option.capitalize()}", ""))
     if not program or program.lower() == "none":
@@ -128,7 +128,9 @@ def run_beside(
         say(f"srun: Access denied for {program}: {problem.strerror}")
         return 0
     try:
-        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        # The number stays the child's: a signal may come right after its end.
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     except Interrupted as problem:
         os.kill(child, problem.number)
         raise
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
