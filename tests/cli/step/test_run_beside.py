@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.cli.signals import Interrupted
 from pyslurm_ng.cli.step.preparation import run_beside
+from pyslurm_ng.cli.submit.options import Options
 
 
 def test_a_signal_right_after_the_programs_end_is_not_sent_to_it(
