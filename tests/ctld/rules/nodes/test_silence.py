@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.nodes.silence import heartbeat_ms, silent_after_us, silent_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model.apply import apply_all
@@ -88,3 +89,15 @@ def test_a_busy_controller_still_finds_a_dead_node() -> None:
             soft.heard(node_id, now_us)
     assert cluster.node(0).state == NodeState.DOWN
     assert cluster.node(1).state == NodeState.IDLE
+
+
+def test_an_external_node_may_be_silent() -> None:
+    """It has no slurmd: another system looks after it."""
+    conf = conf_of(f"{FOUR_NODES}NodeName=x State=EXTERNAL\nSlurmdTimeout=6\n")
+    cluster, soft = Cluster(), Soft(started_us=START_US)
+    apply_all(cluster, configure(cluster, conf, START_US))
+    for second in range(9):
+        look(cluster, conf, soft, START_US + second * SECOND_US)
+    node = cluster.node(cluster.node_index.by_name["x"])
+    assert (node.state, node.flags) == (NodeState.IDLE, NodeFlag.EXTERNAL)
+    assert cluster.node(0).state == NodeState.DOWN

@@ -56,6 +56,8 @@ def silent_nodes(
     for node in cluster.nodes:
         if node is None or node.state not in (NodeState.IDLE, NodeState.UNKNOWN):
             continue
+        if node.flags & NodeFlag.EXTERNAL:  # it has no slurmd that could speak
+            continue
         seen_us = last_seen_us.get(node.node_id, 0)
         if not seen_us:
             continue
