@@ -77,7 +77,11 @@ SLURM: dict[str, dict[str, object]] = {
         "choices": ["http_parser/llhttp_parser", "http_parser/libhttp_parser"],
     },
     "InactiveLimit": {"high": MAX16},
-    "JobAcctGatherFrequency": {"kind": "frequencies", "default": "task=30"},
+    "JobAcctGatherFrequency": {
+        "kind": "frequencies",
+        "default": "task=30",
+        "choices": ["task", "energy", "network", "filesystem"],
+    },
     "JobCompLoc": {"default": ""},
     "JobCompPort": {"default": "0", "high": 65535},
     "JobSubmitPlugins": {"kind": "plugins"},
@@ -96,6 +100,7 @@ SLURM: dict[str, dict[str, object]] = {
     "MessageTimeout": {"low": 1, "high": MAX16},
     "MetricsAuthUsers": {"default": ""},
     "MpiDefault": {"kind": "mpi", "default": ""},
+    "MpiParams": {"kind": "options"},
     "NamespaceType": {"choices": ["namespace/linux", "namespace/tmpfs"]},
     "NodeFeaturesPlugins": {"kind": "plugins", "choices": ["node_features/helpers"]},
     "OverTimeLimit": {"high": MAX16, "infinite": True},
@@ -458,6 +463,7 @@ def option_row(option: dict[str, object]) -> tuple[str, str, int, int]:
     if "/" in kind:
         return str(option["name"]), kind, 0, 0
     known = {"flag", "int", "seconds", "minutes", "microseconds", "bytes", "percent", "time", "ms"}
+    known.add("range")
     return str(option["name"]), kind if kind in known else "text", low, high
 
 

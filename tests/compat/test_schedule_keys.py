@@ -23,7 +23,7 @@ from pyslurm_ng.model.assoc import Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.partition import Partition
-from pyslurm_ng.model.states import Reason
+from pyslurm_ng.model.states import NodeFlag, NodeState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.select import choose
@@ -65,6 +65,26 @@ def test_reason_of_a_state_in_the_file() -> None:
     reply = show_nodes(cluster, Soft(START_US), conf, ShowNodes(nodes="x"), ADMIN, START_US)
     [row] = project(reply.records, [NODE_FIELDS.index(name) for name in ("name", "reason")])
     assert row == ("x", "no fan")
+
+
+@pytest.mark.parametrize(
+    ("word", "state", "flag"),
+    [
+        ("UNKNOWN", NodeState.UNKNOWN, NodeFlag.NONE),
+        ("DOWN", NodeState.DOWN, NodeFlag.NONE),
+        ("DRAIN", NodeState.UNKNOWN, NodeFlag.DRAIN),
+        ("FAIL", NodeState.UNKNOWN, NodeFlag.FAIL),
+        ("FAILING", NodeState.UNKNOWN, NodeFlag.FAIL),
+        ("EXTERNAL", NodeState.IDLE, NodeFlag.EXTERNAL),
+    ],
+)
+def test_the_state_in_which_a_node_begins(word: str, state: NodeState, flag: NodeFlag) -> None:
+    """State=DRAIN keeps jobs from a node before it has ever answered."""
+    cluster = Cluster()
+    for event in configure(cluster, conf_of(f"{FOUR_NODES}NodeName=x State={word}\n"), START_US):
+        apply(cluster, event)
+    (node,) = [node for node in cluster.living_nodes() if node.spec.name == "x"]
+    assert (node.state, node.flags) == (state, flag)
 
 
 def test_sockets_per_board() -> None:

@@ -96,7 +96,7 @@ def test_the_topology_must_be_of_the_plugins_kind(tmp_path: Path) -> None:
     path = copy(tmp_path, GOLDEN, "")
     (tmp_path / "topology.conf").write_text("BlockName=b Nodes=n[1-4]\n")
     assert check(str(path)) == [
-        f"{tmp_path}/topology.conf: describes a block, but TopologyPlugin=topology/tree"
+        f"{tmp_path}/topology.conf:1: describes a block, but TopologyPlugin=topology/tree"
     ]
     (tmp_path / "topology.conf").unlink()
     assert "TopologyPlugin=topology/tree needs this file" in check(str(path))[0]
@@ -108,7 +108,7 @@ def test_a_partition_may_name_no_network_that_is_not_there(tmp_path: Path) -> No
     text = path.read_text()
     path.write_text(text + "PartitionName=far Nodes=n1 Topology=nope\n")
     assert check(str(path)) == [
-        f"{path}: Topology: partition far: {tmp_path}/topology.yaml has no nope"
+        f"{path}:57: Topology: partition far: {tmp_path}/topology.yaml has no nope"
     ]
     path.write_text(text + "PartitionName=far Nodes=n1 Topology=default\n")
     assert check(str(path)) == []

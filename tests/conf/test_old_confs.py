@@ -29,6 +29,18 @@ def read(lines: str, node: str = NODE) -> SlurmConf:
         ("PrivateData=jobs,cloud", "private_data", ("jobs",), "is ignored"),
         ("JobCompType=jobcomp/slurmdbd", "job_comp_type", "", "means JobCompType=none"),
         ("DebugFlags=JobContainer", "debug_flags", ("Namespace",), "means DebugFlags=Namespace"),
+        ("DebugFlags=Steps,ExtSensors", "debug_flags", ("Steps",), "is ignored"),
+        ("DebugFlags=FrontEnd", "debug_flags", (), "is ignored"),
+        ("DebugFlags=TimeCray", "debug_flags", (), "is ignored"),
+        ("DebugFlags=WorkQueue", "debug_flags", (), "is ignored"),
+        ("PriorityFlags=FAIR_TREE,MAX_TRES", "priority_flags", ("MAX_TRES",), "is ignored"),
+        ("SelectTypeParameters=OTHER_CONS_TRES", "select_type_parameters", (), "is ignored"),
+        (
+            "AccountingStorageEnforce=2",
+            "accounting_storage_enforce",
+            ("associations", "limits"),
+            "means AccountingStorageEnforce=associations,limits",
+        ),
     ],
 )
 def test_words_of_older_slurms(line: str, attribute: str, value: object, said: str) -> None:
@@ -53,6 +65,29 @@ def test_keys_of_older_slurms(line: str, said: str) -> None:
     """Each is named with its successor, and the file counts."""
     (warning,) = [text for text in read(line).warnings if "no longer exists" in text]
     assert warning.endswith(said)
+
+
+@pytest.mark.parametrize(
+    ("word", "successor"),
+    [
+        ("kill_invalid_depend", "DependencyParameters=kill_invalid_depend"),
+        ("preempt_reorder_count=3", "PreemptParameters=reorder_count"),
+        ("preempt_strict_order", "PreemptParameters=strict_order"),
+        ("preempt_youngest_first", "PreemptParameters=youngest_first"),
+        ("preempt_send_user_signal", "PreemptParameters=send_user_signal"),
+    ],
+)
+def test_words_that_belong_to_another_key_today(word: str, successor: str) -> None:
+    """They do nothing where they are, as in Slurm; the line says where they belong."""
+    (warning,) = read(f"SchedulerParameters={word}").warnings
+    assert warning.endswith(f": '{word}' is unknown and ignored; use {successor}")
+
+
+def test_words_that_slurm_passes_over_do_not_stop_a_daemon() -> None:
+    """22.05 starts with each of these."""
+    for key in ("PriorityFlags", "AccountingStoreFlags", "ReconfigFlags"):
+        (warning,) = read(f"{key}=bogus").warnings
+        assert warning.endswith(f"{key}: 'bogus' is unknown and ignored")
 
 
 def test_front_ends_are_refused_by_name() -> None:

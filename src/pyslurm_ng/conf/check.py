@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 
+from pyslurm_ng.base.hostlist import fold
 from pyslurm_ng.conf import (
     cgroup_conf,
     gres_conf,
@@ -17,6 +18,7 @@ from pyslurm_ng.conf.effects.other_files import NOT_READ
 from pyslurm_ng.conf.lexer import ConfError, read_conf
 from pyslurm_ng.conf.on_host import (
     missing_authentication,
+    missing_groups,
     missing_programs,
     missing_users,
     parameters,
@@ -60,7 +62,7 @@ def check_here(path: str) -> tuple[list[str], list[str]]:
     conf = read_slurm_conf(path)[0] if is_slurm else None
     if conf is not None:
         warnings += missing_authentication(conf.auth_type, os.path.dirname(path) or ".")
-        warnings += missing_programs(path)
+        warnings += missing_groups(path) + missing_programs(path)
     return [], warnings
 
 
@@ -112,14 +114,17 @@ def _unknown_units(
         | {block.name for block in topology.blocks}
         for topology in topologies
     }
-    lines = []
+    names: dict[tuple[str, int, str], list[str]] = {}
     for node in conf.nodes:
         for pair in node.topology.split(",") if node.topology else ():
             name, _, path = pair.partition(":")
             if path.partition(":")[0] not in units.get(name, ()):
-                problem = f"Topology={pair}: no topology has such a switch or block"
-                lines.append(f"{conf.path}: node {node.name}: {problem}")
-    return lines
+                names.setdefault((node.file, node.line, pair), []).append(node.name)
+    return [
+        f"{file}:{line}: Topology={pair} of {fold(node_names)}: "
+        "no topology has such a switch or block"
+        for (file, line, pair), node_names in names.items()
+    ]
 
 
 def node_warnings(conf: SlurmConf) -> list[str]:
@@ -238,7 +243,7 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     elif conf is not None and conf.topology_plugin in ("topology/tree", "topology/block"):
         problem = f"TopologyPlugin={conf.topology_plugin} needs this file"
         problems = [ConfError(topology, 0, "", problem)]
-    errors += problems or _topology_errors(path, yaml, conf)
+    errors += problems or _topology_errors(yaml, conf)
     if os.path.exists(cgroup):
         errors += cgroup_conf.file_errors(cgroup)
     if os.access(slurmdbd, os.R_OK):  # it is checked only for its owner
@@ -246,7 +251,7 @@ def _neighbours(path: str, conf: SlurmConf | None) -> list[ConfError]:
     return errors
 
 
-def _topology_errors(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfError]:
+def _topology_errors(yaml: str, conf: SlurmConf | None) -> list[ConfError]:
     """Return an error for each partition whose Topology= does not exist.
 
     Without topology.yaml there is only one topology.
@@ -256,7 +261,10 @@ def _topology_errors(path: str, yaml: str, conf: SlurmConf | None) -> list[ConfE
         known = [topology.name for topology in topology_yaml.load_topology_yaml(yaml)]
     return [
         ConfError(
-            path, 0, "Topology", f"partition {partition.name}: {yaml} has no {partition.topology}"
+            partition.file,
+            partition.line,
+            "Topology",
+            f"partition {partition.name}: {yaml} has no {partition.topology}",
         )
         for partition in (conf.partitions if conf is not None else ())
         if partition.topology and partition.topology not in known
@@ -270,9 +278,9 @@ def _topology_kind(path: str, conf: SlurmConf | None) -> list[ConfError]:
     plugin_kind = conf.topology_plugin.partition("/")[2]
     if topology_conf.file_errors(path, None):
         return []
-    kind = topology_conf.load_topology_conf(path).kind
+    topology = topology_conf.load_topology_conf(path)
+    kind = topology.kind
     if kind == plugin_kind:
         return []
-    return [
-        ConfError(path, 0, "", f"describes a {kind}, but TopologyPlugin={conf.topology_plugin}")
-    ]
+    problem = f"describes a {kind}, but TopologyPlugin={conf.topology_plugin}"
+    return [ConfError(path, topology.line, "", problem)]

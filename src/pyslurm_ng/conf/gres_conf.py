@@ -122,8 +122,9 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
             elif "name" not in settings:
                 auto_detect = values["auto_detect"]
         if "name" not in settings:
-            extra = [entry for entry in entries if entry.key.lower() not in _WITHOUT_NAME]
-            if extra or "auto_detect" not in settings:
+            keys = {entry.key.lower() for entry in entries}
+            extra = keys.difference(_WITHOUT_NAME)
+            if extra or "autodetect" not in keys:
                 text.fail(entries[0], "expected Name=, or AutoDetect= alone or with NodeName=")
             continue
         name, entry = settings["name"]
@@ -142,8 +143,9 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
         text.text_hash,
         tuple(text.warnings),
     )
-    _check_devices(text, conf)
-    _check_nodes(text, conf, nodes)
+    if not text.errors:  # what is wrong in a line is not also compared with the others
+        _check_devices(text, conf)
+        _check_nodes(text, conf, nodes)
     if text.errors:
         raise ConfErrors(text.errors)
     return conf

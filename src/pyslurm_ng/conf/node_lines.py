@@ -80,6 +80,7 @@ def build_nodes(
     nodes: list[NodeConf] = []
     seen: dict[str, NodeConf] = {}
     defaults = NODE_TABLE.defaults()
+    errors = len(text.errors)
     for entries in lines:
         settings = read_line(text, entries, NODE_TABLE, "a NodeName line")
         line_values = {attribute: value for attribute, (value, _) in settings.items()}
@@ -100,7 +101,8 @@ def build_nodes(
                 continue
             seen[node.name] = node
             nodes.append(node)
-    _check_ports(text, nodes)
+    if len(text.errors) == errors:  # nodes of a wrong line have what is usual, not what they say
+        _check_ports(text, nodes)
     return tuple(nodes)
 
 
@@ -125,18 +127,16 @@ def _expand(
     values: dict[str, Any],
     slurmd_port: int,
 ) -> list[NodeConf]:
-    """Return the nodes of one line, or none when the line has an error."""
+    """Return the nodes of one line.
+
+    They have what is usual in place of what is wrong, so that partitions may name them.
+    """
     names = _names(text, settings["node_name"][1], values["node_name"])
-    shape = _shape(text, entry, settings, values)
-    if not names or shape is None:
-        return []
+    cpus, boards, sockets, cores, threads = _shape(text, entry, settings, values)
     hostnames = _spread(text, settings, values, "node_hostname", names)
-    addresses = _spread(text, settings, values, "node_addr", hostnames or names)
-    bcast = _spread(text, settings, values, "bcast_addr", addresses or names)
+    addresses = _spread(text, settings, values, "node_addr", hostnames)
+    bcast = _spread(text, settings, values, "bcast_addr", addresses)
     ports = _ports(text, settings, values, len(names), slurmd_port)
-    if hostnames is None or addresses is None or bcast is None or ports is None:
-        return []
-    cpus, boards, sockets, cores, threads = shape
     tail = (
         cpus,
         boards,
@@ -188,15 +188,18 @@ def _spread(
     values: dict[str, Any],
     attribute: str,
     fallback: list[str],
-) -> list[str] | None:
-    """Return one text for each node: the list if it has as many, or its only text for all."""
+) -> list[str]:
+    """Return one text for each node: the list if it has as many, or its only text for all.
+
+    After an error it is the fallback.
+    """
     value = values[attribute]
-    if not value:
+    if not value or not fallback:
         return fallback
     try:
         words = expand(value)
     except HostlistError:
-        return None  # reported when the value was read
+        return fallback  # reported when the value was read
     if len(words) == len(fallback):
         return words
     if len(words) == 1:
@@ -204,7 +207,7 @@ def _spread(
     entry = settings[attribute][1] if attribute in settings else settings["node_name"][1]
     nodes = plural(len(fallback), "node")
     text.fail(entry, f"{len(words)} values for {nodes}; allowed: one, or as many as nodes")
-    return None
+    return fallback
 
 
 def _ports(
@@ -213,7 +216,7 @@ def _ports(
     values: dict[str, Any],
     node_count: int,
     slurmd_port: int,
-) -> list[int] | None:
+) -> list[int]:
     """Return the port of each node; as in Slurm a list needs no brackets: ``6821-6822``."""
     ports_text = values["port"]
     entry = settings["port"][1] if "port" in settings else settings["node_name"][1]
@@ -221,15 +224,13 @@ def _ports(
         values = {**values, "port": f"[{ports_text}]"}
         if not _is_hostlist(values["port"]):
             text.fail(entry, _PORTS)
-            return None
+            return [slurmd_port] * node_count
     words = _spread(text, settings, values, "port", [str(slurmd_port)] * node_count)
-    if words is None:
-        return None
     ports = [int(word) if word.isascii() and word.isdigit() else 0 for word in words]
     if all(1 <= port <= 65535 for port in ports):
         return ports
     text.fail(entry, _PORTS)
-    return None
+    return [slurmd_port] * node_count
 
 
 def _is_hostlist(value: str) -> bool:
@@ -245,8 +246,8 @@ def _shape(
     first: Entry,
     settings: dict[str, tuple[Any, Entry]],
     values: dict[str, Any],
-) -> tuple[int, int, int, int, int] | None:
-    """Return CPUs, boards, sockets, cores per socket and threads per core; None after an error.
+) -> tuple[int, int, int, int, int]:
+    """Return CPUs, boards, sockets, cores per socket and threads per core; all 1 after an error.
 
     What the line does not give follows from the rest. CPUs may count sockets, cores or threads; any
     other number counts for nothing, as in Slurm, and the warning says so.
@@ -259,7 +260,7 @@ def _shape(
         product = boards * values["sockets_per_board"]
         if sockets not in (NO_VAL, product):
             text.fail(first, f"Sockets={sockets} is not Boards x SocketsPerBoard = {product}")
-            return None
+            return 1, 1, 1, 1, 1
         sockets = product
     if sockets == NO_VAL:
         sockets = 1 if cpus == NO_VAL else max(1, cpus // (cores * threads))
@@ -275,7 +276,6 @@ def _shape(
         cpus = allowed[-1]
     if values["core_spec_count"] >= max(1, sockets * cores):
         text.fail(first, f"CoreSpecCount={values['core_spec_count']} leaves no core for jobs")
-        return None
     return cpus, boards, sockets, cores, threads
 
 
@@ -375,6 +375,7 @@ def _indexes(
             members.update(known[member] for member in sets[name].node_names)
         else:
             missing.append(name)
-    if missing:
+    # A list of nodes that cannot be read may have the missing ones.
+    if missing and all(error.key.lower() != "nodename" for error in text.errors):
         text.fail(entry, f"no NodeName line has {fold(missing)}")
     return sorted(members)

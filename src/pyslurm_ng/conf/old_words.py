@@ -9,17 +9,49 @@ from pyslurm_ng.conf.lexer import ConfText, Entry
 
 # (kind of line, key, old word) -> the word of today, or "" if there is none.
 _NEW_WORDS = {
+    ("slurm.conf", "accountingstorageenforce", "0"): "",
+    ("slurm.conf", "accountingstorageenforce", "1"): "associations",
+    ("slurm.conf", "accountingstorageenforce", "2"): "associations,limits",
+    ("slurm.conf", "debugflags", "esearch"): "Elasticsearch",
+    ("slurm.conf", "debugflags", "heterojobs"): "Hetjob",
     ("slurm.conf", "debugflags", "jobcontainer"): "Namespace",
+    ("slurm.conf", "debugflags", "powersave"): "Power",
     ("slurm.conf", "jobcomptype", "jobcomp/filesacctout"): "none",
     ("slurm.conf", "jobcomptype", "jobcomp/slurmdbd"): "none",
+    ("slurm.conf", "priorityflags", "fair_tree"): "",
     ("slurm.conf", "privatedata", "cloud"): "",
+    ("slurm.conf", "selecttypeparameters", "other_cons_res"): "",
+    ("slurm.conf", "selecttypeparameters", "other_cons_tres"): "",
     ("slurm.conf", "taskpluginparam", "sched"): "",
     ("slurm.conf", "taskpluginparam", "cpusets"): "",
     ("NodeName", "state", "idle"): "UNKNOWN",
+    # What they logged is no longer there: Blue Gene, Cray, front ends, sensors, other schedulers.
+    **{
+        ("slurm.conf", "debugflags", flag): ""
+        for flag in (
+            "bgblockalgo bgblockalgodeep bgblockpick bgblockwires extsensors filesystem frontend "
+            "infiniband interconnect sicp timecray wiki workqueue"
+        ).split()
+    },
     # Sites give a level, as for other logs. Any level except 0 turns the log on.
     **{("slurm.conf", "slurmschedloglevel", str(level)): "1" for level in range(2, 10)},
 }
 _KEYS = {key for _, key, _ in _NEW_WORDS}
+# Words of list parameters that are ignored in their key, and where they belong today.
+_MOVED = {
+    ("schedulerparameters", "kill_invalid_depend"): "DependencyParameters=kill_invalid_depend",
+    ("schedulerparameters", "max_depend_depth"): "DependencyParameters=max_depend_depth",
+    ("schedulerparameters", "preempt_reorder_count"): "PreemptParameters=reorder_count",
+    ("schedulerparameters", "preempt_send_user_signal"): "PreemptParameters=send_user_signal",
+    ("schedulerparameters", "preempt_strict_order"): "PreemptParameters=strict_order",
+    ("schedulerparameters", "preempt_youngest_first"): "PreemptParameters=youngest_first",
+}
+
+
+def moved_word(key_name: str, word: str) -> str:
+    """Return a hint for a word of a list parameter that belongs to another key today."""
+    successor = _MOVED.get((key_name.lower(), word.partition("=")[0].lower()))
+    return f"; use {successor}" if successor else ""
 
 
 def with_todays_words(text: ConfText, section: str, entry: Entry) -> Entry:

@@ -1,4 +1,4 @@
-"""What configuration files need and this host lacks: users, programs, munge, slurm.key.
+"""What configuration files need and this host lacks: users, groups, programs, munge, slurm.key.
 
 Other hosts may have them, so `slurmctld --check` only warns of them; a missing SlurmUser keeps
 every daemon from starting.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import glob
+import grp
 import os
 import pwd
 import stat
@@ -26,6 +27,7 @@ _PROGRAMS = frozenset((
 ))  # fmt: skip
 
 _MUNGE = "libmunge.so.2"
+_SLURM_USER = next(key for key in PARAMETER_TABLE.keys if key.name == "SlurmUser")
 
 
 def missing_users(path: str) -> list[ConfError]:
@@ -37,8 +39,17 @@ def missing_users(path: str) -> list[ConfError]:
     return [
         ConfError(entry.file, entry.line, entry.key, f"this host has no user {entry.value}")
         for entry in entries
-        if not _is_known(entry.value)
+        if _can_be_user(entry.value) and not _is_known(entry.value)
     ]
+
+
+def _can_be_user(word: str) -> bool:
+    """Return whether a value can be a user at all; that it cannot is an error already."""
+    try:
+        convert(_SLURM_USER, word)
+    except BadValue:
+        return False
+    return True
 
 
 def _is_known(user: str) -> bool:
@@ -47,6 +58,36 @@ def _is_known(user: str) -> bool:
     try:
         pwd.getpwnam(user)
     except KeyError:
+        return False
+    return True
+
+
+def missing_groups(path: str) -> list[str]:
+    """Return a line for each AllowGroups= that names groups which do not exist on this host."""
+    entries = (entry for line in read_lines(path).lines for entry in _of_partition(line))
+    lines = []
+    for entry in entries:
+        missing = [
+            word
+            for word in (word.strip() for word in entry.value.split(","))
+            if word and word.upper() not in ("ALL", "NONE") and not _is_group(word)
+        ]
+        if missing:
+            problem = f"this host has no group {', '.join(missing)}"
+            lines.append(str(ConfError(entry.file, entry.line, entry.key, problem)))
+    return lines
+
+
+def _of_partition(line: list[Entry]) -> list[Entry]:
+    if line[0].key.lower() != "partitionname":
+        return []
+    return [entry for entry in line if entry.key.lower() == "allowgroups"]
+
+
+def _is_group(name: str) -> bool:
+    try:
+        grp.getgrnam(name)
+    except (KeyError, ValueError):
         return False
     return True
 

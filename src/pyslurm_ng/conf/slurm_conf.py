@@ -28,7 +28,7 @@ from pyslurm_ng.conf.node_lines import (
     build_nodes,
     build_nodesets,
 )
-from pyslurm_ng.conf.old_words import with_todays_words
+from pyslurm_ng.conf.old_words import moved_word, with_todays_words
 from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
@@ -341,6 +341,7 @@ def _parameters(
             value = convert(key, entry.value)
         except BadValue as error:
             text.fail(entry, str(error))
+            given_entries.setdefault(key.name, entry)
             continue
         if key.name in given_entries and key.name in _REPEATABLE:
             value = values[key.attribute] + value
@@ -351,7 +352,7 @@ def _parameters(
         values[key.attribute] = value
         given_entries[key.name] = entry
         for word in unknown_options(key, entry.value):
-            near = near_option(key, word)
+            near = moved_word(key.name, word) or near_option(key, word)
             warnings.append(f"{where}: '{word}' is unknown and ignored{near}")
         warnings += gaps(PARAMETER_TABLE.section, key, entry, value)
         if key.name == "SlurmctldHost" and len(values[key.attribute]) > 1:
@@ -416,7 +417,7 @@ def _check(
 
     if "ClusterName" not in given_entries:
         fail("ClusterName", "must be given")
-    if not values["slurmctld_host"]:
+    if "SlurmctldHost" not in given_entries:
         fail("SlurmctldHost", "must be given")
     if not nodes and "MaxNodeCount" not in given_entries and not text.errors:
         fail("NodeName", "at least one node must be given, or MaxNodeCount for dynamic nodes")
@@ -431,12 +432,17 @@ def _check(
         fail("DefMemPerNode", "allowed: only one of DefMemPerCPU, DefMemPerGPU or DefMemPerNode")
     if values["max_mem_per_cpu"] and values["max_mem_per_node"]:
         fail("MaxMemPerNode", "allowed: only one of MaxMemPerCPU or MaxMemPerNode")
-    _check_preemption(values, fail)
+    broken = {error.key.lower() for error in text.errors}
+    if not broken & {"preempttype", "preemptmode"}:
+        _check_preemption(values, fail)
     _check_select(values, fail)
     _check_tres(values, fail)
     fence = option_text(values["slurmctld_parameters"], "fence_program")
     if fence is not None and not fence.startswith("/"):
         fail("SlurmctldParameters", f"fence_program={fence} is not an absolute path")
+    location = values["job_comp_loc"]
+    if values["job_comp_type"] == "jobcomp/filetxt" and location and not location.startswith("/"):
+        fail("JobCompLoc", f"'{location}' is not an absolute path")
     _check_controller_port(values, nodes, fail)
 
 
@@ -446,9 +452,8 @@ def _check_preemption(values: dict[str, Any], fail: Callable[[str, str], None]) 
     if len(acting_modes) > 1:
         fail("PreemptMode", "allowed: one of CANCEL, REQUEUE and SUSPEND")
     if values["preempt_type"] and not acting_modes:
-        fail(
-            "PreemptMode", f"PreemptType={values['preempt_type']} needs CANCEL, REQUEUE or SUSPEND"
-        )
+        kind = values["preempt_type"]
+        fail("PreemptType", f"{kind} needs PreemptMode=CANCEL, REQUEUE or SUSPEND")
     if acting_modes and not values["preempt_type"]:
         fail("PreemptMode", "needs PreemptType=preempt/qos or preempt/partition_prio")
     if "SUSPEND" in modes and "GANG" not in modes:

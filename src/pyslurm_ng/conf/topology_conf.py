@@ -43,6 +43,8 @@ class BlockConf(NamedTuple):
 class TopologyConf:
     """A whole topology.conf; `kind` is tree, block, ring or flat (nothing in the file).
 
+    `line` is the first that names a switch, block or ring; 0 if none does.
+
     `block_sizes` are node counts in ascending order; each is the first one times a power of two.
     """
 
@@ -55,6 +57,7 @@ class TopologyConf:
     name: str = ONLY_NAME
     is_default: bool = True
     warnings: tuple[str, ...] = ()
+    line: int = 0
 
 
 def load_topology_conf(path: str, node_names: tuple[str, ...] | None = None) -> TopologyConf:
@@ -140,6 +143,7 @@ def _build(
         block_sizes,
         text.text_hash,
         warnings=tuple(text.warnings),
+        line=min((entry.line for _, entry in lines.values()), default=0),
     )
 
 

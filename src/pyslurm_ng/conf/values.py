@@ -16,15 +16,13 @@ _TRUE = ("yes", "true", "1", "up", "on")
 _BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FALSE = ("no", "false", "0", "down", "off")
 _INFINITE = ("infinite", "unlimited", "-1")
-# Lists in which Slurm refuses unknown words. In other lists it ignores them, so that sites can keep
-# words of newer, older and patched releases.
+# Lists in which Slurm refuses unknown words, and PrivateData, where a misspelt word would show what
+# is private. In other lists it ignores them, so that sites can keep words of newer, older and
+# patched releases.
 _STRICT_OPTIONS = {
     "AccountingStorageEnforce",
-    "AccountingStoreFlags",
-    "PriorityFlags",
     "PrivateData",
     "PrologFlags",
-    "ReconfigFlags",
     "TaskPluginParam",
 }
 _PURGE_UNITS = ("hours", "days", "months")
@@ -128,6 +126,7 @@ _ABSOLUTE_PATHS = {
     "SlurmdSpoolDir",
     "SlurmctldLogFile",
     "SlurmdLogFile",
+    "SlurmSchedLogFile",
     "CgroupMountpoint",
     "LogFile",
     "PidFile",
@@ -169,8 +168,13 @@ def _enum(key: Key, text: str) -> str:
     raise BadValue(f"'{text}' is unknown; {_allowed(key.choices)}")
 
 
+# A cluster without a plugin of these kinds does not work, so Slurm has no plugin called none.
+_NEEDED_PLUGINS = ("AuthType", "CredType", "ProctrackType", "SchedulerType", "SelectType")
+
+
 def _plugin(key: Key, text: str) -> str:
-    if _is_none(text) or text.lower().endswith("/none"):
+    is_needed = key.name in _NEEDED_PLUGINS
+    if not is_needed and (_is_none(text) or text.lower().endswith("/none")):
         return ""
     if not key.choices:
         return text
@@ -179,7 +183,8 @@ def _plugin(key: Key, text: str) -> str:
     for choice in key.choices:
         if word.lower() in (choice.lower(), choice.partition("/")[2].lower()):
             return choice
-    raise BadValue(f"'{text}' is unknown; {_allowed(key.choices)}, none")
+    none = "" if is_needed else ", none"
+    raise BadValue(f"'{text}' is unknown; {_allowed(key.choices)}{none}")
 
 
 _PLUGIN_ALIASES = {
@@ -340,6 +345,12 @@ def _check_option(name: str, kind: str, low: int, high: int, value: str, is_give
             raise BadValue(f"{name}={value} is not a number; allowed: {low} to {high}")
         if value != "-1" and not low <= int(digits) <= high:
             raise BadValue(f"{name}={value} is out of range; allowed: {low} to {high}")
+    elif kind == "range":
+        ends = value.split("-")
+        if len(ends) != 2 or not all(end.isascii() and end.isdigit() for end in ends):
+            raise BadValue(f"{name}={value} is not a range a-b within 1 to 65535")
+        if not 1 <= int(ends[0]) <= int(ends[1]) <= 65535:
+            raise BadValue(f"{name}={value} is not a range a-b within 1 to 65535")
     elif kind == "time":
         try:
             parse_time_limit_s(value)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check, check_warnings, topologies_of
-from pyslurm_ng.conf.on_host import missing_users
+from pyslurm_ng.conf.on_host import missing_groups, missing_users
 from pyslurm_ng.conf.slurm_conf import SlurmConf, load_slurm_conf
 from pyslurm_ng.conf.topology_conf import TopologyConf
 from pyslurm_ng.sched.frame.policy import Policy, policy
@@ -70,7 +70,7 @@ def load_configuration(path: str) -> Configuration:
         topologies=topologies_of(conf, directory),
         cgroup=cgroup,
         service_uid=_uid_of(conf.slurm_user),
-        warnings=tuple(check_warnings(path)),
+        warnings=(*check_warnings(path), *missing_groups(path)),
     )
 
 

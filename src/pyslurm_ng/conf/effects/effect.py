@@ -16,7 +16,13 @@ from pyslurm_ng.conf.effects.slurm_conf import (
     PARTITION,
     POWER_ACTION,
 )
-from pyslurm_ng.conf.effects.words import DBD_WORDS, GRES_WORDS, PARTITION_WORDS, SLURM_WORDS
+from pyslurm_ng.conf.effects.words import (
+    DBD_WORDS,
+    GRES_WORDS,
+    NODE_WORDS,
+    PARTITION_WORDS,
+    SLURM_WORDS,
+)
 from pyslurm_ng.conf.lexer import ConfError, ConfText, Entry
 from pyslurm_ng.conf.tables.key import Key
 from pyslurm_ng.conf.tables.options import OPTIONS
@@ -38,13 +44,14 @@ SECTIONS: dict[str, Keys] = {
 """The table of each file, and of each kind of line in slurm.conf."""
 _WORDS: dict[str, dict[str, Words]] = {
     "slurm.conf": SLURM_WORDS,
+    "NodeName": NODE_WORDS,
     "PartitionName": PARTITION_WORDS,
     "slurmdbd.conf": DBD_WORDS,
     "gres.conf": GRES_WORDS,
 }
 _NOTHING = ("", "0", "no")
 """Defaults that ask for nothing."""
-_LISTS = frozenset(("list", "options", "plugins"))
+_LISTS = frozenset(("frequencies", "list", "options", "plugins"))
 
 
 class Effect(NamedTuple):
@@ -109,11 +116,13 @@ def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
     if _asks_nothing(key, value):
         return []
     key_effect = effect_of(section, key.name)
-    if not words_of(section, key):
+    if not words_of(section, key) or (key_effect.kind == ACCEPTED and key.kind not in _LISTS):
         return [_gap(entry, key.name, key_effect.why)] if key_effect.kind == ACCEPTED else []
     lines = []
     for word in _words(key, entry):
         effect = word_effect(section, key, word)
+        if key.kind == "frequencies" and word.partition("=")[2] == "0":
+            continue  # nothing is sampled, which is so
         if effect.kind == ACCEPTED and _is_known(section, key, word):
             why = effect.why or key_effect.why
             lines.append(_gap(entry, f"{key.name}={word.partition('=')[0]}", why))

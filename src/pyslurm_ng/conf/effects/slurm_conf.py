@@ -77,6 +77,7 @@ CLUSTER = Keys(
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "HttpParserType": _OWN_PARSERS,
         "MaxNodeCount": "there are no dynamic nodes",
+        "MCSParameters": "they are for MCSPlugin, which is refused",
         "MetricsAuthUsers": _NO_METRICS,
         "MetricsParameters": _NO_METRICS,
         "MetricsType": _NO_METRICS,

@@ -173,6 +173,10 @@ SLURM_WORDS: dict[str, Words] = {
         same=named("alloc any cycle idle mixed reboot_only start_only"),
         differs={"nondrained_idle": "as IDLE: whether a node is drained only slurmctld knows"},
     ),
+    "JobAcctGatherFrequency": Words(
+        same=named("task"),
+        accepted=dict.fromkeys(("energy", "network", "filesystem"), "only tasks are sampled"),
+    ),
     "JobAcctGatherParams": Words(
         same=named("overmemorykill"),
         accepted={"usepss": "memory is counted as RSS", "noshared": "memory is counted as RSS"},
@@ -257,6 +261,14 @@ SLURM_WORDS: dict[str, Words] = {
             "topomaxsizeunroll": "a job with a range of nodes gets as many as there is room for",
             "topooptional": "every job is placed by the network, which takes almost no time",
         },
+    ),
+}
+
+NODE_WORDS: dict[str, Words] = {
+    "State": Words(
+        same=named("down drain external fail failing unknown"),
+        differs={"future": "such a node stays FUTURE"},
+        accepted={"cloud": _NO_POWER},
     ),
 }
 

@@ -280,7 +280,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("token_duration", "seconds", 0, 4294967293),
     ),
     "MpiParams": (
-        ("ports", "text", 0, 4294967293),
+        ("ports", "range", 0, 4294967293),
         ("disable_slurm_hydra_bootstrap", "flag", 0, 4294967293),
     ),
     "PrivateData": (
@@ -341,7 +341,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("home_xauthority", "flag", 0, 4294967293),
     ),
     "SwitchParameters": (
-        ("vnis", "text", 0, 4294967293),
+        ("vnis", "range", 0, 4294967293),
         ("job_vni", "all/user/none", 0, 0),
         ("single_node_vni", "all/user/none", 0, 0),
         ("tcs", "text", 0, 4294967293),
