@@ -67,6 +67,20 @@ def test_a_line_of_a_type_that_is_not_managed_is_left_out() -> None:
     )
 
 
+def test_nodes_of_other_clusters_are_left_out() -> None:
+    """One file may serve several clusters; Slurm reads the lines of a node on that node only."""
+    conf = read("NodeName=z[8-9] Name=nic\nNodeName=n3 Name=nic\n")
+    (said,) = conf.warnings
+    assert said == "gres.conf:1: NodeName: slurm.conf has no node z[8-9]: left out"
+    assert [line.name for line in conf.for_node("n3")] == ["nic"]
+
+
+def test_a_line_without_nodes_is_not_for_nodes_without_such_devices() -> None:
+    """Cores 4 to 7 are of the nodes with GPUs; n3, which has four cores, has none."""
+    conf = read("Name=gpu Type=a100 File=/dev/g[0-3] Cores=4-7\n")
+    assert conf.lines_of(CONF.nodes[0])[0].cores == (4, 5, 6, 7)
+
+
 def test_counts_take_suffixes() -> None:
     assert read("NodeName=n3 Name=shard Count=2K\n").lines[0].amount == 2048
 
@@ -75,7 +89,6 @@ def test_counts_take_suffixes() -> None:
     ("text", "expected"),
     [
         ("File=/dev/x", "expected Name=, or AutoDetect="),
-        ("NodeName=z9 Name=nic", "slurm.conf has no node z9"),
         ("Name=nic File=dev/x", "File=dev/x is not an absolute path"),
         ("Name=nic File=/dev/x[0-1] Count=3", "Count=3 differs from the 2 files"),
         ("Name=nic File=/dev/x MultipleFiles=/dev/y", "only one of File and MultipleFiles"),
@@ -86,7 +99,7 @@ def test_counts_take_suffixes() -> None:
         ("AutoDetect=maybe", "'maybe' is unknown; allowed: full"),
         ("Name=nic Count=many", "'many' is not a count"),
         ("Name=nic Cores=5-2", "ascending range"),
-        ("Name=nic Cores=8", "core 8: node n1 has 8 cores"),
+        ("Name=gpu Cores=8", "core 8: node n1 has 8 cores"),
         ("Name=nic Wheels=4", "unknown key in gres.conf"),
         ("Name=nic File=/dev/x\nName=gpu Type=a100 File=/dev/x", "already given in line 1"),
         (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pyslurm_ng.base.hostlist import HostlistError, expand
+from pyslurm_ng.base.hostlist import HostlistError, expand, fold
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.units import plural
 from pyslurm_ng.conf.lexer import ConfError, ConfErrors, ConfText, Entry, parse_text, read_conf
@@ -167,7 +167,8 @@ def _node_names(
         known = {node.name for node in nodes}
         missing = [name for name in names if name not in known]
         if missing:
-            text.fail(entry, f"slurm.conf has no node {missing[0]}")
+            # As in Slurm: one file may serve the nodes of several clusters.
+            text.warn(entry, f"slurm.conf has no node {fold(missing)}: left out")
     return names
 
 
@@ -254,14 +255,18 @@ def _check_devices(text: ConfText, conf: GresConf) -> None:
 
 
 def _check_nodes(text: ConfText, conf: GresConf, nodes: tuple[NodeConf, ...]) -> None:
-    """Add an error if devices do not match the counts of slurm.conf or the cores of a node."""
+    """Add an error if devices do not match the counts of slurm.conf or the cores of a node.
+
+    A line without NodeName may be for some of the nodes, those that have such devices.
+    """
     if not conf.lines:
         return
     for node in nodes:
         lines = conf.lines_of(node)
         core_count = node.sockets * node.cores_per_socket
         for line in lines:
-            if line.cores and line.cores[-1] >= core_count:
+            is_there = any(gres.name == line.name for gres in node.gres)
+            if is_there and line.cores and line.cores[-1] >= core_count:
                 entry = Entry("Cores", "", line.file, line.line)
                 text.fail(
                     entry,

@@ -148,9 +148,17 @@ def _build(
 
 
 def _members(
-    text: ConfText, entry: Entry, value: str, known: set[str] | None, owners: dict[str, Entry]
+    text: ConfText,
+    entry: Entry,
+    value: str,
+    known: set[str] | None,
+    owners: dict[str, Entry],
+    is_yaml: bool,
 ) -> tuple[str, ...]:
-    """Return the nodes of one line; () and an error if another line has one of them already."""
+    """Return the nodes of one line; () and an error if another line has one of them already.
+
+    Nodes that slurm.conf does not have are an error in a topology.yaml only.
+    """
     try:
         names = expand(value)
     except HostlistError:
@@ -158,8 +166,11 @@ def _members(
     if not names:
         text.fail(entry, "Nodes= names no node")
     missing = [] if known is None else [name for name in names if name not in known]
-    if missing:
+    if missing and is_yaml:
         text.fail(entry, f"no NodeName line of slurm.conf has {fold(missing)}")
+    elif missing:
+        # As in Slurm: the file of a site often has nodes that are not in the cluster yet or any more.
+        text.warn(entry, f"no NodeName line of slurm.conf has {fold(missing)}: left out")
     for name in names:
         first = owners.setdefault(name, entry)
         if first is not entry:
@@ -168,7 +179,7 @@ def _members(
     if len(set(names)) < len(names):
         text.fail(entry, "a node is named twice")
         return ()
-    return tuple(names)
+    return tuple(name for name in names if known is None or name in known)
 
 
 def _tree(
@@ -190,7 +201,7 @@ def _tree(
             text.fail(entry, f"switch {name} needs either Nodes= or Switches=")
             continue
         if "nodes" in values:
-            nodes[name] = _members(text, entry, values["nodes"], known, owners)
+            nodes[name] = _members(text, entry, values["nodes"], known, owners, may_be_empty)
             continue
         children[name] = _children(text, name, values["switches"], entry, lines, parents)
     if text.errors or _has_loop(text, children, lines):
@@ -295,7 +306,7 @@ def _blocks(
         elif "switches" in values:
             text.fail(entry, "Switches= belongs to a SwitchName line")
         else:
-            members = _members(text, entry, values["nodes"], known, owners)
+            members = _members(text, entry, values["nodes"], known, owners, may_be_empty)
             blocks.append(BlockConf(name, members, entry.line))
     return tuple(blocks)
 
