@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
+from typing import NamedTuple, cast
 
+import psutil
 import pytest
 
-from pyslurm_ng.up import cluster
+from pyslurm_ng.up import cluster, programs
 from pyslurm_ng.up.cluster import are_settled, summary
 
 
@@ -46,6 +49,35 @@ def test_a_host_keeps_its_short_name(name: str, monkeypatch: pytest.MonkeyPatch)
     for full in (name, f"{name}.example.org"):
         monkeypatch.setattr(socket, "gethostname", lambda full=full: full)
         assert cluster._own_name() == name
+
+
+class Uids(NamedTuple):
+    """The uids of a process, as psutil gives them."""
+
+    real: int
+    effective: int
+    saved: int
+
+
+class AnotherUsers:
+    """A daemon that an ordinary user finds, and may not end."""
+
+    def uids(self) -> Uids:
+        return Uids(0, 0, 0)
+
+    def username(self) -> str:
+        return "root"
+
+
+def test_another_users_cluster_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`down` would end none of its daemons, but cancel what jobs the caller has there."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    theirs = programs.Running("slurmd-n1", cast(psutil.Process, AnotherUsers()))
+    gone = programs.Running("slurmctld", None)
+    assert programs.other_owner([gone, theirs]) == "root"
+    assert programs.other_owner([gone]) == ""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert programs.other_owner([theirs]) == ""
 
 
 def test_nodes_out_of_service_are_named() -> None:

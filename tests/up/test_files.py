@@ -179,6 +179,22 @@ def test_a_directory_that_cannot_be_written_is_one_line(
     assert last.endswith("; --dir names another directory")
 
 
+def test_shards_without_gpus_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """They were left out without a word."""
+    assert main(["up", "--shards", "4", "--no-namespaces"]) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == (
+        "pyslurm-ng: error: --shards are parts of GPUs: say with --gpus how many each node has"
+    )
+
+
+def test_accounts_are_of_the_cluster_that_the_lines_name() -> None:
+    """ClusterName= of --conf takes the place of --cluster-name."""
+    assert files.cluster_name(REQUEST) == "c"
+    request = dataclasses.replace(REQUEST, extra_lines="clustername=Mine\n")
+    assert files.cluster_name(request) == "mine"
+
+
 def test_lines_for_slurm_conf_are_text(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_bytes(b"\x7fELF\xd0\x00")

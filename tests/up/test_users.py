@@ -76,12 +76,12 @@ def test_other_names_are_taken(name: str) -> None:
 
 def test_only_users_without_an_account_get_one() -> None:
     """An administrator's own accounts stay; `up` may be run again."""
-    assert users.commands(["alice", "bob"], "root|\nroot|root\n") == [
-        ["-i", "add", "account", "users", "Description=users of this host"],
-        ["-i", "add", "user", "alice,bob", "Account=users"],
+    assert users.commands(["alice", "bob"], "root|\nroot|root\n", "c") == [
+        ["-i", "add", "account", "users", "Description=users of this host", "Cluster=c"],
+        ["-i", "add", "user", "alice,bob", "Account=users", "Cluster=c"],
     ]
     again = "root|\nusers|\nphysics|\nphysics|alice\nusers|bob\n"
-    assert users.commands(["alice", "bob"], again) == []
-    assert users.commands(["alice", "carol"], again) == [
-        ["-i", "add", "user", "carol", "Account=users"]
+    assert users.commands(["alice", "bob"], again, "c") == []
+    assert users.commands(["alice", "carol"], again, "c") == [
+        ["-i", "add", "user", "carol", "Account=users", "Cluster=c"]
     ]

@@ -160,7 +160,7 @@ def commands() -> None:
     "--namespaces/--no-namespaces",
     default=True,
     show_default=True,
-    help="Give each node a host name of its own, where the kernel allows it.",
+    help="Give each node a host name of its own that resolves in jobs, where the kernel allows it.",
 )
 @click.option(
     "--port",
@@ -205,13 +205,17 @@ def up(
         click.echo(f"pyslurm-ng: {remark}", err=True)
     why_not = host_names.why_not() if namespaces else ""
     if why_not:
-        click.echo(f"pyslurm-ng: nodes share the name of this host: {why_not}", err=True)
+        click.echo(
+            "pyslurm-ng: nodes share the name of this host, and n1 and the like do not resolve: "
+            f"{why_not}",
+            err=True,
+        )
     request = files.Request(
         nodes=nodes,
         cpus=cpus,
         memory_mib=memory_mib or max(1, host_memory_mib() // nodes),
         gpus=gpus,
-        shards=shards if gpus else 0,
+        shards=shards,
         database=database,
         extra_lines=lines_of("--conf", extra),
         extra_dbd_lines=lines_of("--dbd-conf", extra_dbd),
@@ -222,6 +226,8 @@ def up(
         first_port=first_port or 0,
         users=tuple(users.chosen(wanted_users, os.geteuid())),
     )
+    if shards and not gpus:
+        raise click.UsageError("--shards are parts of GPUs: say with --gpus how many each node has")
     if cpus % sockets:
         raise click.UsageError(f"{cpus} CPUs cannot be shared evenly by {sockets} sockets")
     # One line for each daemon, then the nodes.

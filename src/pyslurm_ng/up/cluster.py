@@ -70,7 +70,8 @@ def up(request: files.Request, layout: Layout, say: Say) -> None:
             entries = {f"slurmd-{name}": host_names.entry(name, layout.hosts) for name in names}
         _start(commands, layout, env, say, entries)
         _wait_until_settled(sinfo, len(names), layout, env, say)
-        _give_accounts(request.users, sinfo.with_name("sacctmgr"), env, say)
+        cluster = files.cluster_name(request)
+        _give_accounts(request.users, cluster, sinfo.with_name("sacctmgr"), env, say)
     except BaseException:
         down(layout, say=lambda line: None)
         raise
@@ -92,7 +93,7 @@ def _own_name() -> str:
 
 
 def _give_accounts(
-    user_words: tuple[str, ...], sacctmgr: Path, env: dict[str, str], say: Say
+    user_words: tuple[str, ...], cluster: str, sacctmgr: Path, env: dict[str, str], say: Say
 ) -> None:
     """Give an account to each user who has none.
 
@@ -104,8 +105,9 @@ def _give_accounts(
         say(f"no account for {' '.join(map(repr, odd))}: sacctmgr cannot name such users")
     if not names:
         return
-    listed = output([str(sacctmgr), "-nP", "show", "assoc", "format=account,user"], env)
-    for words in users.commands(names, listed):
+    show = ["-nP", "show", "assoc", f"cluster={cluster}", "format=account,user"]
+    listed = output([str(sacctmgr), *show], env)
+    for words in users.commands(names, listed, cluster):
         done = _finished([str(sacctmgr), *words], env)
         if done is None or done.returncode:
             text = (done.stderr or done.stdout).strip() if done else "no answer"
@@ -202,8 +204,13 @@ def _wait_until_settled(
 
 
 def down(layout: Layout, say: Say) -> None:
-    """Stop jobs and daemons, wait, kill those that stay. Logs, state and accounting remain."""
+    """Stop jobs and daemons, wait, kill those that stay. Logs, state and accounting remain.
+
+    Errors: NotPossible when they are another user's.
+    """
     alive = [program for program in programs.running(layout) if program.process is not None]
+    if owner := programs.other_owner(alive):
+        raise NotPossible(f"the cluster in {layout.directory} is run by {owner}")
     controller = [program for program in alive if program.name == "slurmctld"]
     if controller:
         _cancel_all(layout)

@@ -108,6 +108,11 @@ def slurm_conf(request: Request, layout: Layout, ports: Ports, host: str) -> str
     return "\n".join(lines) + "\n"
 
 
+def cluster_name(request: Request) -> str:
+    """Return the name under which the cluster keeps its accounts."""
+    return values_of(request.extra_lines).get("clustername", request.cluster_name).lower()
+
+
 def proctrack() -> str:
     """Return how jobs' processes are tracked here: by control groups if possible."""
     for root in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/unified/cgroup.procs"):

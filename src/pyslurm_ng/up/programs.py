@@ -152,6 +152,20 @@ def running(layout: Layout) -> list[Running]:
     return [Running(name, process_of(path, DAEMONS)) for name, path in layout.pid_files().items()]
 
 
+def other_owner(alive: list[Running]) -> str:
+    """Return the user who runs one of these daemons, if this process may not end it; or ""."""
+    if os.geteuid() == 0:
+        return ""
+    for program in alive:
+        process = program.process
+        try:
+            if process is not None and process.uids().effective != os.geteuid():
+                return process.username()
+        except psutil.NoSuchProcess:
+            continue
+    return ""
+
+
 def process_of(pid_file: Path, names: tuple[str, ...]) -> psutil.Process | None:
     """Return the process that a pid file names, unless another process has the number now."""
     try:

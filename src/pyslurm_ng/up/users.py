@@ -79,11 +79,12 @@ def uid_limits(file: Path = LIMITS_FILE) -> tuple[int, int]:
     return limits["UID_MIN"], limits["UID_MAX"]
 
 
-def commands(names: Iterable[str], listed: str) -> list[list[str]]:
+def commands(names: Iterable[str], listed: str, cluster: str) -> list[list[str]]:
     """Return arguments of sacctmgr that give an account to those users who have none.
 
     Args:
-        listed: what `sacctmgr -nP show assoc format=account,user` printed.
+        listed: what `sacctmgr -nP show assoc format=account,user` printed of this cluster. The
+            database may have others: those that ran in the same directory before.
     """
     rows = [line.split("|") for line in listed.splitlines()]
     have_account = {row[1] for row in rows if len(row) == 2}
@@ -92,4 +93,6 @@ def commands(names: Iterable[str], listed: str) -> list[list[str]]:
         return []
     made = any(row[0] == ACCOUNT for row in rows)
     first = [] if made else [["-i", "add", "account", ACCOUNT, "Description=users of this host"]]
-    return [*first, ["-i", "add", "user", ",".join(missing), f"Account={ACCOUNT}"]]
+    where = f"Cluster={cluster}"
+    add = ["-i", "add", "user", ",".join(missing), f"Account={ACCOUNT}", where]
+    return [*([*words, where] for words in first), add]
