@@ -169,7 +169,7 @@ def _members(
     if missing and is_yaml:
         text.fail(entry, f"no NodeName line of slurm.conf has {fold(missing)}")
     elif missing:
-        # As in Slurm: the file of a site often has nodes that are not in the cluster yet or any more.
+        # As in Slurm: sites often have nodes there that are not in the cluster yet, or any more.
         text.warn(entry, f"no NodeName line of slurm.conf has {fold(missing)}: left out")
     for name in names:
         first = owners.setdefault(name, entry)
