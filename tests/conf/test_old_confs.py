@@ -1,7 +1,8 @@
 """What files of ten years hold starts with warnings that are true.
 
-Each line was seen in a slurm.conf of a public repository (of 98 read on 2026-11-23); what Slurm
-22.05 refuses in them is refused here, too, unless an older Slurm took it.
+Each line was seen in a slurm.conf of a public repository: of 98 read on 2026-11-23, and of 25 more
+on 2026-11-24 with the gres.conf, cgroup.conf, topology.conf and slurmdbd.conf beside them. What
+Slurm 22.05 refuses in them is refused here, too, unless an older Slurm took it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import shlex
 import shutil
 import socket
@@ -177,6 +178,16 @@ def test_a_directory_that_cannot_be_written_is_one_line(
     last = capsys.readouterr().err.splitlines()[-1]
     assert last.startswith(f"pyslurm-ng: error: cannot write {directory}")
     assert last.endswith("; --dir names another directory")
+
+
+def test_the_directory_of_another_user_is_refused(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its pid files say which processes `down` ends."""
+    write(REQUEST, layout)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(BadRequest, match="belongs to another user; --dir names another"):
+        write(REQUEST, layout)
 
 
 def test_shards_without_gpus_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

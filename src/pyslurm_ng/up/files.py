@@ -277,7 +277,7 @@ def write_all(request: Request, layout: Layout, ports: Ports, host: str) -> None
     for directory in (layout.etc, layout.log, layout.run, layout.spool):
         directory.mkdir(mode=0o755, exist_ok=True)
     if layout.run.stat().st_uid != os.geteuid():
-        raise BadRequest(f"{layout.run} belongs to another user")
+        raise BadRequest(f"{layout.run} belongs to another user; --dir names another directory")
     account = account_of(request.slurm_user)
     layout.state.mkdir(mode=0o700, exist_ok=True)
     layout.service_run.mkdir(mode=0o755, exist_ok=True)
