@@ -52,7 +52,9 @@ def test_kill_wait(template: Template, wait_s: int, status: int) -> None:
     """KillWait: a script that takes two seconds to end has them, or SIGKILL comes at once."""
     node = Node(template.directory, f"KillWait={wait_s}")
     trap = "trap 'read -t 2 <> <(:); exit 3' TERM"
-    step = node.started(template, f"{trap}\necho ready\nwhile :; do read -t 1 <> <(:); done", "rea")
+    step = node.started(
+        template, f"{trap}\necho ready\nwhile :; do read -t .1 <> <(:); done", "rea"
+    )
     step.tell(do="terminate", why="", wait_s=float(node.local().core.kill_wait_s))
     assert step.end()["status"] == status
 
