@@ -126,6 +126,15 @@ def tracebacks(cluster: LiveCluster) -> list[str]:
     return lines
 
 
+@contextmanager
+def without_faults(cluster: LiveCluster) -> Iterator[LiveCluster]:
+    """Take a cluster down at the end; no daemon may have had a fault by then."""
+    yield cluster
+    lines = tracebacks(cluster)
+    cluster.down()
+    assert lines == []
+
+
 def accounted(cluster: LiveCluster, jobs: list[int], fields: str) -> dict[int, str]:
     """Return sacct's line about each job once all of them have ended in accounting."""
     chosen = ",".join(map(str, jobs))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.daemons.faults import (
-    tracebacks,
     wait_for_text,
+    without_faults,
 )
 from tests.daemons.live import LiveCluster, start
 
@@ -101,7 +101,5 @@ def three_nodes(directory: Path, parameters: str = "") -> Iterator[LiveCluster]:
         + (f"SlurmctldParameters={parameters}\n" if parameters else "")
     )
     made = start(directory / "c", "--nodes", "3", "--cpus", "8", "--conf", str(extra))
-    yield made
-    errors = tracebacks(made)
-    made.down()
-    assert errors == []
+    with without_faults(made):
+        yield made

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.daemons.faults import AS_OTHERS, kill, open_directory, start_daemon, tracebacks
+from tests.daemons.faults import AS_OTHERS, kill, open_directory, start_daemon, without_faults
 from tests.daemons.live import LiveCluster, start
 
 _FOUND = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
@@ -26,10 +26,8 @@ def cluster() -> Iterator[LiveCluster]:
         extra = directory / "extra.conf"
         extra.write_text("KillWait=1\nOverTimeLimit=0\nSlurmdTimeout=15\n")
         made = start(directory / "c", "--nodes", "2", "--cpus", "8", "--conf", str(extra))
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 def faked(cluster: LiveCluster, offset: str) -> LiveCluster:

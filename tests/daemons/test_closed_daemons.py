@@ -13,7 +13,7 @@ from tests.daemons.faults import (
     open_directory,
     pid_of,
     submit_as,
-    tracebacks,
+    without_faults,
 )
 from tests.daemons.live import PYTHON, LiveCluster, start
 
@@ -49,10 +49,8 @@ for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGABRT, s
 def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         made = start(directory / "c", "--nodes", "1", "--cpus", "4", "--slurm-user", "daemon")
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 def supervisors(cluster: LiveCluster) -> list[int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.faults import kill, open_directory, start_daemon, tracebacks
+from tests.daemons.faults import kill, open_directory, start_daemon, without_faults
 from tests.daemons.live import LiveCluster, missing_programs, start
 
 # A job named after its prolog's fate; the epilog says what it was told.
@@ -43,10 +43,8 @@ def cluster() -> Iterator[LiveCluster]:
             f"PropagatePrioProcess=1\nJobCompType=jobcomp/filetxt\nJobCompLoc={directory}/jobs\n"
         )
         made = start(directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 @pytest.fixture

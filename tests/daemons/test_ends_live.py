@@ -19,8 +19,8 @@ from tests.daemons.faults import (
     directory_for,
     open_directory,
     submit_as,
-    tracebacks,
     wait_for_text,
+    without_faults,
 )
 from tests.daemons.live import LiveCluster, start
 from tests.world.processes import is_running, running_in
@@ -44,10 +44,8 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LiveCluster]:
         made = start(
             directory / "c", "--nodes", "1", "--cpus", "16", "--no-namespaces", "--conf", str(extra)
         )
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from tests.daemons.faults import (
     start_daemon,
     tracebacks,
     wait_for_text,
+    without_faults,
 )
 from tests.daemons.live import LiveCluster, start
 from tests.daemons.streams import check_ledger, promises_of, submissions, wait_for_promises
@@ -37,10 +38,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveCluster]:
     extra = directory / "extra.conf"
     extra.write_text("KillWait=1\nDefMemPerCPU=1\nBatchStartTimeout=10\n")
     made = start(directory / "c", "--nodes", "2", "--cpus", "64", "--conf", str(extra))
-    yield made
-    errors = tracebacks(made)
-    made.down()
-    assert errors == []
+    with without_faults(made):
+        yield made
 
 
 def test_controller_killed_under_running_jobs(cluster: LiveCluster) -> None:

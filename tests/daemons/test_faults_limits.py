@@ -16,8 +16,8 @@ from tests.daemons.faults import (
     directory_for,
     open_directory,
     submit_as,
-    tracebacks,
     wait_for_text,
+    without_faults,
 )
 from tests.daemons.live import LiveCluster, start
 from tests.world.processes import is_running, running_in
@@ -72,10 +72,8 @@ def cluster(marker: str) -> Iterator[LiveCluster]:
             "--conf",
             str(extra),
         )
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from tests.daemons.faults import (
     directory_for,
     open_directory,
     submit_as,
-    tracebacks,
     wait_for_text,
+    without_faults,
 )
 from tests.daemons.live import LiveCluster, start
 from tests.world.processes import count_in_script, is_running
@@ -44,10 +44,8 @@ def cluster() -> Iterator[LiveCluster]:
             "--conf",
             str(extra),
         )
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.daemons.faults import AS_OTHERS, as_user, open_directory, pid_of, tracebacks
+from tests.daemons.faults import AS_OTHERS, as_user, open_directory, pid_of, without_faults
 from tests.daemons.live import PYTHON, LiveCluster, start
 
 pytestmark = AS_OTHERS
@@ -45,10 +45,8 @@ def cluster() -> Iterator[LiveCluster]:
             made = start(directory / "c", "--nodes", "1", "--cpus", "4")
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 def test_another_users_steps_start_beside_a_crowd_of_connections(cluster: LiveCluster) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.faults import AS_OTHERS, as_user, open_directory, pid_of, tracebacks
+from tests.daemons.faults import AS_OTHERS, as_user, open_directory, pid_of, without_faults
 from tests.daemons.live import LiveCluster, start
 
 pytestmark = AS_OTHERS
@@ -25,10 +25,8 @@ MOST_MIB = 768
 def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         made = start(directory / "c", "--nodes", "1", "--cpus", "8")
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 def attacked(cluster: LiveCluster, seconds: float, only: str) -> list[dict[str, object]]:

@@ -22,7 +22,7 @@ from tests.daemons.faults import (
     open_directory,
     start_daemon,
     submit_as,
-    tracebacks,
+    without_faults,
 )
 from tests.daemons.live import PYTHON, PYTHON_PATH, LiveCluster, start
 from tests.world.waiting import wait_until
@@ -148,10 +148,8 @@ def options(room: Path, request: pytest.FixtureRequest) -> Iterator[list[str]]:
 @pytest.fixture(scope="module")
 def cluster(room: Path, options: list[str]) -> Iterator[LiveCluster]:
     made = start(room / f"c{len(options)}", "--nodes", "2", "--cpus", "8", *options)
-    yield made
-    errors = tracebacks(made)
-    made.down()
-    assert errors == []
+    with without_faults(made):
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -164,10 +162,8 @@ def twin(room: Path, cluster: LiveCluster, options: list[str]) -> Iterator[LiveC
         made.down()
         shutil.copy2(cluster.directory / "etc" / "slurm.key", directory / "etc" / "slurm.key")
         made = start(directory, *words)
-    yield made
-    errors = tracebacks(made)
-    made.down()
-    assert errors == []
+    with without_faults(made):
+        yield made
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.faults import AS_OTHERS, as_user, open_directory, pid_of, submit_as, tracebacks
+from tests.daemons.faults import (
+    AS_OTHERS,
+    as_user,
+    open_directory,
+    pid_of,
+    submit_as,
+    without_faults,
+)
 from tests.daemons.live import LiveCluster, start
 
 pytestmark = AS_OTHERS
@@ -33,10 +40,8 @@ def cluster() -> Iterator[LiveCluster]:
             directory / "c", "--nodes", "1", "--cpus", "4", "--conf", str(lines),
             "--slurm-user", SERVICE_USER, "--users", f"{OWNER},{OTHER}",
         )  # fmt: skip
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 def test_services_hold_no_rights_of_root(cluster: LiveCluster) -> None:

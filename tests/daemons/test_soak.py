@@ -25,7 +25,7 @@ from tests.daemons.faults import (
     pid_of,
     start_daemon,
     submit_as,
-    tracebacks,
+    without_faults,
 )
 from tests.daemons.live import LiveCluster, start
 from tests.daemons.streams import check_ledger, promises_of, submissions, wait_for_promises
@@ -44,10 +44,8 @@ def cluster() -> Iterator[LiveCluster]:
         extra = directory / "extra.conf"
         extra.write_text("KillWait=1\nDefMemPerCPU=1\nMaxJobCount=1000000\n")
         made = start(directory / "c", "--nodes", "2", "--cpus", "32", "--conf", str(extra))
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 def one_fault(cluster: LiveCluster, chance: random.Random) -> None:

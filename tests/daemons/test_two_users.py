@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.wire import messages
-from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, tracebacks
+from tests.daemons.faults import AS_OTHERS, as_user, open_directory, submit_as, without_faults
 from tests.daemons.live import PYTHON, PYTHON_PATH, LiveCluster, start
 
 pytestmark = AS_OTHERS
@@ -44,10 +44,8 @@ for node, address in zip(granted["nodes"], granted["addresses"]):
 def cluster() -> Iterator[LiveCluster]:
     with open_directory() as directory:
         made = start(directory / "c", "--nodes", "1", "--cpus", "8")
-        yield made
-        errors = tracebacks(made)
-        made.down()
-    assert errors == []
+        with without_faults(made):
+            yield made
 
 
 @pytest.fixture(scope="module")
