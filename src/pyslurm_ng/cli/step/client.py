@@ -100,21 +100,13 @@ class StepClient:
         """Serve until every task has ended and all output is written; return the exit code."""
         self._loop.later(_CONNECT_S, self._connect_timed_out, "connect")
         while not (self._is_over or (self.links.all_done and self.tasks.all_exited)):
-            self._turn()
+            self._output.turn(self.links)
         self._ends.tell()
         self._output.finish()
         self.links.close()
         if self._ended_by_signal() and not self._was_aborted:
             self._output.info(f"Force Terminated {self.tasks.step_name}")
         return max(self.tasks.code, self._lost_code)
-
-    def _turn(self) -> None:
-        was_behind = self._output.is_behind
-        self._output.watch()
-        if self._output.is_behind != was_behind:
-            # Read less from the nodes while our reader is slow, so that the tasks slow down, too.
-            self.links.pause(paused=self._output.is_behind)
-        self._loop.turn()
 
     def _ended_by_signal(self) -> bool:
         return bool(self.tasks.worst_status & 0x7F) and self.tasks.code > 128

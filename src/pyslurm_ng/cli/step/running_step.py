@@ -163,17 +163,10 @@ class _Reading:
         if self.links.is_complete:
             self._all_here()
         while not (self.links.all_done or self._is_broken):
-            self._turn()
+            self._output.turn(self.links)
         self._output.finish()
         self.links.close()
         return self._code
-
-    def _turn(self) -> None:
-        was_behind = self._output.is_behind
-        self._output.watch()
-        if self._output.is_behind != was_behind:
-            self.links.pause(paused=self._output.is_behind)
-        self._loop.turn()
 
     def _all_here(self) -> None:
         self._loop.cancel("connect")

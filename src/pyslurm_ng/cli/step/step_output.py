@@ -9,6 +9,7 @@ from pyslurm_ng.wire import step_io
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.base.poll_loop import PollLoop
+    from pyslurm_ng.cli.step.node_links import NodeLinks
     from pyslurm_ng.cli.step.streams import Sink, StepIo
 
 
@@ -56,7 +57,18 @@ class StepOutput:
         self._streams.err.advance()
         say(line)
 
-    def watch(self) -> None:
+    def turn(self, links: "NodeLinks") -> None:
+        """Let the loop turn once; while our reader is slow, less is read from the nodes.
+
+        So the tasks slow down, too.
+        """
+        was_behind = self.is_behind
+        self._watch()
+        if self.is_behind != was_behind:
+            links.pause(paused=self.is_behind)
+        self._loop.turn()
+
+    def _watch(self) -> None:
         """Let the loop write the rest for slow readers, and note how much is left."""
         unwritten = 0
         slow: dict[int, Sink] = {}
