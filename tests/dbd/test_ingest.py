@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import msgspec
 import pytest
 import sqlalchemy as sa
@@ -368,22 +370,21 @@ def test_how_the_journal_is_cut_does_not_matter(
 
     frames = [Frame(1, number, events) for number, events in enumerate(_story(), 1)]
     directory = tmp_path_factory.mktemp("cut")
-    whole = Database(sqlite_url(f"{directory}/whole.sqlite"))
-    whole.open()
-    register(whole)
-    ingest(whole, 1, JOURNAL, 0, frames)
-    pieces = Database(sqlite_url(f"{directory}/pieces.sqlite"))
-    pieces.open()
-    register(pieces)
-    position = 0
-    while position < len(frames):
-        size = cuts[position % len(cuts)]
-        for _ in range(1 + repeats.randrange(2)):  # type: ignore[attr-defined]
-            ingest(pieces, 1, JOURNAL, position, frames[position : position + size])
-        position += size
-    assert _contents(pieces) == _contents(whole)
-    whole.close()
-    pieces.close()
+    with (
+        contextlib.closing(Database(sqlite_url(f"{directory}/whole.sqlite"))) as whole,
+        contextlib.closing(Database(sqlite_url(f"{directory}/pieces.sqlite"))) as pieces,
+    ):
+        for database in (whole, pieces):
+            database.open()
+            register(database)
+        ingest(whole, 1, JOURNAL, 0, frames)
+        position = 0
+        while position < len(frames):
+            size = cuts[position % len(cuts)]
+            for _ in range(1 + repeats.randrange(2)):  # type: ignore[attr-defined]
+                ingest(pieces, 1, JOURNAL, position, frames[position : position + size])
+            position += size
+        assert _contents(pieces) == _contents(whole)
 
 
 def test_every_event_kind_is_either_kept_or_known_to_be_of_no_interest() -> None:
