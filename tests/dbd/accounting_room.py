@@ -8,7 +8,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import registration, schema, show
 from pyslurm_ng.dbd.admin.change import actor_of
 from pyslurm_ng.dbd.admin.verbs import Caller, change
-from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.ingest.batches import Frame, ingest
 from pyslurm_ng.dbd.service import Service, Settings
 from pyslurm_ng.kernels.records import project
@@ -213,7 +213,7 @@ class Room:
 
 @contextlib.contextmanager
 def serving(database: Database, directory: Path) -> Iterator[Room]:
-    """Serve `database` on a socket below `place`, from a loop in a thread of its own."""
+    """Serve `database` on a socket below `directory`, from a loop in a thread of its own."""
     pid_file = f"{directory}/slurmctld.pid"
     conf_path = directory / "slurm.conf"
     conf_path.write_text(
@@ -259,6 +259,18 @@ def serving(database: Database, directory: Path) -> Iterator[Room]:
     finally:
         made[0].loop.call_soon_threadsafe(stop.set)
         thread.join(20)
+
+
+@contextlib.contextmanager
+def serving_story(directory: Path, story: Iterable[Sequence[ev.AnyEvent]]) -> Iterator[Room]:
+    """Serve a new store that has the jobs of a story."""
+    with contextlib.closing(Database(sqlite_url(f"{directory}/a.sqlite"))) as database:
+        database.open()
+        register(database)
+        for events in story:
+            record(database, *events)
+        with serving(database, directory) as room:
+            yield room
 
 
 def utc(patch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ import pytest
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, layout_text
 from pyslurm_ng.cli.accounting.sacct_fields import FIELDS
-from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Step, Usage
 from tests.cli.accounting_commands import Commands, Printed, recorded
@@ -22,9 +21,7 @@ from tests.dbd.accounting_room import (
     configured,
     finished,
     on,
-    record,
-    register,
-    serving,
+    serving_story,
     started,
     submitted,
 )
@@ -114,15 +111,8 @@ def story() -> Iterator[list[ev.AnyEvent]]:
 @pytest.fixture(scope="module")
 def room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """A slurmdbd with the jobs of `story`."""
-    directory = tmp_path_factory.mktemp("d")
-    database = Database(sqlite_url(f"{directory}/a.sqlite"))
-    database.open()
-    register(database)
-    for events in story():
-        record(database, *events)
-    with serving(database, directory) as served:
+    with serving_story(tmp_path_factory.mktemp("d"), story()) as served:
         yield served
-    database.close()
 
 
 @pytest.fixture

@@ -33,6 +33,17 @@ ENDED = (*CLEAN, ev.JobEnded(at(42), 1, JobState.CANCELLED))
 STEP = Step(0, "hostname", 1001, 2, 2, (part(0, 1, 0), part(1, 1, 0)), at(25),
             nodes_pending=(0, 1))  # fmt: skip
 WITH_STEP = (*RUNNING, ev.StepCreated(at(25), 1, STEP))
+RUNNING_WITH_EPILOG = (
+    *RUNNING,
+    ev.ConfigLoaded(
+        at(30),
+        "demo",
+        SITE[0].nodes,
+        SITE[0].partitions,
+        licenses=SITE[0].licenses,
+        programs=RUNS_EPILOG,
+    ),
+)
 LOST = LostRun(0, 1, "n2", "boot-1", policy="fence")
 
 CASES = [
@@ -156,17 +167,7 @@ CASES = [
     ),
     Case(
         "with EpilogSlurmctld the controller owes the job its end, too",
-        (
-            *RUNNING,
-            ev.ConfigLoaded(
-                at(30),
-                "demo",
-                SITE[0].nodes,
-                SITE[0].partitions,
-                licenses=SITE[0].licenses,
-                programs=RUNS_EPILOG,
-            ),
-        ),
+        RUNNING_WITH_EPILOG,
         CANCELLED,
         {
             "next_duty_id": 4,
@@ -365,18 +366,7 @@ CASES = [
     ),
     Case(
         "after EpilogSlurmctld the controller owes the job nothing",
-        (
-            *RUNNING,
-            ev.ConfigLoaded(
-                at(30),
-                "demo",
-                SITE[0].nodes,
-                SITE[0].partitions,
-                licenses=SITE[0].licenses,
-                programs=RUNS_EPILOG,
-            ),
-            CANCELLED,
-        ),
+        (*RUNNING_WITH_EPILOG, CANCELLED),
         ev.EpilogEnded(at(45), 1, 0),
         {"epilogs": ()},
     ),

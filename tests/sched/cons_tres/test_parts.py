@@ -15,10 +15,10 @@ from pyslurm_ng.ctld.rules.submission.place import check_names
 from pyslurm_ng.model.gres_parts import held_parts
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.model.node import NodeGres, NodeSpec
-from pyslurm_ng.sched.cons_tres.layout import parse_distribution
 from pyslurm_ng.sched.cons_tres.step_select import Lack, StepNeed, StepPlace, place, shares_of
 from pyslurm_ng.sched.frame.snapshot import snapshot
 from tests.model.clusters import START_US
+from tests.sched.cons_tres.exact_steps import exact_step
 from tests.sched.cons_tres.parts_site import MINUTE_US, PartsSite
 
 
@@ -186,6 +186,11 @@ def test_what_no_job_can_have_is_refused() -> None:
     assert not isinstance(ok, Reject)
 
 
+def shards(count: int) -> StepNeed:
+    """Return what a step asks for that wants some shards."""
+    return exact_step(gres_per_node=(("shard", "", count),))
+
+
 def test_steps_share_what_the_job_has() -> None:
     """Two steps of two shards go beside each other in a job of five; a third waits."""
     site = PartsSite(select=",MULTIPLE_SHARING_GRES_PJ")
@@ -196,34 +201,15 @@ def test_steps_share_what_the_job_has() -> None:
     (share,) = shares_of(job, specs, ignore_steps=False)
     taken = []
     for _ in range(2):
-        step = place(_step("shard", 2), [share])
+        step = place(shards(2), [share])
         assert isinstance(step, StepPlace)
         taken.append([held_parts(gres) for gres in step.allocs[0].gres])
         share.cores &= share.cores - 1
     assert taken == [[{0: 2}], [{0: 2}]]
-    assert place(_step("shard", 2), [share]) == Lack.GRES
-    last = place(_step("shard", 1), [share])
+    assert place(shards(2), [share]) == Lack.GRES
+    last = place(shards(1), [share])
     assert isinstance(last, StepPlace)
     assert held_parts(last.allocs[0].gres[0]) == {1: 1}
-
-
-def _step(name: str, count: int) -> StepNeed:
-    return StepNeed(
-        ntasks=1,
-        nodes_min=1,
-        nodes_max=1,
-        tasks_per_node=0,
-        cpus_per_task=1,
-        threads_per_core=0,
-        is_exact=True,
-        is_overlapping=False,
-        overcommit=False,
-        mem_per_node_mib=0,
-        mem_per_cpu_mib=0,
-        mem_all=False,
-        distribution=parse_distribution("", 0),
-        gres_per_node=((name, "", count),),
-    )
 
 
 WANTS = st.sampled_from(

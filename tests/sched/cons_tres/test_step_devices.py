@@ -6,8 +6,8 @@ from hypothesis import given, strategies as st
 
 from pyslurm_ng.model.job import GresAlloc, NodeAlloc
 from pyslurm_ng.model.node import NodeGres, NodeSpec
-from pyslurm_ng.sched.cons_tres.layout import parse_distribution
-from pyslurm_ng.sched.cons_tres.step_select import Lack, NodeShare, StepNeed, StepPlace, place
+from pyslurm_ng.sched.cons_tres.step_select import Lack, NodeShare, StepPlace, place
+from tests.sched.cons_tres.exact_steps import exact_step
 
 # Two sockets of 4 cores with two GPUs near each; 0 and 2, 1 and 3 are well linked.
 LEFT, RIGHT = b"\x0f", b"\xf0"
@@ -27,21 +27,9 @@ def step(
     on: NodeShare, gpus: int = 0, per_task: int = 0, ntasks: int = 1, cpus: int = 1
 ) -> tuple[int, int] | Lack:
     """Return the masks of cores and GPUs of an exact step."""
-    need = StepNeed(
+    need = exact_step(
         ntasks=ntasks,
-        nodes_min=1,
-        nodes_max=1,
-        tasks_per_node=0,
         cpus_per_task=cpus,
-        threads_per_core=0,
-        is_exact=True,
-        is_overlapping=False,
-        overcommit=False,
-        mem_per_node_mib=0,
-        mem_per_cpu_mib=0,
-        mem_all=False,
-        distribution=parse_distribution("", 0),
-        gres_per_node=(),
         gres_per_task=(("gpu", "", per_task),) if per_task else (),
         gres_total=(("gpu", "", gpus),) if gpus else (),
     )
