@@ -454,7 +454,7 @@ def test_a_peer_that_does_not_read_holds_no_thread() -> None:
 
 
 def test_no_connection_is_in_use_after_the_end(sqlite_database: Database) -> None:
-    """What returned to a pool after its end was closed by nobody."""
+    """No one closes a connection that returns to a pool after its end."""
 
     async def story() -> None:
         begun = threading.Event()

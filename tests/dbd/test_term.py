@@ -183,7 +183,7 @@ def test_a_script_prints_the_databases_password(mariadb_socket: str, tmp_path: P
     ],
 )
 def test_a_script_without_a_password_is_named(tmp_path: Path, text: str, reason: str) -> None:
-    """One line with the script, as for a server that is away."""
+    """One line names the script, as for a server that is away."""
     script = tmp_path / "script"
     script.write_text(text)
     script.chmod(0o700)

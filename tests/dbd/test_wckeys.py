@@ -46,7 +46,7 @@ def keys(database: Database) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def test_users_are_added_with_keys(store: Database) -> None:
-    """And given more later, without another account."""
+    """Users can be given more keys later, without another account."""
     made = manage(store, "add user alice account=physics wckeys=wa,wb defaultwckey=wb")
     assert made.lines[-3:] == [
         " WCKeys =",
@@ -106,7 +106,7 @@ def test_bad_keys_are_refused(store: Database, key: str) -> None:
 
 
 def test_users_may_not_give_themselves_keys(store: Database) -> None:
-    """Coordinators neither."""
+    """Coordinators may not either."""
     manage(store, "add user alice account=physics")
     refused = manage(store, "add user alice wckeys=wa", "alice", 1001)
     assert refused.error_lines == [" Error with request: Access/permission denied"]

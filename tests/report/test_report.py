@@ -149,7 +149,7 @@ def test_waits_are_told_apart() -> None:
 
 
 def test_long_times_have_few_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A year is in pieces of several whole days; they join without a gap."""
+    """A year is cut into pieces of several whole days, without a gap between them."""
     utc(monkeypatch)
     for days in (1, 30, 365, 4000):
         span = Span(3600, 3600 + days * 86_400)

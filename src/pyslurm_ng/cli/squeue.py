@@ -174,7 +174,7 @@ def main(argv: "list[str]") -> int:
 def filter_of(options: "dict[str, str]") -> "dict[str, Any]":
     """Return the options as the wire's JobFilter.
 
-    A list without a word in it names no job, as where a variable of a script is empty.
+    An empty list names no job: a script may have given an empty variable.
     """
     job_filter: dict[str, Any] = {}
     for option, field in (
@@ -328,7 +328,7 @@ def format_of(options: "dict[str, str]") -> Format:
 def sort_keys(options: "dict[str, str]") -> "list[tuple[str, bool]]":
     """Return (long field name, descending) from the most to the least important.
 
-    A sign is about the letter that follows it; commas only part letters.
+    A sign belongs to the letter that follows it; commas only separate letters.
     """
     text = options.get("sort") or ("S" if "start" in options else "P,t,-p")
     keys = []

@@ -92,7 +92,7 @@ def _refuse(session: Session, text: str) -> None:
 def _report(kind: str, word: str) -> "Report | None":
     """Return the report that a word or its beginning means; None for several or none.
 
-    One that was there before reports by QOS came keeps its beginnings.
+    Reports that are older than those by QOS keep their abbreviations.
     """
     lowered = word.lower()
     names = [(name, report) for name, report in REPORTS[kind] if name.lower().startswith(lowered)]

@@ -143,7 +143,7 @@ def _build(text: ConfText, gres_types: tuple[str, ...], nodes: tuple[NodeConf, .
         text.text_hash,
         tuple(text.warnings),
     )
-    if not text.errors:  # what is wrong in a line is not also compared with the others
+    if not text.errors:  # a line with an error is not compared with the others
         _check_devices(text, conf)
         _check_nodes(text, conf, nodes)
     if text.errors:

@@ -101,7 +101,7 @@ def build_nodes(
                 continue
             seen[node.name] = node
             nodes.append(node)
-    if len(text.errors) == errors:  # nodes of a wrong line have what is usual, not what they say
+    if len(text.errors) == errors:  # nodes of a wrong line get default values
         _check_ports(text, nodes)
     return tuple(nodes)
 
@@ -129,7 +129,7 @@ def _expand(
 ) -> list[NodeConf]:
     """Return the nodes of one line.
 
-    They have what is usual in place of what is wrong, so that partitions may name them.
+    Wrong values are replaced by defaults, so that partitions may name the nodes.
     """
     names = _names(text, settings["node_name"][1], values["node_name"])
     cpus, boards, sockets, cores, threads = _shape(text, entry, settings, values)

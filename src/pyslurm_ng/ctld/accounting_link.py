@@ -98,7 +98,7 @@ class AccountingLink:
         self._task = asyncio.get_running_loop().create_task(self.link.run())
 
     def _past_usage(self, conf: SlurmConf) -> PastUsage:
-        """Return how usage of before is found: the state is new, and the database has it still."""
+        """Return how earlier usage is learned: this state is new; the database still knows it."""
         until_us, cluster, calendar = self._now_us(), self._writer.cluster, LOCAL
 
         def question() -> ReadUsage | None:
@@ -120,7 +120,7 @@ class AccountingLink:
         events = mirror(cluster, update, now_us)
         assoc_ids, qos = usage_resets(cluster, update)
         if assoc_ids or qos:
-            # First: the accounts above are those of before.
+            # The reset comes first: it needs the accounts above as they were before the update.
             events = [*self._usage.reset(assoc_ids, qos, now_us), *events]
         self._writer.record(events)
 

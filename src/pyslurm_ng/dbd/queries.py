@@ -337,7 +337,7 @@ def _in_time(request: ListJobRecords, cluster_id: int) -> sa.CompoundSelect[Any]
         row = row.where(jobs.uid.in_(request.uids))
     ended = row.where(jobs.end_us >= request.start_us)
     if request.end_us and not request.states:
-        # What the index holds says enough of jobs that came after the time.
+        # The index alone tells which jobs came after the time.
         ended = ended.where(sa.or_(jobs.eligible_us <= request.end_us, jobs.attempt > 0))
     return sa.union_all(row.where(jobs.end_us == 0), ended)
 

@@ -39,7 +39,7 @@ class RepeatedWork:
         return self._stopping.is_set()
 
     def start(self) -> None:
-        """Begin with the first time."""
+        """Start the thread, which begins at once."""
         self._thread.start()
 
     def close(self) -> None:

@@ -479,7 +479,7 @@ def _open_jobs(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 
 def _federations(_: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Return none: clusters cannot be federated here."""
+    """Return no row: clusters cannot be federated here."""
     return ("Federation", "Cluster", "ID", "Features", "FedState"), []
 
 

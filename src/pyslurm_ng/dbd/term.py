@@ -1,7 +1,7 @@
 """Which of two slurmdbds serves a database: the one that it names.
 
 DbdHost's takes the term when it starts. DbdBackupHost's watches the beat of the one that serves,
-and takes the term when that has been still for a while. Each transaction that writes asks first
+and takes the term when it has been missing for a while. Each transaction that writes asks first
 whether the term is still its own (`Database.write`), so a process that was cut off, or stopped for
 a while, cannot write over its successor's rows. No clock of another host is read.
 """
@@ -21,7 +21,7 @@ from pyslurm_ng.dbd.database import Database, SupersededError, error_text
 
 BEAT_S = 2.0
 STILL_S = 10.0
-"""How long the beat is still before a backup takes over."""
+"""How long the beat must be missing before a backup takes over."""
 _BEAT = "term_beat"
 
 

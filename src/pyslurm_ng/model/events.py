@@ -419,7 +419,7 @@ class QosChanged(Event, tag=51, frozen=True, array_like=True, gc=False):
 class UsageReset(Event, tag=52, frozen=True, array_like=True, gc=False):
     """Usage of associations and QOS was set to zero; with `is_all` the usage of all of them.
 
-    What running jobs of the associations have used so far counts for none of them.
+    What running jobs of the associations have used so far no longer counts.
     """
 
     assoc_ids: tuple[int, ...]

@@ -164,7 +164,7 @@ def _gpus(report: Report, plots: Drawing) -> list[str]:
 def _by_use(
     items: Iterable[tuple[str, Used]], key: Callable[[Used], int]
 ) -> list[tuple[str, Used]]:
-    """Return those with any use, the largest first."""
+    """Return the owners that used anything, the largest use first."""
     used_items = [(name, used) for name, used in items if key(used)]
     return sorted(used_items, key=lambda row: (-key(row[1]), row[0]))
 

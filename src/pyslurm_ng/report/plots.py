@@ -20,7 +20,7 @@ COLOURS = {
     _SECOND: "var(--second)",
     _LINE: "var(--line)",
 }
-"""What stands for the colours of the page, which differ in the dark."""
+"""Placeholders for the colours of the page, which has others in the dark."""
 _MOST_CHARACTERS = 24
 _STYLE = {
     "svg.fonttype": "none",
@@ -79,7 +79,7 @@ class Plots:
                 axes.barh(places, values, height=high, color=colour, label=name)
             axes.invert_yaxis()
             axes.set_yticks(range(len(names)))
-            # What users are called is no formula.
+            # Names of users are not formulas.
             axes.set_yticklabels([_short(name) for name in names], parse_math=False)
             axes.set_xlabel(unit)
             if len(rows) > 1:
@@ -89,7 +89,7 @@ class Plots:
 
     def _figure(self, title: str, draw: Callable[[Axes], None], height: float) -> str:
         with mpl.rc_context(_STYLE), warnings.catch_warnings():
-            # A glyph that is not in matplotlib's own font is drawn by the reader's.
+            # The reader's font draws glyphs that matplotlib's own font does not have.
             warnings.simplefilter("ignore")
             figure = Figure(figsize=(7.6, height), layout="constrained")
             figure.patch.set_alpha(0)

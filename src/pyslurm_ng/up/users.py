@@ -43,7 +43,7 @@ def chosen(choice: str, caller_uid: int) -> list[str]:
 
 
 def _name_of(uid: int) -> str:
-    """Return a user's name; `none` for a uid without one, as containers have."""
+    """Return a user's name; `none` for a uid without a name, as in some containers."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -18,7 +18,7 @@ SecondOfTime = Annotated[int, msgspec.Meta(ge=0, le=2**38)]
 
 @message(kind="ListUsage", roles="user", max_bytes=65536)
 class ListUsage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What clusters, associations or wckeys have used from `start_s` to `end_s`.
+    """Asks what clusters, associations or wckeys used from `start_s` to `end_s`.
 
     With `by_qos` the rows of accounts are followed by one for each QOS instead of their users.
     """
@@ -51,7 +51,7 @@ CLUSTER_SUMS = ("count", "allocated", "down", "planned_down", "idle", "planned",
 
 @message(kind="ListJobSizes", roles="user", max_bytes=1 << 20)
 class ListJobSizes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """How long jobs of each size ran between `start_s` and `end_s`; empty lists do not restrict.
+    """Asks how long jobs of each size ran from `start_s` to `end_s`; empty lists do not restrict.
 
     `tres` is the one that is counted. With `by_wckey` jobs are told apart by their wckeys, which
     only operators may ask for.
@@ -85,7 +85,7 @@ class JobSizes(msgspec.Struct, frozen=True):
 
 @message(kind="ListReservationUsage", roles="user", max_bytes=1 << 20)
 class ListReservationUsage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What jobs used of the reservations that lasted at some time from `start_s` to `end_s`."""
+    """Asks what jobs used of the reservations that there were from `start_s` to `end_s`."""
 
     start_s: SecondOfTime
     end_s: SecondOfTime

@@ -541,7 +541,7 @@ def test_a_user_without_a_uid_is_asked_about(
 def test_an_interactive_session_shows_its_lines(
     commands: Commands, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Those that nobody types; a command that failed counts to the end."""
+    """Lines from a pipe are shown; one command that failed decides the exit code."""
     (tmp_path / "lines").write_text("bogus\nversion\nexit\n")
     with (tmp_path / "lines").open() as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)

@@ -16,7 +16,7 @@ def session(patch: pytest.MonkeyPatch, lines: str, *options: str) -> Printed:
 
 
 def test_lines_of_a_file_are_shown_behind_the_prompt(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So the output of a script of commands tells what belongs to which."""
+    """So in the output of a script one sees which command printed what."""
     printed = session(monkeypatch, "show node nope\n")
     assert printed == Printed("scontrol: show node nope\nNode nope not found\nscontrol: \n", "", 1)
 
@@ -29,7 +29,7 @@ def test_a_command_that_fails_counts_to_the_end(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_last_line_is_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even a wrong one; without a line before, it fails without a word."""
+    """Even a wrong line; without a line before, it fails without a message."""
     assert session(monkeypatch, "bogus\n!!\n").stderr == WRONG * 2
     assert session(monkeypatch, "!!\nexit\n") == Printed("scontrol: !!\nscontrol: exit\n", "", 1)
 
@@ -48,6 +48,6 @@ def test_a_repetition_is_no_command_of_a_shell(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_options_hold_for_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With -Q only the exit code tells of a word that is none."""
+    """With -Q only the exit code tells that a word is no command."""
     printed = session(monkeypatch, "bogus\n", "-Q")
     assert (printed.stderr, printed.code) == ("", 1)

@@ -132,7 +132,7 @@ def nothing(room: Logged) -> None:
     ],
 )
 def test_a_flag_logs(flag: str, act: Callable[[Logged], None], lines: list[str]) -> None:
-    """With it its lines; without it none; none any more once it is taken back."""
+    """A flag logs its lines until it is taken back, and nothing is logged without it."""
     silent = Logged()
     act(silent)
     assert silent.log.lines == []

@@ -1,4 +1,4 @@
-"""DownNodes put nodes out of service: new ones from the begin, known ones at each configuration."""
+"""DownNodes put nodes out of service: new nodes at once, known ones at each configuration."""
 
 from __future__ import annotations
 

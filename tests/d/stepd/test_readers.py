@@ -82,7 +82,7 @@ def test_a_reader_that_does_not_read_harms_nobody(template: Template) -> None:
 
 
 def test_input_of_a_reader_reaches_the_tasks_beside_sruns(template: Template) -> None:
-    """Megabytes of both come whole, so srun's credit counts srun's bytes only."""
+    """Megabytes of both arrive complete, so srun's credit counts srun's bytes only."""
     srun = Srun(template, ["cat"], count=1)
     reader = Reader(srun.step)
     ours, theirs = b"a" * (2 << 20), b"b" * (2 << 20)

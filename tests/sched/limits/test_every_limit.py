@@ -215,7 +215,7 @@ def test_a_job_waits_because_of_itself(row: Row, level: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", SCHEDULERS)
 @at_each_level(SPENT)
 def test_minutes_are_used_up(row: Row, level: str, kind: str) -> None:
-    """After an hour of one job the next waits; one that uses nothing of it goes on."""
+    """When one job has run for an hour the next waits; a job that uses none of it may start."""
     site = LimitedSite(f"SchedulerType={kind}\n{ENFORCED}", level, tight(row))
     first = site.ask()
     site.run_pass()
@@ -277,7 +277,7 @@ def test_only_some_jobs_gather_age(row: Row, level: str) -> None:
 
 @at_each_level(PROMISE)
 def test_jobs_below_a_priority_are_promised_no_room(row: Row, level: str) -> None:
-    """So a long job behind a wide one starts; else it would be in the way."""
+    """So a long job behind a wide one starts; otherwise it would delay that one."""
     for limits, state in ((tight(row), JobState.RUNNING), (loose(row), JobState.PENDING)):
         site = LimitedSite(ENFORCED, level, limits)
         for nodes, limit_min in ((3, 60), (4, 60)):

@@ -1,4 +1,4 @@
-"""How much of what a job had it used, and the text that seff prints of it."""
+"""How much of its processors, memory and time a job used, and what seff prints about it."""
 
 from pyslurm_ng.base.numbers import SECOND_US
 
@@ -56,22 +56,22 @@ class Efficiency:
 
     @property
     def core_s(self) -> int:
-        """The processor time that it had."""
+        """The processor time that the job had."""
         return self.cpus * self.wall_s
 
     @property
     def cpu_percent(self) -> float:
-        """The part of its processor time that it used."""
+        """The part of its processor time that the job used."""
         return 100 * self.cpu_s / self.core_s if self.core_s else 0.0
 
     @property
     def memory_percent(self) -> float:
-        """The part of its memory that it used."""
+        """The part of its memory that the job used."""
         return 100 * self.memory_kib / self.memory_limit_kib if self.memory_limit_kib else 0.0
 
     @property
     def time_percent(self) -> float:
-        """The part of its time limit that it ran."""
+        """The part of its time limit for which the job ran."""
         limit_s = self.job["time_limit_min"] * 60
         return 100 * self.wall_s / limit_s if limit_s > 0 else 0.0
 

@@ -18,7 +18,7 @@ UNITS = (
 _NAMES = {1: "Seconds", 60: "Minutes", 3600: "Hours"}
 _OF_TOTAL = "Percentage of Total"
 PERCENT_CHARACTERS = 9
-"""What `(100.00%)` takes."""
+"""The width of `(100.00%)`."""
 
 
 class Unit:
@@ -56,7 +56,7 @@ class Unit:
 
 
 class Period:
-    """From when until when a report is; both are whole hours."""
+    """The time that a report is about; it begins and ends at a whole hour."""
 
     def __init__(self, start: str, end: str, now_s: int) -> None:
         today_s = _day(now_s)
@@ -73,7 +73,7 @@ class Period:
 
     @property
     def seconds(self) -> int:
-        """How long it is."""
+        """The length of the period."""
         return self.end_s - self.start_s
 
 

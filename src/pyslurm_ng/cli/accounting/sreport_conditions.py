@@ -18,10 +18,10 @@ KEYS = {
     "reservation": (*_ALL, "names", "nodes"),
     "user": (*_ALL, "accounts", "group", "topcount", "users"),
 }  # fmt: skip
-"""What each kind of report may be asked."""
+"""The conditions that each kind of report takes."""
 FLAGS = frozenset(("all_clusters", "tree", "acctasparent", "flatview", "printjobcount", "group"))
 _NAMES = {"utilization": "clusters", "job": "accounts", "reservation": "names"}
-"""What words without a key name; users where it is not said."""
+"""What words without a key are names of; of users if a report is not listed."""
 _ALIASES = {"accts": "accounts"}
 
 

@@ -37,7 +37,7 @@ class Session:
             self._client.close()
 
     def printer(self) -> Printer:
-        """Return what prints reports as the options say now."""
+        """Return a printer of reports that follows the present options."""
         return Printer(self.options, self.unit)
 
     @property
@@ -111,7 +111,7 @@ class Session:
 
     @property
     def tres_title(self) -> str:
-        """What headings call that which is counted."""
+        """Return the name of what is counted, for headings."""
         return "TRES" if "tres" in self.options else "CPU"
 
 

@@ -123,7 +123,7 @@ class SizeReport:
         return rows
 
     def _names(self, row: "Row", parents: "dict[str, str]") -> "list[str]":
-        """Return what a row is shown under: its wckey, or accounts that are named or above it."""
+        """Return what a row is listed by: its wckey, or the accounts that are named or above it."""
         if self._name == "SizesByWckey":
             return [row["wckey"]]
         accounts = self._conditions.lowered("accounts")
@@ -215,7 +215,7 @@ def _uids(names: "list[str]") -> "list[int]":
 
 
 def _numbers(words: "list[str]") -> "list[int]":
-    """Return numbers; a word that is none means one that nothing has."""
+    """Return numbers; a word that is not a number becomes a number that nothing has."""
     return [int(word) if word.isdigit() and len(word) < 10 else NO_UID for word in words]
 
 

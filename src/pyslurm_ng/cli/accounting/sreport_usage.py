@@ -41,7 +41,7 @@ _NO_NODES = (
 
 
 def utilization(session: "Session", words: "list[str]") -> None:
-    """Print what has become of the time of clusters."""
+    """Print how the time of clusters was spent."""
     report = UsageReport(session, "cluster", "Utilization", "utilization", words)
     answer = report.ask("cluster")
     session.printer().title(*report.title())
@@ -187,7 +187,7 @@ def users_by_wckey(session: "Session", words: "list[str]") -> None:
 
 
 def wckeys(session: "Session", words: "list[str]") -> None:
-    """Print what has been used under each wckey, and by whom."""
+    """Print how much was used under each wckey, and by which users."""
     report = UsageReport(session, "cluster", "WCKeyUtilizationByUser", "wckey", words)
     sums: dict[tuple[str, str], Row] = {}
     shown: list[Row] = []
@@ -245,7 +245,7 @@ class UsageReport:
         return answer
 
     def _refuse_nodes(self) -> None:
-        """Leave as Slurm does where the TRES node would mean nothing."""
+        """Exit as Slurm does where the TRES node has no meaning."""
         words = self.session.options.get("tres", "").lower().split(",")
         if "node" in words and self.name == "Utilization":
             raise NotAnsweredError(_NO_NODES.format("the Cluster Utilization report"))

@@ -56,7 +56,7 @@ def node_order(names: str) -> "tuple[bool, str, int, str]":
     return not names, prefix, int(first[len(prefix) :] or 0), names
 
 
-# Fields that sort by what they mean, not by what is printed: what they take, and the key.
+# Fields that sort by their meaning instead of their text: the record fields they need, and the key.
 _MEANINGS: "dict[str, tuple[tuple[str, ...], Callable[[Row, int], Any]]]" = {
     "jobarrayid": (("array_job_id", "job_id", "array_task_id"), _array_job),
     "timeused": (ELAPSED, _time_used),

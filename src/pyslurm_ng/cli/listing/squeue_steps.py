@@ -143,7 +143,7 @@ def _step_texts(text: str) -> "list[str]":
 
 
 def _sort(table: Table, text: str, now_us: int) -> None:
-    """Sort the rows, by the least important key first; letters of no column are passed over."""
+    """Sort the rows, by the least important key first; letters that name no column are ignored."""
     for word in reversed(split_list(text)):
         name = BY_LETTER.get(word.lstrip("+-"))
         if name is None:

@@ -35,7 +35,7 @@ def is_per_node(pattern: str) -> bool:
 
 
 _USUAL_LOUDNESS = 3
-"""What SRUN_DEBUG is without -v and -Q."""
+"""The value of SRUN_DEBUG without -v and -Q."""
 
 
 def task_environment(

@@ -31,7 +31,7 @@ class Attachment:
     Args:
         step: its fields, as ShowSteps returns them.
         verbose: how often -v was given.
-        quiet: whether only errors are told.
+        quiet: whether only errors are printed.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Attachment:
     def run(self, *, out_task: int, err_task: int, in_task: int, labels: bool, pty: bool) -> int:
         """Serve until the step is over; return the greatest exit code of its tasks.
 
-        `*_task` are the only task whose stream is wanted, -1 for all.
+        `out_task`, `err_task` and `in_task` choose one task for each stream, -1 all tasks.
         """
         from pyslurm_ng.cli.step.link import port_range
 

@@ -32,7 +32,7 @@ def apply_directives(
     """
     further: list[Pairs] = []
     foreign: list[tuple[int, str]] = []
-    is_closed = False  # by a `--`, which ends the options of all further lines
+    is_closed = False  # after a `--`, further lines have no options
     for number, line in _comment_lines(script):
         if line.startswith("#SBATCH"):
             words = split_directive(line[7:], f"{script_name}: line {number}")

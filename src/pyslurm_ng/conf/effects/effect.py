@@ -50,7 +50,7 @@ _WORDS: dict[str, dict[str, Words]] = {
     "gres.conf": GRES_WORDS,
 }
 _NOTHING = ("", "0", "no")
-"""Defaults that ask for nothing."""
+"""Default values that turn nothing on."""
 _LISTS = frozenset(("frequencies", "list", "options", "plugins"))
 
 
@@ -111,7 +111,7 @@ def plain_word(key: Key, word: str) -> str:
 def gaps(section: str, key: Key, entry: Entry, value: Any) -> list[str]:
     """Return a line for a key or each of its words that has no effect.
 
-    A value that asks for nothing, such as none or NO, is not named where it is the default.
+    A default that turns nothing on, such as none or NO, is not named.
     """
     if _asks_nothing(key, value):
         return []
@@ -162,7 +162,7 @@ def _refusal(entry: Entry, text: str, why: str) -> ConfError:
 
 
 def _asks_nothing(key: Key, value: Any) -> bool:
-    """Return whether a value is the key's way to say no; 0 asks for something if it is not."""
+    """Return whether a value turns its key off. 0 does so only if the default turns nothing on."""
     if not value:
         return key.default.lower() in _NOTHING
     return value in (NO_VAL, INFINITE)

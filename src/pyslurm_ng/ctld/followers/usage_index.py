@@ -280,8 +280,8 @@ class UsageIndex:
     def reset(self, assoc_ids: Sequence[int], qos: Sequence[str], now_us: int) -> Events:
         """Return the events that set usage to zero, for accounts with all that is below them.
 
-        What the accounts above have used is written down with it: a restart must not find the
-        sums of before.
+        The second one has what the accounts above have used: a restart must not find their old
+        sums.
         """
         event = ev.UsageReset(now_us, tuple(assoc_ids), tuple(qos))
         ledger = self._ledger.copy()

@@ -39,7 +39,7 @@ def take_away(
     for assoc_id in event.assoc_ids:
         assoc = cluster.assocs.get(assoc_id)
         if assoc is None or assoc.parent_id in assoc_ids:
-            continue  # what the parent had used has this in it
+            continue  # the parent is reset, too, and its usage includes this
         lost = ledger.of(("assoc", assoc_id), at_us)
         above = cluster.assocs.get(assoc.parent_id)
         while above is not None:

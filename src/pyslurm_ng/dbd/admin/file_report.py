@@ -51,7 +51,7 @@ class Report:
         self._rows: dict[str, list[list[str]]] = {name: [] for name in _TABLES}
 
     def root(self, words: Words) -> None:
-        """Take the root association of a cluster that is new or begins anew."""
+        """Note the root association of a cluster that is new or begins anew."""
         self._lines += _lines_of_table(_OF_ACCOUNTS, [["root", "", *_limits(words)]], 62)
 
     def changed(self, what: str, kind: str, name: str, old: object, new: object) -> None:

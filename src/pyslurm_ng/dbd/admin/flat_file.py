@@ -345,7 +345,7 @@ class Loading:
         users.make_default(self._change, self._cluster_id, name, account)
 
     def _default_before(self, name: str) -> str:
-        """Return the default account of a user in what a file of the whole cluster replaces."""
+        """Return the default account that a user had before the file replaced the cluster's."""
         rows = self._replaced
         return next(
             (row["account"] for row in rows if row["user"] == name and row["is_default"]), ""

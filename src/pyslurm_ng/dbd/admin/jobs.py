@@ -1,4 +1,4 @@
-"""`sacctmgr modify job`: what people may say about jobs afterwards."""
+"""`sacctmgr modify job`: changes to the records of jobs."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ Clause = sa.ColumnElement[bool]
 def modify(change: Change, where: Words, settings: Words) -> None:
     """Change the newest records of the jobs that the conditions select.
 
-    Users may comment on their own jobs, say with which code these failed, and give them another of
-    their keys; operators may change everything of all jobs.
+    Users may comment on their own jobs, correct their exit codes, and give them another key that
+    the user has. Operators may change everything of all jobs.
 
     Raises:
         RefusedError: no rights, nothing to set, no such job, or too many.

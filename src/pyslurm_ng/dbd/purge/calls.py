@@ -23,7 +23,7 @@ from pyslurm_ng.wire.stream import Call
 
 _KEYS = {key.name.lower(): key for key in SLURMDBD if key.kind == "purge"}
 WAITING = 4
-"""Commands of one user that may wait: rights are known only when a command's turn comes."""
+"""The most commands of one user that wait: rights are known only when a command's turn comes."""
 
 
 class ArchiveCalls:

@@ -132,7 +132,7 @@ def _suspended_runs(
 
 
 def _keys(request: ListJobSizes) -> list[sa.Column[Any]]:
-    """Return what jobs are told apart by, as far as the request asks for it."""
+    """Return the columns by which the request tells jobs apart."""
     keys = [_jobs.account, _jobs.wckey, _jobs.cpus_allocated]
     if request.tres != "cpu":
         keys.append(_jobs.tres_allocated)

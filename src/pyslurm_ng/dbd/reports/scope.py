@@ -1,4 +1,4 @@
-"""What all reports have in common: clusters, TRES, and whom PrivateData hides."""
+"""What all reports share: clusters, TRES, and which users PrivateData hides."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from pyslurm_ng.model.assoc import OwnerUsage, Qos
 from pyslurm_ng.wire.dbd_messages import ReadUsage, StoredUsage
 
 _HALF_LIVES = 20
-"""A millionth is left after so many; what is older is not read."""
+"""Usage that is older than so many half-lives is not read: a millionth of it is left."""
 _DAY_S = 86_400
 _LN2 = 0.693  # as Slurm rounds it
 _MOST = (1 << 63) - 1
@@ -81,7 +81,7 @@ class _Sums:
 
 
 def _share_that_lasts(span: Span, at_s: int, rate: float) -> float:
-    """Return which part of what was used evenly in a span still counts at a later moment."""
+    """Return which part of an even use during a span still counts at a later moment."""
     if not rate:
         return 1.0
     log_kept = math.log1p(-rate)

@@ -148,7 +148,7 @@ def _qos_names(connection: sa.Connection) -> dict[int, str]:
 class UsageTree:
     """The associations of a cluster with what each and all below it have used, by QOS.
 
-    Deleted associations are there as long as they have used something.
+    Deleted associations are included if they have used something.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class UsageTree:
                 association_id = above[association_id]
         self._seen: set[int] = set()
         for row in rows:
-            # Whom one may see hangs on accounts, whose sums one sees, too.
+            # Users who may see an association also see the sums of the accounts above it.
             association_id = row.id
             if scope.sees(row.user, row.account):
                 while association_id in above and association_id not in self._seen:

@@ -181,7 +181,7 @@ def _part(start_s: int, end_s: int, hour: Span) -> Span:
 
 
 def _seconds(start_s: int, end_s: int, hour: Span) -> int:
-    """Return the seconds of that part; of a million jobs it is asked for twice each."""
+    """Return the seconds of that part. It is called twice for each job, a million times."""
     first_s, last_s = hour
     return max(0, min(end_s or last_s, last_s) - max(start_s, first_s))
 

@@ -1,7 +1,7 @@
 """How much more may run under the limits of one user, asked of every job of a long queue.
 
-The answer is on the safe side: what has headroom breaks no limit; what has none is looked at
-closely.
+The answer is on the safe side: a job that has headroom breaks no limit; a job that has none is
+looked at closely.
 """
 
 from __future__ import annotations

@@ -216,7 +216,7 @@ class Quotas:
         standing = self._standings.get(key)
         if standing is None:
             made = standing_of(self._associations, self._qos, job, partition)
-            # Another thread may have made it meanwhile: then that one is everybody's.
+            # Another thread may have made it meanwhile: then all use that one.
             standing = self._standings.setdefault(key, made)
         return standing
 

@@ -39,4 +39,4 @@ class Used:
 
 NOTHING = Used()
 Counter = tuple[str | int, ...]
-"""Who counts: `assoc` and id, or `qos`, name and maybe whose part of it."""
+"""Whose jobs count: `assoc` and its id, or `qos`, its name and perhaps a user or account in it."""

@@ -99,7 +99,7 @@ def test_a_limit_that_a_qos_replaces_refuses_no_job() -> None:
     ],
 )
 def test_a_job_without_time_limit_gets_what_its_limits_leave(limits: Limits, minutes: int) -> None:
-    """Where the partition has no DefaultTime; as Slurm does. Whoever asks for more waits."""
+    """Where the partition has no DefaultTime, as in Slurm. Jobs that ask for more wait."""
     for level in (JOB_QOS, USER, ACCOUNT):
         site = LimitedSite(ENFORCED, level, limits)
         assert site.job(ntasks=4, partition="gpu").time_limit_min == minutes

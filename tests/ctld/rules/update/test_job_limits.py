@@ -82,7 +82,7 @@ class MovingSite(Site):
 def test_deny_on_limit_refuses_amounts_where_a_job_moves(
     limits: Limits, refuses: bool, move: dict[str, str]
 ) -> None:
-    """Limits on times and on jobs that run let it wait there, and so does all without the flag."""
+    """Limits on times and on running jobs let it wait there; without the flag all limits do."""
     site = MovingSite(limits, DENY)
     job = site.waiting()
     before = job.account, job.qos, job.partition
@@ -113,7 +113,7 @@ def test_submit_limits_refuse_a_move_without_any_flag(move: dict[str, str]) -> N
 
 
 def test_a_job_that_counts_already_counts_no_second_time() -> None:
-    """From the QOS to the partition of that QOS, and to the QOS whose partition it is in."""
+    """From a QOS to the partition of that QOS, and from a partition to its QOS."""
     site = MovingSite(Limits(max_submit=1, grp_submit=1))
     job = site.waiting(qos="high")
     assert site.moved(job, partition="gpu")

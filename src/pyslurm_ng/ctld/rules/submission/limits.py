@@ -44,7 +44,7 @@ class _Owner(NamedTuple):
 
 
 class _SubmitLimit(NamedTuple):
-    """How many jobs may be queued and running: whose (None: all users'), and which count."""
+    """A limit on queued or running jobs: whose jobs count (None: all users'), and which."""
 
     limit: int
     reason: Reason
@@ -218,7 +218,7 @@ def _too_many_submitted(
     """Return why `tasks` more jobs are more than may be queued and running at once.
 
     Args:
-        counted: as whose they count so far; None: they are new.
+        counted: whose jobs they are counted as so far; None: they are new.
     """
     for limit in _submit_limits(cluster, standing, qualities, uid):
         is_new = counted is None or not limit.counts(counted)
@@ -235,7 +235,7 @@ def _submit_limits(
     Of several only the first that is set counts, but of associations all limits on groups.
     """
     account = standing.account
-    of_group = of_user = of_account = False  # a QOS has set it
+    of_group = of_user = of_account = False  # a QOS sets it, so the association's does not count
     for record in qualities:
         limits, applies = record.limits, _in_qos(cluster, record.name)
         own = _of_account(applies, account)
