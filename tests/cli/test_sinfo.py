@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
+import msgspec
 import pytest
 
 from pyslurm_ng.model import events as ev
@@ -202,3 +203,24 @@ def test_numbers_are_never_scaled(monkeypatch: pytest.MonkeyPatch) -> None:
     assert printed[0] == printed[1]
     assert (printed[0].stderr, printed[0].code) == ("", 0)
     assert re.fullmatch(r"([\d/+ ]+\n)+", printed[0].stdout)
+
+
+def test_nodes_with_one_address_share_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a host that pretends to be several."""
+    reference = queue()
+    for node in filter(None, reference.cluster.nodes):
+        node.facts = msgspec.structs.replace(node.facts, addr="127.0.0.1")
+    printed = run_command(monkeypatch, reference, "root", ["sinfo", "-h", "-o", "%o"])
+    assert printed.stdout == "127.0.0.1\n"
+
+
+def test_reasons_of_one_second_share_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies below a second is not shown, so it makes no line of its own."""
+    reference = queue()
+    steer(monkeypatch, reference, "scontrol update NodeName=n3 State=DRAIN Reason=x")
+    reference.now_us += 1
+    steer(monkeypatch, reference, "scontrol update NodeName=n4 State=DRAIN Reason=y")
+    printed = run_command(
+        monkeypatch, reference, "root", ["sinfo", "-h", "-n", "n[3-4]", "-o", "%H"]
+    )
+    assert len(printed.stdout.splitlines()) == 1

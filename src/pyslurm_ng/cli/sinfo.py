@@ -372,6 +372,7 @@ def node_rows(reply: "dict[str, Any]", fields: "list[str]") -> "dict[int, Row]":
         row["flags"] = shown_flags(
             row["flags"], is_planned=row["is_planned"], is_blocked=row["is_blocked"]
         )
+        row["reason_us"] -= row["reason_us"] % SECOND_US  # shown, and compared, in seconds
         rows[row["node_id"]] = row
     return rows
 

@@ -272,7 +272,7 @@ FIELDS: "dict[str, Field]" = {
                                      if row["max_cpus_per_node"] >= NO_VAL
                                      else row["max_cpus_per_node"])),
     "memory": ("m", "MEMORY", MERGED, ("memory_mib",), _least("memory_mib")),
-    "nodeaddr": ("o", "NODE_ADDR", OWN, ("address", "name"), _folded("address")),
+    "nodeaddr": ("o", "NODE_ADDR", OWN, ("address",), _first("address")),
     "nodeai": ("A", "NODES(A/I)", TOTAL, (), _nodes_ai),
     "nodeaiot": ("F", "NODES(A/I/O/T)", TOTAL, (), _nodes_aiot),
     "nodehost": ("n", "HOSTNAMES", OWN, ("hostname",), _folded("hostname")),
