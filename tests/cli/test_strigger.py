@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.strigger import PROGRAM, REFUSED
 from tests.cli.reference_cluster import ReferenceCluster, queue
 from tests.cli.run_command import Printed, run_command
@@ -97,6 +98,17 @@ def test_clearing(strigger: Asked) -> None:
     assert denied == Printed("", "slurm_clear_trigger: Access/permission denied\n", 1)
     told = strigger("--clear", "-v", "--user=root").stderr
     assert told == "strigger: triggers for user 0 cleared\n"
+
+
+def test_jobs_may_be_named_by_sluid(strigger: Asked) -> None:
+    """In each of the three actions; one that no job has is refused."""
+    sluid = sluid_text(strigger.reference.cluster.jobs[22].sluid)
+    assert strigger.set("-f", "-j", sluid).code == 0
+    assert strigger("--get", "-N", "-j", sluid).stdout.split()[:3] == ["1", "job", "22"]
+    told = strigger("--clear", "-v", "-j", sluid).stderr
+    assert told == "strigger: triggers for job 22 cleared\n"
+    unknown = strigger("--get", "-j", "s0000000000000")
+    assert unknown.code == 1 and unknown.stderr.startswith("strigger: error: Invalid jobid s")
 
 
 def test_setting(strigger: Asked) -> None:

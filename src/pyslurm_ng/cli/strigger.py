@@ -102,6 +102,7 @@ def main(argv: "list[str]") -> int:
     if ("time" in options or "fini" in options) and not job and actions != ["clear"]:
         fail("strigger: error: You must specify a --jobid value")
     client = connect(conf)
+    job = _id_of_sluid(client, job)
     if actions == ["set"]:
         request = {
             "events": events,
@@ -115,7 +116,7 @@ def main(argv: "list[str]") -> int:
     trigger_id = _trigger_id(options)
     if actions == ["clear"]:
         return _clear(client, options, trigger_id, job, uid)
-    return _get(client, options, events, trigger_id, uid)
+    return _get(client, options, events, trigger_id, job, uid)
 
 
 # Reading options ------------------------------------------------------------------------------
@@ -127,12 +128,24 @@ def _job(options: OptionValues) -> str:
         return ""
     text = options["jobid"]
     try:
-        job_id = parse_job_id(text).job_id
+        name = parse_job_id(text)
     except JobIdError:
-        job_id = 0
-    if not job_id:
+        name = None
+    if name is None or not (name.job_id or name.sluid):
         fail(f"strigger: error: Invalid jobid {text}")
     return text
+
+
+def _id_of_sluid(client: "Client", text: str) -> str:
+    """Return the job id that a SLUID stands for; a text that is none as it is."""
+    if not text or not parse_job_id(text).sluid:
+        return text
+    from pyslurm_ng.cli.request_parts import record_id
+
+    try:
+        return str(record_id(client, text))
+    except SlurmError as error:
+        fail(f"strigger: error: Invalid jobid {text}: {error.text}")
 
 
 def _user(options: OptionValues) -> int:
@@ -231,7 +244,12 @@ def _clear(client: "Client", options: OptionValues, trigger_id: int, job: str, u
 
 
 def _get(
-    client: "Client", options: OptionValues, events: "list[str]", trigger_id: int, uid: int
+    client: "Client",
+    options: OptionValues,
+    events: "list[str]",
+    trigger_id: int,
+    job: str,
+    uid: int,
 ) -> int:
     try:
         triggers = client.call("ShowTriggers", {})["triggers"]
@@ -239,7 +257,7 @@ def _get(
         fail(f"slurm_get_triggers: {error.text}")
     if "verbose" in options:
         say(f"strigger: Read {len(triggers)} trigger records")
-    job_id = parse_job_id(options["jobid"]).job_id if "jobid" in options else 0
+    job_id = parse_job_id(job).job_id if job else 0
     nodes = _nodes(options)
     lines = [
         _line(trigger)
