@@ -69,6 +69,36 @@ def test_scancel_asks_about_each_job(monkeypatch: pytest.MonkeyPatch) -> None:
     assert cancelled(again) == []
 
 
+@pytest.mark.parametrize("option", ["--cron", "--hurry"])
+def test_what_has_nothing_to_act_on_is_silent(option: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are no scrontab jobs to confirm, and no stage-out to leave out."""
+    reference = queue()
+    assert run(monkeypatch, reference, "root", f"scancel {option} 29") == Printed("", "", 0)
+    assert cancelled(reference) == [29]
+
+
+def test_no_job_has_siblings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--sibling: the text and exit code of Slurm 22.05, which goes on if the job is unknown."""
+    reference = queue()
+    printed = run(monkeypatch, reference, "root", "scancel --sibling=east 29 999999")
+    assert printed.stderr == (
+        "scancel: error: Kill job error on job id 29: Not a valid federated job\n"
+    )
+    assert printed.code == 191 and cancelled(reference) == []
+    assert run(monkeypatch, reference, "root", "scancel --sibling=east 999999").code == 0
+
+
+def test_an_administrator_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--admin-comment is kept with the job that ends; from users neither happens."""
+    reference = queue()
+    refused = run(monkeypatch, reference, "alice", "scancel --admin-comment=mine 29")
+    assert (refused.code, cancelled(reference)) == (2002 & 0xFF, [])
+    assert "Access/permission denied" in refused.stderr
+    assert run(monkeypatch, reference, "root", "scancel --admin-comment=loop 29").code == 0
+    assert cancelled(reference) == [29]
+    assert reference.cluster.jobs[29].admin_comment == "loop"
+
+
 def test_a_name_sends_nothing_to_the_terminal_of_the_one_who_cancels(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -63,8 +63,9 @@ OPTIONS = (
     ("version", "V", NONE),
     ("wckey", "", REQUIRED),
 )
-REFUSED = ("cron", "sibling", "admin-comment")
-NO_EFFECT = ("hurry",)  # there are no burst buffers whose stage-out it could leave out
+_NOT_FEDERATED = 2239  # ESLURM_JOB_NOT_FEDERATED; 22.05's exit code is its last byte, 191
+# Two have nothing to act on: --cron confirms the end of a scrontab job, --hurry leaves a burst
+# buffer's stage-out out, and there are neither here.
 _ENVIRONMENT = (
     ("SCANCEL_ACCOUNT", "account"),
     ("SCANCEL_BATCH", "batch"),
@@ -94,8 +95,6 @@ PROGRAM = Program(
     operands="[job_id[_array_id][.step_id]]",
     same={"cluster": "clusters", "jobname": "name"},
     environment=_ENVIRONMENT,
-    refused=REFUSED,
-    no_effect=NO_EFFECT,
 )
 # Options that choose jobs, with the wire's filter fields and the words of "no match" messages.
 _FILTERS = (
@@ -205,6 +204,12 @@ def _cancel(
     verbose = bool(flags & CANCEL_VERBOSE)
     try:
         code = 0
+        if "sibling" in options:
+            return _no_siblings(client, options, job_filter)
+        if "admin-comment" in options:
+            code = _comment(client, options["admin-comment"], job_filter)
+            if code:
+                return code
         if "interactive" in options:
             job_filter, absent = _confirmed(client, job_filter)
             code = _report_errors(absent, options, verbose)
@@ -214,6 +219,30 @@ def _cancel(
     except SlurmError as error:
         return _failed(error, job_filter)
     return _report(reply, options, signal, flags, verbose, job_filter) or code
+
+
+def _no_siblings(client: "Client", options: "dict[str, str]", job_filter: "dict[str, Any]") -> int:
+    """Say of each job that it is none of a federation; return the exit code."""
+    ids = [str(row[0]) for row in _unfinished(client, job_filter)]
+    for text in ids if "quiet" not in options else ():
+        say(f"scancel: error: Kill job error on job id {text}: Not a valid federated job")
+    return _NOT_FEDERATED & 0xFF if ids else 0
+
+
+def _comment(client: "Client", text: str, job_filter: "dict[str, Any]") -> int:
+    """Give the jobs that are about to end an administrator's comment; return the exit code."""
+    jobs = [str(row[0]) for row in _unfinished(client, job_filter)]
+    if not jobs:
+        return 0
+
+    def ask(jobs: "list[str]", progress: "dict[str, int]") -> "dict[str, Any]":
+        settings = {"admincomment": text}
+        return client.change("UpdateJob", {"settings": settings, "jobs": jobs, **progress})
+
+    reply = change_all(jobs, ask)
+    for job, _, words in reply["errors"]:
+        say(f"scancel: error: Kill job error on job id {job}: {words}")
+    return reply["errors"][0][1] & 0xFF if reply["errors"] else 0
 
 
 def _asked(
