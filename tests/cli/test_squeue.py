@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.numbers import INFINITE, REQ_REBOOT
 from pyslurm_ng.cli.command import Table
 from pyslurm_ng.cli.listing.job_columns import ELAPSED, FIELDS, Context, eligible_us
 from pyslurm_ng.cli.listing.job_order import UNSORTABLE, node_order, sort_jobs
@@ -161,6 +161,58 @@ def test_an_empty_list_names_no_job(words: list[str], monkeypatch: pytest.Monkey
     """`squeue -u "$NOBODY" -h -o %A | xargs scancel` must not reach the jobs of all users."""
     printed = run_command(monkeypatch, queue(), "root", ["squeue", "-h", *words])
     assert (printed.code, printed.stdout, printed.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("field", "plain", "asked"),
+    [
+        ("BoardsPerNode", "0", "0"),
+        ("BurstBuffer", "(null)", "#BB x"),
+        ("BurstBufferState", "(null)", "(null)"),
+        ("Container", "(null)", "(null)"),
+        ("DelayBoot", "0:00", "1:10:00"),
+        ("MCSLabel", "(null)", "(null)"),
+        ("MinTime", "0:00", "2:00"),
+        ("Network", "(null)", "mpi"),
+        ("OriginRaw", "NA", "NA"),
+        ("Profile", "NotSet", "Energy,Task"),
+        ("Reboot", "0", "1"),
+        ("SiblingsActive", "NA", "NA"),
+        ("tres-freq", "N/A", "gpu:low"),
+    ],
+)
+def test_what_a_job_may_ask_for(
+    field: str, plain: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Slurm 22.05 shows it, of jobs that asked for it and of those that did not."""
+    reference = queue()
+    reference.submit(40, "alice", "12:10:18", "plain")
+    reference.submit(
+        41, "alice", "12:10:18", "asks", burst_buffer="#BB x", delay_boot_min=70,
+        time_min_min=2, network="mpi", profile="Energy,Task", tres_freq="gpu:low",
+        flags=REQ_REBOOT,
+    )  # fmt: skip
+    words = ["squeue", "-h", "-j", "40,41", "-S", "i", "-O", f"{field}:20"]
+    printed = run_command(monkeypatch, reference, "root", words)
+    assert [line.strip() for line in printed.stdout.splitlines()] == [plain, asked]
+
+
+def test_patterns_of_files_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--expand-patterns; without it they are shown as they were asked for."""
+    reference = queue()
+    reference.submit(41, "alice", "12:10:18", "named", std_out="/o/%j.%x", std_err="/o/%u")
+    words = ["squeue", "-h", "-j", "41", "-O", "stdout:20,stderr:20,stdin:20"]
+    assert run_command(monkeypatch, reference, "root", words).stdout.split() == [
+        "/o/%j.%x", "/o/%u", "/dev/null",
+    ]  # fmt: skip
+    replaced = run_command(monkeypatch, reference, "root", [*words, "--expand-patterns"])
+    assert replaced.stdout.split() == ["/o/41.named", "/o/alice", "/dev/null"]
+
+
+def test_ends_are_shown_as_the_system_gives_them() -> None:
+    """exit_code and DerivedEC: 1280 for an exit with 5, as Slurm 22.05."""
+    for name in ("exit_code", "derivedec"):
+        assert FIELDS[name][3](None, [1280, 9]) == [1280, 9]
 
 
 def test_an_empty_variable_names_no_job(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -234,6 +234,8 @@ def _set_units(
     context.unit = unit
     context.raw = "noconvert" in options
     context.truncate = "truncate" in options
+    context.local_uids = "use-local-uid" in options
+    context.expands = "expand-patterns" in options
     context.start_us, context.end_us = request["start_us"], request["end_us"]
 
 
@@ -300,13 +302,11 @@ def _help_reason() -> str:
     return "\n".join(reason_text(reason) for reason in Reason)
 
 
-NO_EFFECT = ("expand-patterns", "use-local-uid")
 PROGRAM = Program(
     "sacct",
     OPTIONS,
     "Usage: sacct [options]\n\tUse --help for help",
     same=SAME,
-    no_effect=NO_EFFECT,
     hint=False,
     tells={
         "helpformat": lambda: field_list(FIELDS),

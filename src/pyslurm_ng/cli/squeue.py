@@ -131,7 +131,6 @@ BRIEF_FIELDS = frozenset(
 )
 
 
-NO_EFFECT = ("expand-patterns",)
 PROGRAM = Program(
     "squeue",
     OPTIONS,
@@ -139,7 +138,6 @@ PROGRAM = Program(
     same=_SAME,
     environment=_ENVIRONMENT,
     opposites=(("format", "Format"), ("me", "users"), ("all", "hide")),
-    no_effect=NO_EFFECT,
     tells={
         "helpformat": lambda: "\n".join(
             f"%{letter}: {FIELDS[BY_LETTER[letter]][1]}" for letter in ALL_LETTERS
@@ -357,9 +355,14 @@ def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str
     """Ask for jobs and print them."""
     chosen = format_of(options)
     keys = sort_keys(options)
+    fields = FIELDS
+    if "expand-patterns" in options:
+        from pyslurm_ng.cli.listing.file_columns import FILES
+
+        fields = {**FIELDS, **FILES}
     field_names: dict[str, None] = {}
     for column in chosen.columns:
-        field_names.update(dict.fromkeys(FIELDS[column.key][2]))
+        field_names.update(dict.fromkeys(fields[column.key][2]))
     for name, _ in keys:
         field_names.update(dict.fromkeys(fields_to_sort(name)))
     field_names.update(dict.fromkeys((*ID_FIELDS, "partition", "state")))
@@ -375,7 +378,7 @@ def show_jobs(options: "dict[str, str]", client: "Client", job_filter: "dict[str
     sort_jobs(table, keys, reply["now_us"])
     context = Context(reply["now_us"], reply["cluster_name"], is_raw="noconvert" in options)
     out = [headings(options, context, len(table.rows))]
-    out.append(lines_of(chosen, table, context, FIELDS, "noheader" not in options))
+    out.append(lines_of(chosen, table, context, fields, "noheader" not in options))
     write_bytes(b"".join(out))
     return 0
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
 from pyslurm_ng.base.hostlist import expand
-from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, layout_text
+from pyslurm_ng.cli.accounting.sacct_columns import FIELDS as TEXTS, Context, layout_text
 from pyslurm_ng.cli.accounting.sacct_fields import FIELDS
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Step, Usage
@@ -309,6 +310,30 @@ def test_truncated_times(sacct: Commands) -> None:
 def test_formats(sacct: Commands, words: str, line: str) -> None:
     """Widths, marks of truncation, separators, units."""
     assert sacct.run("sacct", "-X", "-n", "-j", "2", *shlex.split(words)).stdout == line + "\n"
+
+
+def test_patterns_of_files_are_replaced() -> None:
+    """--expand-patterns; without it they are shown as they were asked for."""
+    job = {"std_out": "o/%x.%j.%u", "work_dir": "/home/a", "start_us": 1, "requeue_count": 0,
+           "job_id": 7, "array_job_id": 0, "array_task_id": -1, "user": "a", "name": "n",
+           }  # fmt: skip
+    context = Context(0, "c")
+    assert TEXTS["StdOut"][1](job, context) == "/home/a/o/%x.%j.%u"
+    context.expands = True
+    assert TEXTS["StdOut"][1](job, context) == "/home/a/o/n.7.a"
+
+
+def test_users_may_have_the_numbers_of_this_host(
+    sacct: Commands, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--use-local-uid: for clusters on which a user's number is another."""
+    words = ("sacct", "-X", "-n", "-P", "-j", "2", "-o", "uid")
+    stored = sacct.run(*words).stdout
+    names = {"alice": 4711}
+    monkeypatch.setattr("pwd.getpwnam", lambda name: SimpleNamespace(pw_uid=names[name]))
+    assert sacct.run(*words, "--use-local-uid").stdout == "4711\n" != stored
+    names.clear()
+    assert sacct.run(*words, "--use-local-uid").stdout == stored
 
 
 def test_words_of_all_fields(sacct: Commands) -> None:

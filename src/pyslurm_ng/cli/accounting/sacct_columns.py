@@ -3,7 +3,7 @@
 `job` and `step` are dicts of stored columns (`dbd.schema`); for a step `job` is its job's.
 """
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US, STEP_BATCH
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.listing.list_format import Dates, exit_text, long_time
 
@@ -27,6 +27,8 @@ class Context:
         self.unit = ""  # --units: one letter
         self.raw = False  # --noconvert
         self.truncate = False
+        self.local_uids = False  # --use-local-uid
+        self.expands = False  # --expand-patterns
         self.start_us = 0
         self.end_us = 0
         self.qos: dict[str, int] = {}
@@ -208,14 +210,46 @@ def _energy(value: int) -> str:
     return str(value) if value >= 0 else ""
 
 
-def _path(job: "Row", name: str) -> str:
-    """Return a file pattern, made absolute once the job has run."""
+def _path(job: "Row", name: str, context: Context) -> str:
+    """Return a file pattern, made absolute once the job has run, or the name that it stands for."""
     text = str(job[name])
     if text and text[0] != "/" and (job["start_us"] or job["requeue_count"]):
-        return f"{job['work_dir']}/{text}"
+        text = f"{job['work_dir']}/{text}"
+    if context.expands:
+        return expand_pattern(text, job)
     return text
 
 
+def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
+    """Return a file name pattern with those `%` letters replaced that are known here."""
+    from pyslurm_ng.base.file_patterns import expand
+
+    task = job["array_task_id"]
+    return expand(
+        text,
+        job_id=job["job_id"],
+        array_job_id=job["array_job_id"],
+        array_task_id=task if task >= 0 else NO_VAL,
+        user=job["user"],
+        job_name=job["name"],
+        step_id=step_id,
+    )
+
+
+def _uid(job: "Row", context: Context) -> int:
+    """Return the user's number that is stored, or with --use-local-uid that of this host."""
+    if context.local_uids:
+        from pwd import getpwnam
+
+        try:
+            return getpwnam(job["user"]).pw_uid
+        except KeyError:
+            pass
+    return int(job["uid"])
+
+
+_FILE = ("work_dir", "start_us", "requeue_count", "job_id", "array_job_id", "array_task_id", "user",
+         "name")  # fmt: skip
 _SPAN = ("start_us", "end_us", "suspended_us")
 _JOB_SPAN = (*_SPAN, "suspend_start_us")
 _ID = ("job_id", "array_job_id", "array_task_id", "array_tasks", "het_job_id", "het_job_offset")
@@ -280,10 +314,11 @@ for _name, _column in (
     ("McsLabel", "mcs_label"), ("OverSubscribe", "oversubscribe"), ("Partition", "partition"),
     ("Priority", "priority"), ("QOS", "qos"), ("QOSREQ", "qos_requested"), ("Reason", "reason"),
     ("Reservation", "reservation"), ("ReqReservation", "reservation_requested"),
-    ("Restarts", "requeue_count"), ("SystemComment", "system_comment"), ("UID", "uid"),
+    ("Restarts", "requeue_count"), ("SystemComment", "system_comment"),
     ("User", "user"), ("WCKey", "wckey"), ("WorkDir", "work_dir"),
 ):  # fmt: skip
     _plain(_name, _column)
+_add("UID", ("uid", "user"), _uid)
 _inherited("Account", "account")
 _inherited("AssocID", "association_id")
 _inherited("DBIndex", "sluid")
@@ -368,8 +403,8 @@ _add("ReservationId", ("reservation_id",), lambda job, _: job["reservation_id"] 
 _add("SegmentSize", ("segment_size",), lambda job, _: job["segment_size"] or "")
 for _name in ("StdIn", "StdOut", "StdErr"):
     _column = f"std_{_name[3:].lower()}"
-    _add(_name, (_column, "work_dir", "start_us", "requeue_count"),
-         lambda job, _, column=_column: _path(job, column))  # type: ignore[misc] # fmt: skip
+    _add(_name, (_column, *_FILE),
+         lambda job, context, column=_column: _path(job, column, context))  # type: ignore[misc] # fmt: skip
 _add("TotalCPU", ("total_user_cpu_us", "total_system_cpu_us"),
      lambda job, _: cpu_time(job["total_user_cpu_us"] + job["total_system_cpu_us"]),
      ("user_cpu_us", "system_cpu_us"),

@@ -1,12 +1,12 @@
 """sacct --json: jobs with their steps, keys as Slurm's data parser v0.0.46 has them."""
 
-from pyslurm_ng.base import file_patterns
 from pyslurm_ng.base.hostlist import expand
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US, STEP_BATCH
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.accounting.sacct_columns import (
     Context,
     elapsed_s,
+    expand_pattern,
     layout_text,
     part,
     planned_s,
@@ -279,20 +279,6 @@ def _paths(job: "Row", *names: str) -> "dict[str, str]":
         paths[f"{key}_expanded"] = expand_pattern(text, job)
         plain[key] = text
     return {**paths, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
-
-
-def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
-    """Return a file name pattern with those `%` letters replaced that are known here."""
-    task = job["array_task_id"]
-    return file_patterns.expand(
-        text,
-        job_id=job["job_id"],
-        array_job_id=job["array_job_id"],
-        array_task_id=task if task >= 0 else NO_VAL,
-        user=job["user"],
-        job_name=job["name"],
-        step_id=step_id,
-    )
 
 
 def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "dict[str, Any]":

@@ -21,7 +21,6 @@ from pyslurm_ng.base.state_names import job_state, job_state_compact
 from pyslurm_ng.cli.listing.list_format import (
     Dates,
     cut_tasks,
-    exit_text,
     job_id_text,
     mem_text,
     short_limit,
@@ -251,10 +250,6 @@ def _sct(context: Context, *columns: "Cells") -> "Cells":
     return [":".join(str(cell or "*") for cell in row) for row in zip(*columns, strict=False)]
 
 
-def _exit(context: Context, column: "Cells") -> "Cells":
-    return [exit_text(cell) for cell in column]
-
-
 def _tres_alloc(context: Context, allocated_cells: "Cells", requested_cells: "Cells") -> "Cells":
     return [
         amount or other or "N/A"
@@ -308,16 +303,24 @@ def _unknown(context: Context, ids: "Cells") -> "Cells":
     return ["N/A"] * len(ids)
 
 
-def _empty(context: Context, ids: "Cells") -> "Cells":
-    return [""] * len(ids)
+def _null(context: Context, ids: "Cells") -> "Cells":
+    return ["(null)"] * len(ids)
+
+
+def _profile(context: Context, column: "Cells") -> "Cells":
+    return [cell or "NotSet" for cell in column]
+
+
+def _no_federation(context: Context, ids: "Cells") -> "Cells":
+    return ["NA"] * len(ids)
 
 
 def _zero(context: Context, ids: "Cells") -> "Cells":
     return [0] * len(ids)
 
 
-def _limit_or_na(context: Context, column: "Cells") -> "Cells":
-    return [short_limit(cell) if cell < NO_VAL else "N/A" for cell in column]
+def _minutes(context: Context, column: "Cells") -> "Cells":
+    return [short_time(cell * 60 if cell < NO_VAL else 0) for cell in column]
 
 
 def _path(context: Context, names: "Cells", *columns: "Cells") -> "Cells":
@@ -358,15 +361,15 @@ FIELDS: "dict[str, Field]" = {
     "associd": ("", "ASSOC_ID", ("assoc_id",), _plain),
     "batchflag": ("", "BATCH_FLAG", ("is_batch",), _yes_no),
     "batchhost": ("B", "EXEC_HOST", ("batch_host",), _exec_host),
-    "boardspernode": ("", "BOARDS_PER_NODE", _ID, _unknown),
-    "burstbuffer": ("", "BURST_BUFFER", ("burst_buffer",), _or_na),
-    "burstbufferstate": ("", "BURST_BUFFER_STATE", _ID, _unknown),
+    "boardspernode": ("", "BOARDS_PER_NODE", _ID, _zero),
+    "burstbuffer": ("", "BURST_BUFFER", ("burst_buffer",), _or_null),
+    "burstbufferstate": ("", "BURST_BUFFER_STATE", _ID, _null),
     "cluster": ("", "CLUSTER", _ID, _cluster),
     "clusterfeature": ("", "CLUSTER_FEATURES", ("cluster_features",), _or_null),
     "command": ("o", "COMMAND", ("command",), _or_null),
     "comment": ("k", "COMMENT", ("comment",), _or_null),
-    "container": ("", "CONTAINER", ("container",), _plain),
-    "containerid": ("", "CONTAINERID", _ID, _empty),
+    "container": ("", "CONTAINER", ("container",), _or_null),
+    "containerid": ("", "CONTAINERID", _ID, _null),
     "contiguous": ("O", "CONTIGUOUS", ("request_flags",), _contiguous),
     "cores": ("I", "CORES_PER_SOCKET", ("cores_per_socket",), _number_or_star),
     "corespec": ("X", "CORE_SPEC", ("core_spec",), _or_na),
@@ -375,14 +378,14 @@ FIELDS: "dict[str, Field]" = {
     "cpus-per-tres": ("", "CPUS_PER_TRES", ("cpus_per_gpu",), _per_gpu),
     "cronjob": ("", "CRON_JOB", _ID, lambda context, ids: ["No"] * len(ids)),
     "deadline": ("", "DEADLINE", ("deadline_us",), _date),
-    "delayboot": ("", "DELAY_BOOT", _ID, lambda context, ids: ["00:00:00"] * len(ids)),
+    "delayboot": ("", "DELAY_BOOT", ("delay_boot_min",), _minutes),
     "dependency": ("E", "DEPENDENCY", ("dependency",), _or_null),
-    "derivedec": ("", "DERIVED_EC", ("derived_exit_code",), _exit),
+    "derivedec": ("", "DERIVED_EC", ("derived_exit_code",), _plain),
     "eligibletime": ("", "ELIGIBLE_TIME", ("eligible_us", "begin_us", "dependency"), _eligible),
     "endtime": ("e", "END_TIME", (*START, "end_us", "time_limit_min", "suspended_us"), _end),
     "excnodes": ("x", "EXC_NODES", ("exclude",), _plain),
     "exclusive": ("", "EXCLUSIVE", ("exclusive",), _plain),
-    "exit_code": ("", "EXIT_CODE", ("exit_code",), _exit),
+    "exit_code": ("", "EXIT_CODE", ("exit_code",), _plain),
     "feature": ("f", "FEATURES", ("constraint",), _or_null),
     "gres": ("", "TRES_PER_NODE", ("gres", "gpus_per_node"), _per_node),
     "groupid": ("G", "GROUP", ("group_id",), _plain),
@@ -398,16 +401,16 @@ FIELDS: "dict[str, Field]" = {
     "maxcpus": ("", "MAX_CPUS", _ID, _zero),
     "maxnodes": ("", "MAX_NODES", ("nodes_max",), _plain),
     "mem-per-tres": ("", "MEM_PER_TRES", ("mem_per_gpu_mib",), _per_gpu),
-    "mcslabel": ("", "MCSLABEL", ("mcs_label",), _or_na),
+    "mcslabel": ("", "MCSLABEL", ("mcs_label",), _or_null),
     "mincpus": ("c", "MIN_CPUS", ("cpus_each", "ntasks_per_node", "mincpus"),
                 lambda context, each, per_node, low: [
                     max(cpus * max(tasks, 1), least)
                     for cpus, tasks, least in zip(each, per_node, low, strict=False)]),
     "minmemory": ("m", "MIN_MEMORY", ("mem_per_cpu_mib", "mem_per_node_mib"), _min_memory),
-    "mintime": ("", "TIME_MIN", ("time_min_min",), _limit_or_na),
+    "mintime": ("", "TIME_MIN", ("time_min_min",), _minutes),
     "mintmpdisk": ("d", "MIN_TMP_DISK", ("tmp_mib",), _plain),
     "name": ("j", "NAME", ("name",), _plain),
-    "network": ("", "NETWORK", ("network",), _plain),
+    "network": ("", "NETWORK", ("network",), _or_null),
     "nice": ("y", "NICE", ("nice",), _plain),
     "nodelist": ("N", "NODELIST", ("nodes",), _plain),
     "ntpercore": ("", "NTASKS_PER_CORE", ("ntasks_per_core",), _or_na),
@@ -418,7 +421,7 @@ FIELDS: "dict[str, Field]" = {
     "numnodes": ("D", "NODES", ("node_count",), _plain),
     "numtasks": ("", "TASKS", ("tasks",), _plain),
     "origin": ("", "ORIGIN", _ID, _unknown),
-    "originraw": ("", "ORIGIN_RAW", _ID, _unknown),
+    "originraw": ("", "ORIGIN_RAW", _ID, _no_federation),
     "oversubscribe": ("h", "OVER_SUBSCRIBE", ("oversubscribe",), _plain),
     "partition": ("P", "PARTITION", ("partition",), _plain),
     "pendingtime": ("", "PENDING_TIME", ("state", "start_us", "submit_us"), _pending_time),
@@ -426,7 +429,7 @@ FIELDS: "dict[str, Field]" = {
     "prefer": ("", "PREFER", ("prefer",), _or_null),
     "priority": ("p", "PRIORITY", ("priority",), _priority_share),
     "prioritylong": ("Q", "PRIORITY", ("priority",), _plain),
-    "profile": ("", "PROFILE", ("profile",), _or_na),
+    "profile": ("", "PROFILE", ("profile",), _profile),
     "qos": ("q", "QOS", ("qos",), _or_null),
     "reason": ("r", "REASON", ("state", "reason", "reason_text"), _reason),
     "reasonlist": ("R", "NODELIST(REASON)", ("state", "nodes", "reason", "reason_text"),
@@ -443,10 +446,10 @@ FIELDS: "dict[str, Field]" = {
     "schednodes": ("Y", "SCHEDNODES", ("sched_nodes",), _or_null),
     "sct": ("z", "S:C:T", ("sockets_per_node", "cores_per_socket", "threads_per_core"), _sct),
     "segmentsize": ("", "SEGMENT_SIZE", ("segment",), _plain),
-    "siblingsactive": ("", "ACTIVE_SIBLINGS", _ID, _unknown),
-    "siblingsactiveraw": ("", "ACTIVE_SIBLINGS_RAW", _ID, _unknown),
-    "siblingsviable": ("", "VIABLE_SIBLINGS", _ID, _unknown),
-    "siblingsviableraw": ("", "VIALBLE_SIBLINGS_RAW", _ID, _unknown),
+    "siblingsactive": ("", "ACTIVE_SIBLINGS", _ID, _no_federation),
+    "siblingsactiveraw": ("", "ACTIVE_SIBLINGS_RAW", _ID, _no_federation),
+    "siblingsviable": ("", "VIABLE_SIBLINGS", _ID, _no_federation),
+    "siblingsviableraw": ("", "VIALBLE_SIBLINGS_RAW", _ID, _no_federation),
     "sluid": ("s", "SLUID", ("submit_us", "resize_us", "job_id"), _sluid),
     "sockets": ("H", "SOCKETS_PER_NODE", ("sockets_per_node",), _number_or_star),
     "sperboard": ("", "SOCKETS_PER_BOARD", _ID, _zero),
