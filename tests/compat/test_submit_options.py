@@ -268,17 +268,15 @@ def test_nodes_are_told_how_to_bind_tasks() -> None:
     assert told("--cpu-bind=cores", "--mem-bind=local") == ("quiet,cores", "quiet,local")
 
 
-def test_options_of_srun_without_effect_are_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("name", ["threads", "treewidth"])
+def test_hints_on_contacting_nodes_are_counts(
+    name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Only those on the command line; a variable may always be set."""
-    for name in srun.NO_EFFECT:
-        assert srun.main([f"--{name}=4"]) == 1
-        said = capsys.readouterr().err.splitlines()[0]
-        assert said == f"srun: --{name} has no effect in pyslurm-ng yet"
-    monkeypatch.setenv("SLURM_THREADS", "4")
-    assert srun.main([]) == 1
+    """srun asks all nodes at once, whatever they say."""
+    assert srun.main([f"--{name}=4"]) == 1
     assert capsys.readouterr().err == "srun: fatal: No command given to execute.\n"
+    assert srun.main([f"--{name}=x", "true"]) == 1
+    assert f'Invalid numeric value "x" for --{name}.' in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

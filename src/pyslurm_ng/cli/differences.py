@@ -11,8 +11,10 @@ _PARSER = "v0.0.46 only; other versions of the data parser are refused"
 
 OPTIONS: dict[str, str] = {
     "cluster-constraint": _FEDERATION,
+    "cpu-freq": "checked, and SLURM_CPU_FREQ_REQ is set; CPUs keep their frequency",
     "ctld": "every request goes to slurmctld",
     "exclusive": "mcs is refused",
+    "fanout": "taken; a file goes to all nodes at once",
     "federation": _FEDERATION,
     "get-user-env": "the login environment always; timeout and mode are taken and not kept",
     "json": _PARSER,
@@ -20,11 +22,12 @@ OPTIONS: dict[str, str] = {
     "mcs-label": "refused: MCSPlugin is none",
     "mpi": "none and list; others are refused",
     "no-trunc": "nothing is cut without it either",
-    "profile": "None only; no series are collected, so others are refused",
     "qos": "of a list the one of highest priority that takes the job, chosen once",
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
     "sib": _FEDERATION,
     "sibling": _FEDERATION,
+    "threads": "taken; all nodes are asked at once",
+    "treewidth": "taken; all nodes are asked at once",
     "unbuffered": "tasks are told (SLURM_UNBUFFEREDIO); they get no terminal, so libraries buffer",
     "yaml": _PARSER,
 }

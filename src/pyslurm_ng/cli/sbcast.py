@@ -46,14 +46,13 @@ OPTIONS = (
     ("version", "V", NONE),
 )
 REFUSED = ("no-allocation", "nodelist")
-NO_EFFECT = ("fanout", "treewidth")  # a file goes to all nodes at once
 USAGE = (
     "Usage: sbcast [-C] [-F fanout] [-f] [-j jobid[.stepid]] [-p] [-s size] [-t timeout] [-v] [-V] "
     "SOURCE DEST"
 )
 PROGRAM = Program(
     "sbcast", OPTIONS, USAGE, operands="SOURCE DEST", same={"treewidth": "fanout"},
-    refused=REFUSED, no_effect=NO_EFFECT,
+    refused=REFUSED,
     environment=(
         ("SBCAST_COMPRESS", "compress"), ("SBCAST_FANOUT", "fanout"), ("SBCAST_FORCE", "force"),
         ("SBCAST_PRESERVE", "preserve"), ("SBCAST_SEND_LIBS", "send-libs"),

@@ -20,7 +20,7 @@ from pyslurm_ng.cli.step.terminal import RawTerminal
 from pyslurm_ng.cli.step.whole_step import of_component
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.binding_options import without_step_masks
-from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT, SCRIPT, HelpRequested
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, SCRIPT, HelpRequested
 from pyslurm_ng.cli.submit.options import Options
 from pyslurm_ng.wire.client import SlurmError
 
@@ -43,7 +43,6 @@ CONF_KEYS = (
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 
 
-NO_EFFECT = ("threads", "treewidth")
 """The most nodes that srun sends to at the same time."""
 
 
@@ -213,10 +212,6 @@ def _run(
         if not quiet:
             say(f"srun: {line}")
     step_request.check_settings(options)
-    for name in NO_EFFECT:
-        # The first has a variable that scripts may set once for all steps.
-        if options.given.get(name, (ENVIRONMENT,))[0] == COMMAND_LINE and not quiet:
-            say(f"srun: --{name} has no effect in pyslurm-ng yet")
     submission.say_options(options)
     if not operands and "test-only" not in options.settings:
         say("srun: fatal: No command given to execute.")

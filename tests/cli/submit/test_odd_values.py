@@ -6,12 +6,19 @@ import os
 
 import pytest
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, REQ_EXCLUSIVE, REQ_NO_KILL, REQ_REQUEUE
+from pyslurm_ng.base.numbers import (
+    INFINITE,
+    NO_VAL,
+    REQ_EXCLUSIVE,
+    REQ_NO_KILL,
+    REQ_REBOOT,
+    REQ_REQUEUE,
+)
 from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import options as op, submission
 from pyslurm_ng.cli.submit.directives import apply_directives
-from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE, ENVIRONMENT
 
 
 def parsed(*words: str) -> op.Options:
@@ -58,7 +65,15 @@ def from_variables(*words: str, **environment: str) -> op.Options:
         (["--mail-type=BEGIN,"], "mail_type", 1),
         (["--mail-type=ALL,NONE"], "mail_type", 0),
         (["--acctg-freq=task=10,"], "acctg_freq", "task=10,"),
-        (["--profile=None"], "profile", None),
+        (["--profile=None"], "profile", "None"),
+        (["--profile=task,ENERGY,none"], "profile", "None"),
+        (["--profile=Task,filesystem,Network"], "profile", "Lustre,Network,Task"),
+        (["--profile=all"], "profile", "Energy,Lustre,Network,Task"),
+        (["--gpu-freq=memory=low,high,verbose"], "tres_freq", "gpu:memory=low,high,verbose"),
+        (["--delay-boot=10:00"], "delay_boot_min", 10),
+        (["--delay-boot=1-0"], "delay_boot_min", 1440),
+        (["--network=a,b"], "network", "a,b"),
+        (["--reboot"], "flags", REQ_REBOOT),
         (["--cluster-constraint=!a"], "cluster_constraint", None),
     ],
 )  # fmt: skip
@@ -73,15 +88,19 @@ def test_these_are_taken(words: list[str], field: str, value: object) -> None:
         (["--cpu-freq="],
          'unrecognized --cpu-freq argument ""\nInvalid --cpu-freq argument', 255),
         (["--cpu-freq=low:fast"],
-         'unrecognized --cpu-freq argument "low:fast"\nInvalid --cpu-freq argument', 255),
-        (["--cpu-freq=1000-2000:performance"], "--cpu-freq is not implemented yet", 1),
+         "gov on cpu-frec (fast) illegal without max\nInvalid --cpu-freq argument", 255),
+        (["--cpu-freq=low-high:fast"],
+         "illegal governor: fast on --cpu-freq\nInvalid --cpu-freq argument", 255),
+        (["--cpu-freq=high-2000"],
+         "min cpu-frec (high) must be < max cpu-freq (2000)\nInvalid --cpu-freq argument", 255),
+        (["--cpu-freq=performance:low"],
+         "governor cannot be specified twice performance{-}:low in --cpu-freq\n"
+         "Invalid --cpu-freq argument", 255),
         (["--gpu-freq=x"], "Invalid --gpu-freq argument: gpu:x", 255),
-        (["--gpu-freq=memory=low,high,verbose"], "--gpu-freq is not implemented yet", 1),
+        (["--gpu-freq=gpu=low"], "Invalid --gpu-freq argument: gpu:gpu=low", 255),
         (["--delay-boot=x"], "Invalid --delay-boot specification", 255),
-        (["--delay-boot=10:00"], "--delay-boot is not implemented yet", 1),
         (["--profile=x"], "invalid --profile=x option", 255),
         (["--profile="], "invalid --profile= option", 255),
-        (["--profile=Task,Network"], "--profile=Task,Network is not implemented yet", 1),
         (["--mem-bind="], 'unrecognized --mem-bind argument ""', 255),
         (["--mail-type="], "Invalid --mail-type specification", 255),
         (["--mail-type=,"], "Invalid --mail-type specification", 255),
@@ -196,10 +215,42 @@ def test_a_script_makes_the_command_neither_quiet_nor_loud() -> None:
     assert not options.verbose and "quiet" not in options.settings
 
 
-def test_the_job_is_told_that_nothing_is_profiled() -> None:
-    """SLURM_PROFILE is an input variable of srun in the job."""
-    variables = submission.job_environment(parsed("--profile=none"), {})
-    assert b"SLURM_PROFILE=None" in variables.split(b"\0")
+@pytest.mark.parametrize(
+    ("word", "variable"),
+    [
+        ("high", "High"), ("1000-2000:performance", "1000-2000:Performance"),
+        ("low-HIGHM1:ondemand", "Low-Highm1:OnDemand"), ("userspace", "UserSpace"),
+    ],
+)  # fmt: skip
+def test_steps_of_the_job_ask_for_its_frequency(word: str, variable: str) -> None:
+    """SLURM_CPU_FREQ_REQ is an input variable of srun in the job; SLURM_GPU_FREQ another."""
+    variables = submission.job_environment(parsed(f"--cpu-freq={word}", "--gpu-freq=low"), {})
+    assert f"SLURM_CPU_FREQ_REQ={variable}".encode() in variables.split(b"\0")
+    assert b"SLURM_GPU_FREQ=low" in variables.split(b"\0")
+
+
+def test_a_frequency_is_named_as_without_effect(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it is typed; the variable that all steps of a job have says nothing."""
+    options = parsed("--cpu-freq=high")
+    submission.check_configured(options, {})
+    assert capsys.readouterr().err == (
+        "sbatch: --cpu-freq has no effect: CPUs keep their frequency\n"
+    )
+    options.given["cpu-freq"] = (ENVIRONMENT, "high")
+    submission.check_configured(options, {})
+    submission.check_configured(parsed("--cpu-freq=high", "-Q"), {})
+    assert capsys.readouterr().err == ""
+
+
+def test_governors_are_those_of_slurm_conf() -> None:
+    """CpuFreqGovernors, with the default of the manual."""
+    options = parsed("--cpu-freq=schedutil")
+    with pytest.raises(OptionError) as caught:
+        submission.check_configured(options, {})
+    assert caught.value.text == (
+        "governor of SchedUtil is not allowed in slurm.conf\nInvalid --cpu-freq argument"
+    )
+    submission.check_configured(options, {"CpuFreqGovernors": "Performance,SchedUtil"})
 
 
 def test_steps_are_sampled_as_the_job_says() -> None:

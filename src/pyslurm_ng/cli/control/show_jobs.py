@@ -311,10 +311,11 @@ def memory_text(row: "Row") -> str:
 def _job_request(row: "Row") -> "list[str]":
     min_cpus = max(row["cpus_each"] * max(row["ntasks_per_node"], 1), row["mincpus"])
     contiguous = 1 if row["request_flags"] & REQ_CONTIGUOUS else 0
+    delay = long_time(row["delay_boot_min"] * 60 if row["delay_boot_min"] < NO_VAL else 0)
     disk = mem_text(row["tmp_mib"]) if row["tmp_mib"] else 0
     lines = [
         f"MinCPUsNode={min_cpus} {memory_text(row)} MinTmpDiskNode={disk}",
-        f"Features={null(row['constraint'])} DelayBoot=00:00:00",
+        f"Features={null(row['constraint'])} DelayBoot={delay}",
     ]
     for key, field in (
         ("ClusterFeatures", "cluster_features"),

@@ -194,6 +194,14 @@ def _expanded(
     )
 
 
+def _profile(text: str) -> "list[str]":
+    return text.upper().split(",") if text else ["NOT_SET"]
+
+
+def _delay_boot(minutes: int) -> "dict[str, Any]":
+    return number(minutes * 60 if minutes < NO_VAL else 0)
+
+
 def _expanded_error(name: str, *rest: "Any") -> str:
     return _expanded(name, *rest) if name else '""'
 
@@ -340,7 +348,7 @@ KEYS: "tuple[Key, ...]" = (
     ("cpus_per_tres", SHARED, ("cpus_per_gpu",), lambda n: f"gres/gpu:{n}" if n else ""),
     ("cron", STATIC, (), ""),
     ("deadline", SHARED, ("deadline_us",), seconds),
-    ("delay_boot", STATIC, (), number(0)),
+    ("delay_boot", SHARED, ("delay_boot_min",), _delay_boot),
     ("dependency", SHARED, ("dependency",), _unchanged),
     ("derived_exit_code", SHARED, ("derived_exit_code",), exit_code),
     ("eligible_time", OWN, ("eligible_us", "begin_us"), _eligible_text),
@@ -403,7 +411,7 @@ KEYS: "tuple[Key, ...]" = (
     ("hold", OWN, ("priority", "state"), _hold_text),
     ("priority", OWN, ("priority",), _number_text),
     ("priority_by_partition", STATIC, (), []),
-    ("profile", STATIC, (), ["NOT_SET"]),
+    ("profile", SHARED, ("profile",), _profile),
     ("qos", SHARED, ("qos",), _unchanged),
     ("reboot", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_REBOOT)),
     ("required_nodes", SHARED, ("node_list",), _unchanged),

@@ -84,6 +84,10 @@ def _own_variables(options: "Options", granted: "Mapping[str, Any]") -> "dict[by
     ):
         if request.get(name):
             texts[variable] = request[name]
+    if "cpu-freq" in settings:
+        texts["SLURM_CPU_FREQ_REQ"] = settings["cpu-freq"]
+    if request.get("tres_freq"):
+        texts["SLURMD_TRES_FREQ"] = request["tres_freq"]
     if "tres-per-task" in options.given:
         texts["SLURM_TRES_PER_TASK"] = options.task_tres()
     if request.get("distribution"):

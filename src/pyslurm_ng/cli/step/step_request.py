@@ -50,7 +50,7 @@ def check_settings(options: "Options") -> None:
     if "bcast" in settings and "multi-prog" in settings:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
     _check_mpi(settings.get("mpi", "none"))
-    for name in ("relative", "wait", "msg-timeout", "threads"):
+    for name in ("relative", "wait", "msg-timeout", "threads", "treewidth"):
         if name in settings:
             ov.number(name, settings[name], 0)
     _check_relative(options)

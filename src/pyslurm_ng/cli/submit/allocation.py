@@ -356,6 +356,8 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         ("reservation", "SLURM_JOB_RESERVATION"),
         ("licenses", "SLURM_JOB_LICENSES"),
         ("acctg_freq", "SLURM_ACCTG_FREQ"),
+        ("network", "SLURM_NETWORK"),
+        ("profile", "SLURM_PROFILE"),
     ):
         if request.get(name):
             variables[variable] = request[name]
@@ -367,8 +369,7 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
         variables["SLURM_DISTRIBUTION"] = shown_distribution(request["distribution"])
     if options.has_flag(REQ_OVERCOMMIT):
         variables["SLURM_OVERCOMMIT"] = 1
-    if "profile" in options.given:
-        variables["SLURM_PROFILE"] = "None"  # others are refused
+    variables |= frequency_variables(options)
     if request.get("hint"):
         # --hint has set the threads, and srun refuses both in its variables.
         variables.pop("SLURM_THREADS_PER_CORE", None)
@@ -377,6 +378,16 @@ def _variables(granted: "dict[str, Any]", options: "Options") -> "dict[str, str]
 
         variables |= mem_bind_variables(options)
     return {name: str(value) for name, value in variables.items() if value != ""}
+
+
+def frequency_variables(options: "Options") -> "dict[str, str]":
+    """Return the variables of --cpu-freq and --gpu-freq."""
+    variables = {}
+    if "cpu-freq" in options.settings:
+        variables["SLURM_CPU_FREQ_REQ"] = options.settings["cpu-freq"]
+    if options.request.get("tres_freq"):
+        variables["SLURM_GPU_FREQ"] = options.request["tres_freq"].removeprefix("gpu:")
+    return variables
 
 
 def options_ntasks(options: "Options") -> bool:

@@ -35,6 +35,10 @@ def printed(options: "OptionState", name: str) -> str:
         return str(request["nice"])
     if value is None:
         return _WITHOUT_VALUE.get(name, "set")
+    if name == "profile":
+        return str(request["profile"])
+    if name == "cpu-freq":
+        return options.settings[name]
     if name in ("time", "time-min"):
         seconds = units.parse_time_limit_s(value)
         return "UNLIMITED" if seconds in (0, INFINITE) else _clock(seconds)

@@ -77,11 +77,36 @@ def burst_buffer_file(options: "OptionState", name: str, value: str) -> None:
 
 
 def profile(options: "OptionState", name: str, value: str) -> None:
-    """Read `--profile`, the series to collect; none are."""
-    from pyslurm_ng.cli.submit.option_checks import profile_is_none
+    """Read `--profile`, the series to collect."""
+    from pyslurm_ng.cli.submit.option_checks import series
 
-    if not profile_is_none(value):
-        raise OptionError(f"--profile={value} is not implemented yet", 1)
+    options.request["profile"] = series(value)
+
+
+def delay_boot(options: "OptionState", name: str, value: str) -> None:
+    """Read `--delay-boot`, in minutes."""
+    from pyslurm_ng.base import units
+
+    try:
+        seconds = units.parse_time_limit_s(value)
+    except units.UnitError:
+        raise invalid(name) from None
+    options.request["delay_boot_min"] = -(-seconds // 60)
+
+
+def cpu_frequency(options: "OptionState", name: str, value: str) -> None:
+    """Read `--cpu-freq`, which the environment of the tasks repeats."""
+    from pyslurm_ng.cli.submit.option_checks import cpu_frequency as read
+
+    options.settings[name] = read(value)
+
+
+def gpu_frequency(options: "OptionState", name: str, value: str) -> None:
+    """Read `--gpu-freq`."""
+    from pyslurm_ng.cli.submit.option_checks import check_gpu_frequency
+
+    check_gpu_frequency(value)
+    options.request["tres_freq"] = f"gpu:{value}"
 
 
 def directory(options: "OptionState", name: str, value: str) -> None:

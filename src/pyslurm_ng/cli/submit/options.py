@@ -10,6 +10,7 @@ from pyslurm_ng.base.numbers import (
     REQ_CONTIGUOUS,
     REQ_HOLD,
     REQ_OVERCOMMIT,
+    REQ_REBOOT,
     REQ_SPREAD,
     REQ_SPREAD_SEGMENTS,
     REQ_USE_MIN_NODES,
@@ -33,7 +34,8 @@ TEXTS = {
     "batch": "batch_features", "constraint": "constraint", "dependency": "dependency",
     "error": "std_err", "extra": "extra",
     "input": "std_in", "job-name": "name", "licenses": "licenses",
-    "mail-user": "mail_user", "mcs-label": "mcs_label", "output": "std_out",
+    "mail-user": "mail_user", "mcs-label": "mcs_label", "network": "network",
+    "output": "std_out",
     "partition": "partition", "prefer": "prefer", "qos": "qos", "reservation": "reservation",
     "wckey": "wckey",
 }  # fmt: skip
@@ -53,7 +55,8 @@ NUMBERS = {
 
 FLAGS = {
     "hold": REQ_HOLD, "overcommit": REQ_OVERCOMMIT,
-    "contiguous": REQ_CONTIGUOUS, "spread-job": REQ_SPREAD, "use-min-nodes": REQ_USE_MIN_NODES,
+    "contiguous": REQ_CONTIGUOUS, "reboot": REQ_REBOOT, "spread-job": REQ_SPREAD,
+    "use-min-nodes": REQ_USE_MIN_NODES,
     "consolidate-segments": REQ_CONSOLIDATE_SEGMENTS, "spread-segments": REQ_SPREAD_SEGMENTS,
 }  # fmt: skip
 """Options that set a bit."""
@@ -62,10 +65,11 @@ READERS: "dict[str, Reader]" = {
     "account": on.account, "acctg-freq": ov.sampling, "bbf": on.burst_buffer_file,
     "begin": ov.moment, "chdir": on.directory, "cluster": on.cluster,
     "clusters": on.cluster, "compress": cv.compress, "cpu-bind": ov.binding, "cpu_bind": ov.binding,
-    "deadline": ov.moment, "distribution": ov.distribution,
+    "cpu-freq": on.cpu_frequency, "deadline": ov.moment, "delay-boot": on.delay_boot,
+    "distribution": ov.distribution,
     "exclude": on.node_list, "exclusive": ov.exclusive, "get-user-env": ov.get_user_env,
     "gid": on.group, "gpus": ov.gpus,
-    "gpu-bind": ov.gpu_bind,
+    "gpu-bind": ov.gpu_bind, "gpu-freq": on.gpu_frequency,
     "gpus-per-node": ov.gpus, "gpus-per-socket": ov.gpus, "gpus-per-task": ov.gpus,
     "gres": ov.gres, "gres-flags": ov.gres_flags, "hint": ov.hint,
     "ignore-signals": cv.signals, "immediate": cv.immediate, "kill-on-bad-exit": cv.count_or_none,
@@ -102,17 +106,15 @@ SETTINGS = frozenset(
 )
 """Options for the command itself: kept as text in `Options.settings`."""
 
-RECORDED = frozenset(("bb", "bbf"))
+RECORDED = frozenset(("bb", "bbf", "delay-boot", "gpu-freq", "network", "profile", "reboot"))
 """Options that are kept with the job and shown, but have no effect yet, or not all of it.
 
-In Slurm burst buffers have no effect, either, if BurstBufferType is not set; here a line warns.
+In Slurm they have none, either, without the plugin or program that acts by them: BurstBufferType,
+RebootProgram, NodeFeaturesPlugins, AutoDetect=nvml, SwitchType and AcctGatherProfileType.
 """
 
 NAMED = frozenset(("bb", "bbf"))
 """The options of RECORDED for which a line on stderr says that they have no effect."""
-
-CHECKED_THEN_REFUSED = frozenset(("cpu-freq", "delay-boot", "gpu-freq"))
-"""Options that are not implemented; as in Slurm, a value of the wrong form is refused first."""
 
 NAMES = frozenset(("batch", "partition", "qos"))
 """Texts that name something of the cluster: the empty one is a name that does not exist."""
@@ -160,10 +162,6 @@ class Options(OptionState):
         elif name in SETTINGS:
             self.settings[name] = value or ""
         else:
-            if name in CHECKED_THEN_REFUSED:
-                from pyslurm_ng.cli.submit import option_checks
-
-                option_checks.check(name, value or "")
             raise OptionError(f"--{name} is not implemented yet", 1)
 
     # Words --------------------------------------------------------------------------------------

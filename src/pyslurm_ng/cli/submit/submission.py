@@ -15,7 +15,7 @@ from pyslurm_ng.cli.command import say, version_line
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError, suggestions
 from pyslurm_ng.cli.submit import option_values as ov
-from pyslurm_ng.cli.submit.option_state import HelpRequested
+from pyslurm_ng.cli.submit.option_state import ENVIRONMENT, HelpRequested
 from pyslurm_ng.wire.daemon_link import HOME_PORT
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 CONF_KEYS = (
     "AllowSpecResourcesUsage",
+    "CpuFreqGovernors",
     "GresTypes",
     "PropagateResourceLimits",
     "PropagateResourceLimitsExcept",
@@ -185,8 +186,10 @@ def job_environment(options: "Options", variables: "Mapping[bytes, bytes]") -> b
 
         words = mem_bind_variables(options).items()
         job_variables.update({name.encode(): value.encode() for name, value in words})
-    if "profile" in options.given:
-        job_variables[b"SLURM_PROFILE"] = b"None"  # others are refused
+    if "cpu-freq" in options.settings:
+        job_variables[b"SLURM_CPU_FREQ_REQ"] = options.settings["cpu-freq"].encode()
+    if "gpu-freq" in options.given:
+        job_variables[b"SLURM_GPU_FREQ"] = os.fsencode(options.given["gpu-freq"][1] or "")
     if options.request.get("acctg_freq"):
         job_variables[b"SLURM_ACCTG_FREQ"] = options.request["acctg_freq"].encode()
     if "tres-per-task" in options.given:
@@ -315,9 +318,24 @@ def working_cluster(conf: "dict[str, str]") -> "dict[str, str]":
     return {"SLURM_WORKING_CLUSTER": f"{conf['ClusterName']}:{address}:{RPC_VERSION}"}
 
 
+def _check_cpu_frequency(options: "Options", conf: "dict[str, str]") -> None:
+    """Refuse governors that slurm.conf leaves out; say that frequencies stay as they are."""
+    from pyslurm_ng.cli.submit.option_checks import governor_error
+
+    wrong = governor_error(options.settings["cpu-freq"], conf.get("CpuFreqGovernors", ""))
+    if wrong:
+        raise OptionError(wrong)
+    # The variable is there for all steps of a job, and one line is enough.
+    is_typed = options.given["cpu-freq"][0] != ENVIRONMENT
+    if is_typed and "quiet" not in options.settings:
+        say(f"{options.command}: --cpu-freq has no effect: CPUs keep their frequency")
+
+
 def check_configured(options: "Options", conf: "dict[str, str]") -> None:
     """Refuse unknown GRES, and ignore -S and --thread-spec if slurm.conf does not allow them."""
     options.check_resources(conf.get("GresTypes", ""))
+    if "cpu-freq" in options.settings:
+        _check_cpu_frequency(options, conf)
     if options.request.get("burst_buffer") and "quiet" not in options.settings:
         # With BurstBufferType, which is not implemented, the controller refuses the job.
         option = "--bb" if "bb" in options.given else "--bbf"
