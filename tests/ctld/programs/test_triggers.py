@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
+from pyslurm_ng.base import hostlist
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
 from pyslurm_ng.ctld.programs.triggers import INTERVAL_US, Triggers
@@ -255,3 +258,21 @@ def test_a_run_is_recorded_before_it_begins() -> None:
     assert room.ran == [] and not room.cluster.triggers
     room.writer.on_durable(room.journal.appended)
     assert room.ran == ["7: /tell it n1"]
+
+
+def test_triggers_that_see_the_same_fold_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thousand triggers of all nodes take little longer than one."""
+    folded: list[Sequence[str]] = []
+    fold = hostlist.fold_sorted
+
+    def counted(names: Sequence[str]) -> str:
+        folded.append(names)
+        return fold(names)
+
+    monkeypatch.setattr(hostlist, "fold_sorted", counted)
+    room = Watched()
+    for number in range(50):
+        room.set("down", program=f"/p{number}")
+    room.down(0, 1)
+    assert len(folded) == 1
+    assert len(room.after()) == 50

@@ -164,3 +164,20 @@ def test_fields_are_bounded(fields: dict[str, Any]) -> None:
 def test_the_message_knows_every_event() -> None:
     """The list of the message is the model's."""
     assert EventName.__args__ == TRIGGER_EVENTS  # type: ignore[attr-defined]
+
+
+def test_a_users_triggers_name_a_bounded_number_of_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each name costs time at every event; triggers of all nodes share that, idle ones do not."""
+    monkeypatch.setattr(settings, "MOST_NODES_OF_A_USER", 6)
+    site = Asked(OPEN)
+    nodes = len(site.cluster.nodes)
+    assert nodes == 4
+    assert [site.set(ALICE, program=f"/a{number}") for number in range(9)] == [0] * 9
+    assert site.set(ALICE, nodes="n[1-4]") == 0
+    assert site.set(ALICE, nodes="n[1-3]") == Errno.ESLURM_ACCOUNTING_POLICY
+    assert site.set(ALICE, events=["idle"]) == Errno.ESLURM_ACCOUNTING_POLICY
+    assert site.set(ALICE, nodes="n[1-2]") == 0
+    assert site.set(BOB, nodes="n[1-4]") == 0
+    assert [site.set(ROOT, nodes="n[1-4]", offset_s=count) for count in range(3)] == [0] * 3
+    assert site.clear(ALICE, uid=ALICE.uid) == 0
+    assert site.set(ALICE, nodes="n[1-3]") == 0

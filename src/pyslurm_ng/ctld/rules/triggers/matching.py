@@ -50,12 +50,16 @@ def pulled(
     """
     idle_nodes = _idle_nodes(cluster) if with_times and _any_waits_for(cluster, "idle") else []
     events: list[ev.AnyEvent] = []
+    words: dict[tuple[str, ...], str] = {}
     for trigger in cluster.triggers.values():
         at_once = _seen(trigger, happened)
         timed = list(_timed(cluster, trigger, idle_nodes, happened, now_us)) if with_times else []
         if not at_once and not timed:
             continue
-        shown = _shown(trigger, [*at_once, *timed])
+        seen = (trigger.seen, *at_once, *timed)
+        shown = words.get(seen)
+        if shown is None:
+            shown = words[seen] = _shown(*seen)
         if shown != trigger.seen:
             delay_s = 0 if timed else max(0, trigger.offset_s)
             due_us = now_us + delay_s * SECOND_US
@@ -106,10 +110,10 @@ def _meant(trigger: Trigger, names: Iterable[str], happened: Happened) -> Iterat
         yield from (name for name in names if name in listed)
 
 
-def _shown(trigger: Trigger, seen: Iterable[str]) -> str:
+def _shown(before: str, *seen: str) -> str:
     """Return what a trigger has seen by now as one word."""
-    before = hostlist.expand(trigger.seen) if trigger.seen else []
-    return hostlist.fold_sorted(hostlist.unique([*before, *seen]))
+    seen_before = hostlist.expand(before) if before else []
+    return hostlist.fold_sorted(hostlist.unique([*seen_before, *seen]))
 
 
 def _timed(

@@ -25,6 +25,8 @@ from pyslurm_ng.wire.trigger_messages import ClearTriggers, SetTrigger
 MOST_OF_A_USER = 1_000
 """Every event is compared with all of them, which takes some milliseconds."""
 MOST = 10_000
+MOST_NODES_OF_A_USER = 65_536
+"""Of all lists of nodes of a user's triggers: each name takes time when something happens."""
 _ROOT = ("root", "0")
 
 
@@ -63,7 +65,33 @@ def set_trigger(cluster: Cluster, request: SetTrigger, context: Context) -> Deci
         most = MOST_OF_A_USER if own_count >= MOST_OF_A_USER else MOST
         why = f"there are {most} triggers already; some of them must be cleared first"
         return Reject(Errno.ESLURM_ACCOUNTING_POLICY, why)
+    if not caller.is_admin and _name_too_many_nodes(cluster, trigger):
+        why = (
+            f"nodes: {MOST_NODES_OF_A_USER} are allowed in all triggers of a user; "
+            "some of them must be cleared first"
+        )
+        return Reject(Errno.ESLURM_ACCOUNTING_POLICY, why)
     return Decision([ev.TriggerSet(context.now_us, trigger)])
+
+
+def _name_too_many_nodes(cluster: Cluster, new: Trigger) -> bool:
+    """Return whether too many nodes are looked at for a user's triggers, with a new one."""
+    count = _nodes_looked_at(cluster, new)
+    if not count:
+        return False
+    for known in cluster.triggers.values():
+        if known.uid == new.uid:
+            count += _nodes_looked_at(cluster, known)
+            if count > MOST_NODES_OF_A_USER:
+                return True
+    return count > MOST_NODES_OF_A_USER
+
+
+def _nodes_looked_at(cluster: Cluster, trigger: Trigger) -> int:
+    """Return how many names a trigger is compared with; all nodes are compared for all at once."""
+    if trigger.nodes:
+        return len(hostlist.expand(trigger.nodes))
+    return len(cluster.nodes) if "idle" in trigger.events and not trigger.job_id else 0
 
 
 def _may_set(conf: SlurmConf, caller: Caller) -> bool:
