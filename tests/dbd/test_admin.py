@@ -562,3 +562,48 @@ def test_the_transaction_log_names_who_and_what(store: Database) -> None:
         ).one()
     assert (last.action, last.actor, last.cluster) == ("Modify Associations", "root", "demo")
     assert "MaxJobs=2" in last.info
+
+
+@pytest.mark.parametrize(
+    ("line", "refusal"),
+    [
+        (
+            "add account a,b,c,d parent=chem",
+            " error: 4 accounts and clusters are too many for one command, at most 3",
+        ),
+        (
+            "add user x,y account=chem partition=p,q",
+            " error: 4 users with accounts, partitions, keys and clusters are too many for one "
+            "command, at most 3",
+        ),
+        (
+            "add coordinator account=chem a,b,c,d",
+            " You specified a non-existent user 'a'.",
+        ),
+        ("add user x,y,z account=chem", ""),
+    ],
+)
+def test_a_coordinators_command_is_bounded(
+    store: Database, monkeypatch: pytest.MonkeyPatch, line: str, refusal: str
+) -> None:
+    """Users times accounts times partitions: journals wait for it as one transaction."""
+    monkeypatch.setattr("pyslurm_ng.dbd.admin.change.MOST_NEW", 3)
+    manage(store, "add coordinator account=chem bob")
+    result = manage(store, line, user="bob", uid=1002)
+    assert result.error_lines == ([refusal] if refusal else [])
+    assert manage(store, line.replace("chem", "physics")).changed or "coordinator" in line
+
+
+def test_accounts_nest_as_deep_as_their_names_fit(store: Database) -> None:
+    """The tree is bounded, and the refusal says so; the same for an account that moves."""
+    parent = "chem"
+    for number in range(7):
+        name = f"{number}" * 128
+        assert manage(store, f"add account {name} parent={parent}").exit_code == 0
+        parent = name
+    refused = manage(store, f"add account {'x' * 128} parent={parent}")
+    assert (refused.exit_code, len(refused.error_lines)) == (1, 1)
+    assert refused.error_lines[0].endswith("have 1038 characters, at most 1024 are allowed")
+    assert manage(store, f"add account {'y' * 128} parent=physics").exit_code == 0
+    moved = manage(store, f"modify account {'y' * 128} set parent={parent}")
+    assert moved.error_lines == [refused.error_lines[0].replace("x", "y")]

@@ -27,6 +27,9 @@ it."""
 USE_PARENT_SHARES = 0x7FFFFFFF
 """`associations.shares` with the meaning "part of the parent's shares"."""
 
+LINEAGE_CHARACTERS = 1024
+"""Of the names of an association and of all above it, each between slashes."""
+
 _big = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
@@ -239,7 +242,7 @@ associations = _table(
     _name("user", 128),
     _name("partition", 128),
     _int("parent_id"),
-    _name("lineage", 1024),
+    _name("lineage", LINEAGE_CHARACTERS),
     _int("is_default"),
     _int("shares", 1),
     _int("default_qos_id"),

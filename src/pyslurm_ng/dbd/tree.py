@@ -31,6 +31,7 @@ class Tree:
             row["limits"] = limits.load(row["limits"])
         rows.sort(key=lambda row: (row["lineage"], row["partition"], row["id"]))
         self.rows: dict[int, Row] = {row["id"]: row for row in rows}
+        self._by_names = {_names(row): row for row in rows}
         self.children: dict[int, list[int]] = {}
         for row in rows:
             self.children.setdefault(row["parent_id"], []).append(row["id"])
@@ -47,6 +48,7 @@ class Tree:
     def put(self, row: Row) -> None:
         """Take an association that has just been made; its limits are parsed."""
         self.rows[row["id"]] = row
+        self._by_names[_names(row)] = row
         below = self.children.setdefault(row["parent_id"], [])
         if row["id"] not in below:
             below.append(row["id"])
@@ -58,10 +60,7 @@ class Tree:
 
     def find(self, account: str, user: str = "", partition: str = "") -> Row | None:
         """Return one association, None if it does not exist."""
-        for row in self.rows.values():
-            if (row["account"], row["user"], row["partition"]) == (account, user, partition):
-                return row
-        return None
+        return self._by_names.get((account, user, partition))
 
     def parent(self, row: Row) -> Row | None:
         """Return the association above, None for the root."""
@@ -142,6 +141,10 @@ class Tree:
             comment=row["comment"],
             usage_reset_us=row["usage_reset_us"],
         )
+
+
+def _names(row: Row) -> tuple[str, str, str]:
+    return row["account"], row["user"], row["partition"]
 
 
 def qos_record(row: Row, names: dict[int, str]) -> Qos:

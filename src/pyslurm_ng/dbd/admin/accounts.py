@@ -6,7 +6,14 @@ import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
 from pyslurm_ng.dbd.admin import usage_reset
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, refuse_denied, require_idle
+from pyslurm_ng.dbd.admin.change import (
+    Change,
+    RefusedError,
+    Row,
+    refuse_denied,
+    require_few,
+    require_idle,
+)
 from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_settings
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 from pyslurm_ng.dbd.tree import Tree
@@ -23,9 +30,11 @@ def add(change: Change, words: Words, _: Words) -> None:
     if not actor.is_operator and parent not in actor.coordinates:
         raise RefusedError(" error: Only admins/operators/coordinators can add accounts")
     settings = read_settings(words)
+    clusters = change.clusters(words, must_exist=True)
+    require_few(change, len(names) * len(clusters), "accounts and clusters")
     new_lines = add_rows(change, words, names)
     existing, association_lines = [], []
-    for cluster_id, cluster in change.clusters(words, must_exist=True):
+    for cluster_id, cluster in clusters:
         tree = change.tree(cluster_id)
         above = tree.find(parent)
         if above is None:
@@ -114,6 +123,7 @@ def insert_association(
     The caller loads the tree again before it looks for the new association.
     """
     lineage = above["lineage"] + (f"0-{user}/" if user else f"{account}/")
+    _check_depth(lineage)
     row: Row = {
         "id": 0,
         "cluster_id": cluster_id,
@@ -139,6 +149,15 @@ def insert_association(
     where = sa.and_(*[table.c[key] == row[key] for key in keys])
     number: int = change.connection.execute(sa.select(table.c.id).where(where)).scalar_one()
     return row | {"id": number, "limits": limits.load(row["limits"])}
+
+
+def _check_depth(lineage: str) -> None:
+    """Refuse an association that is too far below the root; the tree's readers rely on it."""
+    if len(lineage) > schema.LINEAGE_CHARACTERS:
+        raise RefusedError(
+            f" error: the names of all accounts above {lineage.split('/')[-2]} have "
+            f"{len(lineage)} characters, at most {schema.LINEAGE_CHARACTERS} are allowed"
+        )
 
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
@@ -221,6 +240,7 @@ def move(change: Change, tree: Tree, row: Row, parent: str) -> None:
     table = schema.associations
     for member in family:
         values: Row = {"lineage": lineage + member["lineage"].removeprefix(row["lineage"])}
+        _check_depth(values["lineage"])
         if member["id"] == row["id"]:
             values["parent_id"] = above["id"]
         change.connection.execute(

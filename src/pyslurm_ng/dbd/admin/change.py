@@ -15,6 +15,10 @@ from pyslurm_ng.dbd.tree import Tree
 
 NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
 
+MOST_NEW = 2_000
+"""Records that one command of a coordinator may make: journals wait for its transaction."""
+MOST_NEW_OF_OPERATORS = 100_000
+
 Row = dict[str, Any]
 
 
@@ -168,6 +172,13 @@ def require_operator(under_way: Change, action: str) -> None:
     """Refuse users that are not operators or administrators."""
     if not under_way.actor.is_operator:
         raise RefusedError(f" error: Only admins/operators can {action}")
+
+
+def require_few(under_way: Change, count: int, what: str) -> None:
+    """Refuse to make more than a user may with one command; `what` names them, all together."""
+    most = MOST_NEW_OF_OPERATORS if under_way.actor.is_operator else MOST_NEW
+    if count > most:
+        raise RefusedError(f" error: {count} {what} are too many for one command, at most {most}")
 
 
 def refuse_denied() -> RefusedError:

@@ -21,6 +21,7 @@ from pyslurm_ng.dbd.admin.change import (
     RefusedError,
     Row,
     refuse_denied,
+    require_few,
     require_idle,
 )
 from pyslurm_ng.dbd.admin.settings import read_settings
@@ -61,6 +62,11 @@ def add(change: Change, words: Words, _: Words) -> None:
         require_administrator(change)
     if keys and not actor.is_operator:
         raise refuse_denied()
+    partitions = words.values("Partitions")
+    each = max(1, len(accounts)) * max(1, len(partitions)) + len(keys)
+    clusters = change.clusters(words, must_exist=True)
+    what = "users with accounts, partitions, keys and clusters"
+    require_few(change, len(names) * each * len(clusters), what)
     new_names = add_rows(change, words, names)
     if new_names and not accounts:
         raise RefusedError(" Need name of account to add user to.")
@@ -449,6 +455,7 @@ def add_coordinators(change: Change, words: Words, _: Words) -> None:
         if not words.values(key):
             raise RefusedError(f" You need to specify {what} list here.")
     names, accounts = _coordinator_words(change, words)
+    require_few(change, len(names) * len(accounts), "users and accounts")
     pairs = schema.coordinators
     present = {(row.account, row.user) for row in change.connection.execute(sa.select(pairs))}
     new_names = [
