@@ -19,6 +19,7 @@ from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.slices import at_once
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply, apply_all
@@ -89,7 +90,8 @@ def listing(assocs: list[Association]) -> Callable[[ShowAssociations], object]:
     def answer(request: ShowAssociations) -> object:
         used, spent = usage.counted(NOW_US)
         standing = shares.standing(NOW_US)
-        return show_associations(cluster, conf, request, ROOT, used, spent, standing)
+        work = show_associations(cluster, conf, request, ROOT, used, spent, standing)
+        return at_once(work)
 
     return answer
 

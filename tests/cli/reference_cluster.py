@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.routes import QUERIES, RULES
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.slices import at_once
 from pyslurm_ng.ctld.soft import NodeMeasures, Soft
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.model import events as ev
@@ -318,11 +319,11 @@ class LocalClient:
         ]
         rules = share_rules(reference.conf)
         standing = ShareStanding(tree, used_s, rules, reference.soft.fairshare)
-        answer = show_associations(
+        work = show_associations(
             reference.cluster, reference.conf, request, self.user, {},
             lambda owner: spent.get(owner, Spent()), standing,
         )  # fmt: skip
-        reply: dict[str, Any] = unpack(encode(answer))
+        reply: dict[str, Any] = unpack(encode(at_once(work)))
         return reply
 
     def _change(self, rule: Any, request: msgspec.Struct) -> Any:

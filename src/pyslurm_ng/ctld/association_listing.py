@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator
 
 from pyslurm_ng.ctld.followers.fair_share import FairShare
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.wire.query_messages import ShowAssociations
 from pyslurm_ng.wire.stream import Call
 
 
 class AssociationListing:
-    """Lists associations, their limits and their usage of this moment."""
+    """Lists associations, their limits and their usage of this moment.
+
+    Args:
+        fault: answers a call whose answer cannot be made.
+    """
 
     def __init__(
         self,
@@ -23,25 +27,37 @@ class AssociationListing:
         usage: UsageIndex,
         fair_share: FairShare,
         context: Callable[[Caller], Context],
+        slices: Slices,
+        fault: Callable[[Call, Caller, Exception], None],
     ) -> None:
         self._writer = writer
         self._usage = usage
         self._fair_share = fair_share
         self._context = context
+        self._slices = slices
+        self._fault = fault
 
     def handle(self, call: Call, caller: Caller) -> None:
-        """Answer one ShowAssociations."""
-        request, context = call.request, self._context(caller)
-        assert isinstance(request, ShowAssociations)
-        used, spent = self._usage.counted(context.now_us)
-        answer = partial(
-            show_associations,
-            self._writer.cluster,
-            context.conf,
-            request,
-            caller,
-            used,
-            spent,
-            self._fair_share.standing(context.now_us),
-        )
-        self._writer.look(answer, call)
+        """Answer one ShowAssociations; others have their turn meanwhile."""
+        self._slices.run(self._answer(call, caller), call.holder.lane)
+
+    def _answer(self, call: Call, caller: Caller) -> Iterator[None]:
+        # Many of one user may have waited here, and their command may have been ended.
+        if call.is_gone:
+            return
+        try:
+            request, context = call.request, self._context(caller)
+            assert isinstance(request, ShowAssociations)
+            used, spent = self._usage.counted(context.now_us)
+            answer = yield from show_associations(
+                self._writer.cluster,
+                context.conf,
+                request,
+                caller,
+                used,
+                spent,
+                self._fair_share.standing(context.now_us),
+            )
+            self._writer.look(lambda: answer, call)
+        except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
+            self._fault(call, caller, error)

@@ -109,10 +109,11 @@ class Service:
         try:
             self._route(call, caller)
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
-            self._fault(call, caller, error)
+            self.fault(call, caller, error)
         self._soft.count_call(call.kind, caller.uid, self._clock.now_us() - begun_us)
 
-    def _fault(self, call: Call, caller: Caller, error: Exception) -> None:
+    def fault(self, call: Call, caller: Caller, error: Exception) -> None:
+        """Answer a call whose answer could not be made, and count that."""
         self._faults.note("request", f"{call.kind} of uid {caller.uid}", error)
         call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
 
@@ -243,7 +244,7 @@ class Service:
                 return
             self._look(call, caller)
         except Exception as error:  # noqa: BLE001 - the command gets an answer all the same
-            self._fault(call, caller, error)
+            self.fault(call, caller, error)
 
     def _show_diagnostics(self, call: Call, caller: Caller) -> None:
         names = {

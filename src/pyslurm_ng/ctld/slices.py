@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def at_once(work: Generator[None, None, T]) -> T:
+    """Return what a piece of work returns, without a pause."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            answer: T = end.value
+            return answer
 
 
 class Slices:

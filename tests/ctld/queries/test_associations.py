@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.cli.control import assoc_mgr
 from pyslurm_ng.cli.control.session import Session
 from pyslurm_ng.ctld.followers.fair_share import FairShare
+from pyslurm_ng.ctld.queries import associations
 from pyslurm_ng.ctld.queries.associations import show_associations
 from pyslurm_ng.ctld.rules.context import Caller
+from pyslurm_ng.ctld.slices import at_once
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.kernels.records import unpack
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply
-from pyslurm_ng.model.assoc import Limits, Qos, UserRecord
+from pyslurm_ng.model.assoc import Association, Limits, Qos, UserRecord
 from pyslurm_ng.wire.messages import encode
 from pyslurm_ng.wire.query_messages import AssociationsShown, ShowAssociations
 from tests.ctld.followers.usage_runs import started
@@ -40,7 +44,7 @@ def shown(request: ShowAssociations, caller: Caller = ROOT, private: str = "") -
     soft = Soft(START_US)
     soft.fairshare = {2: 0.5}
     standing = FairShare(cluster, soft, usage, conf).standing(START_US + 10 * MINUTE_US)
-    return show_associations(cluster, conf, request, caller, used, spent, standing)
+    return at_once(show_associations(cluster, conf, request, caller, used, spent, standing))
 
 
 def test_counts_what_runs_what_waits_and_what_was_used() -> None:
@@ -176,3 +180,29 @@ def test_bad_words(words: str, text: str, capsys: pytest.CaptureFixture[str]) ->
         assoc_mgr.show_assoc_mgr(session, words.split())
     assert end.value.code == 1
     assert capsys.readouterr().err == text
+
+
+def test_a_long_answer_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages of others go between; associations and jobs may come and go meanwhile."""
+    monkeypatch.setattr(associations, "SLICE", 2)
+    cluster, usage, _ = started(GROUP, LIMITED)
+    conf = conf_of(WHOLE_NODES)
+    more = tuple(
+        Association(number, "physics", f"u{number}", parent_id=1) for number in range(9, 19)
+    )
+    apply(cluster, ev.AssocChanged(START_US, changed=more))
+    used, spent = usage.counted(START_US)
+    standing = FairShare(cluster, Soft(START_US), usage, conf).standing(START_US)
+    work = show_associations(cluster, conf, ShowAssociations(), ROOT, used, spent, standing)
+    next(work)
+    late = Association(30, "physics", "late", parent_id=1)
+    apply(cluster, ev.AssocChanged(START_US, changed=(late,), removed=(18,)))
+    answers: list[AssociationsShown] = []
+
+    def rest() -> Iterator[None]:
+        answers.append((yield from work))
+
+    assert len([*rest()]) >= len(more) / 2
+    users = [row.user for row in answers[0].associations]
+    assert {f"u{number}" for number in range(9, 18)} < {*users}
+    assert not {"u18", "late"} & {*users}

@@ -1,18 +1,22 @@
-"""`scontrol show assoc_mgr`: limits as the controller knows them, and what counts against them."""
+"""`scontrol show assoc_mgr`: limits as the controller knows them, and what counts against them.
+
+Answers of many associations or jobs take long, so they are made in slices.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.model import task_ranges
-from pyslurm_ng.model.assoc import Limits, Qos
+from pyslurm_ng.model.assoc import Association, Limits, Qos
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
-from pyslurm_ng.sched.fair_share.factors import ShareStanding, share_figures
+from pyslurm_ng.sched.fair_share.factors import ShareFigures, ShareStanding, share_figures
 from pyslurm_ng.sched.limits.running_amounts import Used
 from pyslurm_ng.sched.limits.usage import OwnerKey, Spent
 from pyslurm_ng.wire.query_messages import (
@@ -25,12 +29,15 @@ from pyslurm_ng.wire.query_messages import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
     from pyslurm_ng.conf.slurm_conf import SlurmConf
     from pyslurm_ng.ctld.rules.context import Caller
 
+T = TypeVar("T")
 Key = tuple[str | int, ...]
+SLICE = 128
+"""Associations or jobs of one slice: a millisecond or two."""
 _NOTHING = Used()
 _PRIVATE = {"accounts", "usage", "users"}
 
@@ -43,8 +50,10 @@ def show_associations(
     used: Mapping[Key, Used],
     spent: Callable[[OwnerKey], Spent],
     standing: ShareStanding,
-) -> AssociationsShown:
+) -> Generator[None, None, AssociationsShown]:
     """Return the records that were asked for; with PrivateData users get only their own.
+
+    It yields wherever messages may go first.
 
     Args:
         used: what runs, by counter (see `Quotas.used`).
@@ -53,43 +62,67 @@ def show_associations(
     """
     words = {word.lower() for word in conf.private_data}
     only = caller.user_name if words & _PRIVATE and not caller.is_operator else ""
-    counters = _Counters(cluster, used, spent)
+    counters = _Counters(used, spent)
+    for some in _slices((*cluster.job_index.pending, *cluster.job_index.active)):
+        counters.count_waiting(cluster, some)
+        yield
     parts = set(request.parts or ("assoc", "qos", "users"))
+    names, accounts = frozenset(request.users), frozenset(request.accounts)
     users = [
         UserShown(user.name, user.default_account, user.default_wckey, user.admin_level)
         for user in cluster.users.values()
-        if only in ("", user.name) and (not request.users or user.name in request.users)
+        if only in ("", user.name) and (not names or user.name in names)
     ]
     qos = [
         qos
         for qos in sorted(cluster.qos.values(), key=lambda qos: qos.qos_id)
         if not request.qos or qos.name in request.qos
     ]
+    shown: list[AssociationShown] = []
+    if "assoc" in parts:
+        figures = share_figures(standing.tree, standing.usage, standing.rules)
+        yield
+        for assocs in _slices(sorted(cluster.assocs.values(), key=lambda assoc: assoc.lineage)):
+            chosen = [
+                assoc
+                for assoc in assocs
+                if only in ("", assoc.user)
+                and (not accounts or assoc.account in accounts)
+                # A filter of users keeps the accounts themselves.
+                and (not names or not assoc.user or assoc.user in names)
+            ]
+            shown += _associations(cluster, chosen, counters, standing, figures)
+            yield
     return AssociationsShown(
         cluster_name=cluster.cluster_name,
         tres=list(conf.tracked_tres()),
         users=users if "users" in parts else [],
-        associations=_associations(cluster, request, only, counters, standing)
-        if "assoc" in parts
-        else [],
+        associations=shown,
         qos=[_qos(shown, counters) for shown in qos] if "qos" in parts else [],
     )
+
+
+def _slices(values: Iterable[T]) -> Iterator[list[T]]:
+    iterator = iter(values)
+    while some := list(islice(iterator, SLICE)):
+        yield some
 
 
 class _Counters:
     """Adds up waiting jobs, running jobs and usage, by counter."""
 
-    def __init__(
-        self,
-        cluster: Cluster,
-        used: Mapping[Key, Used],
-        spent: Callable[[OwnerKey], Spent],
-    ) -> None:
+    def __init__(self, used: Mapping[Key, Used], spent: Callable[[OwnerKey], Spent]) -> None:
         self.used = used
         self.spent = spent
         self._waiting: dict[Key, tuple[int, int]] = {}  # submitted, gathering age
-        for job_id in (*cluster.job_index.pending, *cluster.job_index.active):
-            self._add(cluster, cluster.jobs[job_id], is_pending=job_id in cluster.job_index.pending)
+        self._of_parts: dict[Key, list[Key]] = {}  # keys of users and accounts, by QOS
+
+    def count_waiting(self, cluster: Cluster, job_ids: Iterable[int]) -> None:
+        """Count jobs that are submitted; some may have gone since they were listed."""
+        for job_id in job_ids:
+            job = cluster.jobs.get(job_id)
+            if job is not None:
+                self._add(cluster, job, is_pending=job_id in cluster.job_index.pending)
 
     def _add(self, cluster: Cluster, job: Job, *, is_pending: bool) -> None:
         tasks = task_ranges.count(job.array_pending) if job.array_pending else 1
@@ -117,7 +150,11 @@ class _Counters:
 
     def parts(self, name: str, kind: str) -> dict[str, Counted]:
         """Return what counts for each user or account of a QOS."""
-        keys = {key for key in (*self.used, *self._waiting) if key[:3] == ("qos", name, kind)}
+        if not self._of_parts:
+            for key in dict.fromkeys((*self.used, *self._waiting)):
+                if len(key) == 4:
+                    self._of_parts.setdefault(key[1:3], []).append(key)
+        keys = self._of_parts.get((name, kind), ())
         return {str(key[3]): self.of(key) for key in sorted(keys, key=lambda key: str(key[3]))}
 
 
@@ -137,50 +174,41 @@ def _keys(cluster: Cluster, job: Job) -> Iterator[Key]:
 
 def _associations(
     cluster: Cluster,
-    request: ShowAssociations,
-    only: str,
+    assocs: Iterable[Association],
     counters: _Counters,
     standing: ShareStanding,
-) -> list[AssociationShown]:
-    """Return associations down the tree; a filter of users keeps the accounts themselves."""
+    figures: Sequence[ShareFigures],
+) -> Iterator[AssociationShown]:
+    """Yield associations as they stand in a tree; those made since are left out."""
     tree = standing.tree
-    figures = share_figures(tree, standing.usage, standing.rules)
-    shown = []
-    for assoc in sorted(cluster.assocs.values(), key=lambda assoc: assoc.lineage):
-        if request.accounts and assoc.account not in request.accounts:
-            continue
-        if assoc.user and request.users and assoc.user not in request.users:
-            continue
-        if only and assoc.user != only:
+    for assoc in assocs:
+        number = tree.index.get(assoc.assoc_id)
+        if number is None:
             continue
         above = assoc.parent_id
         parent = cluster.assocs.get(above)
-        number = tree.index[assoc.assoc_id]
         level, figure = tree.parents[number], figures[number]
-        shown.append(
-            AssociationShown(
-                assoc_id=assoc.assoc_id,
-                account=assoc.account,
-                user=assoc.user,
-                partition=assoc.partition,
-                parent=parent.account if parent is not None else "",
-                parent_id=above,
-                lineage=assoc.lineage,
-                comment=assoc.comment,
-                priority=assoc.priority,
-                shares=assoc.shares if assoc.shares != INFINITE else -1,
-                level_shares=tree.level_shares[level] if level >= 0 else assoc.shares,
-                norm_shares=figure.shares,
-                norm_usage=figure.usage,
-                effective_usage=figure.effective_usage,
-                level=figure.level,
-                factor=standing.factors.get(assoc.assoc_id, -1.0),
-                is_default=assoc.is_default,
-                limits=_set(assoc.limits),
-                counted=counters.of(("assoc", assoc.assoc_id)),
-            )
+        yield AssociationShown(
+            assoc_id=assoc.assoc_id,
+            account=assoc.account,
+            user=assoc.user,
+            partition=assoc.partition,
+            parent=parent.account if parent is not None else "",
+            parent_id=above,
+            lineage=assoc.lineage,
+            comment=assoc.comment,
+            priority=assoc.priority,
+            shares=assoc.shares if assoc.shares != INFINITE else -1,
+            level_shares=tree.level_shares[level] if level >= 0 else assoc.shares,
+            norm_shares=figure.shares,
+            norm_usage=figure.usage,
+            effective_usage=figure.effective_usage,
+            level=figure.level,
+            factor=standing.factors.get(assoc.assoc_id, -1.0),
+            is_default=assoc.is_default,
+            limits=_set(assoc.limits),
+            counted=counters.of(("assoc", assoc.assoc_id)),
         )
-    return shown
 
 
 def _qos(qos: Qos, counters: _Counters) -> QosShown:
