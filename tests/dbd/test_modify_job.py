@@ -172,6 +172,35 @@ def test_a_job_is_given_another_key(store: Database) -> None:
     assert manage(store, "modify job where jobid=1 set newwckey=*x").exit_code == 1
 
 
+def test_users_have_hours_added_up_again_once_an_hour(store: Database) -> None:
+    """However often they change keys of old jobs: new hours are stored first."""
+    usage, last = schema.wckey_usage["hour"], schema.last_ran
+
+    def key() -> str:
+        (word,) = {row[0] for row in rows(store, usage, "wckey", "user") if row[1] == "alice"}
+        return str(word)
+
+    def change_to(word: str) -> None:
+        line = f"modify job where jobid=1 set newwckey={word}"
+        assert manage(store, line, "alice", 1001).exit_code == 0
+        assert rows(store, last, "changed_us") == [(0,)]
+
+    roll_up(store, at("13:00:10"))
+    change_to("wb")
+    roll_up(store, at("13:00:40"))
+    assert key() == "wb"
+    change_to("wa")
+    roll_up(store, at("13:01:10"))
+    roll_up(store, at("14:00:10"))
+    assert rows(store, last, "hour_us") == [(at("14:00:00"),)]
+    assert key() == "wb"
+    change_to("wa")  # the key that it has: nothing more to add up
+    roll_up(store, at("14:00:40"))
+    assert key() == "wa"
+    change_to("wa")
+    assert ("usage_asked_us_1", "0") in rows(store, schema.store, "name", "value")
+
+
 def test_a_command_takes_few_jobs(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """Journals wait for its transaction."""
     monkeypatch.setattr(jobs, "MOST_JOBS", 1)

@@ -195,7 +195,6 @@ class ControllerParts:
     def _build_service(self) -> None:
         """Put together what answers commands."""
         conf = self.configuration.conf
-        slices = Slices(self.loop.call_soon)
         self.identities = Identities(
             self._look_up, self.configuration.service_uid, conf.group_update_time * SECOND_US
         )
@@ -208,15 +207,10 @@ class ControllerParts:
             scripts=self._beginning.scripts,
             faults=self.faults,
             host=self._beginning.host,
-            slices=slices,
+            slices=Slices(self.loop.call_soon),
         )
         self.service.more["ShowAssociations"] = AssociationListing(
-            self.writer,
-            self.usage,
-            self.fair_share,
-            self.service.context,
-            slices,
-            self.service.fault,
+            self.writer, self.usage, self.fair_share, self.service
         ).handle
         questions = Questions(
             self.writer,

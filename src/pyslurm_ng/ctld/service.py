@@ -90,7 +90,7 @@ class Service:
         self._scripts = scripts
         self._faults = faults
         self._host = host
-        self._slices = slices
+        self.slices = slices
         self._shares = JournalShares(time.monotonic)
         writer.wrote = self._shares.wrote
         self.started_us = clock.now_us()
@@ -233,7 +233,7 @@ class Service:
         if work is None:
             self._look(call, caller)
         else:
-            self._slices.run(self._pack_first(work, call, caller), call.holder.lane)
+            self.slices.run(self._pack_first(work, call, caller), call.holder.lane)
 
     def _pack_first(self, work: Iterator[None], call: Call, caller: Caller) -> Iterator[None]:
         try:

@@ -14,7 +14,7 @@ from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin import wckeys
 from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError
 from pyslurm_ng.dbd.admin.words import Words
-from pyslurm_ng.dbd.rollup.tables import note_change
+from pyslurm_ng.dbd.rollup.tables import ask_again, note_change
 
 MOST_JOBS = 2_000
 """Of one command: journals wait for its transaction."""
@@ -63,7 +63,8 @@ def modify(change: Change, where: Words, settings: Words) -> None:
         new = dict(values)
         if (key := settings.last("NewWCKey")) is not None:
             new["wckey"] = _new_key(change, cluster_id, cluster, job.user, key)
-            note_change(change.connection, cluster_id, job.start_us or job.submit_us)
+            if key != job.wckey.removeprefix(wckeys.DEFAULT_MARK):
+                _count_again(change, cluster_id, job.start_us or job.submit_us)
         table = schema.jobs
         of_job = table.c.job_index == job.job_index
         change.connection.execute(
@@ -123,7 +124,7 @@ def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
     if (end := where.last("End")) is not None:
         clauses += [jobs.start_us > 0, jobs.start_us <= _time_us(change, end)]
         clauses.append((jobs.end_us == 0) | (jobs.end_us <= _time_us(change, end)))
-    columns = (jobs.job_index, jobs.job_id, jobs.submit_us, jobs.start_us, jobs.user)
+    columns = (jobs.job_index, jobs.job_id, jobs.submit_us, jobs.start_us, jobs.user, jobs.wckey)
     query = sa.select(*columns).where(*clauses).order_by(jobs.job_id).limit(MOST_JOBS + 1)
     return list(change.connection.execute(query))
 
@@ -160,6 +161,13 @@ def _time_us(change: Change, text: str) -> int:
         return parse_date(text, change.now_us // SECOND_US, past=True) * SECOND_US
     except ValueError as problem:
         raise RefusedError(f" {problem}") from None
+
+
+def _count_again(change: Change, cluster_id: int, since_us: int) -> None:
+    if change.actor.is_operator:
+        note_change(change.connection, cluster_id, since_us)
+    else:
+        ask_again(change.connection, change.database, cluster_id, since_us)
 
 
 def _new_key(change: Change, cluster_id: int, cluster: str, user: str, key: str) -> str:

@@ -34,6 +34,9 @@ FINER = {"day": "hour", "month": "day"}
 _ROW_BYTES = 4096
 """More than the names of a row can take."""
 
+_ASKED, _DONE_AGAIN = "usage_asked_us_", "usage_done_again_s_"
+"""Names in the store, before the id of a cluster."""
+
 Rows = dict[sa.Table, list[dict[str, Any]]]
 
 
@@ -64,8 +67,11 @@ def claim(connection: sa.Connection, database: Database, cluster_id: int, now_s:
         done = {period: begin_of(first_s) for period, begin_of in BEGIN_OF.items()}
     else:
         done = {period: row._mapping[f"{period}_us"] // SECOND_US for period in BEGIN_OF}
-        if row.changed_us:
-            changed_s = row.changed_us // SECOND_US
+        changed_us = row.changed_us
+        if not changed_us and done["hour"] == hour_of(now_s):
+            changed_us = _asked_for(connection, database, cluster_id, hour_of(now_s))
+        if changed_us:
+            changed_s = changed_us // SECOND_US
             kept_s = _kept_since(row)
             done = {
                 period: min(done_s, max(BEGIN_OF[period](changed_s), kept_s[period]))
@@ -97,6 +103,36 @@ def note_change(connection: sa.Connection, cluster_id: int, time_us: int) -> Non
         .where(table.c.cluster_id == cluster_id, table.c.claimed_us > time_us, is_earlier)
         .values(changed_us=max(time_us, 1))
     )
+
+
+def ask_again(connection: sa.Connection, database: Database, cluster_id: int, time_us: int) -> None:
+    """Have the hours since a time done again some time: at most once an hour, after new ones.
+
+    So users may ask for it: they delay neither new hours, nor what is purged.
+    """
+    known = _noted(connection, f"{_ASKED}{cluster_id}")
+    _note(connection, database, f"{_ASKED}{cluster_id}", min(known or time_us, time_us))
+
+
+def _asked_for(connection: sa.Connection, database: Database, cluster_id: int, hour_s: int) -> int:
+    """Return since when hours are to be done again now, 0 if none are."""
+    asked_us = _noted(connection, f"{_ASKED}{cluster_id}")
+    if not asked_us or _noted(connection, f"{_DONE_AGAIN}{cluster_id}") == hour_s:
+        return 0
+    _note(connection, database, f"{_ASKED}{cluster_id}", 0)
+    _note(connection, database, f"{_DONE_AGAIN}{cluster_id}", hour_s)
+    return asked_us
+
+
+def _noted(connection: sa.Connection, name: str) -> int:
+    table = schema.store
+    value = connection.execute(sa.select(table.c.value).where(table.c.name == name)).scalar()
+    return int(value or 0)
+
+
+def _note(connection: sa.Connection, database: Database, name: str, value: int) -> None:
+    row = {"name": name, "value": str(value)}
+    database.upsert(connection, schema.store, ("name",), [row])
 
 
 def _first_second(connection: sa.Connection, cluster_id: int) -> int | None:
