@@ -398,6 +398,7 @@ PLAIN = frozenset(
     ranges
     rate
     readers
+    reboot
     reason
     reasons
     receiver

@@ -83,7 +83,6 @@ def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:
         ("SlurmctldParameters=cloud_dns", "SlurmctldParameters=cloud_dns has no effect"),
         ("SlurmdParameters=l3cache_as_socket", "SlurmdParameters=l3cache_as_socket has no effect"),
         ("SlurmdParameters=conmgr_threads=4", "SlurmdParameters=conmgr_threads has no effect"),
-        ("RebootProgram=/sbin/reboot", "RebootProgram has no effect"),
         ("TreeWidth=16", "TreeWidth has no effect"),
         ("DebugFlags=Backfill,Gres", "DebugFlags=Gres has no effect"),
         ("SlurmctldHost=standby", "SlurmctldHost=standby has no effect"),

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemons.faults import kill
 from tests.daemons.live import BIN, LiveCluster, missing_programs, start
 from tests.world.processes import is_running
 
@@ -176,6 +177,33 @@ def test_a_health_check_drains_its_node(tmp_path: Path) -> None:
         assert set(said.read_text().split()) == {"n1"}
         sick.touch()
         live.wait_until("drain", lambda: "sick" in live.out("sinfo", "-R", "-h"))
+    finally:
+        live.down()
+
+
+def test_a_node_is_told_to_boot_and_comes_back(tmp_path: Path) -> None:
+    """RebootProgram runs once on the node when its job is over; a new boot ends that."""
+    said, program, extra = tmp_path / "said", tmp_path / "reboot", tmp_path / "extra.conf"
+    program.write_text(f"#!/bin/sh\necho $SLURMD_NODENAME >> {said}\n")
+    program.chmod(0o755)
+    extra.write_text(f"RebootProgram={program}\nResumeTimeout=600\n")
+    live = start(tmp_path / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
+
+    def state() -> str:
+        return live.out("sinfo", "-h", "-o", "%T %E").strip()
+
+    try:
+        job = live.submit("-o", "/dev/null", "--wrap", "sleep 600")
+        live.wait_until("start", lambda: state() == "mixed none")
+        live.out("scontrol", "reboot", "ASAP", "reason=kernel", "n1")
+        assert state() == "draining@ kernel" and not said.exists()
+        live.out("scancel", str(job))
+        live.wait_until("order", lambda: said.exists() and state().startswith("reboot^ kernel"))
+        kill(live, "slurmd-n1")
+        done = live.run("slurmd", "-b", "-N", "n1")
+        assert done.returncode == 0, done.stderr
+        live.wait_until("return", lambda: state() == "idle none")
+        assert said.read_text() == "n1\n"
     finally:
         live.down()
 

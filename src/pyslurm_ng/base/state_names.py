@@ -139,6 +139,8 @@ def _words(base: str, flags: int) -> tuple[str, str]:
     is_busy = base in _DRAINING_STATES or flags & n.NODE_FLAG_COMPLETING
     if flags & n.NODE_FLAG_INVALID_REG:
         return "inval", "inval"
+    if flags & n.NODE_FLAG_REBOOT_ISSUED:
+        return "reboot", "boot"
     if flags & n.NODE_FLAG_FAIL:
         if is_busy:
             return "failing", "failg"

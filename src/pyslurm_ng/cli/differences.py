@@ -44,10 +44,9 @@ LIKE_SLURM = {
 SCONTROL: dict[str, str] = {
     "getaddrs": "the layout is ours: NODE: ADDRESS:PORT",
     "power": "nodes are not powered up and down, so each node refuses it",
-    "reboot": "refused where RebootProgram is set, too",
+    "reboot": "force and action= are refused",
     "takeover": "no backup controller answers: slurmctld runs on one host only",
     "token": "there are no tokens, as in Slurm without AuthAltTypes=auth/jwt",
-    "cancel_reboot": "no reboot is ever pending, so each node refuses it",
     "create": "partition and reservation; node is refused",
     "delete": "partition and reservation; node is refused",
     "setdebugflags": "lines are ours; some flags log nothing and are named; nodes= is refused",

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pyslurm_ng.base.numbers import NO_VAL
 
 from .cluster import Cluster
+from .duty import DutyKind
 from .gres_parts import held_parts, hold
 from .job import Job, is_completing
 from .job_index import JobIndex
@@ -163,7 +164,8 @@ def _check_duties(cluster: Cluster) -> list[str]:
     broken = []
     for node_id, duties in cluster.duties.items():
         node = cluster.nodes[node_id]
-        if node is None or node.state == NodeState.DOWN:
+        is_reboot = all(duty.kind == DutyKind.REBOOT for duty in duties.values())
+        if node is None or (node.state == NodeState.DOWN and not is_reboot):
             broken.append(f"duties for node {node_id} which is not in service")
         for duty_id, duty in duties.items():
             if duty.duty_id != duty_id or duty.node_id != node_id:

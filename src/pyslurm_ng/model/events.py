@@ -519,6 +519,14 @@ class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
     attempt: int
 
 
+class NodeRebootIssued(Event, tag=73, frozen=True, array_like=True, gc=False):
+    """A node that has left service owes a reboot; a NodesDown with its reason goes before."""
+
+    node_id: int
+    first_duty_id: int
+    by_us: int  # when it must have registered again
+
+
 class JobIdsSeen(Event, tag=72, frozen=True, array_like=True, gc=False):
     """A user may have seen job ids below this one although a crash would undo their submissions.
 
@@ -579,4 +587,5 @@ AnyEvent = (
     | TriggersCleared
     | TriggerPulled
     | TriggerFired
+    | NodeRebootIssued
 )

@@ -152,6 +152,10 @@ class Node(Struct, array_like=True):
     instance_id: str = ""
     instance_type: str = ""
     topology: str = ""  # what scontrol or slurmd said; "": slurm.conf and the network's file say
+    next_state: str = ""  # after a reboot: RESUME, DOWN, or "" for as it was
+    reboot_by_us: int = (
+        0  # when a node that was told to boot must be here again; 0: it was not told
+    )
 
 
 def topology_setting(node: Node) -> str:

@@ -18,7 +18,6 @@ UNUSABLE_FLAGS = (
     | NodeFlag.NOT_RESPONDING
     | NodeFlag.POWERED_DOWN
     | NodeFlag.POWERING_DOWN
-    | NodeFlag.REBOOT_REQUESTED
     | NodeFlag.REBOOT_ISSUED
     | NodeFlag.INVALID_REG
 )

@@ -50,7 +50,15 @@ _SHOWN_BY_NODES = (
 # Jobs that were cleaning up on a lost node give it back, but their records do not show that.
 _NODES = (ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.NodesSilent)
 _ABOUT_NODES = frozenset(
-    (*_NODES, *_SHOWN_BY_NODES, ev.DutiesDone, ev.JobAllocated, ev.NodeRegistered, ev.TimesMoved)
+    (
+        *_NODES,
+        *_SHOWN_BY_NODES,
+        ev.DutiesDone,
+        ev.JobAllocated,
+        ev.NodeRegistered,
+        ev.NodeRebootIssued,
+        ev.TimesMoved,
+    )
 )
 
 
@@ -84,7 +92,7 @@ def touched_nodes(event: ev.AnyEvent) -> Ids:
         return tuple(node_id for node_id, _ in event.done)
     if isinstance(event, ev.JobAllocated):
         return tuple(alloc.node_id for alloc in event.nodes)
-    if isinstance(event, ev.NodeRegistered):
+    if isinstance(event, (ev.NodeRegistered, ev.NodeRebootIssued)):
         return (event.node_id,)
     if isinstance(event, _NODES):
         return event.node_ids

@@ -55,12 +55,21 @@ def test_what_is_refused(line: str, text: str, monkeypatch: pytest.MonkeyPatch) 
     assert printed == Printed("", text, 1)
 
 
-def test_a_reboot_program_does_not_run_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one is configured the command is refused by name: no node would be rebooted."""
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("force n1", "scontrol: error: reboot force is not supported yet\n"),
+        ("action=kexec n1", "scontrol: error: reboot action= is not supported yet\n"),
+        ("nosuch", "scontrol_reboot_nodes error: Invalid node name specified\n"),
+        # The program is known to the command, but not to this controller.
+        ("n1", "scontrol_reboot_nodes error: Unspecified error\n"),
+    ],
+)
+def test_reboots_that_are_refused(words: str, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     conf = {"SlurmctldHost": "ctl", "RebootProgram": "/sbin/reboot"}
     monkeypatch.setattr("pyslurm_ng.cli.control.session.Session.conf", conf)
-    printed = run_command(monkeypatch, queue(), "root", ["scontrol", "reboot", "n1"])
-    assert printed == Printed("", "scontrol: error: reboot is not supported yet\n", 1)
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", "reboot", *words.split()])
+    assert printed == Printed("", text, 1)
 
 
 def test_where_the_controller_reaches_nodes(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Association, OwnerUsage, Qos, UserRecord
+from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.license_server import ServerUse
 from pyslurm_ng.model.node import DownNode, Node, NodeFacts, NodeGres, NodeSpec
 from pyslurm_ng.model.partition import Partition
@@ -120,6 +121,21 @@ NODE_CASES = [
             "nodes.n2.reason": "burnt",
             "nodes.n2.reason_us": at(45),
             "nodes.n2.reason_uid": 7,
+        },
+    ),
+    Case(
+        "a node that is to boot owes that",
+        (
+            CONFIGURED,
+            ev.NodeUpdated(at(4), (1,), {"flags": int(NodeFlag.REBOOT_REQUESTED)}),
+            ev.NodesDown(at(5), (1,), "new kernel : reboot issued"),
+        ),
+        ev.NodeRebootIssued(at(5), 1, 1, at(65)),
+        {
+            "nodes.n2.flags": int(NodeFlag.REBOOT_ISSUED),
+            "nodes.n2.reboot_by_us": at(65),
+            "duties.1": Duty(1, DutyKind.REBOOT, 1, 0, 0, at(5)),
+            "next_duty_id": 2,
         },
     ),
     Case(

@@ -17,22 +17,29 @@ _POWER = {
 
 
 def reboot(session: "Session", words: "list[str]") -> int:
-    """`reboot [ASAP] [force] [nextstate=] [reason=] [action=] NODES`.
-
-    The words are checked as in Slurm. Nodes are not rebooted yet, so it is refused in each case.
-    """
+    """`reboot [ASAP] [force] [nextstate=] [reason=] [action=] NODES`."""
     nodes = ""
+    refused = ""
+    settings = {"state": "REBOOT"}
     for index, word in enumerate(words):
         key, equals, value = word.partition("=")
         name = key.lower()
         if not equals and name in ("asap", "force") and not nodes:
+            if name == "force":
+                refused = "force"
+            settings["state"] = "REBOOT_ASAP"
             continue
         if equals and name == "nextstate":
             if value.upper() not in _NEXT_STATES:
                 fail(f"Invalid state: {value}\nValid states: {', '.join(_NEXT_STATES)}")
+            settings["nextstate"] = value.upper()
         elif equals and name in ("reason", "action"):
             if not value:
                 fail(f"missing {name}")
+            if name == "action":
+                refused = "action="
+            else:
+                settings["reason"] = value
         elif index + 1 < len(words):
             fail("too many arguments for keyword:reboot")
         else:
@@ -44,7 +51,9 @@ def reboot(session: "Session", words: "list[str]") -> int:
             "scontrol: error: RebootProgram isn't defined\n"
             "scontrol_reboot_nodes error: Unspecified error"
         )
-    fail("scontrol: error: reboot is not supported yet")
+    if refused:
+        fail(f"scontrol: error: reboot {refused} is not supported yet")
+    return update_nodes(session, nodes, settings, "scontrol_reboot_nodes")
 
 
 def cancel_reboot(session: "Session", words: "list[str]") -> int:

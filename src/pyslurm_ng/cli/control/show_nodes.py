@@ -100,6 +100,7 @@ def node_lines(row: "Row", dates: Dates, detail: int) -> "list[str]":
         f"State={node_state_full(row['state'], row['flags'])} ThreadsPerCore={row['threads']}"
         f" TmpDisk={row['tmp_disk_mib']} Weight={row['weight']} Owner={owner}"
         f" MCS_label={row['mcs_label'] or 'N/A'}",
+        *([f"NextState={row['next_state']}"] if row["next_state"] else ()),
         f"Partitions={','.join(row['partitions'])} ",
         f"BootTime={dates.text(row['boot_us'], 'None')}"
         f" SlurmdStartTime={dates.text(row['slurmd_start_us'], 'None')}",

@@ -358,14 +358,18 @@ def _node_state(value: str) -> str:
 
 
 def _send(
-    session: "Session", kind: str, request: "dict[str, Any]", typed: "Mapping[str, str]"
+    session: "Session",
+    kind: str,
+    request: "dict[str, Any]",
+    typed: "Mapping[str, str]",
+    doing: str = "slurm_update",
 ) -> int:
     """Send a change of nodes or of a partition; `typed` has each key's word."""
     try:
         session.client.change(kind, request)
     except SlurmError as error:
         detail, _, text = error.text.rpartition("\n")
-        verb = "Error creating the partition" if request.get("create") else "slurm_update error"
+        verb = "Error creating the partition" if request.get("create") else f"{doing} error"
         if detail.lower() in typed:
             return refuse(typed[detail.lower()])
         key = detail.partition(":")[0].lower()
@@ -478,9 +482,11 @@ def _delete(session: "Session", kind: str, name: str, doing: str) -> int:
     return 0
 
 
-def update_nodes(session: "Session", nodes: str, settings: "dict[str, str]") -> int:
-    """Change nodes for another command than update."""
-    return _send(session, "UpdateNodes", {"nodes": nodes, "settings": settings}, {})
+def update_nodes(
+    session: "Session", nodes: str, settings: "dict[str, str]", doing: str = "slurm_update"
+) -> int:
+    """Change nodes for another command than update, which errors name."""
+    return _send(session, "UpdateNodes", {"nodes": nodes, "settings": settings}, {}, doing)
 
 
 ACTIONS: "dict[str, Action]" = {

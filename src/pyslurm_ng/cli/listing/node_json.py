@@ -61,7 +61,7 @@ def node_object(row: "Row", cluster: str) -> "dict[str, Any]":
         "mcs_label": row["mcs_label"],
         "specialized_memory": row["mem_spec_limit_mib"],
         "name": row["name"],
-        "next_state_after_reboot": ["INVALID"],
+        "next_state_after_reboot": [row["next_state"] or "INVALID"],
         "address": row["address"],
         "hostname": row["hostname"],
         "state": state_words(row),

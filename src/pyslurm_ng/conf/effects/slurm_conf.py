@@ -40,7 +40,8 @@ CLUSTER = Keys(
         PriorityWeightFairshare PriorityWeightJobSize
         PriorityWeightPartition PriorityWeightQOS PriorityWeightTRES PrivateData ProctrackType
         Prolog PrologEpilogTimeout PrologFlags PrologSlurmctld PrologTimeout PropagatePrioProcess
-        PropagateResourceLimits PropagateResourceLimitsExcept RequeueExit RequeueExitHold
+        PropagateResourceLimits PropagateResourceLimitsExcept RebootProgram RequeueExit
+        RequeueExitHold
         ResvEpilog ResvOverRun ResvProlog ReturnToService SchedulerParameters SchedulerTimeSlice
         SchedulerType SelectType SelectTypeParameters SlurmSchedLogFile SlurmSchedLogLevel
         SlurmUser SlurmctldAddr SlurmctldDebug SlurmctldLogFile SlurmctldParameters
@@ -55,6 +56,7 @@ CLUSTER = Keys(
         "CredType": "the credentials of jobs are signed as AuthType says",
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",
+        "ResumeTimeout": "counts for scontrol reboot; nodes are not powered up and down",
         "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },
@@ -87,11 +89,9 @@ CLUSTER = Keys(
         "PriorityParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorParameters": _NO_SITE_FACTOR,
         "PrioritySiteFactorPlugin": _NO_SITE_FACTOR,
-        "RebootProgram": "scontrol reboot is refused",
         "ResumeFailProgram": _NO_BOOT,
         "ResumeProgram": _NO_BOOT,
         "ResumeRate": _NO_BOOT,
-        "ResumeTimeout": _NO_BOOT,
         "ScronParameters": _NO_SCRON,
         "SerializerParameters": _OWN_PARSERS,
         "SerializerPlugins": _OWN_PARSERS,

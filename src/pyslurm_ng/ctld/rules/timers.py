@@ -16,7 +16,7 @@ from pyslurm_ng.base.numbers import (
 )
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.rules.ends import job_end
-from pyslurm_ng.ctld.rules.nodes import silence
+from pyslurm_ng.ctld.rules.nodes import reboots, silence
 from pyslurm_ng.ctld.rules.queue import dependency
 from pyslurm_ng.ctld.rules.rule_faults import Spared, raise_it, sparing
 from pyslurm_ng.ctld.rules.starts import gang, preempt
@@ -88,6 +88,7 @@ def due(
         lambda: each_job(partial(preempt.grace_over, cluster, now_us), cluster.job_index.leaving),
         lambda: whole("resumed jobs", lambda: preempt.resumed(cluster, now_us)),
         lambda: whole("time slices", lambda: gang.turns(cluster, gang.slice_s(conf), now_us)),
+        lambda: whole("reboots", lambda: reboots.due(cluster, conf, now_us)),
     )
     # A kind that has something to say every second must not keep the others from being heard.
     turn = now_us // SECOND_US % len(kinds)

@@ -62,6 +62,7 @@ class NodeCore:
         jobs: by id, those of which something is left here.
         reports: what the controller has not acknowledged yet.
         ended: the attempts that are over here.
+        reboot_duty_id: the last order to boot, so that it counts once.
     """
 
     def __init__(self, *, has_prolog: bool, has_epilog: bool, kill_wait_s: int) -> None:
@@ -73,6 +74,7 @@ class NodeCore:
         self.jobs: dict[int, JobHere] = {}
         self.reports: list[nm.Report] = []
         self.ended = EndedAttempts()
+        self.reboot_duty_id = 0
 
     # Jobs -------------------------------------------------------------------------------------
 

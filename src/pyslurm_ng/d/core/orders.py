@@ -48,6 +48,9 @@ def obey(core: NodeCore, order: nm.Order, credential: nm.JobCredential | None) -
         return _tell(core, order, [STEP_BATCH], {"do": "say", "text": order.text})
     if isinstance(order, nm.RebootNode):
         core.reports.append(nm.DutyDone(0, 0, order.duty_id))
+        if order.duty_id == core.reboot_duty_id:
+            return []  # said again before our answer arrived
+        core.reboot_duty_id = order.duty_id
         return [Reboot()]
     core.reports.append(nm.DutyDone(order.job_id, order.attempt, order.duty_id))
     if isinstance(order, nm.SignalJob):

@@ -79,13 +79,14 @@ class JobPrograms:
 
     async def reboot(self) -> None:
         """Run RebootProgram."""
-        program = self._node.conf.reboot_program
+        node = self._node
+        program = node.conf.reboot_program
         if not program:
-            self._node.log.error("RebootProgram is not configured")
+            node.log.error("RebootProgram is not configured")
             return
-        result = await run_hook((program,), {}, 0)
+        result = await run_hook((program,), {"SLURMD_NODENAME": node.name}, 0)
         if result.status:
-            self._node.log.error(f"RebootProgram: {result.text}")
+            node.log.error(f"RebootProgram: {result.text}")
 
     def _variables(self, credential: nm.JobCredential, context: str) -> dict[str, str]:
         node = self._node.configured

@@ -60,6 +60,11 @@ def job_duties(
         )
 
 
+def reboot_duty(cluster: Cluster, node_id: int, duty_id: int, time_us: int) -> None:
+    """Owe one node a reboot, which is for no job."""
+    _add_duty(cluster, Duty(duty_id, DutyKind.REBOOT, node_id, 0, 0, time_us))
+
+
 def begin_duties(cluster: Cluster, job: Job, event: ev.JobAllocated | ev.PrologEnded) -> None:
     """Have the batch node launch or prepare a job, and with `prepare_all` the others prepare."""
     duty_id = event.first_duty_id

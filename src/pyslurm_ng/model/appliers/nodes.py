@@ -7,7 +7,7 @@ from ..cluster import Cluster
 from ..node import Node
 from ..states import NodeFlag, NodeState
 from ..topology import placed
-from .duties import node_is_clean
+from .duties import node_is_clean, reboot_duty
 from .registry import applies, field_types, set_fields
 
 _NODE_TYPES = field_types(Node)
@@ -82,3 +82,14 @@ def _nodes_silent(cluster: Cluster, event: ev.NodesSilent) -> None:
         else:
             node.flags &= ~NodeFlag.NOT_RESPONDING
         cluster.node_index.update(node_id)
+
+
+@applies(ev.NodeRebootIssued)
+def _node_reboot_issued(cluster: Cluster, event: ev.NodeRebootIssued) -> None:
+    cluster.node_changes += 1
+    node = cluster.node(event.node_id)
+    assert node.state == NodeState.DOWN, node
+    node.flags = node.flags & ~NodeFlag.REBOOT_REQUESTED | NodeFlag.REBOOT_ISSUED
+    node.reboot_by_us = event.by_us
+    reboot_duty(cluster, event.node_id, event.first_duty_id, event.time_us)
+    cluster.node_index.update(event.node_id)

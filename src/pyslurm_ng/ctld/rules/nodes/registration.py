@@ -14,6 +14,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_text
 from pyslurm_ng.ctld.rules.ends import job_end, lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
+from pyslurm_ng.ctld.rules.nodes import reboots
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.ids import STEP_BATCH
@@ -47,6 +48,9 @@ def register(
     if not is_start:
         facts = replace(facts, instance_id=node.instance_id, instance_type=node.instance_type)
     events.append(_registered(cluster, conf, node, facts, rebooted, now_us))
+    if rebooted and node.flags & NodeFlag.REBOOT_ISSUED:
+        events += reboots.open_reboots(cluster, node_id, now_us)
+        events.append(ev.NodeUpdated(now_us, (node_id,), dict(reboots.AT_REST)))
     return events + written
 
 
@@ -73,10 +77,10 @@ def _registered(
     """Return the node's new state by its hardware and ReturnToService."""
     flags = node.flags & ~(NodeFlag.NOT_RESPONDING | NodeFlag.POWERING_UP)
     state, reason = NodeState(node.state), node.reason
-    expected_reboot = bool(flags & (NodeFlag.REBOOT_ISSUED | NodeFlag.REBOOT_REQUESTED))
-    if flags & NodeFlag.REBOOT_ISSUED and rebooted:
-        flags &= ~(NodeFlag.REBOOT_ISSUED | NodeFlag.REBOOT_REQUESTED)
-        state, reason = NodeState.IDLE, ""
+    expected_reboot = bool(flags & reboots.REBOOT_FLAGS)
+    as_told = rebooted and bool(flags & NodeFlag.REBOOT_ISSUED)
+    if as_told:
+        state, flags, reason = reboots.after_boot(node, flags)
     problem = "" if _is_pretended(conf) else _shortage(node, facts, _memory_percent(conf))
     if problem:
         flags |= NodeFlag.INVALID_REG | NodeFlag.DRAIN
@@ -86,7 +90,7 @@ def _registered(
         reason = ""
     if state in (NodeState.UNKNOWN, NodeState.FUTURE):
         state = NodeState.IDLE
-    elif state == NodeState.DOWN and _may_return(conf, node):
+    elif state == NodeState.DOWN and not as_told and _may_return(conf, node):
         state = NodeState.IDLE
         if not flags & (NodeFlag.DRAIN | NodeFlag.FAIL):
             reason = ""

@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.rules.context import Context, Decision
 from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import after_features
+from pyslurm_ng.ctld.rules.nodes import reboots
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import Node, is_part
@@ -37,12 +38,13 @@ KEYS = (
     "instancetype",
     "resumeafter",
     "topology",
+    "nextstate",
 )
 NEEDS_REASON = ("DOWN", "DRAIN", "FAIL")
 STATES = (*NEEDS_REASON, "FUTURE", "IDLE", "NORESP", "RESUME", "UNDRAIN")
 _INSTANCE_LENGTH = 255  # as a slurmd may say, `bounds.LabelText`
 _PLACE_LENGTH = 4096  # of Topology=, `bounds.LineText`
-_ENDS_RESERVE = NodeFlag.DRAIN | NodeFlag.FAIL
+_ENDS_SERVICE_STOP = NodeFlag.DRAIN | NodeFlag.FAIL | reboots.REBOOT_FLAGS
 
 
 def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> Decision | Reject:
@@ -79,7 +81,10 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
         events += after_features(cluster, context.conf, features, context.now_us)
     state = settings.get("state", "").upper()
     if state:
-        changes = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
+        if state in reboots.REBOOT_STATES:
+            changes = reboots.change(nodes, state, settings, context)
+        else:
+            changes = _state_events(cluster, nodes, state, settings.get("reason", ""), context)
         if isinstance(changes, Reject):
             return changes
         events += changes
@@ -269,12 +274,16 @@ def _future(
     if any(cluster.node_index.use[node.node_id].allocs for node in nodes):
         return Reject(Errno.ESLURM_NODES_BUSY)
     ids = tuple(node.node_id for node in nodes)
-    return [_with_reason(ids, reason, context, {"state": int(NodeState.FUTURE), "flags": 0})]
+    events: list[ev.AnyEvent] = []
+    for node_id in ids:
+        events += reboots.open_reboots(cluster, node_id, context.now_us)
+    fields = {"state": int(NodeState.FUTURE), "flags": 0, **reboots.AT_REST}
+    return [*events, _with_reason(ids, reason, context, fields)]
 
 
 def _can_resume(node: Node) -> bool:
     """Return whether something keeps a node out of service."""
-    kept_out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.NOT_RESPONDING
+    kept_out = NodeFlag.DRAIN | NodeFlag.FAIL | NodeFlag.NOT_RESPONDING | reboots.REBOOT_FLAGS
     return node.state in (NodeState.DOWN, NodeState.FUTURE) or bool(node.flags & kept_out)
 
 
@@ -291,8 +300,11 @@ def _return(
             return Reject(Errno.ESLURM_INVALID_NODE_STATE)
         if state == "UNDRAIN" and not node.flags & NodeFlag.DRAIN:
             continue
-        ends = NodeFlag.DRAIN if state == "UNDRAIN" else _ENDS_RESERVE
+        ends = NodeFlag.DRAIN if state == "UNDRAIN" else _ENDS_SERVICE_STOP
         fields: dict[str, object] = {"flags": int(node.flags & ~ends), "resume_after_us": 0}
+        if state != "UNDRAIN" and node.flags & reboots.REBOOT_FLAGS:
+            events += reboots.open_reboots(cluster, node.node_id, now_us)
+            fields |= reboots.AT_REST
         returns = node.state in (NodeState.DOWN, NodeState.FUTURE) and state != "UNDRAIN"
         if node.state != NodeState.DOWN or returns:
             fields |= {"reason": "", "reason_us": 0, "reason_uid": 0}
