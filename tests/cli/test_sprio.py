@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pyslurm_ng.cli.sprio import cell
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.assoc import Qos
 from tests.cli.reference_cluster import at, cases, queue
@@ -134,3 +135,19 @@ def test_weights_of_tres_are_shown_as_written(monkeypatch: pytest.MonkeyPatch) -
     assert printed.stdout.splitlines()[1].endswith("     CPU=1000,Mem=500")
     printed = run_command(monkeypatch, reference, "alice", ["sprio", "-wn"])
     assert "CPU" not in printed.stdout and "TRES" in printed.stdout
+
+
+def test_a_format_of_unknown_letters_is_printed_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line for each job and, without -h, one more; as in Slurm 22.05."""
+    rows = run_command(monkeypatch, queue(), "alice", ["sprio", "-h"]).stdout.splitlines()
+    bare = run_command(monkeypatch, queue(), "alice", ["sprio", "-h", "-o", "foo"])
+    assert bare.stdout == "foo\n" * len(rows)
+    headed = run_command(monkeypatch, queue(), "alice", ["sprio", "-o", "foo"])
+    assert headed.stdout == "foo\n" * (len(rows) + 1)
+
+
+def test_weighted_factors_are_rounded_as_by_slurm() -> None:
+    """A half goes to the even number, as printf does it: 562 of 562.5, 38 of 37.5."""
+    for factor, shown in ((562_500_000, "562"), (37_500_000, "38"), (140_625_000, "141")):
+        row, weights = {"size": factor}, {"size": 1000.0}
+        assert cell("J", row, weights, "") == shown

@@ -192,7 +192,11 @@ def _print(options: OptionValues, reply: "Row") -> int:
         )
         return 0
     _sort(rows, options.get("sort", "i,-y"))
-    if rows:
+    if not chosen.columns:
+        # The format has only unknown parts: they are printed as they are, a line for each row.
+        lines = len(rows) + ("noheader" not in options)
+        out = f"{chosen.head}\n".encode() * lines
+    elif rows:
         out += chosen.lines(
             [
                 [cell(column.key, row, weights, reply["cluster_name"]) for row in rows]
@@ -263,5 +267,5 @@ def cell(letter: str, row: "Row", weights: "Row", cluster: str) -> str:
     factor = row.get(field, 0) / _BILLION
     if letter.islower():
         return f"{factor:.7f}"
-    # Rounded as in Slurm, so each column may differ by one.
-    return str(int(weights[field] * factor + 0.5))
+    # Rounded as in Slurm, a half to the even number, so each column may differ by one.
+    return f"{weights[field] * factor:.0f}"

@@ -27,6 +27,7 @@ PROGRAM = Program(
     "Usage: sstat [-a] [-i] [-n] [-o fields] [-p|-P] [--noconvert] -j job[.step],...",
     same={"fields": "format"},
     no_effect=NO_EFFECT,
+    hint=False,
     tells={"helpformat": lambda: field_list(FIELDS)},
 )
 

@@ -88,11 +88,21 @@ def test_programs_side_by_side_in_an_ordinary_job_all_run_in_it() -> None:
         (["--het-group=3", "true"], "het group value of 3, but the job allocation has maximum"),
         (["a", ":", "--het-group=0", "b"], "Duplicate het groups"),
         (["--het-group=x", "true"], "Invalid --het-group value: x"),
+        (["--het-group=1-0", "true"], "Invalid --het-group value: 1-0"),
+        (["--het-group=", "true"], "Invalid --het-group value: "),
+        (["--het-group=0-99999999999", "true"], "Invalid --het-group value: 0-99999999999"),
     ],
 )
 def test_groups_that_cannot_be_are_named(argv: list[str], text: str) -> None:
     with pytest.raises(OptionError, match=text):
         steps(*argv)
+
+
+def test_groups_named_twice_are_fatal() -> None:
+    """With Slurm's prefix."""
+    with pytest.raises(OptionError) as caught:
+        steps("--het-group=0", "a", ":", "--het-group=0-1", "b")
+    assert (caught.value.level, caught.value.code) == ("fatal: ", 1)
 
 
 def test_variables_of_one_component() -> None:

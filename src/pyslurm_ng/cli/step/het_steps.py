@@ -11,7 +11,7 @@ from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.command import Table, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step.whole_step import WholeStep, wholes
-from pyslurm_ng.cli.submit.het_options import PASSED_ON
+from pyslurm_ng.cli.submit.het_options import MOST_COMPONENTS, PASSED_ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,10 +103,10 @@ def components(
     inherited: Pairs = []
     for index, words in enumerate(commands):
         pairs = split(words)
-        text = next((value for name, value in reversed(pairs) if name in _OPTIONS), "")
+        text = next((value for name, value in reversed(pairs) if name in _OPTIONS), None)
         # Without a heterogeneous job all programs run in the one there is.
         default = [index if size_text and len(commands) > 1 else 0]
-        for group in parse_groups(text) if text else default:
+        for group in default if text is None else parse_groups(text):
             if group > last:
                 raise OptionError(
                     f"Attempt to run a job step with het group value of {group}, but the job "
@@ -117,7 +117,7 @@ def components(
         inherited = inherited + [pair for pair in pairs if pair[0] in PASSED_ON]
     groups = [step.group for step in made]
     if size_text and len(set(groups)) < len(groups):
-        raise OptionError("Duplicate het groups in single srun not supported", 1)
+        raise OptionError("Duplicate het groups in single srun not supported", 1, "fatal: ")
     return made
 
 
@@ -144,9 +144,11 @@ def parse_groups(text: str) -> "list[int]":
     numbers: set[int] = set()
     for part in text.strip("[]").split(","):
         low, dash, high = part.partition("-")
-        if not low.isdigit() or (dash and not high.isdigit()):
+        last = high if dash else low
+        is_range = low.isdecimal() and last.isdecimal() and len(last) < 10
+        if not is_range or not int(low) <= int(last) < MOST_COMPONENTS:
             raise OptionError(f"Invalid --het-group value: {text}", 1)
-        numbers.update(range(int(low), int(high or low) + 1))
+        numbers.update(range(int(low), int(last) + 1))
     return sorted(numbers)
 
 

@@ -148,7 +148,7 @@ def _rows(
                 )
             ),
             ",".join(f"{name}={factor:.2f}" for name, factor in factors.tres),
-            ",".join(f"{name}={int(weights[name] * factor)}" for name, factor in factors.tres),
+            ",".join(f"{name}={weights[name] * factor:.0f}" for name, factor in factors.tres),
             sluid,
         )
         rows.append(_encoder.encode(values))
