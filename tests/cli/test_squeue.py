@@ -201,10 +201,17 @@ def test_patterns_of_files_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None
     """--expand-patterns; without it they are shown as they were asked for."""
     reference = queue()
     reference.submit(41, "alice", "12:10:18", "named", std_out="/o/%j.%x", std_err="/o/%u")
+    reference.submit(42, "alice", "12:10:18", "below", std_in="in", std_err="e.%j")
     words = ["squeue", "-h", "-j", "41", "-O", "stdout:20,stderr:20,stdin:20"]
     assert run_command(monkeypatch, reference, "root", words).stdout.split() == [
         "/o/%j.%x", "/o/%u", "/dev/null",
     ]  # fmt: skip
+    below = ["squeue", "-h", "-j", "42", "-O", "stderr:20,stdin:20"]
+    assert run_command(monkeypatch, reference, "root", below).stdout.split() == [
+        "/home/alice/e.%j", "/home/alice/in",
+    ]  # fmt: skip
+    printed = run_command(monkeypatch, reference, "root", [*below, "--expand-patterns"])
+    assert printed.stdout.split() == ["/home/alice/e.42", "/home/alice/in"]
     replaced = run_command(monkeypatch, reference, "root", [*words, "--expand-patterns"])
     assert replaced.stdout.split() == ["/o/41.named", "/o/alice", "/dev/null"]
 

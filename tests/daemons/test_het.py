@@ -129,6 +129,8 @@ def test_steps_in_components_of_a_job_from_outside(live_cluster: LiveCluster) ->
     shown = live_cluster.out("squeue", "-h", "--me", "-t", "R", "-o", "%i %A")
     ids = dict(line.split() for line in shown.splitlines())
     leader = next(job for job in ids.values() if f"{job}+1" in ids)
+    # As in Slurm, such a job is named for what it has not.
+    assert live_cluster.out("squeue", "-h", "-j", leader, "-o", "%j").splitlines()[0] == "no-shell"
     script = ("sh", "-c", "echo $SLURM_PROCID of $SLURM_NTASKS")
     both = live_cluster.out("srun", f"--jobid={leader}", "--het-group=0,1", *script)
     assert sorted(both.splitlines()) == ["0 of 2", "1 of 2"]

@@ -122,7 +122,7 @@ class _Salloc:
         request.setdefault("name", self._command[0].rpartition("/")[2])
         if "job-name" not in options.given:
             # As in Slurm: neither the shell nor the command names the job.
-            request["name"] = "interactive"
+            request["name"] = "no-shell" if "no-shell" in self._options.settings else "interactive"
         request["command"] = self._path or self._command[0]
         for component in self.further:
             submission.describe_origin(component, self._argv)

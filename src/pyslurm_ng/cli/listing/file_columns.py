@@ -2,6 +2,7 @@
 
 from pyslurm_ng.base.file_patterns import expand
 from pyslurm_ng.cli.file_names import default_stdout
+from pyslurm_ng.cli.listing.list_format import below
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def _stdout(context: "Context", *columns: "Cells") -> "Cells":
 
 def _other(empty: str, columns: "tuple[Cells, ...]") -> "Cells":
     cells = []
-    for name, _, array_id, job_id, *rest in zip(*columns, strict=False):
-        cells.append(_expanded(name, job_id, array_id, *rest) if name else empty)
+    for name, work_dir, array_id, job_id, *rest in zip(*columns, strict=False):
+        path = below(name, work_dir)
+        cells.append(_expanded(path, job_id, array_id, *rest) if name else empty)
     return cells
 
 

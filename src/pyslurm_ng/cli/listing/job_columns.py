@@ -20,6 +20,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.state_names import job_state, job_state_compact
 from pyslurm_ng.cli.listing.list_format import (
     Dates,
+    below,
     cut_tasks,
     job_id_text,
     mem_text,
@@ -323,8 +324,12 @@ def _minutes(context: Context, column: "Cells") -> "Cells":
     return [short_time(cell * 60 if cell < NO_VAL else 0) for cell in column]
 
 
-def _path(context: Context, names: "Cells", *columns: "Cells") -> "Cells":
-    return [name or "" for name in names]
+def _stderr(context: Context, names: "Cells", work_dirs: "Cells") -> "Cells":
+    return [below(*row) for row in zip(names, work_dirs, strict=False)]
+
+
+def _stdin(context: Context, names: "Cells", work_dirs: "Cells") -> "Cells":
+    return [below(*row) or "/dev/null" for row in zip(names, work_dirs, strict=False)]
 
 
 def _stdout(context: Context, *columns: "Cells") -> "Cells":
@@ -456,8 +461,8 @@ FIELDS: "dict[str, Field]" = {
     "starttime": ("S", "START_TIME", START, _start),
     "state": ("T", "STATE", ("state", "flags"), _state),
     "statecompact": ("t", "ST", ("state", "flags"), _compact),
-    "stderr": ("", "STDERR", ("std_err",), _path),
-    "stdin": ("", "STDIN", ("std_in",), lambda context, names: [n or "/dev/null" for n in names]),
+    "stderr": ("", "STDERR", ("std_err", "work_dir"), _stderr),
+    "stdin": ("", "STDIN", ("std_in", "work_dir"), _stdin),
     "stdout": ("", "STDOUT", ("std_out", "work_dir", "array_job_id"), _stdout),
     "submittime": ("V", "SUBMIT_TIME", ("submit_us",), _date),
     "system_comment": ("", "SYSTEM_COMMENT", ("system_comment",), _or_null),

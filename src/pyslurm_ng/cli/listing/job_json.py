@@ -34,7 +34,7 @@ from pyslurm_ng.cli.listing.json_text import (
     seconds,
     tail,
 )
-from pyslurm_ng.cli.listing.list_format import most_nodes, was_planned
+from pyslurm_ng.cli.listing.list_format import below, most_nodes, was_planned
 from pyslurm_ng.cli.request_parts import show_all as ask_all
 
 TYPE_CHECKING = False
@@ -196,6 +196,14 @@ def _expanded(
 
 def _profile(text: str) -> "list[str]":
     return text.upper().split(",") if text else ["NOT_SET"]
+
+
+def _expanded_input(name: str, *rest: "Any") -> str:
+    return _expanded(name, *rest) if name else '"/dev/null"'
+
+
+def _stdin(name: str, work_dir: str) -> str:
+    return below(name, work_dir) or "/dev/null"
 
 
 def _delay_boot(minutes: int) -> "dict[str, Any]":
@@ -431,10 +439,10 @@ KEYS: "tuple[Key, ...]" = (
     ("start_time", OWN, _PLANNED, _start),
     ("state_description", SHARED, ("reason_text",), _unchanged),
     ("state_reason", SHARED, ("reason",), _unchanged),
-    ("standard_input", SHARED, ("std_in",), lambda name: name or "/dev/null"),
+    ("standard_input", SHARED, ("std_in", "work_dir"), _stdin),
     ("standard_output", OWN, ("std_out", "work_dir", "array_job_id"), _stdout),
-    ("standard_error", SHARED, ("std_err",), _unchanged),
-    ("stdin_expanded", SHARED, ("std_in",), lambda name: name or "/dev/null"),
+    ("standard_error", SHARED, ("std_err", "work_dir"), below),
+    ("stdin_expanded", OWN, ("std_in", *_PATH), _expanded_input),
     ("stdout_expanded", OWN, ("std_out", *_PATH), _expanded),
     ("stderr_expanded", OWN, ("std_err", *_PATH), _expanded_error),
     ("submit_time", OWN, ("submit_us",), _seconds_text),

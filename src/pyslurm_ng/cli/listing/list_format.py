@@ -270,6 +270,11 @@ def exit_text(status: int) -> str:
     return f"{status >> 8 & 0xFF}:{signal}"
 
 
+def below(name: str, work_dir: str) -> str:
+    """Return the name of a job's file with its directory, "" for no file."""
+    return name if not name or name.startswith("/") else f"{work_dir.rstrip('/')}/{name}"
+
+
 # Ids ------------------------------------------------------------------------------------------
 
 
