@@ -594,6 +594,44 @@ def test_a_coordinators_command_is_bounded(
     assert manage(store, line.replace("chem", "physics")).changed or "coordinator" in line
 
 
+@pytest.mark.parametrize(
+    ("line", "is_allowed"),
+    [
+        ("modify account sub set fairshare=77 maxjobs=5", True),
+        ("modify account subsub set parent=chem", True),
+        ("modify user bob account=sub set maxjobs=5", True),
+        # What their own account has was given to it from above.
+        ("modify account chem set fairshare=77", False),
+        ("modify account chem set grpjobs=-1", False),
+        ("modify account chem set parent=physics", False),
+        ("modify account chem,sub set maxjobs=5", False),
+        # There it would use what others have.
+        ("modify account sub set parent=physics", False),
+        ("modify account sub set parent=root", False),
+        ("modify account physics set fairshare=1", False),
+        ("modify account sub set description=mine", False),
+        ("modify account sub set organization=mine fairshare=77", False),
+        ("delete account chem", False),
+        ("delete account subsub", False),
+    ],
+)
+def test_coordinators_change_accounts_below_theirs(
+    store: Database, line: str, is_allowed: bool
+) -> None:
+    """As in 22.05, but for moves out of their accounts, which it allows."""
+    manage(store, "add account sub parent=chem")
+    manage(store, "add account subsub parent=sub")
+    manage(store, "add user bob account=sub")
+    manage(store, "add coordinator account=chem names=carol")
+    before = rows(store, schema.associations, "account", "lineage", "shares", "limits")
+    result = manage(store, line, user="carol", uid=1003)
+    assert (result.exit_code == 0) == is_allowed
+    if not is_allowed:
+        assert result.error_lines == [" Error with request: Access/permission denied"]
+        assert rows(store, schema.associations, "account", "lineage", "shares", "limits") == before
+    assert manage(store, line).exit_code == 0 or line.endswith("chem")
+
+
 def test_accounts_nest_as_deep_as_their_names_fit(store: Database) -> None:
     """The tree is bounded, and the refusal says so; the same for an account that moves."""
     parent = "chem"

@@ -169,14 +169,13 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         return
     names = _selected(change, where)
     settings = read_settings(settings_words)
-    actor = change.actor
-    if not actor.is_operator and not set(names) <= actor.coordinates:
-        raise refuse_denied()
     own: Row = {}
     for key, column in (("Description", "description"), ("Organization", "organization")):
         value = settings_words.last(key)
         if value is not None:
             own[column] = value.lower()[:255]
+    if own and not change.actor.is_operator:
+        raise refuse_denied()
     if own and names:
         table = schema.accounts
         change.connection.execute(
@@ -194,6 +193,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             row = tree.find(name)
             if row is None or not (settings or parent):
                 continue
+            _require_rights(change, tree, row, (parent or "").lower())
             line = f"  C = {cluster:<10s} A = {name}"
             if parent and tree.parent_account(row) == parent.lower() and not settings:
                 continue
@@ -207,6 +207,19 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         change.changed += len(lines)
     if not change.changed:
         raise RefusedError(" Nothing modified", is_output=True)
+
+
+def _require_rights(change: Change, tree: Tree, row: Row, parent: str) -> None:
+    """Refuse a coordinator's change of an account that is not below one of the coordinator's.
+
+    So coordinators do not change what their own account has been given. Nor do they move an
+    account to where it would use what others have been given.
+    """
+    actor = change.actor
+    if actor.is_operator:
+        return
+    if not {tree.parent_account(row), parent or row["account"]} <= actor.coordinates:
+        raise refuse_denied()
 
 
 def update_association(
@@ -273,10 +286,10 @@ def delete(change: Change, where: Words, _: Words) -> None:
         raise RefusedError(
             " You are not allowed to remove the root account.", " Use remove cluster instead."
         )
+    if not change.actor.is_operator:
+        raise refuse_denied()
     if not names:
         raise RefusedError(" Nothing deleted", is_output=True)
-    if not change.actor.is_operator and not set(names) <= change.actor.coordinates:
-        raise refuse_denied()
     lines = []
     for cluster_id, cluster in change.clusters(where):
         tree = change.tree(cluster_id)
