@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.dbd import limits, schema
-from pyslurm_ng.dbd.admin.change import BadValueError, Change, RefusedError, Row
+from pyslurm_ng.dbd.admin.change import (
+    BadValueError,
+    Change,
+    RefusedError,
+    Row,
+    refuse_denied,
+)
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.tree import Tree
 
@@ -81,7 +87,10 @@ def apply_settings(change: Change, tree: Tree, row: Row, settings: Settings) -> 
                 ) from None
             raise BadValueError(key, value, str(error)) from None
     columns["limits"] = limits.dump(stored)
-    _check_default(tree, {**row, **columns})
+    new = {**row, **columns}
+    _check_default(tree, new)
+    if not change.actor.is_operator and not _qos_allowed(tree, new) <= _qos_of_others(tree, row):
+        raise refuse_denied()
     return columns
 
 
@@ -154,13 +163,25 @@ def _default_qos(change: Change, value: str) -> int:
     return ids[0]
 
 
-def _check_default(tree: Tree, row: Row) -> None:
-    if not row["default_qos_id"]:
-        return
+def _qos_allowed(tree: Tree, row: Row) -> set[int]:
+    """Return the QOS of an association as it will be."""
     # Asked of a copy: the tree remembers what its own rows inherit.
     allowed = tree.qos_ids({**row, "id": -1 - abs(row["id"])})
     tree._qos.pop(-1 - abs(row["id"]), None)
-    if row["default_qos_id"] not in allowed:
+    return set(allowed)
+
+
+def _qos_of_others(tree: Tree, row: Row) -> set[int]:
+    """Return the QOS that a coordinator may give: those of the account above, and present ones."""
+    above = tree.parent(row)
+    known = tree.rows.get(row["id"])
+    return {*(tree.qos_ids(above) if above else ()), *(tree.qos_ids(known) if known else ())}
+
+
+def _check_default(tree: Tree, row: Row) -> None:
+    if not row["default_qos_id"]:
+        return
+    if row["default_qos_id"] not in _qos_allowed(tree, row):
         raise RefusedError(
             " Error with request: The default QOS is not in the list of QOS of the association"
         )

@@ -369,9 +369,8 @@ def _modify_default(change: Change, where: Words, names: list[str], account: str
                     is_output=True,
                 )
             # Users choose their own default among the accounts they are in.
-            if name != change.actor.name:
-                for row in rows:
-                    _require_rights(change, row)
+            if name != change.actor.name and not change.actor.is_operator:
+                raise refuse_denied()
             make_default(change, cluster_id, name, account)
             lines.append(f"  {name}")
             change.log("Modify Users", cluster, name, f"default_acct='{account}'")
