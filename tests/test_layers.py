@@ -75,6 +75,7 @@ COMMAND_TOP = [
     "conf.quick",
     "wire.client",
     "wire.daemon_link",
+    "wire.mpi_frames",
     "wire.step_io",
 ]
 # Modules of the standard library (or ours) that take milliseconds to import.

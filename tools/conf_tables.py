@@ -99,7 +99,11 @@ SLURM: dict[str, dict[str, object]] = {
     "MCSParameters": {"kind": "string"},
     "MessageTimeout": {"low": 1, "high": MAX16},
     "MetricsAuthUsers": {"default": ""},
-    "MpiDefault": {"kind": "mpi", "default": ""},
+    "MpiDefault": {
+        "kind": "mpi",
+        "default": "",
+        "choices": "none pmi2 pmix cray_shasta".split(),
+    },
     "MpiParams": {"kind": "options"},
     "NamespaceType": {"choices": ["namespace/linux", "namespace/tmpfs"]},
     "NodeFeaturesPlugins": {"kind": "plugins", "choices": ["node_features/helpers"]},

@@ -30,14 +30,16 @@ from pyslurm_ng.conf import (
     topology_yaml,
 )
 from pyslurm_ng.ctld.rules.queue import dependency_text
+from pyslurm_ng.d.stepd.pmi_messages import BadPmiMessage, PmiInput, unpack_pairs
 from pyslurm_ng.dbd.admin import words as admin_words
 from pyslurm_ng.journal import checkpoint, segment
+from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.model import events
 from pyslurm_ng.model.batches import decode_batch, encode_batch
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.sched.request import extra, features
 from pyslurm_ng.sim import workload
-from pyslurm_ng.wire import auth, auth_slurm, frame, messages, step_io
+from pyslurm_ng.wire import auth, auth_slurm, frame, messages, mpi_frames, step_io
 from pyslurm_ng.wire.dbd_messages import Assignment
 from tests.fuzz.messages import beyond, least as body_of
 
@@ -135,6 +137,21 @@ def _message_seeds() -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(seeds))
 
 
+def _pmi_messages(data: bytes) -> None:
+    feed = PmiInput()
+    feed.feed(data)
+    with contextlib.suppress(BadPmiMessage):
+        while feed.take() is not None:
+            pass
+    with contextlib.suppress(ValueError):
+        unpack_pairs(data)
+
+
+def _mpi_frame(data: bytes) -> None:
+    with contextlib.suppress(step_io.BadStepFrame):
+        mpi_frames.parse(data)
+
+
 def _step_frames(data: bytes) -> None:
     frames = step_io.Frames()
     step = 1 + data[0] % 61 if data else 1
@@ -224,6 +241,8 @@ CONF_ERRORS = (lexer.ConfErrors,)
 TARGETS: tuple[Target, ...] = (
     Target("frame", _frame, (b"\x05" + frame.pack_frame("Ping", 7, b"\x80", 0, b"cred"),)),
     Target("message", _message, _message_seeds()),
+    Target("pmi_messages", _pmi_messages, (b"cmd=init pmi_version=1\ncmd=put key=k value=v\n",)),
+    Target("mpi_frame", _mpi_frame, (pack({"do": "abort", "text": "x", "status": 1}),)),
     Target("step_frame", _step_frames, (b"\x07" + step_io.pack_number(step_io.SIGNAL, 0, 15),)),
     Target("token", _token, (b"\x01" * 40,)),
     Target("journal_header", _journal_header, (bytes(64),)),

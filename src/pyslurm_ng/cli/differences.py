@@ -20,7 +20,7 @@ OPTIONS: dict[str, str] = {
     "json": _PARSER,
     "local": _FEDERATION,
     "mcs-label": "refused: MCSPlugin is none",
-    "mpi": "none and list; others are refused",
+    "mpi": "none and pmi2; pmix and cray_shasta are refused",
     "no-trunc": "nothing is cut without it either",
     "qos": "of a list the one of highest priority that takes the job, chosen once",
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",

@@ -14,7 +14,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.cli.command import connect, read_conf, say
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.signals import Interrupted, Signals
-from pyslurm_ng.cli.step import step_request
+from pyslurm_ng.cli.step import mpi_kinds, step_request
 from pyslurm_ng.cli.step.preparation import NotPrepared, Preparation, run_beside
 from pyslurm_ng.cli.step.terminal import RawTerminal
 from pyslurm_ng.cli.step.whole_step import of_component
@@ -29,7 +29,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pyslurm_ng.cli.step.client import StepClient
+    from pyslurm_ng.cli.step.het_exchange import ComponentExchange
     from pyslurm_ng.cli.step.het_steps import Component, Meeting
+    from pyslurm_ng.cli.step.mpi_hub import NodeExchange
     from pyslurm_ng.cli.step.streams import StepIo
     from pyslurm_ng.cli.step.tasks import StepTasks
     from pyslurm_ng.cli.step.whole_step import WholeStep
@@ -37,8 +39,8 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 CONF_KEYS = (
-    "KillOnBadExit", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog", "SlurmdPidFile",
-    *submission.CONF_KEYS,
+    "KillOnBadExit", "MpiDefault", "WaitTime", "SrunPortRange", "SrunProlog", "SrunEpilog",
+    "SlurmdPidFile", *submission.CONF_KEYS,
 )  # fmt: skip
 _EXIT_ERROR = "SLURM_EXIT_ERROR"
 
@@ -203,7 +205,7 @@ def _run(
     if submission.announce(options, pairs):
         return 0
     if ("mpi", "list") in pairs:
-        sys.stdout.write(step_request.mpi_list())
+        sys.stdout.write(mpi_kinds.listing())
         return 0
     options.apply_environment(without_step_masks(dict(os.environ)))
     options.apply_all(pairs, COMMAND_LINE)
@@ -225,6 +227,7 @@ def _run(
             conf = of_allocation("srun", conf)
     else:
         conf = submission.choose_cluster(options, conf)
+    mpi = mpi_kinds.chosen(options, conf.get("MpiDefault", ""))
     submission.check_configured(options, conf)
     if options.verbose > 1:
         limits = submission.limits(options.settings.get("propagate", ""), conf)
@@ -233,7 +236,7 @@ def _run(
     if "test-only" in options.settings:
         return _test_only(client, options, argv)
     work = _Srun(options, argv if whole_line is None else whole_line, operands, conf, client)
-    work.meeting = meeting
+    work.meeting, work.mpi = meeting, mpi
     return work.inside(job_id) if job_id else work.alone()
 
 
@@ -281,6 +284,7 @@ class _Srun:
         self._allocation: Allocation | None = None
         self._status = 0
         self.meeting: Meeting | None = None  # of the components of one srun
+        self.mpi = ""  # the kind; "" where none was chosen
         self._whole: WholeStep | None = None  # if other components have a part of it
 
     def _info(self, text: str) -> None:
@@ -416,9 +420,20 @@ class _Srun:
                 show_status="disable-status" not in options.settings,
                 quit_on_interrupt="quit-on-interrupt" in options.settings,
                 ports=port_range(self._conf),
+                exchange=self._exchange(tasks),
             )
         except OSError as problem:
             raise NotPrepared(f"error: {problem.strerror}") from None
+
+    def _exchange(self, tasks: "StepTasks") -> "ComponentExchange | NodeExchange | None":
+        """Return what passes on the messages of MPI libraries."""
+        if self.mpi in ("", "none"):
+            return None
+        if self.meeting is not None and self._whole is not None:
+            return self.meeting.exchange(self._whole.first_node)
+        from pyslurm_ng.cli.step.mpi_hub import MpiHub, NodeExchange
+
+        return NodeExchange(MpiHub(len(tasks.nodes)))
 
     def _variables(self, granted: "dict[str, Any]") -> "dict[str, str]":
         """Return the variables of --prolog and --epilog."""
@@ -466,6 +481,7 @@ class _Srun:
             for line in launching_lines(self._options, granted, tasks.step_name):
                 self._info(line)
         fields = launch_fields(self._options, self._conf, granted, programs, std)
+        fields["mpi"] = self.mpi
         if self._whole is not None:
             fields |= self._whole.launch_fields()
         limit_s = float(self._options.settings.get("msg-timeout") or 60)

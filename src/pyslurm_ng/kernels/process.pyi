@@ -22,6 +22,7 @@ class _How(TypedDict, total=False):
     memory_nodes: bytes
     report: bytes
     is_sibling: bool
+    kept: int
 
 class _HowAtOnce(_How, total=False):
     in_place: bool
@@ -50,7 +51,8 @@ def spawn(
     The caller is stopped until the program begins; a user's file system may delay that for ever.
     With `is_sibling` the program becomes a child of our parent, which must also reap a program that
     did not begin. With `in_place` no process is made: the caller itself becomes the program, and
-    only a failure returns. Files other than the streams must be O_CLOEXEC then.
+    only a failure returns. Files other than the streams must be O_CLOEXEC then. `kept` is a
+    descriptor above 2 that the program has, too, with the same number.
 
     Raises:
         OSError: with `filename` saying which step failed: cgroup, affinity, memory policy, limits,

@@ -50,6 +50,7 @@ cdef extern from "process_start.h":
         int die_with_parent
         int is_sibling
         int in_place
+        int kept
         char *pid_entry
         int stage
         int error
@@ -81,7 +82,7 @@ cdef class _Start:
         long gid=-1, groups=(), int umask=-1, rlimits=(), bytes cpus=b"", cgroup_fds=(),
         bint terminal=False, int nice=100, bint die_with_parent=True, bytes pid_name=b"",
         int memory_mode=-1, bytes memory_nodes=b"", bytes report=b"", bint is_sibling=False,
-        bint in_place=False, opens=(),
+        bint in_place=False, opens=(), int kept=-1,
     ):
         cdef list path_list = list(paths), argv_list = list(argv), env_list = list(env)
         # The child writes the digits.
@@ -116,6 +117,7 @@ cdef class _Start:
         self.c.terminal, self.c.nice = terminal, nice
         self.c.die_with_parent = die_with_parent
         self.c.is_sibling, self.c.in_place = is_sibling, in_place
+        self.c.kept = kept
         self.c.group_count, self.c.limit_count = len(groups), len(rlimits)
         self.c.cgroup_count = len(cgroup_fds)
         self.c.paths = _strings(path_list)

@@ -67,6 +67,7 @@ struct psng_start {
     int terminal, nice, die_with_parent;
     int is_sibling;              /* becomes a child of our parent instead of ours */
     int in_place;                /* no new process: this one becomes the program */
+    int kept;                    /* open in the program, too, with the same number; -1: none */
     pid_t parent;
     char *pid_entry;             /* SLURM_TASK_PID= with room for the digits, in env */
     volatile int stage, error;
@@ -170,6 +171,22 @@ static void psng_close(unsigned first, unsigned last)
         close(fd);
 }
 
+/* Close all above the standard streams but two, each of which may be -1. */
+static void psng_close_above(int one, int other)
+{
+    int low = one < other ? one : other, high = one < other ? other : one;
+    unsigned after = 3;
+    if (low >= 3) {
+        psng_close(after, low - 1);
+        after = low + 1;
+    }
+    if (high >= 3 && high != low) {
+        psng_close(after, high - 1);
+        after = high + 1;
+    }
+    psng_close(after, ~0U);
+}
+
 /* While it waits for a user's file it must hold no other file: otherwise a process that waits for
  * the end of a connection would wait for that, too.
  */
@@ -178,8 +195,9 @@ static void psng_close_others(struct psng_start *s)
     unsigned after = 3;
     for (;;) {
         unsigned next = ~0U;
-        for (int i = 0; i < 4 + s->cgroup_count; i++) {
-            int fd = i < 3 ? s->stdio[i] : i < 4 ? s->channel : s->cgroup_fds[i - 4];
+        for (int i = 0; i < 5 + s->cgroup_count; i++) {
+            int fd = i < 3 ? s->stdio[i] : i < 4 ? s->channel : i < 5 ? s->kept :
+                s->cgroup_fds[i - 5];
             if (fd >= (int)after && (unsigned)fd < next)
                 next = fd;
         }
@@ -332,12 +350,10 @@ static int psng_child(struct psng_start *s)
         if (dup2(high[i], i) < 0)
             return psng_fail(s, PSNG_FILES);
     /* In place the caller must still report a failure, and everything it opened is O_CLOEXEC. */
-    if (s->channel >= 0) {
-        psng_close(3, s->channel - 1);
-        psng_close(s->channel + 1, ~0U);
-    } else if (!s->in_place) {
-        psng_close(3, ~0U);
-    }
+    if (!s->in_place)
+        psng_close_above(s->channel, s->kept);
+    if (s->kept >= 0 && fcntl(s->kept, F_SETFD, 0))
+        return psng_fail(s, PSNG_FILES);
     if (s->terminal)
         ioctl(0, TIOCSCTTY, 0);
     if (psng_identity(s) || psng_limits(s))

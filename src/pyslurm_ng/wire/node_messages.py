@@ -469,8 +469,7 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     tasks_per_socket: Annotated[int, Meta(ge=0, le=1 << 24)] = 0  # at most; 0: any number
     threads_per_core: Annotated[int, Meta(ge=0, le=1 << 16)] = 0  # that tasks use; 0: all
     program: b.PathText = ""  # in place of the first word of argv; %N stands for the node's name
-    # Of several components' steps together, as their tasks' variables have it.
-    first_node: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
+    first_node: Annotated[int, Meta(ge=0, le=1 << 30)] = 0  # from here on of all components
     all_nodes: b.FoldedText = ""
     all_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
     all_tasks_per_node: b.FoldedText = ""
@@ -478,6 +477,8 @@ class LaunchStep(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     all_job_node_count: Annotated[int, Meta(ge=0, le=1 << 30)] = 0
     all_cpus_per_node: b.FoldedText = ""
     keeps_counts: bool = False  # SLURM_NTASKS and others stay as they are around srun
+    mpi: b.ShortText = ""  # pmi2, pmix; none and "": the tasks know nothing of each other
+    all_ranks_of_nodes: b.FoldedText = ""  # blocks of ranks, as in PMI_process_mapping
 
 
 @message(kind="SendFile", roles="user", owner_rule="owner", rate="change")
@@ -492,9 +493,7 @@ class SendFile(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     credential: _Blob = b""
     path: b.PathText = ""  # absolute
     mode: b.FileMode = 0o600
-    times_us: Annotated[
-        list[b.FileTimeUs], Meta(max_length=2)
-    ] = []  # access and change, to be kept
+    times_us: Annotated[list[b.FileTimeUs], Meta(max_length=2)] = []  # access and change
     force: bool = False  # replaces what is there
     make_directory: bool = False  # the last one of the path
     data: _Blob = b""

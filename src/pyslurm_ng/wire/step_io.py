@@ -32,6 +32,7 @@ Who speaks what:
 | TERMINATE | srun | text: why, for the notice (`TASK FAILURE`); TERM now, KILL after KillWait; |
 |           |      | `FORCED`: KILL now |
 | WINDOW | srun | u16 rows, u16 columns of the terminal |
+| MPI | both | msgpack map: what ranks exchange, see `wire.mpi_frames` |
 | PING, PONG | both | empty |
 """
 
@@ -60,6 +61,7 @@ PONG = 13
 TERMINATE = 14
 FAILED = 15
 WELCOME = 16
+MPI = 17
 
 FORCED = "SIGNAL Killed"
 """Why a step ends whose user does not want to wait for it."""
@@ -85,6 +87,7 @@ FRAMES: "dict[int, tuple[str, str, int, int, tuple[tuple[int, int], ...]]]" = {
     TERMINATE: ("TERMINATE", SRUN, 0, 4096, ()),
     WINDOW: ("WINDOW", SRUN, 4, 4, ()),
     WELCOME: ("WELCOME", SRUN, 1, _MOST_KEY_BYTES, ()),
+    MPI: ("MPI", BOTH, 1, MAX_BODY_BYTES, ()),
     PING: ("PING", BOTH, 0, 0, ()),
     PONG: ("PONG", BOTH, 0, 0, ()),
 }

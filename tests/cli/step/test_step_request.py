@@ -172,7 +172,7 @@ def test_host_file_names_each_tasks_node(tmp_path: Any, monkeypatch: pytest.Monk
     "words",
     [
         ["--x11"], ["--async"],
-        ["--mpi=pmix"], ["--mpi=frob"], ["-r", "x"], ["--pty=3"], ["-Z"],
+        ["-r", "x"], ["--pty=3"], ["-Z"],
     ],
 )  # fmt: skip
 def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:

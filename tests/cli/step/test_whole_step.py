@@ -33,6 +33,7 @@ def test_ranks_and_nodes_go_on_from_one_component_to_the_next() -> None:
             "all_tasks_per_node": "2(x2),1",
             "all_job_nodes": "n[3,1-2,4]",
             "all_job_node_count": 4,
+            "all_ranks_of_nodes": "(0,1,2),(1,1,2),(2,1,1)",
             "all_cpus_per_node": "2(x3),1",
         }
     )

@@ -89,6 +89,7 @@ class Template:
             "no_kill": False,
             "oom_kill_step": False, "waits_for_children": False,
             "programs": [["x"]],
+            "mpi": None,
             "tasks": [{**PLAIN, "task": 0, "local": 0, "out": out, "err": out}],
         }  # fmt: skip
         return {**base, **more}
@@ -144,11 +145,16 @@ class Peer:
                 self.credit += step_io.numbers(body)[0]
             elif kind == step_io.NOTICE:
                 self.notices += body
+            elif kind == step_io.MPI:
+                self.on_mpi(body)
             elif kind == step_io.HELLO:
                 self.hello = unpack(body)
             elif kind == step_io.DONE:
                 self.done = True
         return bool(data)
+
+    def on_mpi(self, body: bytes) -> None:
+        """Take a message of MPI; tests that have MPI replace this."""
 
     def read_all(self) -> None:
         """Take everything up to the end of the connection."""

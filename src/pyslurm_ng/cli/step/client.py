@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pyslurm_ng.cli.signals import Signals
+    from pyslurm_ng.cli.step.het_exchange import ComponentExchange
     from pyslurm_ng.cli.step.link import Link
+    from pyslurm_ng.cli.step.mpi_hub import NodeExchange
     from pyslurm_ng.cli.step.streams import StepIo
     from pyslurm_ng.cli.step.tasks import StepTasks
 
@@ -55,6 +57,7 @@ class StepClient:
         quit_on_interrupt: bool = False,
         ports: "tuple[int, int]" = (0, 0),
         abort_window_s: float = 1.0,
+        exchange: "ComponentExchange | NodeExchange | None" = None,
     ) -> None:
         """Listen for the nodes; raises OSError when no port is free."""
         self.tasks = tasks
@@ -85,6 +88,9 @@ class StepClient:
             on_resize=self._tell_window_size, on_forced=self._forced, on_give_up=self._give_up,
         )  # fmt: skip
         streams.out.on_broken = self._output_broke
+        self._exchange = exchange
+        if exchange is not None:
+            exchange.begin(loop, self._send_to, self._exchange_ends)
 
     def also_watch(self, descriptor: int, callback: "Callable[[], None]") -> None:
         """Call back when a descriptor (the controller's) can be read."""
@@ -149,6 +155,8 @@ class StepClient:
             numbers = step_io.numbers(body)
             if len(numbers) == 2:
                 self._ends.exited(task, *numbers)
+                if self._exchange is not None:
+                    self._exchange.rank_ended(link.node, self.tasks.first_rank + task)
         elif kind == step_io.CREDIT:
             link.credit += sum(step_io.numbers(body))
             self._input.go_on()
@@ -156,8 +164,23 @@ class StepClient:
             self._started(link.node)
         elif kind == step_io.NOTICE:
             self._notice(body.decode("utf-8", "replace"))
+        elif kind == step_io.MPI and self._exchange is not None:
+            self._exchange.take(link.node, body)
         elif kind == step_io.FAILED:
             self._failed(link.node, body)
+
+    def _send_to(self, node: int, frame: bytes) -> None:
+        link = self.links.link_of(node)
+        if link is not None:
+            self.links.send(link, frame)
+
+    def _exchange_ends(self, text: str) -> None:
+        """End the step because its ranks cannot go on, or one of them says so."""
+        if text:
+            self._output.log(f"error: MPI: {text}")
+        if not self.orders.is_ending:
+            self.aborted()
+            self.orders.terminate("")
 
     def _started(self, node: int) -> None:
         self.tasks.started(node)

@@ -15,9 +15,11 @@ from pyslurm_ng.cli.submit.het_options import MOST_COMPONENTS, PASSED_ON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Callable, Mapping
     from typing import Any, TypeAlias
 
+    from pyslurm_ng.cli.step.het_exchange import ComponentExchange
     from pyslurm_ng.wire.client import Client
 
     Pairs: TypeAlias = list[tuple[str, str | None]]
@@ -207,9 +209,17 @@ def become(group: int) -> None:
 class Meeting:
     """One component's end of the exchange about what all components have together."""
 
-    def __init__(self, report_end: int, asked: int) -> None:
+    def __init__(self, report_end: int, asked: int, hub: "socket | None" = None) -> None:
         self._told = report_end
         self._asked = asked
+        self._hub = hub
+
+    def exchange(self, first_node: int) -> "ComponentExchange":
+        """Return what passes on the messages of this component's MPI libraries."""
+        from pyslurm_ng.cli.step.het_exchange import ComponentExchange
+
+        assert self._hub is not None
+        return ComponentExchange(self._hub, first_node)
 
     def whole(self, own: WholeStep) -> "WholeStep | None":
         """Report what this component's step has; return what all have, and its place among them.
@@ -260,24 +270,33 @@ def _read(descriptor: int, size: int) -> bytes:
 
 def run(steps: "list[Component]", run_one: "Callable[[Component, Meeting], int]") -> int:
     """Run all steps at once, each in its own process; return the worst exit code."""
+    from pyslurm_ng.cli.step.het_exchange import pair, serve_components
+
     children: list[int] = []
     reads: list[int] = []
     writes: list[int] = []
+    hubs: list[socket] = []
     for index, step in enumerate(steps):
         counts, tell = os.pipe()
         answers, answer = os.pipe()
+        hub, theirs = pair()
         child = os.fork()
         if not child:
             for descriptor in (counts, answer, *reads, *writes):
                 os.close(descriptor)
-            os._exit(_run_child(step, index, Meeting(tell, answers), run_one))
+            for other in (hub, *hubs):
+                other.close()
+            os._exit(_run_child(step, index, Meeting(tell, answers, theirs), run_one))
         os.close(tell)
         os.close(answers)
+        theirs.close()
+        hubs.append(hub)
         children.append(child)
         reads.append(counts)
         writes.append(answer)
     _forward_signals(children)
-    _arrange(reads, writes)
+    node_counts = _arrange(reads, writes)
+    serve_components(hubs, node_counts)
     codes = []
     for child in children:
         _, status = os.waitpid(child, 0)
@@ -305,8 +324,11 @@ def _run_child(
         sys.stdout.flush()
 
 
-def _arrange(reads: "list[int]", writes: "list[int]") -> None:
-    """When all have their step, tell each component what all have and where its part begins."""
+def _arrange(reads: "list[int]", writes: "list[int]") -> "list[int]":
+    """When all have their step, tell each component what all have and where its part begins.
+
+    Return how many nodes each has.
+    """
     parts = []
     for descriptor in reads:
         message = _receive(descriptor)
@@ -321,6 +343,7 @@ def _arrange(reads: "list[int]", writes: "list[int]") -> None:
             except BrokenPipeError:
                 pass  # it has been interrupted; its exit code says so
         os.close(descriptor)
+    return [len(part.nodes) if part is not None else 0 for part in parts]
 
 
 def _forward_signals(children: "list[int]") -> None:

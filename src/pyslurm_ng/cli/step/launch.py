@@ -4,6 +4,7 @@ import os
 
 from pyslurm_ng.base.numbers import REQ_OPEN_APPEND, REQ_OPEN_TRUNCATE, REQ_OVERCOMMIT
 from pyslurm_ng.cli.file_names import current_directory
+from pyslurm_ng.cli.step.mpi_kinds import without_outer_ranks
 from pyslurm_ng.cli.step.step_request import is_on
 from pyslurm_ng.cli.submit import binding_options, submission
 from pyslurm_ng.wire.client import Client, SlurmError
@@ -51,6 +52,7 @@ def task_environment(
         for name, value in variables.items()
         if mode == "ALL" or name in named or name.startswith((b"SLURM", b"SPANK_"))
     }
+    of_step = without_outer_ranks(of_step)
     of_step.update(assigned)
     of_step.update(_own_variables(options, granted))
     return b"".join(b"%b=%b\0" % pair for pair in of_step.items())

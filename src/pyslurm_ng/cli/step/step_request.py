@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 # Bits of model.job.STEP_*; a test compares the two.
 
-MPI_TYPES = ("none",)
 REFUSED = ("parsable", "slurmd-debug")
-_KNOWN_MPI = ("pmi2", "pmix", "cray_shasta")
 
 
 def check_settings(options: "Options") -> None:
@@ -49,7 +47,6 @@ def check_settings(options: "Options") -> None:
         raise OptionError("--error/--input/--output are incompatible with --pty", 1)
     if "bcast" in settings and "multi-prog" in settings:
         raise OptionError("--bcast of several programs (--multi-prog) is not implemented yet", 1)
-    _check_mpi(settings.get("mpi", "none"))
     for name in ("relative", "wait", "msg-timeout", "threads", "treewidth"):
         if name in settings:
             ov.number(name, settings[name], 0)
@@ -66,23 +63,6 @@ def _check_relative(options: "Options") -> None:
     if not options.settings.get("jobid"):
         text = "--relative option invalid for job allocation request"
         raise OptionError(text, 1, "fatal: ")
-
-
-def _check_mpi(text: str) -> None:
-    if text in MPI_TYPES:
-        return
-    if text.partition("_v")[0] in _KNOWN_MPI:
-        raise OptionError(f"--mpi={text} is not implemented yet; --mpi=list shows what is", 1)
-    raise OptionError(
-        f"MPI: Cannot create context for mpi/{text}\nMPI: Unable to load any plugin\n"
-        f"Invalid MPI type '{text}', --mpi=list for acceptable types",
-        1,
-    )
-
-
-def mpi_list() -> str:
-    """Return what --mpi=list prints."""
-    return "MPI plugin types are...\n" + "".join(f"\t{name}\n" for name in MPI_TYPES)
 
 
 def is_on(options: "Options", name: str, default: bool = False) -> bool:

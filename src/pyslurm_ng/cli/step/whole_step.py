@@ -1,9 +1,13 @@
 """The steps of several components together, for the variables of their tasks."""
 
+from pyslurm_ng.base.process_mapping import blocks_of, blocks_text, parse_blocks
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
+
+    from pyslurm_ng.base.process_mapping import Block
 
 
 class WholeStep:
@@ -11,6 +15,7 @@ class WholeStep:
 
     nodes, tasks_per_node: of the step. job_nodes, cpus_per_node: of the allocations, as
         SLURM_JOB_NODELIST and SLURM_JOB_CPUS_PER_NODE have them.
+    ranks_of_nodes: the component's tasks in blocks, as in PMI_process_mapping.
     first_rank, first_node: the component's first rank and node among all.
     """
 
@@ -20,6 +25,7 @@ class WholeStep:
         "first_rank",
         "job_nodes",
         "nodes",
+        "ranks_of_nodes",
         "tasks_per_node",
     )
 
@@ -29,6 +35,7 @@ class WholeStep:
         tasks_per_node: "list[int]",
         job_nodes: str = "",
         cpus_per_node: str = "",
+        ranks_of_nodes: str = "",
         first_rank: int = 0,
         first_node: int = 0,
     ) -> None:
@@ -36,6 +43,7 @@ class WholeStep:
         self.tasks_per_node = tasks_per_node
         self.job_nodes = job_nodes
         self.cpus_per_node = cpus_per_node
+        self.ranks_of_nodes = ranks_of_nodes
         self.first_rank = first_rank
         self.first_node = first_node
 
@@ -64,6 +72,7 @@ class WholeStep:
             "all_tasks_per_node": counts_text(self.tasks_per_node),
             "all_job_nodes": fold(job_nodes),
             "all_job_node_count": len(job_nodes),
+            "all_ranks_of_nodes": self.ranks_of_nodes,
             "all_cpus_per_node": counts_text(_counts(self.cpus_per_node)),
         }
 
@@ -75,6 +84,7 @@ def of_component(granted: "Mapping[str, Any]", environment: "Mapping[str, str]")
         [len(tasks) for tasks in granted["tasks"]],
         environment.get("SLURM_JOB_NODELIST", ""),
         environment.get("SLURM_JOB_CPUS_PER_NODE", ""),
+        blocks_text(blocks_of(granted["tasks"])),
     )
 
 
@@ -89,6 +99,7 @@ def wholes(parts: "list[WholeStep]") -> "list[WholeStep]":
                 [count for part in parts for count in part.tasks_per_node],
                 _joined(part.job_nodes for part in parts),
                 _joined(part.cpus_per_node for part in parts),
+                _joined_blocks(parts),
                 first_rank,
                 first_node,
             )
@@ -96,6 +107,17 @@ def wholes(parts: "list[WholeStep]") -> "list[WholeStep]":
         first_rank += part.tasks
         first_node += len(part.nodes)
     return whole_steps
+
+
+def _joined_blocks(parts: "list[WholeStep]") -> str:
+    """Return the blocks of all components, whose nodes follow each other."""
+    blocks: list[Block] = []
+    first_node = 0
+    for part in parts:
+        for first, nodes, per_node in parse_blocks(part.ranks_of_nodes):
+            blocks.append((first_node + first, nodes, per_node))
+        first_node += len(part.nodes)
+    return blocks_text(blocks)
 
 
 def _joined(texts: "Iterable[str]") -> str:

@@ -57,6 +57,7 @@ CLUSTER = Keys(
         "MaxJobCount": "one user may have nine tenths of the jobs that others leave free, "
         "operators may have all",
         "ResumeTimeout": "counts for scontrol reboot; nodes are not powered up and down",
+        "MpiDefault": "cray_shasta is refused; pmix_vN asks for that version of its library",
         "PlugStackConfig": "required SPANK plugins are refused at start, optional ones left out",
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },
@@ -114,7 +115,6 @@ CLUSTER = Keys(
     },
     refused={
         "MCSPlugin": "jobs of different labels would share nodes and see each other",
-        "MpiDefault": "each task would start as an MPI world of its own; only none is allowed",
         "NamespaceType": "jobs would share /tmp and /dev/shm; only none is allowed",
         "TLSType": _NO_TLS,
         "UsePAM": "no PAM session would limit the tasks; NO is allowed",

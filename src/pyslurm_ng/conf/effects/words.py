@@ -198,6 +198,13 @@ SLURM_WORDS: dict[str, Words] = {
         same=named("iso8601 iso8601_ms rfc5424 rfc5424_ms rfc3339 clock short"),
         accepted={"thread_id": "there is one thread", "format_stderr": "stderr has no times"},
     ),
+    "MpiDefault": Words(
+        same=named("none pmi2"),
+        refused={
+            "cray_shasta": "the ranks would not know each other: it needs the network of a Cray",
+            "pmix": "each task would start as an MPI world of its own",
+        },
+    ),
     "MpiParams": Words(same=named("disable_slurm_hydra_bootstrap ports")),
     "PreemptParameters": Words(
         same=named("min_exempt_priority reclaim_licenses send_user_signal youngest_first"),

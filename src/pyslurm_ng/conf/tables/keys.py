@@ -114,7 +114,7 @@ PARAMETERS: tuple[Key, ...] = (
     Key("MetricsParameters", "metrics_parameters", "list", "", tier=3, help="metrics options"),
     Key("MetricsType", "metrics_type", "plugin", "", choices=("metrics/openmetrics",), tier=2, help="metrics on the controller port (25.11)"),
     Key("MinJobAge", "min_job_age", "seconds", "300", help="finished jobs stay in memory"),
-    Key("MpiDefault", "mpi_default", "mpi", "", help="MPI of srun"),
+    Key("MpiDefault", "mpi_default", "mpi", "", choices=("none", "pmi2", "pmix", "cray_shasta"), help="MPI of srun"),
     Key("MpiParams", "mpi_params", "options", "", tier=2, help="MPI options"),
     Key("NamespaceType", "namespace_type", "plugin", "", choices=("namespace/linux", "namespace/tmpfs"), tier=2, help="private mounts of jobs (formerly JobContainerType)"),
     Key("NodeFeaturesPlugins", "node_features_plugins", "plugins", "", choices=("node_features/helpers",), tier=3, help="changeable features"),

@@ -20,7 +20,7 @@ from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.d.host import binding, gres
 from pyslurm_ng.d.host.cgroup import Group
 from pyslurm_ng.d.host.gpu_binding import TaskGpus, gpu_line, near_gpus, task_gpus
-from pyslurm_ng.d.spec import environment, job_counts, task_binding
+from pyslurm_ng.d.spec import environment, job_counts, step_mpi, task_binding
 from pyslurm_ng.d.spec.node_setup import (
     Account,
     NodeSetup,
@@ -231,6 +231,7 @@ def batch_spec(
         "no_kill": False,
         "waits_for_children": False,
         "programs": [["slurm_script", *request.argv]],
+        "mpi": None,
         "tasks": [
             {
                 "task": 0,
@@ -299,6 +300,8 @@ def step_spec(
         variables = job_counts.kept_counts(variables, sent)
     variables["SLURM_OOM_KILL_STEP"] = str(int(ends))
     _leave_to_tasks(variables, setup, credential)
+    mpi = step_mpi.mpi_spec(credential, request)
+    variables |= step_mpi.step_variables(request.mpi, mpi)
     spec: sc.StepSpec = {
         **_base(setup, credential, account, request.credential),
         "login": None,
@@ -322,6 +325,7 @@ def step_spec(
         "waits_for_children": request.waits_for_children,
         "programs": [_argv(request, program, setup.node_name) for program in request.programs],
         "tasks": tasks,
+        "mpi": mpi,
     }
     if request.task_prolog:
         spec["task_prologs"].append(("--task-prolog", request.task_prolog))
@@ -439,7 +443,10 @@ def _task(
     return {
         "task": task_id,
         "local": local,
-        "env": environment.entries(environment.task_variables(rank, local, view)),
+        "env": environment.entries(
+            environment.task_variables(rank, local, view)
+            | step_mpi.task_variables(request.mpi, rank)
+        ),
         "in": std_in,
         "out": std_out,
         "err": std_err,

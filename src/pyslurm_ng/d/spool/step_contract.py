@@ -104,6 +104,18 @@ class StepBase(TypedDict):
     task_epilogs: list[tuple[str, str]]
 
 
+class MpiSpec(TypedDict):
+    """What the tasks' MPI libraries are told; ranks and nodes count over all components."""
+
+    kind: str  # pmi2, pmix
+    job: str  # 12.0
+    ranks: int
+    first_rank: int
+    first_node: int
+    mapping: str  # which rank is on which node: PMI_process_mapping
+    nodes: list[str]
+
+
 class StepSpec(StepBase):
     """All that a supervisor is told: the first record of its step's file."""
 
@@ -128,6 +140,7 @@ class StepSpec(StepBase):
     waits_for_children: bool
     programs: list[list[str]]
     tasks: list[TaskSpec]
+    mpi: MpiSpec | None
 
 
 class FileSpec(TypedDict):

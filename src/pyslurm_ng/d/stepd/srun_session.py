@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.d.spool.step_contract import Route, StepSpec
+    from pyslurm_ng.d.stepd.pmi_server import PmiServer
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_orders import StepOrders
@@ -28,6 +29,7 @@ class SrunSession:
 
     Attributes:
         link: the connection; None before `connect`, and for a step without srun.
+        mpi: what serves the MPI libraries of the tasks, if they have any.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class SrunSession:
         readers: "StepReaders",
     ) -> None:
         self.link: SrunLink | None = None
+        self.mpi: PmiServer | None = None
         self._loop = loop
         self._spec = spec
         self._tasks = tasks
@@ -110,6 +113,8 @@ class SrunSession:
             self._terminate(body.decode("utf-8", "replace"))
         elif kind == step_io.WINDOW:
             self._resize(*step_io.window(body))
+        elif kind == step_io.MPI and self.mpi is not None:
+            self.mpi.on_frame(body)
         elif kind == step_io.PING and self.link is not None:
             self.link.send(step_io.pack(step_io.PONG))
 

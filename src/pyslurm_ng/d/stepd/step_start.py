@@ -188,6 +188,8 @@ class StepStart:
             task.outlets.append(self._outlet(task, descriptors.pop(0), stream, file))
         if message["has_stderr"]:
             task.stderr = descriptors.pop(0)
+        if message["has_pmi"] and self._srun.mpi is not None:
+            self._srun.mpi.add(task, descriptors.pop(0))
         self._notices.say_all(message["notes"])
 
     def _outlet(self, task: "Task", descriptor: int, stream: int, file: int) -> Outlet:

@@ -8,8 +8,8 @@ no other process waiting, and a task costs no more than one process.
     {file}              a file to be written with labels: its number
     {stderr}            a copy of the step's stderr, for notices
     {task, pid, status, is_over, inlet (0: none, 1: a pipe, 2: a terminal), outlets (stream, file
-     number or -1), has_stderr, notes}
-                        with descriptors of inlet, outlets and stderr
+     number or -1), has_stderr, has_pmi, notes}
+                        with descriptors of inlet, outlets, stderr and the task's PMI
     {failed, text, notes, trace}    the step cannot start; trace only of a bug
     {done, notes}
     {}                  the end, without a word: it was cancelled or lost
@@ -154,6 +154,8 @@ class TaskStarter:
         try:
             wants_stderr = self._stderr < 0 or bool(self._spec["task_epilogs"])
             self._streams.choose(task, wants_stderr=wants_stderr)
+            if self._spec["mpi"] is not None and self._spec["mpi"]["kind"] == "pmi2":
+                task.open_pmi()
         except OSError as error:
             raise CannotStart(
                 FILES_STATUS, f"Could not open stdio file stdio: {error.strerror}"
@@ -179,7 +181,8 @@ class TaskStarter:
             self._begin(self._task)
 
     def _task_environment(self, task: Started) -> "list[bytes]":
-        return self._environment + task.spec["env"]
+        pmi = [b"PMI_FD=%d" % task.pmi] if task.pmi >= 0 else []
+        return self._environment + task.spec["env"] + pmi
 
     def _program(self, task: Started) -> "list[str]":
         """Return a task's program and its arguments; many tasks have the same."""
@@ -219,6 +222,7 @@ class TaskStarter:
                 is_sibling=self._programs is not None,
                 nice=spec["nice"],
                 pid_name=b"SLURM_TASK_PID",
+                kept=-1 if self._is_opening else task.pmi,
                 **self._identity,
             )
         except (OSError, ValueError) as error:

@@ -18,6 +18,7 @@ from pyslurm_ng.base.numbers import END_OUT_OF_MEMORY
 from pyslurm_ng.base.poll_loop import PollLoop
 from pyslurm_ng.d.spool import step_record
 from pyslurm_ng.d.spool.batch_script import remove_script
+from pyslurm_ng.d.stepd.mpi_server import mpi_server
 from pyslurm_ng.d.stepd.own_process import identity_of
 from pyslurm_ng.d.stepd.slurmd_channel import SlurmdChannel
 from pyslurm_ng.d.stepd.srun_session import SrunSession
@@ -74,6 +75,7 @@ class Step:
         self._srun = srun = SrunSession(
             loop, spec, tasks, processes, ending, orders, notices, readers
         )
+        srun.mpi = mpi_server(loop, spec, tasks, srun, ending, notices)
         self._ends = ends = TaskEnds(
             loop, spec, tasks, processes, ending, usage, notices, srun, writer
         )
@@ -168,6 +170,8 @@ class Step:
                 break
             self._loop.turn(1.0)
         self._writer.kill()
+        if self._srun.mpi is not None:
+            self._srun.mpi.close()
         if link is not None:
             link.finish()
             link.close()

@@ -53,6 +53,7 @@ class TaskEnds:
         self._ending = ending
         self._usage = usage
         self._writer = writer
+        self._srun = srun
         self._epilogs = TaskEpilogs(spec, loop.later, notices.say, srun.task_ended)
         self._wakeup, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         set_wakeup_fd(write_fd)
@@ -111,4 +112,6 @@ class TaskEnds:
             task.status = OOM_STATUS
             if self._spec["oom_kill_step"]:
                 self._ending.kill()
+        if self._srun.mpi is not None:
+            self._srun.mpi.task_ended(task)
         self._epilogs.begin(task)

@@ -2,6 +2,7 @@
 
 import os
 import struct
+from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM, socketpair
 
 from pyslurm_ng.wire import step_io
 
@@ -23,8 +24,8 @@ class Started:
     """
 
     __slots__ = (
-        "inlet_kind", "is_over", "opens", "outlets", "passed", "pid", "spec", "status", "stderr",
-        "streams", "temporary",
+        "inlet_kind", "is_over", "opens", "outlets", "passed", "pid", "pmi", "pmi_ours", "spec",
+        "status", "stderr", "streams", "temporary",
     )  # fmt: skip
 
     def __init__(self, spec: "TaskSpec") -> None:
@@ -39,6 +40,13 @@ class Started:
         self.streams: list[int] = []
         self.opens: list[tuple[str, int, bool]] = []
         self.temporary: list[int] = []  # ours until it has begun
+        self.pmi = self.pmi_ours = -1  # the task's and our end of a socket for its MPI library
+
+    def open_pmi(self) -> None:
+        """Make the socket over which its MPI library asks for PMI. Raises OSError."""
+        theirs, ours = socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC)
+        self.pmi, self.pmi_ours = theirs.detach(), ours.detach()
+        self.temporary.append(self.pmi)
 
     def message(self, notes: "list[str]") -> "tuple[dict[str, Any], list[int]]":
         """Return what the supervisor is told of it, and its descriptors."""
@@ -47,9 +55,10 @@ class Started:
         fields = {
             "task": self.spec["local"], "pid": self.pid, "status": self.status,
             "is_over": self.is_over, "inlet": self.inlet_kind, "outlets": self.outlets,
-            "has_stderr": self.stderr >= 0, "notes": notes,
+            "has_stderr": self.stderr >= 0, "has_pmi": self.pmi_ours >= 0, "notes": notes,
         }  # fmt: skip
-        return fields, self.passed + ([self.stderr] if self.stderr >= 0 else [])
+        others = [number for number in (self.stderr, self.pmi_ours) if number >= 0]
+        return fields, self.passed + others
 
 
 class TaskStreams:

@@ -1,0 +1,64 @@
+"""--mpi: which kinds of MPI there are on this host, and which of them a step uses."""
+
+import os
+
+from pyslurm_ng.cli.option_words import OptionError
+from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pyslurm_ng.cli.submit.options import Options
+
+_TYPES = ("none", "pmi2")
+_ABSENT = {"cray_shasta": "it needs the network of a Cray"}
+
+
+def chosen(options: "Options", default: str) -> str:
+    """Return what --mpi, SLURM_MPI_TYPE or MpiDefault says; "" if none of them says anything.
+
+    The launcher of another program starts the ranks itself, so its step has no MPI of ours.
+
+    Raises:
+        OptionError: a kind that there is not.
+    """
+    if "external-launcher" in options.settings and not _is_typed(options):
+        return "none"
+    text = options.settings.get("mpi") or default
+    text = text.lower().removeprefix("mpi/")
+    if not text or text in _TYPES:
+        return text
+    raise OptionError(_refusal(text), 1)
+
+
+def _is_typed(options: "Options") -> bool:
+    return "mpi" in options.given and options.given["mpi"][0] == COMMAND_LINE
+
+
+def _refusal(text: str) -> str:
+    """Return Slurm's lines for a kind that cannot be loaded."""
+    why = _ABSENT.get(text)
+    first = f"{text}: {why}\n" if why else ""
+    return (
+        f"{first}Couldn't find the specified plugin name for mpi/{text} looking at all files\n"
+        f"cannot find mpi plugin for mpi/{text}\n"
+        f"MPI: Cannot create context for mpi/{text}\nMPI: Unable to load any plugin\n"
+        f"Invalid MPI type '{text}', --mpi=list for acceptable types"
+    )
+
+
+def listing() -> str:
+    """Return what --mpi=list prints."""
+    return "MPI plugin types are...\n" + "".join(f"\t{name}\n" for name in _TYPES)
+
+
+def without_outer_ranks(variables: "dict[bytes, bytes]") -> "dict[bytes, bytes]":
+    """Return the variables without those by which a task of another step finds its server.
+
+    A task may call srun, and its descriptor is not open in the tasks of that step.
+    """
+    if b"SLURM_PROCID" not in os.environb:
+        return variables
+    return {name: value for name, value in variables.items() if name not in _OUTER}
+
+
+_OUTER = {b"PMI_FD", b"PMI_RANK", b"PMI_SIZE", b"PMI_JOBID", b"PMI_SPAWNED"}

@@ -1,0 +1,91 @@
+"""--mpi on real daemons: ranks on several nodes find each other, by a client without a library."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.daemons.live import LiveCluster
+
+pytestmark = pytest.mark.daemons
+CLIENT = Path(__file__).parents[1] / "d" / "stepd" / "pmi_client.py"
+
+
+@pytest.fixture(name="client")
+def _client(work: Path) -> tuple[str, str]:
+    """Return the words of the client, where the tasks' user can read it."""
+    copy = work / "pmi_client.py"
+    copy.write_text(CLIENT.read_text())
+    copy.chmod(0o644)
+    return (sys.executable, str(copy))
+
+
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("layout", [("-n4", "-N2"), ("-n5", "-N3", "-m", "cyclic")])
+def test_ranks_of_several_nodes_read_what_all_have_put(
+    live_cluster: LiveCluster, work: Path, client: tuple[str, str], version: str,
+    layout: tuple[str, ...],
+) -> None:  # fmt: skip
+    """Three fences, over srun."""
+    got = live_cluster.run(
+        "srun", "-O", *layout, "--mpi=pmi2", *client, version, "exchange", cwd=work
+    )
+    count = int(layout[0][2:])
+    assert got.returncode == 0, got.stderr
+    assert sorted(got.stdout.splitlines()) == [
+        f"rank {rank} has read {count}" for rank in range(count)
+    ]
+
+
+def test_components_are_one_world(
+    live_cluster: LiveCluster, work: Path, client: tuple[str, str]
+) -> None:
+    """The process above their sruns passes on what they put."""
+    words = ("--mpi=pmi2", *client, "2", "exchange")
+    got = live_cluster.run("srun", "-n1", *words, ":", "-n2", "-N2", *words, cwd=work)
+    assert got.returncode == 0, got.stderr
+    assert sorted(got.stdout.splitlines()) == [f"rank {rank} has read 3" for rank in range(3)]
+
+
+@pytest.mark.parametrize("word", ["abort7", "raw:00ff00ff0a0a0a", "exit3"])
+def test_one_rank_ends_the_step_on_all_nodes(
+    live_cluster: LiveCluster, work: Path, client: tuple[str, str], word: str
+) -> None:
+    """An abort, garbage, a death: no rank waits in its fence for ever."""
+    got = live_cluster.run(
+        "srun", "-n3", "-N3", "--mpi=pmi2", *client, "1", f"only:2:{word}", "fence", cwd=work
+    )
+    assert got.returncode != 0
+    assert "Job step aborted" in got.stderr
+    assert len([line for line in got.stderr.splitlines() if "] error: " in line]) == 1
+
+
+def test_variables_are_slurms(live_cluster: LiveCluster, work: Path) -> None:
+    """SLURM_MPI_TYPE says what was chosen, and nothing where nothing was."""
+    show = ("bash", "-c", "env | grep -E '^(PMI_[^F]|SLURM_MPI)' | sort")
+    got = live_cluster.out("srun", "-n1", "--mpi=pmi2", *show, cwd=work).splitlines()
+    assert got[0].startswith("PMI_JOBID=") and got[0].endswith(".0")
+    assert got[1:] == ["PMI_RANK=0", "PMI_SIZE=1", "SLURM_MPI_TYPE=pmi2"]
+    assert live_cluster.run("srun", "-n1", *show, cwd=work).stdout == ""
+
+
+def test_a_step_inside_a_task_does_not_inherit_its_connection(
+    live_cluster: LiveCluster, work: Path
+) -> None:
+    """Its descriptor is not open there."""
+    inner = "srun --overlap --mpi=none -n1 env"
+    got = live_cluster.run("srun", "-n1", "--mpi=pmi2", "bash", "-c", inner, cwd=work)
+    assert got.returncode == 0 and "PMI_RANK" not in got.stdout
+
+
+def test_the_launcher_of_another_program_has_no_mpi_of_ours(
+    live_cluster: LiveCluster, work: Path
+) -> None:
+    """mpirun starts the ranks itself."""
+    script = "srun --external-launcher env"
+    got = live_cluster.run(
+        "salloc", "-Q", "-n1", "env", "SLURM_MPI_TYPE=pmi2", "bash", "-c", script, cwd=work
+    )
+    assert got.returncode == 0 and "PMI_RANK" not in got.stdout
