@@ -23,6 +23,7 @@ OPTIONS: dict[str, str] = {
     "mpi": "none and pmi2; pmix and cray_shasta are refused",
     "no-trunc": "nothing is cut without it either",
     "qos": "of a list the one of highest priority that takes the job, chosen once",
+    "reboot": "kept and shown; refused where RebootProgram is set",
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
     "sib": _FEDERATION,
     "sibling": _FEDERATION,

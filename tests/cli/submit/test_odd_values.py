@@ -242,15 +242,20 @@ def test_a_frequency_is_named_as_without_effect(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
-def test_governors_are_those_of_slurm_conf() -> None:
-    """CpuFreqGovernors, with the default of the manual."""
-    options = parsed("--cpu-freq=schedutil")
+@pytest.mark.parametrize(
+    "governor", ["Conservative", "OnDemand", "Performance", "PowerSave", "SchedUtil", "UserSpace"]
+)
+def test_governors_are_those_of_slurm_conf(governor: str) -> None:
+    """CpuFreqGovernors, by default OnDemand, Performance and UserSpace."""
+    options = parsed(f"--cpu-freq=low-high:{governor.lower()}")
+    submission.check_configured(options, {"CpuFreqGovernors": governor})
     with pytest.raises(OptionError) as caught:
-        submission.check_configured(options, {})
-    assert caught.value.text == (
-        "governor of SchedUtil is not allowed in slurm.conf\nInvalid --cpu-freq argument"
-    )
-    submission.check_configured(options, {"CpuFreqGovernors": "Performance,SchedUtil"})
+        submission.check_configured(options, {"CpuFreqGovernors": "none"})
+    line = f"governor of {governor} is not allowed in slurm.conf"
+    assert caught.value.text == f"{line}\nInvalid --cpu-freq argument"
+    if governor not in ("OnDemand", "Performance", "UserSpace"):
+        with pytest.raises(OptionError, match=line):
+            submission.check_configured(options, {})
 
 
 def test_steps_are_sampled_as_the_job_says() -> None:

@@ -23,7 +23,7 @@ CLUSTER = Keys(
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageHost
         AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
-        BcastExclude BcastParameters ClusterName CompleteWait DefCpuPerGPU
+        BcastExclude BcastParameters ClusterName CompleteWait CpuFreqGovernors DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FairShareDampeningFactor
         FirstJobId GresTypes

@@ -13,6 +13,7 @@ from pyslurm_ng.base.numbers import (
     REQ_KILL_INVALID_DEP,
     REQ_MEM_SET,
     REQ_NO_REQUEUE,
+    REQ_REBOOT,
 )
 from pyslurm_ng.base.request_words import NO_NAME
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
@@ -171,6 +172,14 @@ def test_operators_alone_set_priority_and_negative_nice() -> None:
 def test_partitions_that_do_not_take_the_job(line: str, who: Caller, code: int) -> None:
     room = Site(f"PartitionName=x Nodes=n1 DefMemPerCPU=100 {line}")
     assert room.refused(who, partition="x") == code
+
+
+def test_a_reboot_is_a_note_until_a_program_could_do_it() -> None:
+    """--reboot: of administrators only; kept where Slurm ignores it, refused where it would act."""
+    assert Site().refused(flags=REQ_REBOOT) == Errno.ESLURM_ACCESS_DENIED
+    assert Site().job(ROOT, flags=REQ_REBOOT).request.flags & REQ_REBOOT
+    able = Site("RebootProgram=/bin/true")
+    assert able.refused(ROOT, flags=REQ_REBOOT) == Errno.ESLURM_NOT_SUPPORTED
 
 
 def test_a_burst_buffer_is_a_note_until_a_plugin_is_wanted() -> None:

@@ -344,8 +344,13 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         context.conf.slurmctld_parameters, "enable_expedited_requeue"
     ):
         return Reject(Errno.ESLURM_DISABLED)
-    if request.flags & REQ_REBOOT and not caller.is_admin:
-        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if request.flags & REQ_REBOOT:
+        if not caller.is_admin:
+            return Reject(Errno.ESLURM_ACCESS_DENIED)
+        if context.conf.reboot_program:
+            # Without the program Slurm ignores the option; with it nodes would not be rebooted.
+            detail = "--reboot is not supported yet where RebootProgram is set"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     return None
 
 
