@@ -155,7 +155,7 @@ def test_minus_one_clears_a_limit(store: Database) -> None:
     [
         ("modify user bob set maxjobs=x", "sacctmgr: error: Invalid value for MaxJobs (x)"),
         ("modify user bob set maxwall=soon", " Bad MaxWall time format: maxwall=soon"),
-        ("modify user bob set grptres=cpu", " Bad GrpTRES value: "),
+        ("modify user bob set grptres=cpu", "sacctmgr: error: slurmdb_format_tres_str: no TRES id"),
         (
             "modify user bob set fairshare=many",
             "sacctmgr: error: Invalid value for FairShare (many)",

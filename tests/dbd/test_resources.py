@@ -149,7 +149,9 @@ def test_changes_reach_the_controller(store: Database) -> None:
     assert manage(store, f"add resource {MATLAB} cluster=demo allowed=3").exit_code == 0
     assert licenses(store) == [("matlab@flex_host", 3)]
     result = manage(store, "delete resource where name=matlab")
-    assert result.lines == [" Deleting resource(s)...", "  matlab@flex_host"]
+    assert result.lines == [
+        " Deleting resource(s)...", "  matlab@flex_host", "  Cluster - demo\t- matlab@flex_host",
+    ]  # fmt: skip
     assert (licenses(store), shown(store)) == ([], [])
     assert len(shown(store, "", "withdeleted")) == 1
 

@@ -66,6 +66,8 @@ def run(session: Session, words: "list[str]") -> int:
     if words[0].lower() == "help":
         print(_help())
         return 0
+    if words[0].lower() in ("exit", "quit"):
+        return 0
     verb = _verb(words[0])
     if not verb:
         say(f"invalid keyword: {words[0]}")
@@ -85,6 +87,8 @@ def run(session: Session, words: "list[str]") -> int:
     if verb in NOT_YET:
         fail(f"sacctmgr: error: {verb} is not supported yet")
     if verb in ("ping", "reconfigure", "shutdown", "version"):
+        if words[1:] and verb == "reconfigure":
+            fail("too many arguments for reconfigure keyword")
         return _daemon(session, verb)
     entity = _match(words[1], _entities(verb)) if words[1:] else ""
     if not entity:
@@ -234,13 +238,16 @@ def _interactive(session: Session) -> int:
         if words[0].lower() in ("exit", "quit"):
             return code
         history = line
-        if words[0].lower() in ("verbose", "oneliner", "parsable", "readonly", "associations"):
+        if words[0].lower() in _SWITCHES:
             session.options[words[0].lower()] = ""
             continue
         try:
             code = run(session, words) or code
         except SystemExit as stop:
             code = stop.code if isinstance(stop.code, int) else 1
+
+
+_SWITCHES = ("verbose", "oneliner", "parsable", "quiet", "readonly", "associations")
 
 
 def _help() -> str:

@@ -200,8 +200,23 @@ def _tres_words(spec: LimitSpec, text: str) -> list[tuple[str, int | None]]:
             else:
                 words.extend(parse_tres(word).items())
         except TresError as error:
-            raise LimitValueError(f" Bad {spec.name} value: {error}") from None
+            raise LimitValueError(_tres_complaint(spec, word.strip(), error)) from None
     return words
+
+
+def _tres_complaint(spec: LimitSpec, word: str, error: TresError) -> str:
+    """Return what Slurm says of a word of a TRES list, where it has words of its own for it."""
+    kind, equals, amount = word.partition("=")
+    unit = next((char for char in amount if not char.isdigit()), "")
+    if not equals:
+        return f"sacctmgr: error: slurmdb_format_tres_str: no TRES id found for {word}"
+    try:
+        tres_name(kind)
+    except TresError:
+        return f"sacctmgr: error: slurmdb_format_tres_str: no TRES known by type {kind}"
+    if unit.isalpha() and unit.upper() not in "KMGTP":
+        return f"sacctmgr: error: Invalid unit type '{unit}'. Possible options are 'KMGTP'"
+    return f" Bad {spec.name} value: {error}"
 
 
 def _number(name: str, text: str) -> int:

@@ -18,6 +18,11 @@ from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_setting
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 from pyslurm_ng.dbd.tree import Tree
 
+_INHERITED = frozenset(
+    ["QosLevel", "DefaultQOS", "Priority"]
+    + [spec.name for spec in limits.ASSOCIATION_LIMITS if spec.is_inherited]
+)
+
 
 def add(change: Change, words: Words, _: Words) -> None:
     """Create accounts and their associations under `parent` on each cluster."""
@@ -169,6 +174,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         return
     names = _selected(change, where)
     settings = read_settings(settings_words)
+    inherited = inherited_keys(settings)
     own: Row = {}
     for key, column in (("Description", "description"), ("Organization", "organization")):
         value = settings_words.last(key)
@@ -189,12 +195,13 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     lines = []
     for cluster_id, cluster in change.clusters(where):
         tree = change.tree(cluster_id)
-        for name in names:
-            row = tree.find(name)
-            if row is None or not (settings or parent):
-                continue
+        for row in _associations(tree, where, names) if settings or parent else ():
             _require_rights(change, tree, row, (parent or "").lower())
-            line = f"  C = {cluster:<10s} A = {name}"
+            if row["user"]:
+                update_association(change, tree, row, settings, cluster)
+                lines.append(user_line(cluster, row))
+                continue
+            line = f"  C = {cluster:<10s} A = {row['account']}"
             if parent and tree.parent_account(row) == parent.lower() and not settings:
                 continue
             if parent and tree.parent_account(row) != parent.lower():
@@ -202,6 +209,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             update_association(change, tree, row, settings, cluster)
             above = tree.parent_account(row)
             lines.append(f"{line} of {above}" if above else line)
+            lines += heirs(tree, cluster, row, inherited)
     if lines:
         change.lines += [" Modified account associations...", *lines]
         change.changed += len(lines)
@@ -213,7 +221,7 @@ def _require_rights(change: Change, tree: Tree, row: Row, parent: str) -> None:
     """Refuse a coordinator's change of an account that is not below one of the coordinator's.
 
     So coordinators do not change what their own account has been given. Nor do they move an
-    account to where it would use what others have been given.
+    account to where it would use what others have been given. Users they change by modify user.
     """
     actor = change.actor
     if actor.is_operator:
@@ -232,6 +240,64 @@ def update_association(
     shown = [f"{key}{op}{value}" for key, op, value in settings.words]
     shown += [f"{name}={value}" for name, value in columns.items()]
     change.log("Modify Associations", cluster, f"id_assoc={row['id']}", ", ".join(shown))
+
+
+def user_line(cluster: str, row: Row) -> str:
+    """Return the line of a user's association that changes."""
+    line = f"  C = {cluster:<10s} A = {row['account']:<20s} U = {row['user']:<9s}"
+    return f"{line} P = {row['partition']}" if row["partition"] else line
+
+
+def _associations(tree: Tree, where: Words, names: list[str]) -> list[Row]:
+    """Return the associations of accounts that conditions name; with users, those of the users."""
+    parents, users = where.values("Parents", lower=True), where.values("Users", lower=True)
+    qos = {number for number, name in tree.qos_names.items() if name in where.values("QosLevel")}
+    defaults = where.values("DefaultQOS")
+    rows = [
+        row
+        for row in tree.rows.values()
+        if row["account"] in names and (row["user"] in users if users else not row["user"])
+    ]
+    return [
+        row
+        for row in rows
+        if (not parents or tree.parent_account(row) in parents)
+        and ("QosLevel" not in where or not qos.isdisjoint(tree.qos_ids(row)))
+        and (not defaults or tree.default_qos(row) in defaults)
+    ]
+
+
+def inherited_keys(settings: Settings) -> list[str]:
+    """Return which of the settings associations below have, too, unless they have their own."""
+    keys = []
+    for key, _, _ in settings.words:
+        name = limits.SINGLE_TRES[key][0] if key in limits.SINGLE_TRES else key
+        if name in _INHERITED:
+            keys.append(name)
+    return keys
+
+
+def heirs(tree: Tree, cluster: str, above: Row, keys: list[str]) -> list[str]:
+    """Return the lines of users below an account for whom one of its settings holds."""
+    lines = []
+    for child_id in tree.children.get(above["id"], ()):
+        row = tree.rows[child_id]
+        left = [key for key in keys if not _has_own(row, key)]
+        if not left:
+            continue
+        if row["user"]:
+            lines.append(user_line(cluster, row))
+        else:
+            lines += heirs(tree, cluster, row, left)
+    return lines
+
+
+def _has_own(row: Row, key: str) -> bool:
+    if key == "QosLevel":
+        return bool(row["qos"])
+    if key == "DefaultQOS":
+        return bool(row["default_qos_id"])
+    return key in row["limits"]
 
 
 def move(change: Change, tree: Tree, row: Row, parent: str) -> None:
@@ -281,7 +347,16 @@ def delete(change: Change, where: Words, _: Words) -> None:
     """Remove accounts with everything below them, on the named clusters or on all."""
     if not where.items:
         raise RefusedError(NO_CONDITIONS)
+    if "Users" in where:
+        raise RefusedError(" Use delete user to take users out of accounts.")
     names = _selected(change, where)
+    if {"Parents", "QosLevel", "DefaultQOS"} & {key for key, _, _ in where.items}:
+        matching = {
+            row["account"]
+            for cluster_id, _ in change.clusters(where)
+            for row in _associations(change.tree(cluster_id), where, names)
+        }
+        names = [name for name in names if name in matching]
     if "root" in names:
         raise RefusedError(
             " You are not allowed to remove the root account.", " Use remove cluster instead."

@@ -5,7 +5,12 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.accounts import remove_associations, update_association
+from pyslurm_ng.dbd.admin.accounts import (
+    heirs,
+    inherited_keys,
+    remove_associations,
+    update_association,
+)
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, require_idle, require_operator
 from pyslurm_ng.dbd.admin.settings import apply_settings, read_settings
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
@@ -137,6 +142,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             lines += [
                 " Modified cluster defaults for associations...",
                 f"  C = {cluster:<10s} A = root",
+                *heirs(tree, cluster, root, inherited_keys(settings)),
             ]
         else:
             lines += [" Modified cluster...", f"  {cluster}"]

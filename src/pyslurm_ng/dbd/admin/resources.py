@@ -125,6 +125,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
                 .values(is_deleted=1, **change.stamp())
             )
             lines.append(f"  {label}")
+            lines += [f"  Cluster - {cluster}\t- {label}" for _, cluster in gone]
         change.log("Remove Resources", ",".join(clusters.values()), label, "")
     if not lines:
         raise RefusedError(" Nothing deleted", is_output=True)

@@ -12,6 +12,7 @@ from pyslurm_ng.dbd.admin.accounts import (
     insert_association,
     remove_associations,
     update_association,
+    user_line,
 )
 from pyslurm_ng.dbd.admin.change import (
     ADMINISTRATOR,
@@ -299,7 +300,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     if default is not None:
         lines += _modify_default(change, where, names, default.lower())
     if "NewName" in settings_words:
-        raise RefusedError(" NewName is not implemented yet")
+        lines += _rename(change, names, (settings_words.last("NewName") or "").lower())
     if lines:
         change.lines += [" Modified users...", *lines]
     tied = []
@@ -309,13 +310,49 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
             for row in _matching(tree, where, set(names)):
                 _require_rights(change, row)
                 update_association(change, tree, row, settings, cluster)
-                line = f"  C = {cluster:<10s} A = {row['account']:<20s} U = {row['user']:<9s}"
-                tied.append(f"{line} P = {row['partition']}" if row["partition"] else line)
+                tied.append(user_line(cluster, row))
     if tied:
         change.lines += [" Modified user associations...", *tied]
     change.changed += len(lines) + len(tied)
     if not change.changed:
         raise RefusedError(" Nothing modified", is_output=True)
+
+
+def _rename(change: Change, names: list[str], new_name: str) -> list[str]:
+    """Give one user another name; jobs that have been recorded keep the name they ran under."""
+    if not change.actor.is_operator:
+        raise refuse_denied()
+    check_name(new_name)
+    if len(names) != 1 or not new_name:
+        raise RefusedError(" NewName is for one user: name who is to have it")
+    (name,) = names
+    users, tied = schema.users, schema.associations
+    # Deleted associations keep their names: jobs refer to them.
+    for column in (users.c.name, tied.c.user):
+        query = sa.select(column).where(column == new_name)
+        if column is users.c.name:
+            query = query.where(users.c.is_deleted == 0)
+        if change.connection.execute(query).first():
+            raise RefusedError(f" User {new_name} exists already, or had associations once")
+    row = change.connection.execute(sa.select(users).where(users.c.name == name)).one()
+    renamed = {**row._mapping, "name": new_name, **change.stamp()}
+    change.database.upsert(change.connection, users, ("name",), [renamed])
+    change.connection.execute(
+        users.update().where(users.c.name == name).values(is_deleted=1, **change.stamp())
+    )
+    lineages = sa.func.replace(tied.c.lineage, f"/0-{name}/", f"/0-{new_name}/")
+    change.connection.execute(
+        tied.update()
+        .where(tied.c.user == name)
+        .values(user=new_name, lineage=lineages, **change.stamp())
+    )
+    named, keys = schema.coordinators, schema.wckeys
+    change.connection.execute(named.update().where(named.c.user == name).values(user=new_name))
+    change.connection.execute(
+        keys.update().where(keys.c.user == name).values(user=new_name, **change.stamp())
+    )
+    change.log("Modify Users", "", name, f"name='{new_name}'")
+    return [f"  {name}"]
 
 
 def _require_rights(change: Change, row: Row) -> None:
