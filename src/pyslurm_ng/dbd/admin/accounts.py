@@ -282,13 +282,13 @@ def heirs(tree: Tree, cluster: str, above: Row, keys: list[str]) -> list[str]:
     lines = []
     for child_id in tree.children.get(above["id"], ()):
         row = tree.rows[child_id]
-        left = [key for key in keys if not _has_own(row, key)]
-        if not left:
+        open_keys = [key for key in keys if not _has_own(row, key)]
+        if not open_keys:
             continue
         if row["user"]:
             lines.append(user_line(cluster, row))
         else:
-            lines += heirs(tree, cluster, row, left)
+            lines += heirs(tree, cluster, row, open_keys)
     return lines
 
 
