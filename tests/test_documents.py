@@ -184,6 +184,7 @@ PLAIN = frozenset(
     configure
     connection
     cons
+    constants
     context
     contract
     control
@@ -204,8 +205,10 @@ PLAIN = frozenset(
     dates
     dbd
     debug
+    defaults
     dependency
     depth
+    description
     device
     devices
     diag
@@ -310,9 +313,11 @@ PLAIN = frozenset(
     lock
     log
     long
+    lookups
     loop
     loss
     lost
+    lua
     mail
     mailer
     main
@@ -389,6 +394,7 @@ PLAIN = frozenset(
     programs
     promised
     purposes
+    python
     qos
     queries
     query
@@ -409,10 +415,10 @@ PLAIN = frozenset(
     registration
     registry
     relative
+    repeat
     replay
     replayed
     replies
-    repeat
     report
     reports
     request
@@ -471,6 +477,7 @@ PLAIN = frozenset(
     silence
     sim
     sinfo
+    site
     size
     sizes
     slices
@@ -482,6 +489,7 @@ PLAIN = frozenset(
     snapshot
     sockets
     span
+    spank
     spec
     spool
     spreading
@@ -552,6 +560,7 @@ PLAIN = frozenset(
     will
     window
     words
+    worker
     workload
     world
     write

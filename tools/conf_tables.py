@@ -84,7 +84,12 @@ SLURM: dict[str, dict[str, object]] = {
     },
     "JobCompLoc": {"default": ""},
     "JobCompPort": {"default": "0", "high": 65535},
-    "JobSubmitPlugins": {"kind": "plugins"},
+    "JobSubmitPlugins": {
+        "kind": "plugins",
+        "choices": (  # python is ours
+            "all_partitions defaults logging lua partition pbs python require_timelimit".split()
+        ),
+    },
     "KillWait": {"high": MAX16},
     "Licenses": {"kind": "licenses"},
     "LogTimeFormat": {"kind": "list", "choices": TIME_FORMATS},
@@ -522,6 +527,7 @@ OUR_OPTIONS = {
     "SlurmctldParameters": [
         ("fence_program", "text", 0, 0),
         ("fence_timeout", "seconds", 1, 86400),
+        ("job_submit_timeout", "seconds", 1, 3600),
         ("node_lease", "seconds", 1, 86400),
         ("node_loss", "slurm/confirmed/lease", 0, 0),
         ("zmq_port", "int", 1, 65535),

@@ -23,7 +23,6 @@ def problems(tmp_path: Path, more: str, stack: str | None = None) -> list[str]:
 @pytest.mark.parametrize(
     "line",
     [
-        "JobSubmitPlugins=lua",
         "JobSubmitPlugins=require_timelimit,defaults",
         "CliFilterPlugins=cli_filter/lua",
         "CliFilterPlugins=cli_filter/user_defaults",
@@ -42,6 +41,7 @@ def test_a_plugin_that_cannot_be_loaded_is_refused(tmp_path: Path, line: str) ->
     "line",
     [
         "JobSubmitPlugins=require_timelimit,all_partitions,logging",
+        "JobSubmitPlugins=lua,python",
         "JobSubmitPlugins=none",
         "CliFilterPlugins=cli_filter/syslog",
         "",

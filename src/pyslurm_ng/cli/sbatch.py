@@ -274,6 +274,9 @@ def _test(client: "Client", requests: "list[dict[str, Any]]", quiet: bool) -> in
         return 0
     from pyslurm_ng.base.dates import format_date
 
+    for answer in answers:
+        for note in answer.get("notes", ()):
+            say(f"sbatch: {note}")
     first = answers[0]
     when = format_date(max(answer["start_us"] for answer in answers) // SECOND_US)
     cpus = sum(answer["cpus"] for answer in answers)

@@ -50,6 +50,7 @@ from pyslurm_ng.ctld.scheduling.questions import Questions
 from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates
 from pyslurm_ng.ctld.service import Service
+from pyslurm_ng.ctld.site_policy.gate import Gate
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.start import Beginning, CannotStart, open_scheduling_log
@@ -118,6 +119,7 @@ class ControllerParts:
         """Use another configuration in every part from now on."""
         self.show(fresh)
         conf = fresh.conf
+        self.gate.adopt(conf)
         self.nodes.conf = self.mailer.conf = self.completions.conf = conf
         self.job_programs.conf = self.reservation_programs.conf = self.fences.conf = conf
         self._allocations.inactive_limit_s = conf.inactive_limit
@@ -136,7 +138,8 @@ class ControllerParts:
         self.debug_log.adopt(configuration.conf.debug_flags)
 
     def close(self) -> None:
-        """Let go of threads, sockets to nodes and the link to accounting."""
+        """Let go of threads, processes, sockets to nodes and the link to accounting."""
+        self.gate.close()
         self.accounting.close()
         self.endpoint.close()
         self._edges.close()
@@ -209,17 +212,14 @@ class ControllerParts:
             host=self._beginning.host,
             slices=Slices(self.loop.call_soon),
         )
+        service = self.service
+        self.gate = Gate(self.writer, conf, self.loop, self._log, service.context, service.resume)
+        service.gate = self.gate
         self.service.more["ShowAssociations"] = AssociationListing(
             self.writer, self.usage, self.fair_share, self.service
         ).handle
-        questions = Questions(
-            self.writer,
-            self.soft,
-            self.scheduler,
-            self.service.context,
-            self._edges.answer,
-            self.faults,
-        )
+        look = service.context, self._edges.answer
+        questions = Questions(self.writer, self.soft, self.scheduler, *look, self.faults)
         explainer = Explainer(questions, self._beginning.layout.journal, self.fair_share.forecast)
         self.service.more["ExplainJob"] = explainer.handle
         self.service.more["TestJob"] = StartEstimates(questions).handle

@@ -103,6 +103,7 @@ class Daemon:
         # Job ids that slurmdbd knows must not be given out again, so it is asked first.
         parts.accounting.connect(parts.configuration.conf)
         await parts.accounting.hear(_ACCOUNTING_S)
+        await self._load_scripts()
         try:
             await self._listen(beginning)
         except OSError as error:
@@ -143,6 +144,18 @@ class Daemon:
             )
         )
         writer.flush()
+
+    async def _load_scripts(self) -> None:
+        """Load the site's scripts: no job may be taken without what they decide.
+
+        Raises:
+            CannotStart: one is missing or broken; the log says which.
+        """
+        loaded: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
+        self._parts.gate.load(loaded.set_result)
+        if await loaded:
+            self._parts.close()
+            raise CannotStart("failed to initialize job_submit plugin")
 
     async def _listen(self, beginning: Beginning) -> None:
         conf = self._configuration.conf

@@ -10,6 +10,7 @@ from functools import partial
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from pyslurm_ng import __version__
 from pyslurm_ng.base.dates import format_date
@@ -27,6 +28,7 @@ from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.scripts import ScriptStore
+from pyslurm_ng.ctld.site_policy.gate import Gate
 from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.users.identities import Identities, Person
@@ -34,6 +36,7 @@ from pyslurm_ng.ctld.writer import Answer, Writer, explained
 from pyslurm_ng.journal.reserve import is_full
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.wire.job_messages import JobAccepted
 from pyslurm_ng.wire.messages import Done, Pong, row
 from pyslurm_ng.wire.query_messages import (
     BatchScript,
@@ -58,6 +61,7 @@ class Service:
         configuration: in force now; the daemon replaces it.
         more: handlers by kind of what is more than one rule or query: the daemon's own requests,
             waiting allocations, steps. They answer through `Writer.when_durable`.
+        gate: where requests wait for the site's scripts; None without.
     """
 
     def __init__(
@@ -83,6 +87,7 @@ class Service:
             "ShowJobs": self._show_jobs,
             "ShowTopology": self._show_topology,
         }
+        self.gate: Gate | None = None
         self._writer = writer
         self._soft = soft
         self._clock = clock
@@ -117,13 +122,27 @@ class Service:
         self._faults.note("request", f"{call.kind} of uid {caller.uid}", error)
         call.error(Errno.ESLURM_INTERNAL, _INTERNAL)
 
+    def resume(self, call: Call, caller: Caller) -> None:
+        """Go on with a call that the site's scripts have let pass."""
+        try:
+            self._dispatch(call, caller)
+        except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
+            self._fault(call, caller, error)
+
     def _route(self, call: Call, caller: Caller) -> None:
-        kind, writer = call.kind, self._writer
+        kind = call.kind
         wait = self._shares.refusal(kind, caller)
         if wait:
             self._soft.limited[caller.uid] = self._soft.limited.get(caller.uid, 0) + 1
             call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, wait)
             return
+        if self.gate is not None and self.gate.takes(kind, caller):
+            self.gate.ask(call, caller)
+            return
+        self._dispatch(call, caller)
+
+    def _dispatch(self, call: Call, caller: Caller) -> None:
+        kind, writer = call.kind, self._writer
         special = self.more.get(kind)
         if special is not None:
             # Rules check users' rights; these functions are not rules.
@@ -164,6 +183,8 @@ class Service:
                 return
         if brings_job:
             rule = partial(self._with_scripts, rule)
+        if context.caller.notes:
+            rule = partial(_with_notes, rule)
         self._writer.change(rule, call.request, context, answer)
 
     def _with_scripts(
@@ -266,6 +287,19 @@ class Service:
     def _reset_diagnostics(self, call: Call, caller: Caller) -> None:
         self._soft.reset(self._clock.now_us())
         call.reply(Done())
+
+
+def _with_notes(
+    rule: RuleFunction, cluster: Cluster, request: Struct, context: Context
+) -> Decision | Reject:
+    """Tell the user what the site's scripts said, whatever comes of the request."""
+    outcome, notes = rule(cluster, request, context), context.caller.notes
+    if isinstance(outcome, Reject):
+        detail = [*notes, *([outcome.detail] if outcome.detail else [])]
+        return Reject(outcome.code, "\n".join(detail))
+    if isinstance(outcome.reply, JobAccepted):
+        return replace(outcome, reply=replace(outcome.reply, notes=[*notes, *outcome.reply.notes]))
+    return outcome
 
 
 def _digests(events: Iterable[ev.AnyEvent]) -> dict[str, str]:

@@ -79,10 +79,14 @@ class JobAccepted(msgspec.Struct, frozen=True):
 
 @reply("WillRun", max_bytes=16 << 20)
 class WillRun(msgspec.Struct, frozen=True):
-    """When and where a job tested would start; `nodes` is a folded host list."""
+    """When and where a job tested would start; `nodes` is a folded host list.
+
+    `notes` are lines for the user's stderr.
+    """
 
     job_id: int
     start_us: int
     cpus: int
     nodes: str
     partition: str
+    notes: list[str] = []

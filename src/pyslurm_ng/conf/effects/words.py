@@ -81,6 +81,8 @@ _CONTROLLER = Words(
     """),
     differs={
         "fence_program": f"{_NOT_SLURMS}it returns 0 when a silent node can no longer run anything",
+        "job_submit_timeout": f"{_NOT_SLURMS}seconds that a site's scripts may take for one "
+        "request, 5 by default",
         "fence_timeout": f"{_NOT_SLURMS}seconds for one run of fence_program, 60 by default",
         "node_lease": f"{_NOT_SLURMS}seconds after which a node that is cut off ends the "
         "jobs that slurmctld has given up",
@@ -186,11 +188,11 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "JobCompType": Words(same=named("filetxt"), accepted={"mysql": "slurmdbd keeps every job"}),
     "JobSubmitPlugins": Words(
-        same=named("all_partitions require_timelimit"),
+        same=named("all_partitions lua python require_timelimit"),
         accepted={"logging": "submissions are always logged"},
         refused={
-            name: _DECIDES.format("all_partitions, logging, require_timelimit")
-            for name in ("defaults", "lua", "partition", "pbs")
+            name: _DECIDES.format("all_partitions, logging, lua, python, require_timelimit")
+            for name in ("defaults", "partition", "pbs")
         },
     ),
     "LicenseParameters": Words(same=named("remotefuzzymatch")),

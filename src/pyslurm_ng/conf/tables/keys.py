@@ -88,7 +88,7 @@ PARAMETERS: tuple[Key, ...] = (
     Key("JobCompUser", "job_comp_user", "string", "root", tier=3, help="database user"),
     Key("JobFileAppend", "job_file_append", "bool", "0", tier=2, help="append to output files by default"),
     Key("JobRequeue", "job_requeue", "bool", "1", help="jobs may be requeued by default"),
-    Key("JobSubmitPlugins", "job_submit_plugins", "plugins", "", choices=("all_partitions", "defaults", "logging", "lua", "partition", "pbs", "require_timelimit"), help="hooks on submit and modify"),
+    Key("JobSubmitPlugins", "job_submit_plugins", "plugins", "", choices=("all_partitions", "defaults", "logging", "lua", "partition", "pbs", "python", "require_timelimit"), help="hooks on submit and modify"),
     Key("KillOnBadExit", "kill_on_bad_exit", "bool", "0", help="a failing task ends its step"),
     Key("KillWait", "kill_wait", "seconds", "30", high=65533, help="between SIGTERM and SIGKILL"),
     Key("LaunchParameters", "launch_parameters", "options", "", help="launch options"),

@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 class Caller(Struct, frozen=True):
-    """The user that asks, by the kernel's or a signature's word; looked up before the rule runs."""
+    """The user that asks, by the kernel's or a signature's word; looked up before the rule runs.
+
+    Attributes:
+        is_passed: the site's scripts have seen the request, and the user's rights to what it asked
+            for were checked before them: what scripts ask for needs no rights.
+        notes: what the scripts have to tell the user.
+    """
 
     uid: int
     gid: int
@@ -29,6 +35,8 @@ class Caller(Struct, frozen=True):
     is_operator: bool = False  # admins too
     host: str = ""
     pid: int = 0
+    is_passed: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class Context(Struct, frozen=True):

@@ -49,8 +49,11 @@ class StartEstimates:
         context, cluster = self._parts.context(caller), self._writer.cluster
         first = test_job(cluster, self._parts.soft, context.conf, request, caller, context.now_us)
         if isinstance(first, Reject):
-            self._writer.refuse(call, first)
+            detail = "\n".join(filter(None, (*caller.notes, first.detail)))
+            self._writer.refuse(call, Reject(first.code, detail))
             return
+        if caller.notes:
+            first = msgspec.structs.replace(first, notes=list(caller.notes))
         # Reservations count as separate clusters, and no job waits for jobs that are held.
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
         is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations

@@ -14,7 +14,7 @@ from pyslurm_ng.base.request_words import SAMPLING_S, sampling_s
 from pyslurm_ng.base.tres import Gres, MixedTypesError, TresError, parse_gres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import has_option
-from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission.account import Standing
 from pyslurm_ng.ctld.rules.submission.feasible import (
     feasible,
@@ -388,6 +388,20 @@ def as_judged(request: JobRequest, conf: SlurmConf) -> JobRequest:
     if has_option(conf.scheduler_parameters, "ignore_constraint_validation"):
         return msgspec.structs.replace(request, constraint="")
     return request
+
+
+def hidden_partitions(cluster: Cluster, caller: Caller) -> tuple[str, ...]:
+    """Return the partitions that a user may never use."""
+    groups = {*caller.groups, caller.group_name}
+    return tuple(
+        partition.name
+        for partition in cluster.partitions.values()
+        if caller.uid != 0
+        and (
+            partition.root_only
+            or (partition.allow_groups and not groups & set(partition.allow_groups))
+        )
+    )
 
 
 def check_access(partition: Partition, request: JobRequest, context: Context) -> Reject | None:

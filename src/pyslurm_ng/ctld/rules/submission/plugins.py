@@ -11,12 +11,19 @@ import msgspec
 
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
+from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 
 
-def edited(cluster: Cluster, request: JobRequest, plugins: Iterable[str]) -> JobRequest | Reject:
-    """Return a request as the site's plugins leave it, each after the one before."""
+def edited(
+    cluster: Cluster, request: JobRequest, plugins: Iterable[str], context: Context
+) -> JobRequest | Reject:
+    """Return a request as the site's plugins leave it, each after the one before.
+
+    Scripts (lua, python) have seen it already. What is done here a second time, after them, changes
+    nothing more.
+    """
     for name in plugins:
         if name == "require_timelimit" and request.time_limit_min == NO_VAL:
             return Reject(Errno.ESLURM_MISSING_TIME_LIMIT)

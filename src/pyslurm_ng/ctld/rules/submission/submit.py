@@ -245,7 +245,7 @@ def _check(
     refusal = _check_caller(request, context)
     if refusal is not None:
         return refusal
-    plugged = plugins.edited(cluster, request, conf.job_submit_plugins)
+    plugged = plugins.edited(cluster, request, conf.job_submit_plugins, context)
     if isinstance(plugged, Reject):
         return plugged
     request = plugged
@@ -318,7 +318,7 @@ def _with_fewer_nodes(
     return request
 
 
-def _check_caller(request: JobRequest, context: Context) -> Reject | None:
+def refused_rights(request: JobRequest, context: Context) -> Reject | None:
     """Refuse what only operators and root may ask for, and jobs for other users."""
     caller = context.caller
     if request.uid not in (NO_VAL, caller.uid):
@@ -329,10 +329,20 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         return Reject(Errno.ESLURM_INVALID_NICE)
     if request.priority not in (NO_VAL, 0) and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
-    if request.flags & REQ_EXCLUSIVE_MCS:
-        return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
     if request.admin_comment and not caller.is_operator:
         return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if request.flags & REQ_REBOOT and not caller.is_admin:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    return None
+
+
+def _check_caller(request: JobRequest, context: Context) -> Reject | None:
+    """Refuse what a user has no right to, unless scripts asked for it, and what is not here."""
+    refusal = None if context.caller.is_passed else refused_rights(request, context)
+    if refusal is not None:
+        return refusal
+    if request.flags & REQ_EXCLUSIVE_MCS:
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, "--exclusive=mcs is not supported yet")
     if request.mail_user and not are_recipients(request.mail_user):
         return Reject(Errno.ESLURM_NOT_SUPPORTED, ADDRESSES)
     if request.mcs_label and context.conf.mcs_plugin in ("", "mcs/none"):
@@ -344,13 +354,10 @@ def _check_caller(request: JobRequest, context: Context) -> Reject | None:
         context.conf.slurmctld_parameters, "enable_expedited_requeue"
     ):
         return Reject(Errno.ESLURM_DISABLED)
-    if request.flags & REQ_REBOOT:
-        if not caller.is_admin:
-            return Reject(Errno.ESLURM_ACCESS_DENIED)
-        if context.conf.reboot_program:
-            # Without the program Slurm ignores the option; with it nodes would not be rebooted.
-            detail = "--reboot is not supported yet where RebootProgram is set"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
+    if request.flags & REQ_REBOOT and context.conf.reboot_program:
+        # Without the program Slurm ignores the option; with it nodes would not be rebooted.
+        detail = "--reboot is not supported yet where RebootProgram is set"
+        return Reject(Errno.ESLURM_NOT_SUPPORTED, detail)
     return None
 
 
@@ -572,6 +579,7 @@ __all__ = [
     "as_pending",
     "check",
     "digest_of",
+    "refused_rights",
     "script_limit",
     "submit_job",
 ]

@@ -1,0 +1,1 @@
+"""The site's scripts in the controller: their process, and the requests that wait for it."""

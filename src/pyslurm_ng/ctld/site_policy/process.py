@@ -1,0 +1,257 @@
+"""The process of the site's scripts: started, asked, ended if it hangs, started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from pyslurm_ng.daemon.process_tree import descendants, signal_below
+from pyslurm_ng.policy.messages import (
+    HEADER,
+    MOST_BYTES,
+    AskRows,
+    Begin,
+    FromProcess,
+    Loaded,
+    Question,
+    Rows,
+    Verdict,
+    packed,
+)
+
+MEMORY_BYTES = 1 << 30
+"""Of address space; Lua itself may have a quarter of it."""
+_START = (
+    "import sys; sys.path[:] = sys.argv.pop(1).split(':'); "
+    "from pyslurm_ng.policy.worker import main; main()"
+)
+_READ_BYTES = 1 << 18
+_READS_AT_ONCE = 16
+
+
+class Timer(Protocol):
+    """What `call_later` returns."""
+
+    def cancel(self) -> None:
+        """Do not call."""
+
+
+class Loop(Protocol):
+    """The parts of the event loop that are needed here."""
+
+    def add_reader(self, fd: int, callback: Callable[[], None], /) -> None:
+        """Call when the descriptor can be read."""
+
+    def remove_reader(self, fd: int, /) -> bool:
+        """Call no longer."""
+
+    def add_writer(self, fd: int, callback: Callable[[], None], /) -> None:
+        """Call when the descriptor can be written."""
+
+    def remove_writer(self, fd: int, /) -> bool:
+        """Call no longer."""
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
+        """Call after some seconds."""
+
+
+Outcome: TypeAlias = "Verdict | str"
+"""A verdict, or why there is none."""
+
+
+class ScriptProcess:
+    """One process, which has one question at a time.
+
+    Attributes:
+        errors: why the plugins cannot be used; None until they are loaded.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        begin: Begin,
+        *,
+        limit_s: float,
+        rows: Callable[[AskRows], Rows],
+        loaded: Callable[[list[str]], None],
+        ended: Callable[[str], None],
+    ) -> None:
+        """Start the process.
+
+        Args:
+            rows: looks up what a script asks for.
+            loaded: is told when the plugins are loaded, or why they are not.
+            ended: is told that the process has ended, and why, unless `close` ended it.
+
+        Raises:
+            OSError: no process can be had.
+        """
+        self.errors: list[str] | None = None
+        self._loop = loop
+        self._limit_s = limit_s
+        self._rows = rows
+        self._loaded = loaded
+        self._ended = ended
+        self._done: Callable[[Verdict], None] | None = None
+        self._timer: Timer | None = None
+        self._decoder = msgspec.msgpack.Decoder(FromProcess)
+        self._incoming = bytearray()
+        self._outgoing: deque[memoryview] = deque()
+        self._channel, theirs = socket.socketpair()
+        self._channel.setblocking(False)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-c", _START, ":".join(sys.path)],
+                stdin=theirs.fileno(),
+                start_new_session=True,
+            )
+        except OSError:
+            self._channel.close()
+            raise
+        finally:
+            theirs.close()
+        loop.add_reader(self._channel.fileno(), self._readable)
+        self._limit("loading")
+        self.send(begin)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is loaded and has no question."""
+        return self.errors is not None and self._done is None
+
+    def ask(self, question: Question, done: Callable[[Verdict], None]) -> None:
+        """Let the plugins decide; it must be idle."""
+        self._done = done
+        self._limit("the script")
+        self.send(question)
+
+    def send(self, message: Struct) -> None:
+        """Send a message, now or when the socket takes it."""
+        was_empty = not self._outgoing
+        self._outgoing.append(memoryview(packed(message)))
+        if was_empty:
+            self._write()
+
+    def close(self) -> None:
+        """End the process and all that it has started; nobody is told."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._channel.fileno() < 0:
+            return
+        self._loop.remove_reader(self._channel.fileno())
+        self._loop.remove_writer(self._channel.fileno())
+        self._channel.close()
+        pid = self._process.pid
+        if self._process.poll() is None:
+            signal_below(pid, descendants(pid)[::-1], signal.SIGKILL)
+            try:
+                os.killpg(pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                self._process.kill()
+        self._process.wait()
+
+    # Time -----------------------------------------------------------------------------------------
+
+    def _limit(self, what: str) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._loop.call_later(
+            self._limit_s, lambda: self._end(f"{what} took longer than {self._limit_s:g} seconds")
+        )
+
+    def _end(self, why: str) -> None:
+        """End the process, and tell whoever waits for it."""
+        self.close()
+        self._done = None
+        self._ended(why)
+
+    # The socket -----------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        fd = self._channel.fileno()
+        while self._outgoing:
+            try:
+                sent = self._channel.send(self._outgoing[0])
+            except BlockingIOError:
+                self._loop.add_writer(fd, self._write)
+                return
+            except OSError:
+                break  # it has ended: reading says so
+            rest = self._outgoing.popleft()[sent:]
+            if rest:
+                self._outgoing.appendleft(rest)
+        self._outgoing.clear()
+        self._loop.remove_writer(fd)
+
+    def _readable(self) -> None:
+        for _ in range(_READS_AT_ONCE):
+            if self._channel.fileno() < 0:
+                return
+            try:
+                data = self._channel.recv(_READ_BYTES)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._end(self._why_ended())
+                return
+            self._incoming += data
+            if not self._take():
+                return
+
+    def _why_ended(self) -> str:
+        """Return how the process ended by itself."""
+        try:
+            code = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return "the process of the script closed its channel"
+        if code < 0:
+            return f"the process of the script was ended by signal {-code}"
+        return f"the script ended its process with exit code {code}"
+
+    def _take(self) -> bool:
+        """Take each whole message; return whether the process is still there."""
+        while len(self._incoming) >= HEADER.size:
+            (length,) = HEADER.unpack_from(self._incoming)
+            if length > MOST_BYTES:
+                self._end("the process of the script sent what is no message")
+                return False
+            if len(self._incoming) < HEADER.size + length:
+                return True
+            body = bytes(self._incoming[HEADER.size : HEADER.size + length])
+            del self._incoming[: HEADER.size + length]
+            try:
+                message = self._decoder.decode(body)
+            except msgspec.MsgspecError as error:
+                self._end(f"the process of the script sent what is no message: {error}")
+                return False
+            self._received(message)
+            if self._channel.fileno() < 0:
+                return False
+        return True
+
+    def _received(self, message: FromProcess) -> None:
+        if isinstance(message, AskRows):
+            self.send(self._rows(message))
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if isinstance(message, Loaded):
+            self.errors = message.errors
+            self._loaded(message.errors)
+            return
+        done, self._done = self._done, None
+        if done is not None:
+            done(message)

@@ -1,0 +1,212 @@
+"""The questions that a request brings to the site's scripts, and what their answers make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol, TypeAlias, cast
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.ctld.job_filter import JobFinder
+from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.submission import plugins
+from pyslurm_ng.ctld.rules.submission.place import hidden_partitions
+from pyslurm_ng.ctld.rules.submission.submit import refused_rights
+from pyslurm_ng.ctld.site_policy import changes, rows
+from pyslurm_ng.daemon.log import INFO
+from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.job import Job, JobRequest
+from pyslurm_ng.policy.messages import Question, Row, Verdict
+from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob, TestJob
+from pyslurm_ng.wire.query_messages import JobsChanged, UpdateJob
+from pyslurm_ng.wire.stream import Call
+
+SCRIPTED = ("lua", "python")
+MOST_CHANGED = 100
+"""Jobs of one `scontrol update job` that scripts are asked about."""
+
+Walk: TypeAlias = Generator[Question, Verdict, "Struct | Reject"]
+"""What comes of it is the request as it goes on, a refusal, or an answer: `JobsChanged`."""
+_request_decoder = msgspec.msgpack.Decoder(JobRequest)
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Log(Protocol):
+    """Where lines of scripts go."""
+
+    def error(self, text: str) -> None:
+        """Something is wrong."""
+
+    def write(self, level: int, text: str) -> None:
+        """Write a line of some level."""
+
+
+class Passage:
+    """One call on its way through the scripts."""
+
+    def __init__(self, call: Call, caller: Caller) -> None:
+        self.call = call
+        self.caller = caller
+        self.notes: list[str] = []
+        self.walk: Walk | None = None
+        self.job_ids: list[int] = []
+
+
+class Walks:
+    """Makes the questions of a request; the answer to each is sent back into the walk.
+
+    Attributes:
+        names: JobSubmitPlugins in order.
+    """
+
+    def __init__(self, cluster: Cluster, log: Log, context: Callable[[Caller], Context]) -> None:
+        self.names: tuple[str, ...] = ()
+        self._cluster = cluster
+        self._log = log
+        self._context = context
+        self._number = 0
+
+    def begin(self, passage: Passage) -> Walk:
+        """Return the walk of a call."""
+        if isinstance(passage.call.request, UpdateJob):
+            return self._change(passage, passage.call.request)
+        return self._submission(passage)
+
+    def _submission(self, passage: Passage) -> Walk:
+        """Ask about each component of a submission."""
+        message = cast("SubmitJob | AllocateJob | TestJob", passage.call.request)
+        environment: bytes = getattr(message, "environment", b"")
+        script: bytes = getattr(message, "script", b"")
+        parts: list[JobRequest] = [message.request, *getattr(message, "components", ())]
+        for index, part in enumerate(parts):
+            refusal = refused_rights(part, self._context(passage.caller))
+            if refusal is not None:
+                return refusal
+            prefix = f"{index}: " if len(parts) > 1 else ""
+            for name in self.names:
+                if name not in SCRIPTED:
+                    edited = self._edited(part, name, passage.caller)
+                    if isinstance(edited, Reject):
+                        return edited
+                    part = edited
+                    continue
+                question = self._question(name, part, passage.caller, environment, script)
+                verdict = yield question
+                passage.notes += [prefix + line for line in verdict.user_lines]
+                if verdict.code:
+                    return Reject(verdict.code)
+                try:
+                    part = _request_decoder.decode(verdict.request)
+                except msgspec.ValidationError as error:
+                    return Reject(Errno.SLURM_ERROR, f"job_submit/{name}: {error}")
+                environment = environment if verdict.environment is None else verdict.environment
+                script = script if verdict.script is None else verdict.script
+            parts[index] = part
+        fields: dict[str, Any] = {"request": parts[0]}
+        if len(parts) > 1:
+            fields["components"] = parts[1:]
+        fields.update(
+            (name, value)
+            for name, value in (("environment", environment), ("script", script))
+            if hasattr(message, name)
+        )
+        return replace(message, **fields)
+
+    def _edited(self, part: JobRequest, name: str, caller: Caller) -> JobRequest | Reject:
+        context = self._context(caller)
+        return plugins.edited(self._cluster, part, (name,), context)
+
+    def _question(
+        self, name: str, part: JobRequest, caller: Caller, environment: bytes, script: bytes
+    ) -> Question:
+        self._number = self._number % 0xFFFFFFFF + 1
+        return Question(
+            number=self._number,
+            plugins=(name,),
+            uid=caller.uid,
+            request=msgspec.Raw(_encode(part)),
+            known=self._known(caller),
+            hidden=hidden_partitions(self._cluster, caller),
+            environment=environment,
+            script=script,
+        )
+
+    def _known(self, caller: Caller) -> Row:
+        user = self._cluster.users.get(caller.user_name)
+        return {
+            "user_id": caller.uid,
+            "user_name": caller.user_name,
+            "group_id": caller.gid,
+            "group_name": caller.group_name,
+            "default_account": (user.default_account or None) if user is not None else None,
+        }
+
+    def _change(self, passage: Passage, message: UpdateJob) -> Walk:
+        """Ask about each job that a change names; all must come out alike."""
+        outcome: dict[str, str] | None = None
+        named_jobs = self._named_jobs(message)
+        if len(named_jobs) > MOST_CHANGED:
+            why = f"job_submit: one change may name {MOST_CHANGED} jobs at most"
+            return Reject(Errno.ESLURM_NOT_SUPPORTED, why)
+        for text, job in named_jobs:
+            before = changes.as_request(message.settings, job)
+            settings = message.settings
+            after = before
+            for name in self.names:
+                if name not in SCRIPTED:
+                    continue
+                verdict = yield self._change_question(name, after, job, passage.caller)
+                for line in verdict.user_lines:
+                    self._log.write(INFO, f"job_submit/{name}: JobId={job.job_id}: {line}")
+                if verdict.code:
+                    return JobsChanged(0, [(text, verdict.code, error_text(verdict.code))])
+                after = msgspec.msgpack.decode(verdict.request)
+            settings = changes.as_settings(settings, before, after)
+            if outcome is not None and settings != outcome:
+                why = "job_submit: the jobs named need different changes: name one at a time"
+                return Reject(Errno.ESLURM_NOT_SUPPORTED, why)
+            outcome = settings
+        if outcome is None:
+            return message
+        try:
+            return msgspec.convert(
+                {**msgspec.structs.asdict(message), "settings": outcome}, UpdateJob
+            )
+        except msgspec.ValidationError as error:
+            return Reject(Errno.SLURM_ERROR, f"job_submit: {error}")
+
+    def _change_question(
+        self, name: str, request: dict[str, Any], job: Job, caller: Caller
+    ) -> Question:
+        self._number = self._number % 0xFFFFFFFF + 1
+        return Question(
+            number=self._number,
+            plugins=(name,),
+            uid=caller.uid,
+            request=msgspec.Raw(_encode(request)),
+            known={"user_id": job.uid, "user_name": job.user_name, "job_id": job.job_id},
+            hidden=hidden_partitions(self._cluster, caller),
+            record=rows.job_record(job),
+        )
+
+    def _named_jobs(self, message: UpdateJob) -> Sequence[tuple[str, Job]]:
+        """Return the jobs that a change names, each once, with the text that names it.
+
+        Of more than too many the first.
+        """
+        cluster = self._cluster
+        if message.name:
+            return [
+                (str(job_id), job)
+                for job_id, job in cluster.jobs.items()
+                if job.request.name == message.name and message.uid in (-1, job.uid)
+            ]
+        finder = JobFinder(cluster)
+        named: dict[int, tuple[str, Job]] = {}
+        for text in message.jobs[: MOST_CHANGED + 1]:
+            for job, _ in finder.named(text):
+                named.setdefault(job.job_id, (text, job))
+        return [*named.values()]
