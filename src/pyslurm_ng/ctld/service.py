@@ -127,7 +127,7 @@ class Service:
         try:
             self._dispatch(call, caller)
         except Exception as error:  # noqa: BLE001 - one bad request must not stop the others
-            self._fault(call, caller, error)
+            self.fault(call, caller, error)
 
     def _route(self, call: Call, caller: Caller) -> None:
         kind = call.kind
