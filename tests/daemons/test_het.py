@@ -139,3 +139,15 @@ def test_steps_in_components_of_a_job_from_outside(live_cluster: LiveCluster) ->
     refused = live_cluster.run("srun", f"--jobid={leader}", "--het-group=2", "true")
     assert "maximum value of 1" in refused.stderr
     live_cluster.run("scancel", leader)
+
+
+def test_salloc_names_what_each_component_has(live_cluster: LiveCluster) -> None:
+    """The old names too, as Slurm 22.05; a script of sbatch has the new ones only."""
+    printed = live_cluster.out("salloc", "-Q", "-n1", ":", "-n2", "-N2", "env").splitlines()
+    variables = dict(line.split("=", 1) for line in printed if line.startswith("SLURM_"))
+    for offset, count in (("0", "1"), ("1", "2")):
+        for kind in ("HET", "PACK"):
+            assert variables[f"SLURM_NNODES_{kind}_GROUP_{offset}"] == count
+            nodes = variables[f"SLURM_NODELIST_{kind}_GROUP_{offset}"]
+            assert nodes == variables[f"SLURM_JOB_NODELIST_{kind}_GROUP_{offset}"]
+    assert variables["SLURM_JOBID_HET_GROUP_0"] == variables["SLURM_JOB_ID"]

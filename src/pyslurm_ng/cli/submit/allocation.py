@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
     from pyslurm_ng.wire.client import Client
 
-_OF_WHOLE_JOB = frozenset(
-    "SLURM_CLUSTER_NAME SLURM_JOBID SLURM_NNODES SLURM_NODELIST SLURM_SUBMIT_DIR "
-    "SLURM_SUBMIT_HOST".split()
-)
+_OF_WHOLE_JOB = frozenset(("SLURM_CLUSTER_NAME", "SLURM_SUBMIT_DIR", "SLURM_SUBMIT_HOST"))
 """Variables of which components have no copies."""
 _SAY_QUEUED_AFTER_S = 0.3
 _RECONNECT_S = 1.0
