@@ -1,8 +1,8 @@
 """What files of ten years hold starts with warnings that are true.
 
-Each line was seen in a slurm.conf of a public repository: of 98 read on 2026-11-23, and of 25 more
-on 2026-11-24 with the gres.conf, cgroup.conf, topology.conf and slurmdbd.conf beside them. What
-Slurm 22.05 refuses in them is refused here, too, unless an older Slurm took it.
+Each line was seen in a slurm.conf of a public repository: of 98 read on 2026-11-23, of 35 on
+2026-11-28, and of 25 on 2026-11-24 with the gres.conf, cgroup.conf, topology.conf and slurmdbd.conf
+beside them. What Slurm 22.05 refuses in them is refused here, too, unless an older Slurm took it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ def read(lines: str, node: str = NODE) -> SlurmConf:
         ("JobCompType=jobcomp/slurmdbd", "job_comp_type", "", "means JobCompType=none"),
         ("DebugFlags=JobContainer", "debug_flags", ("Namespace",), "means DebugFlags=Namespace"),
         ("DebugFlags=Steps,ExtSensors", "debug_flags", ("Steps",), "is ignored"),
+        ("CommunicationParameters=NoAddrCache", "communication_parameters", (), "is ignored"),
         ("DebugFlags=FrontEnd", "debug_flags", (), "is ignored"),
+        ("JobAcctGatherParams=NoOverMemoryKill", "job_acct_gather_params", (), "is ignored"),
         ("DebugFlags=TimeCray", "debug_flags", (), "is ignored"),
         ("DebugFlags=WorkQueue", "debug_flags", (), "is ignored"),
         ("PriorityFlags=FAIR_TREE,MAX_TRES", "priority_flags", ("MAX_TRES",), "is ignored"),
@@ -193,3 +195,27 @@ def test_cpus_that_no_hardware_has_count_for_nothing(shape: str, cpus: int) -> N
     assert conf.nodes[0].cpus == cpus
     (warning,) = [line for line in conf.warnings if "CPUs=" in line]
     assert warning.endswith(f"and means CPUs={cpus}")
+
+
+@pytest.mark.parametrize("kind", ["Def", "Max"])
+def test_memory_for_each_node_counts_before_that_for_each_cpu(kind: str) -> None:
+    """As in Slurm 22.05, which warns; also in the line of a partition."""
+    both = f"{kind}MemPerCPU=5 {kind}MemPerNode=10"
+    conf = read(f"{both.replace(' ', chr(10))}\nPartitionName=q Nodes=n1 {both}")
+    warnings = [text for text in conf.warnings if f"{kind}MemPerCPU" in text]
+    assert len(warnings) == 2
+    assert all(text.endswith(f"ignored, since {kind}MemPerNode is given, too") for text in warnings)
+    amounts = [
+        (
+            getattr(lines, f"{kind.lower()}_mem_per_cpu"),
+            getattr(lines, f"{kind.lower()}_mem_per_node"),
+        )
+        for lines in (conf, *conf.partitions)
+    ]
+    assert amounts == [(0, 10)] * 3
+
+
+def test_memory_for_each_gpu_stands_beside_other_defaults() -> None:
+    """It is for jobs with GPUs."""
+    conf = read("DefMemPerGPU=7\nDefMemPerNode=10")
+    assert (conf.def_mem_per_gpu, conf.def_mem_per_node) == (7, 10)

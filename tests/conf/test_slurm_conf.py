@@ -229,7 +229,6 @@ WRONG = [
     ("SlurmctldHost=a(", "'a(' is not host or host(address)"),
     ("PreemptMode=SUSPEND\nPreemptType=preempt/qos", "SUSPEND needs GANG too"),
     ("PreemptType=preempt/qos", "needs PreemptMode=CANCEL, REQUEUE or SUSPEND"),
-    ("DefMemPerCPU=1\nDefMemPerNode=1", "only one of DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),
     ("SelectTypeParameters=CR_CPU,CR_Core", "allowed: only one of CR_CPU"),
     ("MaxNodeCount=2", "2 is less than the 4 nodes"),
     ("NodeName=n2", "2: NodeName: node n2 was already given in line 3"),

@@ -187,10 +187,15 @@ def _check(
     if INFINITE != limit < default and default not in (NO_VAL, INFINITE):
         times = plural(default, "minute"), plural(limit, "minute")
         text.fail(entry, "DefaultTime of {} exceeds MaxTime of {}".format(*times))
-    for group, allowed in (
-        (_DEF_MEM, "DefMemPerCPU, DefMemPerGPU or DefMemPerNode"),
-        (_MAX_MEM, "MaxMemPerCPU or MaxMemPerNode"),
-    ):
-        names = [name for name in group if name in settings and values[name]]
-        if len(names) > 1:
-            text.fail(settings[names[-1]][1], f"allowed: only one of {allowed}")
+    for kind in ("def", "max"):
+        per_cpu, per_node = f"{kind}_mem_per_cpu", f"{kind}_mem_per_node"
+        if values[per_cpu] and values[per_node]:
+            if per_cpu in settings:  # else it is the cluster's, which is named there
+                name = f"{kind.capitalize()}MemPerCPU"
+                text.warn(settings[per_cpu][1], per_node_counts(name))
+            values[per_cpu] = 0
+
+
+def per_node_counts(name: str) -> str:
+    """Return the warning about memory for each CPU where memory for each node is given, too."""
+    return f"ignored, since {name.removesuffix('CPU')}Node is given, too"

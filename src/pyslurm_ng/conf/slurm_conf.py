@@ -29,7 +29,7 @@ from pyslurm_ng.conf.node_lines import (
     build_nodesets,
 )
 from pyslurm_ng.conf.old_words import moved_word, with_todays_words
-from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions
+from pyslurm_ng.conf.partition_lines import PartitionConf, build_partitions, per_node_counts
 from pyslurm_ng.conf.schema import Table, read_line
 from pyslurm_ng.conf.tables.key import ControllerHost, Key
 from pyslurm_ng.conf.tables.keys import PARAMETERS, POWERACTION
@@ -58,6 +58,7 @@ PARAMETER_TABLE = Table(
     {
         "JobContainerType": "NamespaceType",
         "JobContainerPlugin": "NamespaceType",
+        "UseSpecResources": "AllowSpecResourcesUsage",
     },
 )
 _POWERACTION_TABLE = Table(POWERACTION, "PowerAction")
@@ -76,6 +77,7 @@ _REMOVED = {
         "BackupAddr": "use SlurmctldHost",
         "BackupController": "use SlurmctldHost",
         "CacheGroups": "",
+        "ChosLoc": "",
         "CheckpointType": "",
         "ControlAddr": "use SlurmctldHost=name(address)",
         "ControlMachine": "use SlurmctldHost",
@@ -428,10 +430,12 @@ def _check(
         )
     if values["first_job_id"] >= values["max_job_id"]:
         fail("FirstJobId", f"must be less than MaxJobId={values['max_job_id']}")
-    if sum(bool(values[f"def_mem_per_{unit}"]) for unit in ("cpu", "gpu", "node")) > 1:
-        fail("DefMemPerNode", "allowed: only one of DefMemPerCPU, DefMemPerGPU or DefMemPerNode")
-    if values["max_mem_per_cpu"] and values["max_mem_per_node"]:
-        fail("MaxMemPerNode", "allowed: only one of MaxMemPerCPU or MaxMemPerNode")
+    for kind in ("def", "max"):
+        per_cpu = f"{kind}_mem_per_cpu"
+        if values[per_cpu] and values[f"{kind}_mem_per_node"]:
+            name = f"{kind.capitalize()}MemPerCPU"
+            text.warn(given_entries[name], per_node_counts(name))
+            values[per_cpu] = 0
     broken = {error.key.lower() for error in text.errors}
     if not broken & {"preempttype", "preemptmode"}:
         _check_preemption(values, fail)
