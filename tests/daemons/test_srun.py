@@ -279,6 +279,14 @@ def test_pty_is_a_terminal(live_cluster: LiveCluster, work: Path) -> None:
     assert ran.returncode == 0
 
 
+def test_only_task_zero_has_the_terminal(live_cluster: LiveCluster, work: Path) -> None:
+    """Others read and write /dev/null, on its node and on others, as the manual of --pty says."""
+    task = "echo $SLURM_PROCID; ls -l /proc/self/fd/0 | grep -c pts; test $SLURM_PROCID = 0"
+    ran = in_allocation(live_cluster, work, f"srun -n3 -N2 --pty sh -c '{task}'", "-n3", "-N2")
+    assert ran.stdout.split() == ["0", "1"]
+    assert "tasks 1-2: Exited with exit code 1" in ran.stderr or ran.returncode == 1
+
+
 def test_srun_from_outside_by_jobid(live_cluster: LiveCluster, work: Path) -> None:
     """--jobid runs in a job that another shell holds."""
     job_id = live_cluster.submit("-n1", "-o", "/dev/null", "--wrap", "sleep 60", cwd=work)

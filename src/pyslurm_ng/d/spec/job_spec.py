@@ -525,6 +525,9 @@ def _streams(
 ) -> tuple[str | None, str | None, str | None]:
     """Return the files of one task; None routes a stream to srun."""
 
+    if request.pty and fields.task_id:
+        return _NULL, _NULL, _NULL  # the terminal is task zero's alone, as the manual says
+
     def chosen(pattern: str, only: int) -> str | None:
         if only >= 0 and task_id != only:
             return _NULL

@@ -79,7 +79,7 @@ class TaskStreams:
     def choose(self, task: Started, *, wants_stderr: bool) -> None:
         """Return where a task's streams go, and open the supervisor's files. Raises OSError."""
         spec = task.spec
-        if self._spec["pty"] and spec["local"] == 0:
+        if self._spec["pty"] and spec["local"] == 0 and spec["in"] is None:
             self._make_terminal(task)
             return
         if spec["in"] is not None or not self._is_routed:
