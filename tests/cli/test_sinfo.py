@@ -224,3 +224,15 @@ def test_reasons_of_one_second_share_a_time(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch, reference, "root", ["sinfo", "-h", "-n", "n[3-4]", "-o", "%H"]
     )
     assert len(printed.stdout.splitlines()) == 1
+
+
+def test_reasons_are_sorted_as_all_lists_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the manual's default, `#P,-t`: draining, drained, down, whenever each was set."""
+    reference = queue()
+    for node, state in (("n2", "DRAIN"), ("n4", "DRAIN"), ("n1", "DOWN")):
+        steer(
+            monkeypatch, reference, f"scontrol update NodeName={node} State={state} Reason={node}"
+        )
+        reference.now_us += 1_000_000
+    printed = run_command(monkeypatch, reference, "root", ["sinfo", "-R", "-h", "-o", "%E"])
+    assert printed.stdout.split() == ["n4", "n2", "n1"]

@@ -449,7 +449,7 @@ def _sort_letters(options: "dict[str, str]") -> "list[tuple[str, bool]]":
     """Return (letter, descending) from the most to the least important."""
     text = options.get("sort")
     if text is None:
-        text = "N,#P" if "Node" in options else "-H" if "list-reasons" in options else "#P,-t"
+        text = "N,#P" if "Node" in options else "#P,-t"
     letters = []
     is_ordered = is_falling = False
     for letter in text:
