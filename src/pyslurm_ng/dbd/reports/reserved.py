@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -88,19 +90,48 @@ def used_of(scope: Scope, cluster_id: int, rows: list[sa.Row[Any]]) -> list[dict
         query = query.where(jobs.start_us < max(ends_us))
     if "jobs" in scope.private:
         query = query.where(own_jobs(scope.actor))
-    runs: dict[str, list[Any]] = {}
+    used = UsedWhile(rows)
     # Not a choice between columns, for which databases read the whole table.
     for lasts in (jobs.end_us == 0, jobs.end_us > first_us):
         for job in scope.connection.execute(query.where(lasts)):
-            runs.setdefault(job.reservation, []).append(job)
-    return [_used_while(row, runs.get(row.name, [])) for row in rows]
+            used.count(job)
+    return used.seconds
 
 
-def _used_while(row: Any, jobs: list[Any]) -> dict[str, int]:
-    sums: dict[str, int] = {}
-    own = Span(row.start_us // SECOND_US, row.end_us // SECOND_US or 2**62)
-    for job in jobs:
-        ran = Span(job.start_us // SECOND_US, job.end_us // SECOND_US or own.end_s).within(own)
-        for name, amount in amounts(job.tres_allocated).items():
-            sums[name] = sums.get(name, 0) + amount * ran.seconds
-    return sums
+class UsedWhile:
+    """What jobs used of each row of a reservation.
+
+    A job is compared only with the rows of its reservation that it can have run in: one that comes
+    back every day has hundreds of them.
+
+    Attributes:
+        seconds: TRES-seconds of each row.
+    """
+
+    def __init__(self, rows: list[Any]) -> None:
+        self.seconds: list[dict[str, int]] = [{} for _ in rows]
+        self._spans = [
+            Span(row.start_us // SECOND_US, row.end_us // SECOND_US or 2**62) for row in rows
+        ]
+        self._numbers: dict[str, list[int]] = {}
+        for number in sorted(range(len(rows)), key=self._spans.__getitem__):
+            self._numbers.setdefault(rows[number].name, []).append(number)
+        # The latest end of a row and of all before it never falls, so it can be searched in.
+        self._ends = {
+            name: list(accumulate((self._spans[number].end_s for number in numbers), max))
+            for name, numbers in self._numbers.items()
+        }
+
+    def count(self, job: Any) -> None:
+        """Add what a job has used."""
+        numbers = self._numbers.get(job.reservation, [])
+        start_s, end_s = job.start_us // SECOND_US, job.end_us // SECOND_US
+        first = bisect_right(self._ends.get(job.reservation, []), start_s)
+        for number in numbers[first:]:
+            own = self._spans[number]
+            if end_s and own.start_s >= end_s:
+                return
+            ran = Span(start_s, end_s or own.end_s).within(own)
+            sums = self.seconds[number]
+            for name, amount in amounts(job.tres_allocated).items():
+                sums[name] = sums.get(name, 0) + amount * ran.seconds
