@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd import history_rows, schema
 from pyslurm_ng.dbd.admin import jobs
+from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.model import events as ev
 from tests.dbd.accounting_room import (
@@ -61,6 +62,34 @@ def test_comments_and_codes_are_stored(store: Database) -> None:
     assert changes[0]["Info"] == "admin_comment='a', comment='late', extra='x'"
     manage(store, "modify job where jobid=1 set comment=''")
     assert told(store)[0][1] == ""
+
+
+def test_the_log_holds_the_beginning_of_a_long_text(store: Database) -> None:
+    """It has a row for each job and change, and a user may make many of them."""
+    manage(store, f"modify job where jobid=1 set comment={'y' * 60_000}", "alice", 1001)
+    (info,) = [
+        str(row["Info"]) for row in listed(store, "transaction") if row["Action"] == "Modify Job"
+    ]
+    assert len(info) == 1_000
+    assert told(store)[0][1] == "y" * 60_000
+
+
+def test_a_users_list_of_changes_and_events_is_bounded(
+    store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Answers are made in memory; operators have all of them."""
+    monkeypatch.setattr(history_rows, "MOST_ROWS", 1)
+    mine = {"user": "alice", "uid": 1001}
+    manage(store, "modify job where jobid=1 set comment=a", "alice", 1001)
+    assert len(listed(store, "transaction", **mine)) == 1
+    manage(store, "modify job where jobid=1,2 set comment=b", "alice", 1001)
+    with pytest.raises(RefusedError, match="More than 1 records: name a shorter time"):
+        listed(store, "transaction", **mine)
+    assert len(listed(store, "transaction")) > 3
+    monkeypatch.setattr(history_rows, "MOST_ROWS", 0)
+    with pytest.raises(RefusedError, match="More than 0 records"):
+        listed(store, "event", "", "all_time", **mine)
+    assert listed(store, "event", "", "all_time")
 
 
 @pytest.mark.parametrize(

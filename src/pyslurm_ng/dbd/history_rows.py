@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -14,6 +15,9 @@ from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.tree import Row
+
+MOST_ROWS = 100_000
+"""Of an answer to a user who is no operator: answers are made in memory."""
 
 
 def transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
@@ -36,7 +40,7 @@ def transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         if action not in _ACTIONS:
             raise RefusedError(f"You gave a bad action '{action}'.")
     names = where.values("Accounts", lower=True) + where.values("Users", lower=True)
-    shown = [
+    shown: list[Row] = [
         {
             "TimeStamp": row.time_us,
             "Action": row.action,
@@ -46,11 +50,25 @@ def transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "Cluster": row.cluster,
             "ID": row.id,
         }
-        for row in asked.connection.execute(query)
+        for row in _bounded(asked, query)
         if (not actions or row.action.lower() in actions)
         and (not names or any(name in f"{row.object} {row.info}" for name in names))
     ]
     return ("TimeStamp", "Action", "Actor", "Where", "Info", "Cluster", "ID"), shown
+
+
+def _bounded(asked: Asked, query: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+    """Yield the rows of a query.
+
+    Raises:
+        RefusedError: there are too many for a user.
+    """
+    for number, row in enumerate(asked.connection.execute(query)):
+        if number >= MOST_ROWS and not asked.actor.is_operator:
+            raise RefusedError(
+                f" More than {MOST_ROWS} records: name a shorter time with Start and End"
+            )
+        yield row
 
 
 _ACTIONS = (
@@ -138,7 +156,7 @@ def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             )
             .order_by(table.c.start_us, table.c.node_name)
         )
-        for row in asked.connection.execute(query):
+        for row in _bounded(asked, query):
             kind = "node" if row.node_name else "cluster"
             if (
                 (nodes and row.node_name not in nodes)

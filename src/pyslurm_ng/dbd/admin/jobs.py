@@ -19,6 +19,8 @@ from pyslurm_ng.dbd.rollup.tables import ask_again, note_change
 MOST_JOBS = 2_000
 """Of one command: journals wait for its transaction."""
 _MOST_EXIT_CODE = 0xFFFF
+_MOST_TOLD = 1_000
+"""Characters of a change in the log of transactions: it has a row for each job, for ever."""
 _TEXTS = {
     "AdminComment": "admin_comment",
     "Comment": "comment",
@@ -71,7 +73,7 @@ def modify(change: Change, where: Words, settings: Words) -> None:
             table.update().where(of_job).values(**new, modified_us=change.now_us)
         )
         told = info if "wckey" not in new else f"{info}, wckey={new['wckey']!r}".lstrip(", ")
-        change.log("Modify Job", cluster, f"job_db_inx={job.job_index}", told)
+        change.log("Modify Job", cluster, f"job_db_inx={job.job_index}", told[:_MOST_TOLD])
     change.changed += len(jobs)
     change.lines.append(" Modified jobs...")
     change.lines += [
