@@ -627,7 +627,7 @@ def test_a_coordinators_command_is_bounded(
 def test_coordinators_change_accounts_below_theirs(
     store: Database, line: str, is_allowed: bool
 ) -> None:
-    """As in 22.05, but for moves out of their accounts, which it allows."""
+    """RELIABILITY 60: as in 22.05, but for moves out of their accounts, which it allows."""
     manage(store, "modify account chem set qos=+high")
     manage(store, "add account sub parent=chem")
     manage(store, "add account subsub parent=sub")

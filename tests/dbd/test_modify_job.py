@@ -202,7 +202,7 @@ def test_a_job_is_given_another_key(store: Database) -> None:
 
 
 def test_users_have_hours_added_up_again_once_an_hour(store: Database) -> None:
-    """However often they change keys of old jobs: new hours are stored first."""
+    """RELIABILITY 46: however often they change keys of old jobs, new hours are stored first."""
     usage, last = schema.wckey_usage["hour"], schema.last_ran
 
     def key() -> str:

@@ -183,7 +183,7 @@ def test_bad_words(words: str, text: str, capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_a_long_answer_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages of others go between; associations and jobs may come and go meanwhile."""
+    """RELIABILITY 46: messages of others go between; associations may come and go meanwhile."""
     monkeypatch.setattr(associations, "SLICE", 2)
     cluster, usage, _ = started(GROUP, LIMITED)
     conf = conf_of(WHOLE_NODES)
