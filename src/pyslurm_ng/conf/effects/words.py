@@ -188,11 +188,15 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "JobCompType": Words(same=named("filetxt"), accepted={"mysql": "slurmdbd keeps every job"}),
     "JobSubmitPlugins": Words(
-        same=named("all_partitions lua python require_timelimit"),
-        accepted={"logging": "submissions are always logged"},
+        same=named("all_partitions lua partition require_timelimit"),
+        differs={"python": "Slurm has no such plugin: functions of job_submit.py"},
+        accepted={
+            "defaults": "of Slurm's defaults none changes what jobs get",
+            "logging": "submissions are always logged",
+        },
         refused={
-            name: _DECIDES.format("all_partitions, logging, lua, python, require_timelimit")
-            for name in ("defaults", "partition", "pbs")
+            "pbs": "before: of a dependency cannot be translated; allowed: all_partitions, "
+            "defaults, logging, lua, partition, python, require_timelimit"
         },
     ),
     "LicenseParameters": Words(same=named("remotefuzzymatch")),

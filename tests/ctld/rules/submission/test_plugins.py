@@ -20,6 +20,14 @@ def test_a_job_may_go_to_all_partitions() -> None:
     assert room.job(time_limit_min=5, partition="gpu").partition == "gpu"
 
 
+def test_a_job_may_go_to_the_partition_of_the_highest_tier() -> None:
+    """Unless it names one; whether it fits there does not matter."""
+    room = Site("JobSubmitPlugins=partition")
+    assert room.job(time_limit_min=5).partition == "debug"
+    assert room.job(time_limit_min=5, nodes_min=4).partition == "debug"
+    assert room.job(time_limit_min=5, partition="gpu").partition == "gpu"
+
+
 def test_without_plugins_nothing_is_asked_or_changed() -> None:
     """JobSubmitPlugins=none is the default."""
     assert Site("JobSubmitPlugins=none").job().partition == "main"

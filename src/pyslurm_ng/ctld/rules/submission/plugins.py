@@ -12,6 +12,7 @@ import msgspec
 from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.ctld.rules.context import Context
+from pyslurm_ng.ctld.rules.submission.place import hidden_partitions
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import JobRequest
 
@@ -30,4 +31,10 @@ def edited(
         if name == "all_partitions" and not request.partition:
             # Also those that the user may not use: they are sorted out as if they had been named.
             request = msgspec.structs.replace(request, partition=",".join(cluster.partitions))
+        if name == "partition" and not request.partition:
+            hidden = hidden_partitions(cluster, context.caller)
+            usable = [each for each in cluster.partitions.values() if each.name not in hidden]
+            best = max(usable, key=lambda each: each.priority_tier, default=None)
+            if best is not None:
+                request = msgspec.structs.replace(request, partition=best.name)
     return request
