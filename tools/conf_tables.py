@@ -54,7 +54,10 @@ SLURM: dict[str, dict[str, object]] = {
     "AuthAltTypes": {"kind": "plugins", "choices": ["auth/jwt"]},
     "CertgenType": {"default": ""},
     "ClusterName": {"kind": "cluster_name", "default": ""},
-    "CliFilterPlugins": {"kind": "plugins"},
+    "CliFilterPlugins": {  # python is ours
+        "kind": "plugins",
+        "choices": [f"cli_filter/{name}" for name in ("lua", "python", "syslog", "user_defaults")],
+    },
     "CommunicationParameters": {"kind": "options"},
     "CompleteWait": {"high": MAX16},
     "CpuFreqDef": {"default": ""},

@@ -24,8 +24,6 @@ def problems(tmp_path: Path, more: str, stack: str | None = None) -> list[str]:
     "line",
     [
         "JobSubmitPlugins=require_timelimit,pbs",
-        "CliFilterPlugins=cli_filter/lua",
-        "CliFilterPlugins=cli_filter/user_defaults",
     ],
 )
 def test_a_plugin_that_cannot_be_loaded_is_refused(tmp_path: Path, line: str) -> None:
@@ -43,7 +41,7 @@ def test_a_plugin_that_cannot_be_loaded_is_refused(tmp_path: Path, line: str) ->
         "JobSubmitPlugins=require_timelimit,all_partitions,logging",
         "JobSubmitPlugins=lua,python,partition,defaults",
         "JobSubmitPlugins=none",
-        "CliFilterPlugins=cli_filter/syslog",
+        "CliFilterPlugins=cli_filter/syslog,lua,python,user_defaults",
         "",
     ],
 )

@@ -35,6 +35,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     pairs, operands = options.split_words(argv)
     if submission.announce(options, pairs):
         return 0
+    conf = submission.begin(options, operands, *CONF_KEYS)
     options.apply_environment(dict(os.environ))
     options.apply_all(pairs, COMMAND_LINE)
     further: list[Options] = []
@@ -43,7 +44,7 @@ def _run(options: Options, argv: "list[str]") -> int:
 
         groups, operands = split_groups(options, operands)
         further = further_components(options, [], groups, dict(os.environ))
-    conf = read_conf("salloc", *CONF_KEYS)
+    conf = conf or read_conf("salloc", *CONF_KEYS)
     for component in (options, *further):
         submission.finish(component, conf)
     command = operands or _default_command(options, conf)

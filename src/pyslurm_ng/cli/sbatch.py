@@ -66,6 +66,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     environment = dict(os.environ)
     ignore_pbs = "ignore-pbs" in settings or environment.get("SBATCH_IGNORE_PBS", "0") != "0"
     shown = operands[0] if operands else "stdin"
+    conf = submission.begin(options, operands, *submission.CONF_KEYS)
     try:
         script, path = _script(settings.get("wrap"), operands)
         directives = apply_directives(options, script, shown, ignore_pbs)
@@ -79,7 +80,7 @@ def _run(options: Options, argv: "list[str]") -> int:
         from pyslurm_ng.cli.submit.het_options import further_components
 
         further = further_components(options, directives, groups, environment)
-    conf = read_conf("sbatch", *submission.CONF_KEYS)
+    conf = conf or read_conf("sbatch", *submission.CONF_KEYS)
     for component in (options, *further):
         submission.finish(component, conf)
         if component is not options:
@@ -227,6 +228,8 @@ def _submit(
         fields["components"] = components
     reply = _change(client, fields)
     job_id = reply["job_id"]
+    if options.filters is not None:
+        options.filters.post_submit(job_id)
     for note in reply.get("notes", ()):
         say(f"sbatch: {note}")
     is_other = bool(options.settings.get("clusters"))

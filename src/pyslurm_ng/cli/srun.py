@@ -127,10 +127,11 @@ def _components_alone(argv: "list[str]") -> int:
     options = Options("srun")
     split = [options.split_words(words) for words in het_steps.parts(argv)]
     environment = dict(os.environ)
+    conf = submission.begin(options, split[0][1], *CONF_KEYS)
     options.apply_environment(environment)
     options.apply_all(split[0][0], COMMAND_LINE)
     further = further_components(options, [], [pairs for pairs, _ in split[1:]], environment)
-    conf = read_conf("srun", *CONF_KEYS)
+    conf = conf or read_conf("srun", *CONF_KEYS)
     is_test = "test-only" in options.settings
     for component, (_, operands) in zip((options, *further), split, strict=True):
         component.finish()
@@ -207,6 +208,7 @@ def _run(
     if ("mpi", "list") in pairs:
         sys.stdout.write(mpi_kinds.listing())
         return 0
+    conf = submission.begin(options, operands, *CONF_KEYS)
     options.apply_environment(without_step_masks(dict(os.environ)))
     options.apply_all(pairs, COMMAND_LINE)
     quiet = "quiet" in options.settings
@@ -218,7 +220,7 @@ def _run(
     if not operands and "test-only" not in options.settings:
         say("srun: fatal: No command given to execute.")
         return 1
-    conf = read_conf("srun", *CONF_KEYS)
+    conf = conf or read_conf("srun", *CONF_KEYS)
     job_id = options.settings.get("jobid", "")
     if job_id and job_id == os.environ.get("SLURM_JOB_ID"):
         if "SLURM_WORKING_CLUSTER" in os.environ:
@@ -368,6 +370,8 @@ class _Srun:
 
         options = self._options
         granted = self._created(fields)
+        if options.filters is not None:
+            options.filters.post_submit(granted["job_id"], granted["step_id"])
         name = f"StepId={granted['job_id']}.{granted['step_id']}"
         tasks = StepTasks(name, granted["nodes"], granted["tasks"])
         if self.meeting is not None:

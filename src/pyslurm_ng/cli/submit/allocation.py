@@ -218,6 +218,9 @@ class Allocation:
                 say(f"{self._command}: {note}")
             if not self.job_id and self._options.verbose:
                 self._info(f"JobId={reply['job_id']} returned by the controller")
+            filters = self._options.filters
+            if not self.job_id and filters is not None and self._command == "salloc":
+                filters.post_submit(reply["job_id"])  # srun has a step to tell of, later
             self.job_id = reply["job_id"]
         elif "cpus_per_node" in reply:
             self.granted = reply

@@ -55,6 +55,9 @@ def next_component(
         OptionError: a value is wrong.
     """
     options = Options(before.command)
+    if before.filters is not None:
+        options.filters = before.filters
+        options.filters.setup(options)
     for name, (_, value) in before.given.items():
         if name in PASSED_ON:
             options.apply(name, value, SCRIPT)

@@ -2,7 +2,22 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, Protocol
+
+    class Filters(Protocol):
+        """The site's filters."""
+
+        operands: list[str]
+
+        def setup(self, options: Any, /) -> None:
+            """Let them set defaults."""
+
+        def pre_submit(self, options: Any, /) -> None:
+            """Let them see what is to be submitted."""
+
+        def post_submit(self, job_id: int, step_id: int = 0, /) -> None:
+            """Tell them its number."""
+
 
 SCRIPT, ENVIRONMENT, COMMAND_LINE = 0, 1, 2
 """Where an option comes from; a later source replaces an earlier one."""
@@ -30,10 +45,12 @@ class OptionState:
         task_licenses: name and count of the licences of each task.
         lines: printed on stderr before an error.
         warnings: printed on stderr with their level; the options are valid.
+        filters: CliFilterPlugins, None if slurm.conf names none.
     """
 
     def __init__(self, command: str) -> None:
         self.command = command
+        self.filters: Filters | None = None
         self.request: dict[str, Any] = {}
         self.settings: dict[str, str] = {}
         self.given: dict[str, tuple[int, str | None]] = {}

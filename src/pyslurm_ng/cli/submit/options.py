@@ -216,8 +216,10 @@ class Options(OptionState):
         """Settle what the options mean together; return warnings with their level.
 
         Raises:
-            OptionError: options exclude one another.
+            OptionError: options exclude one another, or a filter of the site refuses them.
         """
+        if self.filters is not None:
+            self.filters.pre_submit(self)
         return [*self.warnings, *settle(self)]
 
     def check_resources(self, gres_types: str) -> None:

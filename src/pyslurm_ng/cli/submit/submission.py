@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CONF_KEYS = (
     "AllowSpecResourcesUsage",
+    "CliFilterParameters",
+    "CliFilterPlugins",
     "CpuFreqGovernors",
     "GresTypes",
     "PropagateResourceLimits",
@@ -269,6 +271,29 @@ def become(options: "Options") -> None:
             os.initgroups(person.pw_name, person.pw_gid)
             os.setgid(person.pw_gid)
         os.setuid(person.pw_uid)
+
+
+def begin(options: "Options", operands: "list[str]", *keys: str) -> "dict[str, str]":
+    """Read slurm.conf, and let the filters that it names set defaults before options are read.
+
+    Returns:
+        The keys; none if the file cannot be read: wrong options are told first.
+    """
+    from pyslurm_ng.conf.quick import find_conf, quick
+    from pyslurm_ng.wire.client import QUICK_KEYS
+
+    path = find_conf()
+    try:
+        conf = quick(path, (*QUICK_KEYS, *keys))
+    except OSError:
+        return {}
+    if conf.get("CliFilterPlugins", "none").lower() not in ("", "none", "cli_filter/none"):
+        from pyslurm_ng.cli.submit.filters import Filters
+
+        options.filters = Filters(options.command, conf, path)
+        options.filters.operands = operands
+        options.filters.setup(options)
+    return conf
 
 
 def finish(options: "Options", conf: "dict[str, str]") -> None:

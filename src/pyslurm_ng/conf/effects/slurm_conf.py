@@ -23,7 +23,8 @@ CLUSTER = Keys(
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageHost
         AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
-        BcastExclude BcastParameters ClusterName CompleteWait CpuFreqGovernors DefCpuPerGPU
+        BcastExclude BcastParameters CliFilterPlugins
+        ClusterName CompleteWait CpuFreqGovernors DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FairShareDampeningFactor
         FirstJobId GresTypes
@@ -74,7 +75,6 @@ CLUSTER = Keys(
         "AuthAltTypes": "there are no tokens yet",
         "BatchStartTimeout": "a launch is repeated until its node answers or is down",
         "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
-        "CliFilterPlugins": "plugins cannot be loaded",
         "DataParserParameters": "there is one version of JSON",
         "FederationParameters": _NO_FEDERATION,
         "HashPlugin": "messages are signed by HMAC with SHA-256",

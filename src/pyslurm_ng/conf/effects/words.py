@@ -7,7 +7,6 @@ from pyslurm_ng.conf.effects.key_tables import Words, named
 _ALL_COUNT = "jobs and steps are always accounted, as limits on used minutes need them"
 _ALWAYS = "every pass plans the whole queue"
 _BEST_PLACE = "a job starts as soon as it can, in the best place that is free then"
-_DECIDES = "plugins cannot be loaded, and jobs must not run without its decisions; allowed: {}"
 _DIRECT = "slurmctld sends messages to each node directly"
 _EVENTS = "a pass runs as soon as something has changed, and does not delay requests"
 _EXACT = "the timeline has steps of its own"
@@ -156,9 +155,9 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "BcastParameters": Words(same=named("destdir compression send_libs")),
     "CliFilterPlugins": Words(
-        same=frozenset(),
+        same=named("lua user_defaults"),
+        differs={"python": "Slurm has no such filter: functions of cli_filter.py"},
         accepted={"syslog": "submissions are logged by slurmctld"},
-        refused={name: _DECIDES.format("syslog") for name in ("lua", "user_defaults")},
     ),
     "CommunicationParameters": Words(
         same=frozenset(),

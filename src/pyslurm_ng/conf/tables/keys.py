@@ -38,7 +38,7 @@ PARAMETERS: tuple[Key, ...] = (
     Key("CertmgrParameters", "certmgr_parameters", "options", "", tier=3, help="certificate scripts"),
     Key("CertmgrType", "certmgr_type", "plugin", "", choices=("certmgr/script",), tier=3, help="renewal of node certificates"),
     Key("CliFilterParameters", "cli_filter_parameters", "list", "", tier=3, help="options of cli_filter"),
-    Key("CliFilterPlugins", "cli_filter_plugins", "plugins", "", choices=("cli_filter/lua", "cli_filter/syslog", "cli_filter/user_defaults"), tier=2, help="edit options in the submit commands"),
+    Key("CliFilterPlugins", "cli_filter_plugins", "plugins", "", choices=("cli_filter/lua", "cli_filter/python", "cli_filter/syslog", "cli_filter/user_defaults"), tier=2, help="edit options in the submit commands"),
     Key("ClusterName", "cluster_name", "cluster_name", "", needs_restart=True, help="name in the database and of state files"),
     Key("CommunicationParameters", "communication_parameters", "options", "", tier=2, help="network options"),
     Key("CompleteWait", "complete_wait", "seconds", "0", high=65533, tier=2, help="no lower priority start while a job completes, up to this long"),
