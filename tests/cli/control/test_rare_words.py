@@ -81,3 +81,10 @@ def test_where_the_controller_reaches_nodes(monkeypatch: pytest.MonkeyPatch) -> 
     printed = run_command(monkeypatch, reference, "root", "scontrol getaddrs n[1-2]".split())
     assert printed.code == 0 and len(printed.stdout.splitlines()) == 2
     assert printed.stdout.splitlines()[1] == f"n2: {address}:{port}"
+
+
+@pytest.mark.parametrize("line", ["hold jobname=nosuch", "release name=nosuch", "uhold name=no"])
+def test_no_job_of_a_name_is_no_error(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To hold or to release, as in Slurm 22.05; an unknown id is one."""
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", *line.split()])
+    assert printed == Printed("", "", 0)

@@ -102,6 +102,18 @@ PLACE = "scontrol create reservation starttime=2031-01-01T00:00:00 users=root"
         (f"{PLACE} duration=5 corecnt=1x", "scontrol: error: Invalid core count 1x"),
         (f"{PLACE} duration=5 tres=x", "scontrol: error: invalid TRES 'x'"),
         (f"{PLACE} duration=5 tres=cpu=x", "scontrol: error: invalid TRES cpu value 'x'"),
+        (f"{PLACE} duration=5 tres=foo=2",
+         "scontrol: error: couldn't identify configured TRES 'foo'"),
+        (
+            f"{PLACE} duration=5 nodecnt=1 groups=root",
+            "scontrol: error: Users and Groups are mutually exclusive.  You can have one or the "
+            "other, but not both.  No reservation created.",
+        ),
+        (
+            "scontrol update reservation=b nodecnt+=1",
+            "scontrol: error: The +=/-= notation is not supported when updating nodecnt.  "
+            "No reservation update.",
+        ),
         (f"{PLACE} duration=5 nodes=n1 flags=x",
          "scontrol: error: Error parsing flags x.  No reservation created."),
         (f"{PLACE} endtime=2030-01-01 nodes=n1",

@@ -47,11 +47,14 @@ def _of_tres(part: str) -> str:
         return ""  # the CPUs of one more node
     if not equals:
         return f"invalid TRES '{part}'"
+    if name.lower() not in _COUNTED and not name.lower().startswith(_NAMED):
+        return f"couldn't identify configured TRES '{name}'"
     is_number = count.isascii() and count.isdigit()
     return f"invalid TRES {name} value '{count}'" if name in _COUNTED and not is_number else ""
 
 
 _COUNTED = ("cpu", "node")
+_NAMED = ("gres/", "license/", "lic/", "bb/", "gres:", "gpu")
 
 
 def are_groups(value: str) -> bool:

@@ -107,7 +107,7 @@ def _request(session: "Session", words: "list[str]", *, is_new: bool) -> "dict[s
         known = find_key(key, KEYS, _ALIASES)
         if known == "nodes" and len(key) < len(known):
             known = ""  # a partition's may be abbreviated, a reservation's not
-        problem = _bad_word(word, known)
+        problem = _bad_word(word, known) or _bad_sign(known, sign)
         if problem:
             say(f"scontrol: error: {problem}.  {_nothing_done(is_new=is_new)}")
             return 1
@@ -118,6 +118,12 @@ def _request(session: "Session", words: "list[str]", *, is_new: bool) -> "dict[s
         elif not _is_value(known, word, value, is_new=is_new):
             return 1
         settings[known + sign] = value
+    if settings.get("users") and settings.get("groups"):
+        say(
+            "scontrol: error: Users and Groups are mutually exclusive.  You can have one or the "
+            f"other, but not both.  {_nothing_done(is_new=is_new)}"
+        )
+        return 1
     if settings.get("starttime") == "":
         return _refused("Invalid time specified", is_new=is_new)
     if settings.get("endtime") == "":
@@ -131,6 +137,13 @@ def _bad_word(word: str, known: str) -> str:
         text = f"Misformatted parameter '{word}', most options have a parameter after '='"
         return "" if known == "skip" else text
     return "" if known and known != "skip" else f"Unknown parameter {word}"
+
+
+def _bad_sign(known: str, sign: str) -> str:
+    """Return why a key takes no `+=` or `-=`, or ""."""
+    if not sign or known not in ("corecnt", "nodecnt"):
+        return ""
+    return f"The +=/-= notation is not supported when updating {known}"
 
 
 def _is_value(key: str, word: str, value: str, *, is_new: bool) -> bool:

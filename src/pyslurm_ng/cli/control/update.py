@@ -255,8 +255,10 @@ def change_jobs(
     for text, code, words in reply["errors"]:
         from pyslurm_ng.base.error_numbers import Errno
 
-        is_unknown = code == Errno.ESLURM_INVALID_JOB_ID and kind == "UpdateJob"
-        if is_unknown and request.get("name") == text:
+        is_name = code == Errno.ESLURM_INVALID_JOB_ID and request.get("name") == text
+        if is_name and kind == "HoldJobs" and len(reply["errors"]) == 1 and not refused:
+            return 0  # as in Slurm: no job of that name is no error
+        if is_name and kind == "UpdateJob":
             session.complain(_no_job_of_name(session, request))
         elif "_" in text and kind != "TopJobs":
             tasks = text.replace("[", "").replace("]", "")

@@ -170,6 +170,16 @@ def test_nodes_of_longer_jobs_are_busy() -> None:
     room.make("now", nodes="n1", flags="IGNORE_JOBS", duration=60)
 
 
+def test_cores_of_named_nodes_that_others_have_reserved_overlap() -> None:
+    """As whole nodes do; cores that only jobs use are busy."""
+    room = ReservationSite()
+    room.make("whole", nodes="n1")
+    assert room.not_made("new", nodes="n1", corecnt=1) == Errno.ESLURM_RESERVATION_OVERLAP
+    room.job(BOB, node_list="n2", time_limit_min=60, flags=0)
+    room.run_pass()
+    assert room.not_made("new", nodes="n2", corecnt=16) == Errno.ESLURM_NODES_BUSY
+
+
 def test_daily_reservations_overlap_on_any_day() -> None:
     """A single one years later is still in the way of the daily one's time of day."""
     room = ReservationSite()

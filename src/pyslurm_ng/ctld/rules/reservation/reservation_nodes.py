@@ -88,7 +88,13 @@ def with_cores(
         count = count if is_each else min(free.bit_count(), count)
         if free.bit_count() < count:
             if named:
-                return Reject(Errno.ESLURM_NODES_BUSY)
+                held_by_others = reserved_parts(cluster, reservation, calendar).get(
+                    node_id, NOTHING
+                )
+                is_reserved = (usable & ~held_by_others.cores).bit_count() < count
+                return Reject(
+                    Errno.ESLURM_RESERVATION_OVERLAP if is_reserved else Errno.ESLURM_NODES_BUSY
+                )
             continue
         if count:
             cores[node_id] = lowest_bits(free, count)
