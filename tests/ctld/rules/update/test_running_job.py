@@ -178,3 +178,11 @@ def test_an_end_time_counts_suspensions() -> None:
     assert (job.time_limit_min, limit_end_us(job)) == (30, end_us)
     early = job.start_us + 19 * 60_000_000  # before any run of a minute
     assert update(scene, job, who=ROOT, endtime=str(early)) == [Errno.ESLURM_INVALID_TIME_VALUE]
+
+
+def test_a_running_job_may_be_given_the_partition_it_has() -> None:
+    """As in Slurm: tools write all fields back. Another one needs a job that waits."""
+    scene = Site()
+    job = four_nodes(scene)
+    assert update(scene, job, partition=job.partition) == []
+    assert update(scene, job, partition="nosuch") == [Errno.ESLURM_JOB_NOT_PENDING]

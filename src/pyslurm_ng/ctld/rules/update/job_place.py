@@ -11,9 +11,10 @@ from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, while_pendin
 from pyslurm_ng.ctld.rules.update.running_job import kept_of_names, traded_licenses
 
 
-@while_pending
 def partition(change: Change, value: str) -> int:
-    """Set the partitions, which must exist."""
+    """Set the partitions, which must exist; a job that runs keeps its own."""
+    if not change.is_pending:
+        return 0 if value == change.job.partition else Errno.ESLURM_JOB_NOT_PENDING
     for name in value.split(","):
         if name not in change.cluster.partitions:
             return Errno.ESLURM_INVALID_PARTITION_NAME
