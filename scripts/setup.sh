@@ -53,6 +53,7 @@ want 'command -v mariadbd || test -x /usr/sbin/mariadbd' mariadb-server
 want 'command -v munged || test -x /usr/sbin/munged' munge
 want 'ldconfig -p | grep -q libmunge || test -e /usr/lib/*/libmunge.so.2' libmunge2
 want 'command -v strace' strace
+want 'ldconfig -p | grep -q libpmix.so.2' libpmix2
 want 'ls /usr/lib/*/faketime/libfaketime.so.1' libfaketime
 
 # How to become root: in front of a command. Without a way, nothing can be installed.

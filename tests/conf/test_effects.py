@@ -118,7 +118,7 @@ def test_a_key_of_many_lines_is_named_once() -> None:
     ("line", "said"),
     [
         ("MCSPlugin=mcs/user", "mcs/user is refused: jobs of different labels would share nodes"),
-        ("MpiDefault=pmix", "pmix is refused: each task would start as an MPI world of its own"),
+        ("MpiDefault=cray_shasta", "cray_shasta is refused: the ranks would not know each other"),
         ("JobContainerType=job_container/tmpfs", "job_container/tmpfs is refused: jobs would"),
         ("TLSType=tls/s2n", "tls/s2n is refused: connections are signed, not encrypted"),
         ("UsePAM=yes", "yes is refused: no PAM session would limit the tasks"),
@@ -137,7 +137,15 @@ def test_a_promise_that_is_not_kept_is_refused(tmp_path: Path, line: str, said: 
 
 
 @pytest.mark.parametrize(
-    "line", ["MCSPlugin=mcs/none", "MpiDefault=none", "UsePAM=no", "VSizeFactor=0"]
+    "line",
+    [
+        "MCSPlugin=mcs/none",
+        "MpiDefault=none",
+        "MpiDefault=pmi2",
+        "MpiDefault=pmix_v4",
+        "UsePAM=no",
+        "VSizeFactor=0",
+    ],
 )
 def test_what_promises_nothing_is_allowed(tmp_path: Path, line: str) -> None:
     assert refusals_of(tmp_path, line + "\n") == []

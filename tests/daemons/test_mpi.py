@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base import libpmix
 from tests.daemons.live import LiveCluster
 
 pytestmark = pytest.mark.daemons
@@ -37,6 +38,23 @@ def test_ranks_of_several_nodes_read_what_all_have_put(
     assert sorted(got.stdout.splitlines()) == [
         f"rank {rank} has read {count}" for rank in range(count)
     ]
+
+
+@pytest.mark.skipif(not libpmix.major(), reason="libpmix.so.2 is not installed")
+@pytest.mark.parametrize("words", [("collect",), ()])
+def test_pmix_over_several_nodes(
+    live_cluster: LiveCluster, work: Path, words: tuple[str, ...]
+) -> None:
+    """With all data in the fence, and with each value fetched from the node that has it."""
+    client = str(CLIENT.parents[1] / "pmix" / "client.py")
+    source = str(CLIENT.parents[3] / "src")
+    got = live_cluster.run(
+        "srun", "-n5", "-N3", "-m", "cyclic", "--mpi=pmix", sys.executable, client, "5", *words,
+        cwd=work, PYTHONPATH=source,
+    )  # fmt: skip
+    assert got.returncode == 0, got.stderr
+    ranks = sorted(line.partition(" on")[0] for line in got.stdout.splitlines())
+    assert ranks == [f"rank {rank} of 5" for rank in range(5)]
 
 
 def test_components_are_one_world(

@@ -20,7 +20,7 @@ OPTIONS: dict[str, str] = {
     "json": _PARSER,
     "local": _FEDERATION,
     "mcs-label": "refused: MCSPlugin is none",
-    "mpi": "none and pmi2; pmix and cray_shasta are refused",
+    "mpi": "cray_shasta is refused; pmix needs libpmix.so.2, and only the version that is there",
     "no-trunc": "nothing is cut without it either",
     "qos": "of a list the one of highest priority that takes the job, chosen once",
     "reboot": "kept and shown; refused where RebootProgram is set",

@@ -12,6 +12,9 @@ stepd`), srun answers (`to stepd`):
 | fetch | what a rank has put: `tag`, `node` that has it, `rank` | the same; `node` asks |
 | fetched | `tag`, `node` that asked, `status`, `data` | the same; `node` answers |
 | abort | `text` for the user, `status`; ends the step | |
+
+A PMIx server sends its supervisor the same, and: ready (`data`: variables of the tasks, each ended
+by NUL), failed (`text`), rank (`rank` and, as `status`, BEGAN, FINISHED or ABORTED).
 """
 
 from pyslurm_ng.kernels.records import pack, unpack
@@ -32,6 +35,7 @@ MOST_OPEN = 1024
 MOST_NAME_BYTES = 1024
 MOST_VALUE_BYTES = 256 << 10
 MOST_TEXT_BYTES = 1024
+BEGAN, FINISHED, ABORTED = 1, 2, 3
 NONE = -1
 """In place of a rank: no rank in particular."""
 
@@ -43,6 +47,9 @@ _FIELDS: "dict[str, dict[str, str]]" = {
     "fetch": {"tag": _NUMBER, "node": _NUMBER, "rank": _NUMBER, "data": _DATA},
     "fetched": {"tag": _NUMBER, "node": _NUMBER, "status": _NUMBER, "data": _DATA},
     "abort": {"text": _TEXT, "status": _NUMBER},
+    "ready": {"data": _DATA},
+    "failed": {"text": _TEXT},
+    "rank": {"rank": _NUMBER, "status": _NUMBER},
 }
 _LOW, _HIGH = -(1 << 31), (1 << 32) - 1
 
@@ -56,6 +63,15 @@ def pieces(data: bytes) -> "Iterator[tuple[bytes, bool]]":
 def frame(fields: "dict[str, Any]") -> bytes:
     """Return a whole frame."""
     return step_io.pack(step_io.MPI, step_io.ALL, pack(fields))
+
+
+def refusal(fields: "dict[str, Any]") -> "dict[str, Any] | None":
+    """Return the answer to a request that its node cannot answer any more; None if it is none."""
+    if fields["do"] != "fetch":
+        return None
+    return {
+        "do": "fetched", "tag": fields["tag"], "node": fields["node"], "status": 1, "data": b"",
+    }  # fmt: skip
 
 
 def parse(body: bytes) -> "dict[str, Any]":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pyslurm_ng.cli.step.mpi_hub import ExchangeEnds, MpiHub
+from pyslurm_ng.base.poll_loop import PollLoop
+from pyslurm_ng.cli.step.mpi_hub import ExchangeEnds, MpiHub, NodeExchange
 from pyslurm_ng.kernels.records import pack
 from pyslurm_ng.wire import mpi_frames, step_io
 
@@ -96,6 +97,21 @@ def test_fetches_go_to_the_node_and_back() -> None:
     )
     assert to_node == 2
     assert mpi_frames.parse(frame[step_io.HEAD_BYTES :])["node"] == 0
+
+
+def test_a_fetch_from_a_node_that_has_ended_is_answered() -> None:
+    """The rank that asks must not wait for ever."""
+    exchange = NodeExchange(MpiHub(2))
+    sent: list[tuple[int, dict[str, object]]] = []
+
+    def send(node: int, frame: bytes) -> bool:
+        sent.append((node, mpi_frames.parse(frame[step_io.HEAD_BYTES :])))
+        return node == 0
+
+    exchange.begin(PollLoop(), send, pytest.fail)
+    exchange.take(0, pack({"do": "fetch", "tag": 4, "node": 1, "rank": 9, "data": b""}))
+    to_node, answer = sent[-1]
+    assert (to_node, answer["do"], answer["tag"], answer["status"]) == (0, "fetched", 4, 1)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base import libpmix
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.step import mpi_kinds
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
@@ -33,6 +34,26 @@ def options_of(words: list[str], variables: dict[str, str]) -> Options:
 def test_which_kind(words: list[str], variables: dict[str, str], default: str, kind: str) -> None:
     """The command line counts before the variable, and that before the configuration."""
     assert mpi_kinds.chosen(options_of(words, variables), default) == kind
+
+
+@pytest.mark.parametrize(
+    ("kind", "version", "is_there"),
+    [("pmix", 4, True), ("pmix_v4", 4, True), ("pmix_v5", 4, False), ("pmix", 0, False)],
+)
+def test_pmix_is_there_with_its_library(
+    monkeypatch: pytest.MonkeyPatch, kind: str, version: int, is_there: bool
+) -> None:
+    """--mpi=pmix_vN asks for that version of it."""
+    monkeypatch.setattr(libpmix, "major", lambda: version)
+    options = options_of([f"--mpi={kind}"], {})
+    if is_there:
+        assert mpi_kinds.chosen(options, "") == kind
+        assert mpi_kinds.listing().endswith(
+            "\tpmix\nspecific pmix plugin versions available: pmix_v4\n"
+        )
+        return
+    with pytest.raises(OptionError, match="Invalid MPI type"):
+        mpi_kinds.chosen(options, "")
 
 
 @pytest.mark.parametrize("kind", ["frob", "cray_shasta", "pmix_v77", "openmpi"])

@@ -169,10 +169,12 @@ class StepClient:
         elif kind == step_io.FAILED:
             self._failed(link.node, body)
 
-    def _send_to(self, node: int, frame: bytes) -> None:
+    def _send_to(self, node: int, frame: bytes) -> bool:
         link = self.links.link_of(node)
-        if link is not None:
-            self.links.send(link, frame)
+        if link is None or link.is_done:
+            return False
+        self.links.send(link, frame)
+        return True
 
     def _exchange_ends(self, text: str) -> None:
         """End the step because its ranks cannot go on, or one of them says so."""

@@ -110,18 +110,26 @@ class ComponentExchange:
     def begin(
         self,
         loop: PollLoop,
-        send: "Callable[[int, bytes], None]",
+        send: "Callable[[int, bytes], bool]",
         end: "Callable[[str], None]",
     ) -> None:
         """Serve from now on, as `NodeExchange` does."""
 
         def take(kind: int, node: int, body: bytes) -> None:
             if kind == step_io.MPI:
-                send(node - self._first_node, step_io.pack(step_io.MPI, step_io.ALL, body))
+                if not send(node - self._first_node, step_io.pack(step_io.MPI, step_io.ALL, body)):
+                    self._refuse(node, body)
             elif kind == step_io.TERMINATE:
                 end(body.decode("utf-8", "replace"))
 
         self._peer = _Peer(loop, self._connection, take, lambda: None)
+
+    def _refuse(self, node: int, body: bytes) -> None:
+        """Answer for a node that has ended."""
+        answer = mpi_frames.refusal(mpi_frames.parse(body))
+        if answer is not None and self._peer is not None:
+            frame = mpi_frames.frame(answer)[step_io.HEAD_BYTES :]
+            self._peer.send(step_io.pack(step_io.MPI, node, frame))
 
     def take(self, node: int, body: bytes) -> None:
         """Pass on a message of a node."""

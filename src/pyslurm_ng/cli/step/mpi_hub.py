@@ -141,16 +141,21 @@ class NodeExchange:
 
     def __init__(self, hub: MpiHub) -> None:
         self._hub = hub
-        self._send: Callable[[int, bytes], None] = lambda node, frame: None
+        self._send: Callable[[int, bytes], bool] = lambda node, frame: False
         self._end: Callable[[str], None] = lambda text: None
 
     def begin(
         self,
         loop: "PollLoop",
-        send: "Callable[[int, bytes], None]",
+        send: "Callable[[int, bytes], bool]",
         end: "Callable[[str], None]",
     ) -> None:
-        """Serve from now on: `send` takes a node and a frame, `end` says why the step ends."""
+        """Serve from now on.
+
+        Args:
+            send: takes a node and a frame; returns whether the node is still there.
+            end: takes a text that says why the step ends.
+        """
         self._send, self._end = send, end
 
     def take(self, node: int, body: bytes) -> None:
@@ -161,7 +166,14 @@ class NodeExchange:
             self._end(str(problem))
             return
         for to_node, frame in frames:
-            self._send(to_node, frame)
+            if not self._send(to_node, frame):
+                self._refuse(to_node, frame)
+
+    def _refuse(self, node: int, frame: bytes) -> None:
+        """Answer for a node that has ended."""
+        answer = mpi_frames.refusal(mpi_frames.parse(frame[step_io.HEAD_BYTES :]))
+        if answer is not None:
+            self.take(node, mpi_frames.frame(answer)[step_io.HEAD_BYTES :])
 
     def rank_ended(self, node: int, rank: int) -> None:
         """Note that a rank has ended."""

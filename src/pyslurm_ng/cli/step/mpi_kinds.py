@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.cli.submit.options import Options
 
 _TYPES = ("none", "pmi2")
+_PMIX = "pmix"
 _ABSENT = {"cray_shasta": "it needs the network of a Cray"}
 
 
@@ -25,9 +26,17 @@ def chosen(options: "Options", default: str) -> str:
         return "none"
     text = options.settings.get("mpi") or default
     text = text.lower().removeprefix("mpi/")
-    if not text or text in _TYPES:
+    if not text or text in _TYPES or (text.startswith(_PMIX) and _has_pmix(text)):
         return text
     raise OptionError(_refusal(text), 1)
+
+
+def _has_pmix(text: str) -> bool:
+    """Return whether this host has the library, and the version that pmix_vN asks for."""
+    from pyslurm_ng.base import libpmix
+
+    version = libpmix.major()
+    return bool(version) and text in (_PMIX, f"{_PMIX}_v{version}")
 
 
 def _is_typed(options: "Options") -> bool:
@@ -48,7 +57,14 @@ def _refusal(text: str) -> str:
 
 def listing() -> str:
     """Return what --mpi=list prints."""
-    return "MPI plugin types are...\n" + "".join(f"\t{name}\n" for name in _TYPES)
+    from pyslurm_ng.base import libpmix
+
+    version = libpmix.major()
+    names = (*_TYPES, _PMIX) if version else _TYPES
+    text = "MPI plugin types are...\n" + "".join(f"\t{name}\n" for name in names)
+    if version:
+        text += f"specific pmix plugin versions available: {_PMIX}_v{version}\n"
+    return text
 
 
 def without_outer_ranks(variables: "dict[bytes, bytes]") -> "dict[bytes, bytes]":
@@ -58,7 +74,12 @@ def without_outer_ranks(variables: "dict[bytes, bytes]") -> "dict[bytes, bytes]"
     """
     if b"SLURM_PROCID" not in os.environb:
         return variables
-    return {name: value for name, value in variables.items() if name not in _OUTER}
+    return {
+        name: value
+        for name, value in variables.items()
+        if not (name in _OUTER or name.startswith(_OUTER_PMIX))
+    }
 
 
+_OUTER_PMIX = (b"PMIX_RANK", b"PMIX_NAMESPACE", b"PMIX_SERVER_")
 _OUTER = {b"PMI_FD", b"PMI_RANK", b"PMI_SIZE", b"PMI_JOBID", b"PMI_SPAWNED"}

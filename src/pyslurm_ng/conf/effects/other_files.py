@@ -89,7 +89,7 @@ NOT_READ = {
     "burst_buffer.conf": "there are no burst buffers; what jobs ask for is kept and shown",
     "helpers.conf": "NodeFeaturesPlugins has no effect",
     "job_container.conf": "NamespaceType is refused",
-    "mpi.conf": "srun starts tasks without PMI",
+    "mpi.conf": "PMIx has the settings of its library, and its messages go over srun",
     "namespace.yaml": "NamespaceType is refused",
     "oci.conf": "--container is refused",
     "plugstack.conf": "optional SPANK plugins are left out",

@@ -205,9 +205,9 @@ SLURM_WORDS: dict[str, Words] = {
     ),
     "MpiDefault": Words(
         same=named("none pmi2"),
+        differs={"pmix": "needs libpmix.so.2 on the nodes and where srun runs"},
         refused={
             "cray_shasta": "the ranks would not know each other: it needs the network of a Cray",
-            "pmix": "each task would start as an MPI world of its own",
         },
     ),
     "MpiParams": Words(same=named("disable_slurm_hydra_bootstrap ports")),

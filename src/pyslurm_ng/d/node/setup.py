@@ -6,6 +6,7 @@ import os
 import pwd
 from dataclasses import dataclass, replace
 
+from pyslurm_ng.base import libpmix
 from pyslurm_ng.conf.cgroup_conf import CgroupConf, load_cgroup_conf, parse_cgroup_conf
 from pyslurm_ng.conf.check import check
 from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
@@ -70,6 +71,7 @@ def load_setup(options: Options) -> Setup:
     if problems:
         raise BadSetup(problems)
     conf = load_slurm_conf(options.conf_path)
+    _check_mpi(conf)
     host = os.uname().nodename.partition(".")[0]
     line = find_node(conf, options.node_name, host)
     pretended = any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
@@ -107,6 +109,23 @@ def load_setup(options: Options) -> Setup:
         is_pretended=pretended,
         warnings=tuple(warnings),
     )
+
+
+def _check_mpi(conf: SlurmConf) -> None:
+    """Refuse a default for which this host lacks the library: no step of srun would start.
+
+    Raises:
+        BadSetup: by name.
+    """
+    kind, _, version = conf.mpi_default.partition("_v")
+    if kind != "pmix":
+        return
+    have = libpmix.major()
+    if not have:
+        raise BadSetup([f"MpiDefault={conf.mpi_default}: this host has no {libpmix.NAME}"])
+    if version and version != str(have):
+        text = f"MpiDefault={conf.mpi_default}: this host has version {have} of the library"
+        raise BadSetup([text])
 
 
 def _host(line: NodeConf, *, is_pretended: bool) -> binding.HostCores:

@@ -29,8 +29,9 @@ def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | Non
     """
     if request.mpi in NONE:
         return None
-    if request.mpi != "pmi2":
-        raise SpecError(f"Invalid MPI type '{request.mpi}'; allowed: none, pmi2")
+    kind = request.mpi.partition("_v")[0]
+    if kind not in ("pmi2", "pmix"):
+        raise SpecError(f"Invalid MPI type '{request.mpi}'; allowed: none, pmi2, pmix")
     nodes = list(credential.step_nodes)
     blocks = blocks_of(credential.step_tasks)
     ranks = sum(map(len, credential.step_tasks))
@@ -46,7 +47,7 @@ def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | Non
         raise SpecError(f"{placed} ranks on {end} nodes; {ranks} on {len(nodes)} are allowed")
     job = credential.het_job_id or credential.job_id
     return {
-        "kind": "pmi2",
+        "kind": kind,
         "job": f"{job}.{step_text(credential.step_id)}",
         "ranks": ranks,
         "first_rank": request.first_rank,
@@ -66,4 +67,6 @@ def step_variables(kind: str, mpi: sc.MpiSpec | None) -> dict[str, str]:
 
 def task_variables(kind: str, rank: int) -> dict[str, str]:
     """Return the variables of one task; PMI_FD is known only when it starts."""
-    return {"PMI_RANK": str(rank)} if kind == "pmi2" else {}
+    names = {"pmi2": "PMI_RANK", "pmix": "PMIX_RANK"}
+    name = names.get(kind.partition("_v")[0])
+    return {name: str(rank)} if name else {}

@@ -33,7 +33,9 @@ class PmiServer:
         ends: ends the step when it cannot go on.
     """
 
-    environment: "list[list[bytes]]" = []  # PMI_FD is known only when a task starts
+    environment: "list[bytes]" = []  # PMI_FD is known only when a task starts
+    problem = ""
+    is_ready = True
 
     def __init__(
         self,
@@ -57,15 +59,8 @@ class PmiServer:
 
     # What the step calls -----------------------------------------------------------------------
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether tasks may start."""
-        return True
-
-    @property
-    def pid(self) -> int:
-        """The process that serves beside the supervisor; there is none."""
-        return 0
+    def begin(self, joins: "list[int]") -> None:
+        """Nothing is needed before the tasks start."""
 
     def add(self, task: "Task", descriptor: int) -> None:
         """Serve a task that has begun."""
@@ -87,6 +82,9 @@ class PmiServer:
             self._fail(f"task {client.rank} ended before MPI_Finalize")
         self._ended.append(client.rank)
         self._check_fence()
+
+    def stop(self) -> None:
+        """The tasks have ended; nothing else has to."""
 
     def close(self) -> None:
         """End all connections."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.base.poll_loop import PollLoop
     from pyslurm_ng.d.spool.step_contract import Route, StepSpec
     from pyslurm_ng.d.stepd.pmi_server import PmiServer
+    from pyslurm_ng.d.stepd.pmix_relay import PmixRelay
     from pyslurm_ng.d.stepd.step_ending import StepEnding
     from pyslurm_ng.d.stepd.step_notices import StepNotices
     from pyslurm_ng.d.stepd.step_orders import StepOrders
@@ -44,7 +45,7 @@ class SrunSession:
         readers: "StepReaders",
     ) -> None:
         self.link: SrunLink | None = None
-        self.mpi: PmiServer | None = None
+        self.mpi: PmiServer | PmixRelay | None = None
         self._loop = loop
         self._spec = spec
         self._tasks = tasks

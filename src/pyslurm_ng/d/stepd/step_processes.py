@@ -25,10 +25,12 @@ class StepProcesses:
 
     Attributes:
         launch: what starts the tasks; None before and after that.
+        beside: processes that serve the tasks and end after them.
     """
 
     def __init__(self, cgroup: "StepCgroup | None", writer: "StepWriter") -> None:
         self.launch: Launcher | TaskStarter | None = None
+        self.beside: set[int] = set()
         self._cgroup = cgroup
         self._writer = writer
 
@@ -38,7 +40,7 @@ class StepProcesses:
         if self._cgroup is not None:
             known = set(pids)
             pids += [pid for pid in self._cgroup.pids() if pid not in known]
-        own = {self._writer.pid}
+        own = {self._writer.pid, *self.beside}
         if self.launch is not None:
             own.add(self.launch.pid)
         return [pid for pid in pids if pid not in own and not is_zombie(pid)]

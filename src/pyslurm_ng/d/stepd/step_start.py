@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.task_ends import TaskEnds
 
 _LAST_WORDS_S = 1.0
+_MPI_S = 60.0
 _SLOW_LAUNCH_S = 30.0
 
 
@@ -93,6 +94,7 @@ class StepStart:
             self._loop.turn(limit_s)
             return not self._ending.is_dying
 
+        self._begin_mpi(joins)
         is_routed = self._srun.link is not None
         self._processes.launch = starter = launch(spec, joins, goes_on, is_routed=is_routed)
         self._notices.hold()
@@ -106,6 +108,24 @@ class StepStart:
             self._notices.release()
             self._ends.watch()
         self._tell_started()
+
+    def _begin_mpi(self, joins: "list[int]") -> None:
+        """Wait until the tasks' MPI libraries can be served. Raises CannotStart."""
+        mpi = self._srun.mpi
+        if mpi is None:
+            return
+        try:
+            mpi.begin(joins)
+        except OSError as error:
+            raise CannotStart(FILES_STATUS, f"fork: {error.strerror}") from None
+        give_up = time.monotonic() + _MPI_S
+        while not mpi.is_ready and not self._ending.is_dying and time.monotonic() < give_up:
+            self._loop.turn(1.0)
+        if self._ending.is_dying:
+            raise CannotStart(SIGTERM, "")
+        if mpi.problem or not mpi.is_ready:
+            raise CannotStart(FILES_STATUS, mpi.problem or "its PMIx server does not begin")
+        self._spec["env"] = self._spec["env"] + mpi.environment
 
     def _make_groups(self) -> "list[int]":
         """Return descriptors by which tasks join the control groups. Raises CannotStart."""

@@ -75,7 +75,7 @@ class Step:
         self._srun = srun = SrunSession(
             loop, spec, tasks, processes, ending, orders, notices, readers
         )
-        srun.mpi = mpi_server(loop, spec, tasks, srun, ending, notices)
+        srun.mpi = mpi_server(loop, spec, tasks, srun, ending, notices, processes)
         self._ends = ends = TaskEnds(
             loop, spec, tasks, processes, ending, usage, notices, srun, writer
         )
@@ -94,6 +94,8 @@ class Step:
         self._try(self._begin)
         self._try(self._serve)
         self._result.tasks_ended()
+        if self._srun.mpi is not None:
+            self._try(self._srun.mpi.stop)
         self._try(lambda: self._ending.end_rest(self._ends.reap, self._unkillable))
         self._try(self._end_streams)
         self._finish()

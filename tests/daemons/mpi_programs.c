@@ -71,6 +71,22 @@ static void file(const char *path)
         printf("file of %d: %s\n", size, path);
 }
 
+static void names(void)
+{
+    char port[MPI_MAX_PORT_NAME] = "a-port-of-rank-0";
+    if (!rank)
+        MPI_Publish_name("ocean", MPI_INFO_NULL, port);
+    MPI_Barrier(MPI_COMM_WORLD);
+    memset(port, 0, sizeof port);
+    MPI_Lookup_name("ocean", MPI_INFO_NULL, port);
+    check(!strcmp(port, "a-port-of-rank-0"), "the name");
+    MPI_Barrier(MPI_COMM_WORLD);
+    if (!rank) {
+        MPI_Unpublish_name("ocean", MPI_INFO_NULL, port);
+        printf("names of %d: %s\n", size, port);
+    }
+}
+
 static void abort_(int code)
 {
     if (rank == size - 1) {
@@ -116,6 +132,8 @@ int main(int argc, char **argv)
         one_sided();
     else if (!strcmp(name, "file"))
         file(argv[2]);
+    else if (!strcmp(name, "names"))
+        names();
     else if (!strcmp(name, "abort"))
         abort_(atoi(argv[2]));
     else if (!strcmp(name, "die"))

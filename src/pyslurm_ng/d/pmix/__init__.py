@@ -1,0 +1,1 @@
+"""The PMIx server of one step on one node: a process beside its supervisor, with libpmix."""
