@@ -175,3 +175,41 @@ def test_components_pass_one_by_one(site: LiveCluster) -> None:
     put(site, site_scripts.script("07-default-time"))
     done = site.run("sbatch", "-H", "--wrap=true", ":", "-t", "5")
     assert done.stderr.splitlines() == ["sbatch: 0: no --time: your job gets 90 minutes"]
+
+
+def test_holding_and_releasing_are_changes_of_the_priority(site: LiveCluster) -> None:
+    """As under Slurm: 0 holds, 4294967295 releases, and a number refuses either."""
+    put(
+        site,
+        "function slurm_job_submit() return 0 end\n"
+        "function slurm_job_modify(job_desc)\n"
+        "    if job_desc.priority == slurm.INFINITE then return slurm.ESLURM_ACCESS_DENIED end\n"
+        "    return slurm.SUCCESS\nend\n",
+    )
+    job_id = site.submit("-H", "--wrap=true")
+    site.out("scontrol", "hold", str(job_id))
+    done = site.run("scontrol", "release", str(job_id))
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[0] == f"Access/permission denied for job {job_id}"
+
+
+def test_those_beside_a_script_that_hangs_are_asked_again(site: LiveCluster) -> None:
+    """The process has several requests at a time; only one of them was the script's undoing."""
+    put(site, HOSTILE)
+    words = [["loop"], ["one"], ["two"], ["three"]]
+    commands = [
+        subprocess.Popen(
+            ["sbatch", "-H", "-J", *name, "--wrap=true"],
+            env=site.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        for name in words
+    ]
+    assert [bool(command.communicate(timeout=60)[0]) for command in commands] == [
+        False,
+        True,
+        True,
+        True,
+    ]

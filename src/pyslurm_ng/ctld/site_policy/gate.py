@@ -6,6 +6,7 @@ request after them, so a replay never runs a script. Others' requests go on mean
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -28,6 +29,8 @@ from pyslurm_ng.wire.stream import Call
 _LIMIT_S = 5
 WAITING = 1_000
 """Of one user."""
+AT_ONCE = 32
+"""Questions that the process has at a time."""
 
 
 class Gate:
@@ -37,7 +40,7 @@ class Gate:
         resume: takes a call on, its request and caller as the scripts left them.
     """
 
-    KINDS = frozenset(("SubmitJob", "AllocateJob", "TestJob", "UpdateJob"))
+    KINDS = frozenset(("SubmitJob", "AllocateJob", "TestJob", "UpdateJob", "HoldJobs"))
 
     def __init__(
         self,
@@ -56,8 +59,10 @@ class Gate:
         self._lookups = Lookups(writer.cluster)
         self._queue: Lanes[Passage] = Lanes()
         self._process: ScriptProcess | None = None
-        self._current: Passage | None = None
+        self._open: deque[Passage] = deque()  # in the order of their questions
+        self._again: deque[Passage] = deque()  # whose process another one's script has ended
         self._when_loaded: Callable[[list[str]], None] | None = None
+        self._begin, self._limit_s = Begin((), "", "", 0), 0
         self.adopt(conf)
 
     def adopt(self, conf: SlurmConf) -> None:
@@ -65,14 +70,14 @@ class Gate:
         scripted = tuple(name for name in conf.job_submit_plugins if name in SCRIPTED)
         directory = conf.path.rpartition("/")[0] or "."
         begin = Begin(scripted, directory, conf.cluster_name, MEMORY_BYTES)
-        is_other = getattr(self, "_begin", None) != begin
-        self._begin, self._walks.names = begin, conf.job_submit_plugins
-        words = conf.slurmctld_parameters
-        self._limit_s = option_int(words, "job_submit_timeout", _LIMIT_S)
+        limit_s = option_int(conf.slurmctld_parameters, "job_submit_timeout", _LIMIT_S)
+        is_other = (begin, limit_s) != (self._begin, self._limit_s)
+        self._begin, self._limit_s = begin, limit_s
+        self._walks.names = conf.job_submit_plugins
         if is_other and self._process is not None:
-            self._ended("JobSubmitPlugins have changed")
-        if is_other and scripted and self._queue:
-            self._start()
+            self._take_back()
+            self.close()
+            self._loop.call_later(0.0, self._next)
 
     def load(self, done: Callable[[list[str]], None]) -> None:
         """Load the scripts, and say what is wrong with them."""
@@ -93,7 +98,8 @@ class Gate:
             self.resume(call, replace(caller, is_passed=True))  # its answer is known already
             return
         if self._queue.waiting(uid) >= WAITING:
-            call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, "")
+            text = f"{WAITING} requests of uid {uid} wait for the site's scripts"
+            call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
             return
         self._queue.push(uid, Passage(call, caller))
         self._next()
@@ -138,20 +144,28 @@ class Gate:
             self._process = None
         self._log.error(f"job_submit: {why}")
         self._tell_loaded([why])
-        passage, self._current = self._current, None
-        if passage is not None:
-            self._refuse(passage, Reject(Errno.SLURM_ERROR, f"job_submit: {why}"))
-        elif self._queue:
-            # It could not even begin. Each request is one more try, so none waits for ever.
-            self._refuse(self._queue.pop()[1], Reject(Errno.SLURM_ERROR, f"job_submit: {why}"))
-        if self._queue:
+        self._take_back()
+        if self._again or self._queue:
+            # If it could not even begin, each request is one more try, so none waits for ever.
+            self._refuse(self._pop(), Reject(Errno.SLURM_ERROR, f"job_submit: {why}"))
             self._loop.call_later(0.0, self._next)
 
+    def _take_back(self) -> None:
+        """Let what the process has not answered begin again, first."""
+        self._again.extendleft(reversed(self._open))
+        self._open.clear()
+
+    def _pop(self) -> Passage:
+        """Return the next request to begin with, from its beginning."""
+        passage = self._again.popleft() if self._again else self._queue.pop()[1]
+        passage.notes.clear()
+        return passage
+
     def _next(self) -> None:
-        """Begin with the next request if the process is free."""
-        while self._queue and self._current is None:
+        """Begin with the next requests if the process can have more."""
+        while (self._again or self._queue) and len(self._open) < AT_ONCE:
             if not self._begin.plugins:
-                passage = self._queue.pop()[1]
+                passage = self._pop()
                 self.resume(passage.call, replace(passage.caller, is_passed=True))
                 continue
             if self._process is None:
@@ -160,14 +174,13 @@ class Gate:
             errors = self._process.errors
             if errors is None:
                 return
-            passage = self._queue.pop()[1]
+            passage = self._pop()
             if passage.call.is_gone:
                 continue
             if errors:
                 self._refuse(passage, Reject(Errno.SLURM_ERROR, "\n".join(errors)))
                 self.close()  # the next request tries again: the file may be mended
                 continue
-            self._current = passage
             passage.walk = self._walks.begin(passage)
             self._go_on(passage, None)
 
@@ -179,20 +192,20 @@ class Gate:
             else:
                 question = passage.walk.send(verdict)
         except StopIteration as end:
-            self._current = None
             self._finish(passage, end.value)
             return
         except Exception:
-            self._current = None
             self._refuse(passage, Reject(Errno.ESLURM_INTERNAL))
             raise
         assert self._process is not None
         partitions = self._lookups.partitions()
         if partitions is not None:
             self._process.send(partitions)
+        self._open.append(passage)
         self._process.ask(question, partial(self._answered, passage))
 
     def _answered(self, passage: Passage, verdict: Verdict) -> None:
+        self._open.popleft()
         for level, text in verdict.log_lines:
             self._log.write(level, text)
         self._go_on(passage, verdict)
@@ -215,4 +228,4 @@ class Gate:
         self._writer.refuse(passage.call, Reject(reject.code, "\n".join(notes)))
 
     def _rows(self, asked: AskRows) -> Rows:
-        return self._lookups.rows(asked, self._current)
+        return self._lookups.rows(asked, self._open[0] if self._open else None)

@@ -69,7 +69,10 @@ Outcome: TypeAlias = "Verdict | str"
 
 
 class ScriptProcess:
-    """One process, which has one question at a time.
+    """One process, which answers its questions in their order.
+
+    It is given several at once, so that it need not wait for us between them, and so that many
+    decisions share a turn of our loop and a sync of the journal.
 
     Attributes:
         errors: why the plugins cannot be used; None until they are loaded.
@@ -101,7 +104,7 @@ class ScriptProcess:
         self._rows = rows
         self._loaded = loaded
         self._ended = ended
-        self._done: Callable[[Verdict], None] | None = None
+        self._open: deque[Callable[[Verdict], None]] = deque()
         self._timer: Timer | None = None
         self._decoder = msgspec.msgpack.Decoder(FromProcess)
         self._incoming = bytearray()
@@ -123,15 +126,11 @@ class ScriptProcess:
         self._limit("loading")
         self.send(begin)
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether it is loaded and has no question."""
-        return self.errors is not None and self._done is None
-
     def ask(self, question: Question, done: Callable[[Verdict], None]) -> None:
-        """Let the plugins decide; it must be idle."""
-        self._done = done
-        self._limit("the script")
+        """Let the plugins decide, after those before; they must be loaded."""
+        if not self._open:
+            self._limit("the script")
+        self._open.append(done)
         self.send(question)
 
     def send(self, message: Struct) -> None:
@@ -172,7 +171,7 @@ class ScriptProcess:
     def _end(self, why: str) -> None:
         """End the process, and tell whoever waits for it."""
         self.close()
-        self._done = None
+        self._open.clear()
         self._ended(why)
 
     # The socket -----------------------------------------------------------------------------------
@@ -252,6 +251,8 @@ class ScriptProcess:
             self.errors = message.errors
             self._loaded(message.errors)
             return
-        done, self._done = self._done, None
-        if done is not None:
+        if self._open:
+            done = self._open.popleft()
+            if self._open:
+                self._limit("the script")  # the next one has begun
             done(message)

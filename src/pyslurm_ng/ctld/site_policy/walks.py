@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from pyslurm_ng.base.errors import Errno, Reject, error_text
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import plugins
@@ -21,12 +22,15 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.policy.messages import Question, Row, Verdict
 from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob, TestJob
-from pyslurm_ng.wire.query_messages import JobsChanged, UpdateJob
+from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged, UpdateJob
 from pyslurm_ng.wire.stream import Call
 
 SCRIPTED = ("lua", "python")
-MOST_CHANGED = 100
+MOST_CHANGED = 1_000
 """Jobs of one `scontrol update job` that scripts are asked about."""
+_TOO_MANY = Reject(
+    Errno.ESLURM_NOT_SUPPORTED, f"job_submit: one change may name {MOST_CHANGED} jobs at most"
+)
 
 Walk: TypeAlias = Generator[Question, Verdict, "Struct | Reject"]
 """What comes of it is the request as it goes on, a refusal, or an answer: `JobsChanged`."""
@@ -73,6 +77,8 @@ class Walks:
         """Return the walk of a call."""
         if isinstance(passage.call.request, UpdateJob):
             return self._change(passage, passage.call.request)
+        if isinstance(passage.call.request, HoldJobs):
+            return self._hold(passage, passage.call.request)
         return self._submission(passage)
 
     def _submission(self, passage: Passage) -> Walk:
@@ -149,8 +155,7 @@ class Walks:
         outcome: dict[str, str] | None = None
         named_jobs = self._named_jobs(message)
         if len(named_jobs) > MOST_CHANGED:
-            why = f"job_submit: one change may name {MOST_CHANGED} jobs at most"
-            return Reject(Errno.ESLURM_NOT_SUPPORTED, why)
+            return _TOO_MANY
         for text, job in named_jobs:
             before = changes.as_request(message.settings, job)
             settings = message.settings
@@ -178,6 +183,20 @@ class Walks:
         except msgspec.ValidationError as error:
             return Reject(Errno.SLURM_ERROR, f"job_submit: {error}")
 
+    def _hold(self, passage: Passage, message: HoldJobs) -> Walk:
+        """Ask whether jobs may be held or released: to scripts a change of the priority alone."""
+        named_jobs = self._named_jobs(message)
+        if len(named_jobs) > MOST_CHANGED:
+            return _TOO_MANY
+        priority = {"priority": INFINITE if message.release else 0}
+        for text, job in named_jobs:
+            for name in self.names:
+                if name in SCRIPTED:
+                    verdict = yield self._change_question(name, priority, job, passage.caller)
+                    if verdict.code:
+                        return JobsChanged(0, [(text, verdict.code, error_text(verdict.code))])
+        return message
+
     def _change_question(
         self, name: str, request: dict[str, Any], job: Job, caller: Caller
     ) -> Question:
@@ -192,7 +211,7 @@ class Walks:
             record=rows.job_record(job),
         )
 
-    def _named_jobs(self, message: UpdateJob) -> Sequence[tuple[str, Job]]:
+    def _named_jobs(self, message: UpdateJob | HoldJobs) -> Sequence[tuple[str, Job]]:
         """Return the jobs that a change names, each once, with the text that names it.
 
         Of more than too many the first.
