@@ -165,14 +165,16 @@ class Server:
         is_new = not self.port_file.exists()
         account = "mysql" if any(entry.pw_name == "mysql" for entry in pwd.getpwall()) else "nobody"
         database = self.directory / "db"
-        words = ["--no-defaults", f"--datadir={database}"]
+        temporary = self.directory / "tmp"  # a server that starts empties a common one
+        words = ["--no-defaults", f"--datadir={database}", f"--tmpdir={temporary}"]
         if os.geteuid() == 0:
             words.append(f"--user={account}")
         if is_new:
             self.directory.mkdir(mode=0o755, parents=True)
-            database.mkdir()
-            if os.geteuid() == 0:
-                shutil.chown(database, account)
+            for folder in (database, temporary):
+                folder.mkdir()
+                if os.geteuid() == 0:
+                    shutil.chown(folder, account)
             subprocess.run(
                 ["mariadb-install-db", *words, "--auth-root-authentication-method=normal"],
                 check=True, capture_output=True,

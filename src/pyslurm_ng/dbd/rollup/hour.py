@@ -48,6 +48,24 @@ class Job(NamedTuple):
     reservation: str = ""
 
 
+class JobSum(NamedTuple):
+    """Jobs that were alike and ended in the hour, added up.
+
+    Attributes:
+        held: what each of them held.
+        used_s: for how long, in all.
+        waited_cpu_s: CPUs that they asked for times the seconds for which they waited.
+    """
+
+    association_id: int
+    qos_id: int
+    user: str
+    wckey: str
+    held: Amounts
+    used_s: int
+    waited_cpu_s: int
+
+
 class Down(NamedTuple):
     """A time for which a node was out of service."""
 
@@ -145,8 +163,9 @@ def roll_up(
     jobs: Iterable[Job],
     downs: Iterable[Down] = (),
     reservations: Iterable[Reserved] = (),
+    sums: Iterable[JobSum] = (),
 ) -> Usage:
-    """Return what the rows of one hour add up to.
+    """Return what the rows of one hour add up to; jobs come one by one or in sums.
 
     Jobs that do not overlap the hour, and TRES that the cluster does not have, count nothing in
     the cluster's time.
@@ -156,15 +175,14 @@ def roll_up(
     in_reservations: defaultdict[str, list[Job]] = defaultdict(list)
     for job in jobs:
         used = _used(job, hour)
-        _add(usage.by_association, (job.association_id, job.qos_id), used)
-        if job.wckey:
-            _add(usage.by_wckey, (job.wckey, job.user), used)
-        for name, seconds in used.items():
-            cluster[name].allocated += seconds
+        _add_used(usage, cluster, job, used)
         if job.reservation:
             in_reservations[job.reservation].append(job)
         elif job.waiting_cpus:
             cluster[_CPU].planned += job.waiting_cpus * _waiting_s(job, hour)
+    for alike in sums:
+        _add_used(usage, cluster, alike, _times(alike.held, alike.used_s))
+        cluster[_CPU].planned += alike.waited_cpu_s
     _add_reservations(usage, cluster, hour, reservations, in_reservations)
     for name, seconds in _down_times(downs, hour).items():
         cluster[name].down += seconds
@@ -173,6 +191,17 @@ def roll_up(
     for name, total in totals.items():
         cluster[name].settle(total)
     return usage
+
+
+def _add_used(
+    usage: Usage, cluster: Mapping[str, ClusterTime], whose: Job | JobSum, used: Seconds
+) -> None:
+    """Add what one or more jobs have used."""
+    _add(usage.by_association, (whose.association_id, whose.qos_id), used)
+    if whose.wckey:
+        _add(usage.by_wckey, (whose.wckey, whose.user), used)
+    for name, seconds in used.items():
+        cluster[name].allocated += seconds
 
 
 def _part(start_s: int, end_s: int, hour: Span) -> Span:

@@ -1,12 +1,13 @@
 """The rows of a cluster that overlap an hour, hour after hour, each found by an index once.
 
 No index finds what began before a time and ended after it. So hours are read in their order: what
-overlaps the next one is what still lasts, which is kept here, and what begins in it.
+overlaps the next one is what still lasts, which is kept here, and what begins in it. Most of what
+begins in an hour also ends in it: of such jobs only sums are read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from operator import attrgetter
 from typing import Any
@@ -16,7 +17,8 @@ import sqlalchemy as sa
 from pyslurm_ng.base.hostlist import HostlistError, expand
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, Reserved
+from pyslurm_ng.dbd.rollup import job_sums
+from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, JobSum, Reserved
 from pyslurm_ng.dbd.rollup.spans import Span
 
 _CHUNK = 500
@@ -40,6 +42,7 @@ class Sweep:
     Args:
         begin, end: the columns with the times of a row; an end of 0 has not come. Each has an
             index, behind the cluster's id.
+        is_elsewhere: tells, by the end of a period, which rows that begin in it are left out.
     """
 
     def __init__(
@@ -48,14 +51,19 @@ class Sweep:
         columns: Iterable[sa.Column[Any]],
         begin: sa.Column[int],
         end: sa.Column[int],
+        is_elsewhere: Callable[[int], sa.ColumnElement[bool]] | None = None,
     ) -> None:
         self._query = sa.select(*columns).where(begin.table.c.cluster_id == cluster_id)
         self._begin, self._end = begin, end
+        self._is_elsewhere = is_elsewhere
         self._lasting: list[sa.Row[Any]] = []
         self._reached_us = -1
 
     def read(self, connection: sa.Connection, start_us: int, end_us: int) -> list[sa.Row[Any]]:
-        """Return the rows that overlap a period; it begins where the last one ended."""
+        """Return the rows that overlap a period; it begins where the last one ended.
+
+        Those left out are over by the period's end, so no later one misses them.
+        """
         begin, end = self._begin, self._end
         ends = attrgetter(end.name)
         rows = [row for row in self._lasting if not 0 < ends(row) <= start_us]
@@ -68,6 +76,8 @@ class Sweep:
                 for row in connection.execute(self._query.where(lasts, earlier))
             ]
         begun = self._query.where(begin >= max(start_us, 1), begin < end_us)
+        if self._is_elsewhere is not None:
+            begun = begun.where(sa.not_(self._is_elsewhere(end_us)))
         rows += connection.execute(begun).all()
         self._lasting, self._reached_us = rows, end_us
         return rows
@@ -79,7 +89,8 @@ class HourRows:
     def __init__(self, cluster_id: int) -> None:
         self._cluster_id = cluster_id
         events = schema.node_events
-        self._jobs = Sweep(cluster_id, _JOB_COLUMNS, _jobs.eligible_us, _jobs.end_us)
+        times = (_jobs.eligible_us, _jobs.end_us)
+        self._jobs = Sweep(cluster_id, _JOB_COLUMNS, *times, job_sums.is_plain)
         self._events = Sweep(cluster_id, events.c, events.c.start_us, events.c.end_us)
         kept = schema.reservations.c
         self._reservations = Sweep(cluster_id, kept, kept.start_us, kept.end_us)
@@ -100,15 +111,34 @@ class HourRows:
 
     def read(
         self, connection: sa.Connection, hour: Span
-    ) -> tuple[list[Capacity], Iterator[Job], list[Down], list[Reserved]]:
+    ) -> tuple[list[Capacity], Iterator[Job], list[Down], list[Reserved], list[JobSum]]:
         """Return the rows of an hour; jobs, of which there are most, one at a time."""
         period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
         rows = self._jobs.read(connection, *period)
         self._read_suspensions(connection, rows)
         jobs = map(self._job, rows)
-        capacities, downs = [], []
+        sums = job_sums.read_sums(connection, self._cluster_id, *period)
         events = self._events.read(connection, *period)
-        busy_until_s = _busy_until_s(rows, events, hour)
+        capacities, downs = self._read_events(connection, events, rows, hour)
+        reservations = self._read_reservations(connection, period)
+        return capacities, jobs, downs, reservations, list(map(self._job_sum, sums))
+
+    def _read_events(
+        self,
+        connection: sa.Connection,
+        events: list[sa.Row[Any]],
+        jobs: list[sa.Row[Any]],
+        hour: Span,
+    ) -> tuple[list[Capacity], list[Down]]:
+        """Return what the cluster had, and when nodes were out of service."""
+        capacities, downs = [], []
+        drained = {row.node_name for row in events if row.state.startswith("DRAIN")}
+        busy_until_s: dict[str, int] = {}
+        if drained:
+            period = (hour.start_s * SECOND_US, hour.end_s * SECOND_US)
+            ended = job_sums.last_ends(connection, self._cluster_id, *period)
+            ran = [*(row for row in jobs if row.start_us), *ended]
+            busy_until_s = _busy_until_s(ran, drained, hour)
         for row in events:
             start_s, end_s = _second(row.start_us), _second(row.end_us)
             if row.node_name:
@@ -117,7 +147,7 @@ class HourRows:
                 downs.append(Down(row.node_name, start_s, end_s, node_amounts))
             else:
                 capacities.append(Capacity(start_s, end_s, amounts(row.tres)))
-        return capacities, jobs, downs, self._read_reservations(connection, period)
+        return capacities, downs
 
     def _read_reservations(
         self, connection: sa.Connection, period: tuple[int, int]
@@ -154,6 +184,17 @@ class HourRows:
                 span = Span(_second(row.start_us), _second(row.end_us))
                 before = self._suspensions.get(row.job_index, ())
                 self._suspensions[row.job_index] = (*before, span)
+
+    def _job_sum(self, row: sa.Row[Any]) -> JobSum:
+        return JobSum(
+            row.association_id,
+            self._qos_ids.get(row.qos, 0),
+            row.user,
+            row.wckey.removeprefix("*"),
+            amounts(row.tres),
+            int(row.used_s),
+            int(row.waited_cpu_s),
+        )
 
     def _job(self, row: sa.Row[Any]) -> Job:
         suspended = self._suspensions.get(row.job_index, ())
@@ -209,17 +250,13 @@ class Members:
         return tuple(dict.fromkeys(chosen))
 
 
-def _busy_until_s(jobs: list[sa.Row[Any]], events: list[sa.Row[Any]], hour: Span) -> dict[str, int]:
+def _busy_until_s(jobs: Iterable[sa.Row[Any]], drained: set[str], hour: Span) -> dict[str, int]:
     """Return when the jobs of drained nodes end: these nodes are out of service only then."""
-    drained = {row.node_name for row in events if row.state.startswith("DRAIN")}
     until_s: dict[str, int] = {}
-    if drained:
-        for row in jobs:
-            if not row.start_us:
-                continue
-            end_s = _second(row.end_us) or hour.end_s
-            for name in drained.intersection(_names(row.node_list)):
-                until_s[name] = max(until_s.get(name, 0), end_s)
+    for row in jobs:
+        end_s = _second(row.end_us) or hour.end_s
+        for name in drained.intersection(_names(row.node_list)):
+            until_s[name] = max(until_s.get(name, 0), end_s)
     return until_s
 
 

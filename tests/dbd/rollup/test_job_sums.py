@@ -1,0 +1,126 @@
+"""Jobs that the database adds up count as jobs that are read one by one."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database import Database
+from pyslurm_ng.dbd.rollup.hour import Capacity, Down, Job, Usage, roll_up
+from pyslurm_ng.dbd.rollup.rows import HourRows
+from pyslurm_ng.dbd.rollup.spans import Span
+from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.states import NodeFlag
+from tests.dbd.accounting_room import SECOND, at, record
+
+pytestmark = pytest.mark.usefixtures("in_utc")
+
+NOON_S = at("12:00:00") // SECOND
+HOURS = [Span(NOON_S + 3600 * hour, NOON_S + 3600 * (hour + 1)) for hour in range(3)]
+HELD = (
+    {"cpu": 1, "mem": 1000},
+    {"cpu": 4, "node": 1, "billing": 4},
+    {f"gres/gpu:{'x' * 200}{kind}": 1 for kind in "ab"} | {"cpu": 2},
+)
+TRES = [",".join(f"{name}={amount}" for name, amount in held.items()) for held in HELD]
+
+
+def made_up(chance: random.Random, index: int) -> dict[str, Any]:
+    """Return a record whose times are not whole seconds; some wait, run or last too long."""
+    eligible_us = NOON_S * SECOND + chance.randrange(-3600 * SECOND, 3 * 3600 * SECOND)
+    start_us = eligible_us + chance.choice((0, chance.randrange(2000 * SECOND)))
+    end_us = start_us + chance.choice((0, chance.randrange(4000 * SECOND)))
+    if chance.random() < 0.1:
+        start_us = 0
+    if chance.random() < 0.1:
+        end_us = 0
+    return {
+        "job_index": index, "cluster_id": 1, "job_id": index, "sluid": index,
+        "original_sluid": index - (chance.random() < 0.1), "association_id": chance.randrange(1, 4),
+        "qos": chance.choice(("normal", "gone")), "user": chance.choice(("alice", "bob")),
+        "wckey": chance.choice(("", "", "*", "*blue", "blue", "red")),
+        "reservation": chance.choice(("", "", "", "lesson")), "submit_us": eligible_us,
+        "eligible_us": eligible_us, "start_us": start_us, "end_us": end_us,
+        "array_tasks": "" if start_us else chance.choice(("", "0-3")),
+        "cpus_requested": chance.randrange(1, 9), "node_list": chance.choice(("n1", "n[1-2]")),
+        "tres_allocated": chance.choice(TRES) if start_us else "",
+    }  # fmt: skip
+
+
+def store_jobs(database: Database, seed: int) -> list[dict[str, Any]]:
+    """Store three hundred records, and return them."""
+    chance = random.Random(seed)
+    jobs = [made_up(chance, index) for index in range(1000, 1300)]
+    with database.write() as connection:
+        connection.execute(schema.jobs.insert(), jobs)
+    return jobs
+
+
+def as_read(row: dict[str, Any]) -> Job:
+    """Return a record as the sums take one job."""
+    tasks = 4 if row["array_tasks"] else 1
+    is_first = row["sluid"] == row["original_sluid"]
+    eligible_s, start_s, end_s = (
+        row[f"{name}_us"] // SECOND for name in ("eligible", "start", "end")
+    )
+    return Job(
+        row["association_id"],
+        1 if row["qos"] == "normal" else 0,
+        row["user"],
+        row["wckey"].removeprefix("*"),
+        eligible_s,
+        start_s,
+        end_s,
+        HELD[TRES.index(row["tres_allocated"])] if row["tres_allocated"] else {},
+        tasks * row["cpus_requested"] * is_first,
+        reservation=row["reservation"],
+    )
+
+
+def read_hours(database: Database) -> list[tuple[Any, ...]]:
+    """Return what is read of each hour: capacities, jobs, downs, reservations, sums."""
+    reader = HourRows(1)
+    with database.read() as connection:
+        reader.begin(connection)
+        hours = [reader.read(connection, hour) for hour in HOURS]
+    return [(capacities, list(jobs), *rest) for capacities, jobs, *rest in hours]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_sums_are_those_of_all_jobs_one_by_one(store: Database, seed: int) -> None:
+    jobs = [as_read(row) for row in store_jobs(store, seed)]
+    whole = [Capacity(1, 0, {"cpu": 10_000, "mem": 10**6, "node": 100, "billing": 10_000})]
+    for hour, (_, some, _, _, sums) in zip(HOURS, read_hours(store), strict=True):
+        usage: Usage = roll_up(hour, whole, some, sums=sums)
+        assert usage == roll_up(hour, whole, jobs)
+
+
+def test_jobs_that_are_added_up_are_not_read(store: Database) -> None:
+    """Of the jobs of an hour those are read that last, wait as arrays or use a reservation."""
+    rows = store_jobs(store, 1)
+    for hour, (_, some, _, _, sums) in zip(HOURS, read_hours(store), strict=True):
+        inside = [
+            row for row in rows
+            if hour.start_s * SECOND <= row["eligible_us"]
+            and 0 < row["end_us"] <= hour.end_s * SECOND
+            and not row["reservation"] + row["array_tasks"] and len(row["tres_allocated"]) < 255
+        ]  # fmt: skip
+        assert sums and inside and not [row for row in inside if as_read(row) in some]
+
+
+def test_jobs_that_are_added_up_keep_a_drained_node_in_service(store: Database) -> None:
+    """Its time out of service begins with the end of its last job."""
+    times = {"eligible_us": at("12:00:00"), "start_us": at("12:00:00"), "end_us": at("12:50:00")}
+    row = made_up(random.Random(0), 1) | times | {"array_tasks": "", "reservation": ""}
+    with store.write() as connection:
+        connection.execute(
+            schema.jobs.insert(), [row | {"node_list": "n1", "tres_allocated": "cpu=1"}]
+        )
+    drain = {"flags": int(NodeFlag.DRAIN), "reason": "test", "reason_uid": 0}
+    record(store, ev.NodeUpdated(at("12:10:00"), (0,), drain))
+    _, jobs, downs, _, sums = read_hours(store)[0]
+    assert (len(jobs), len(sums)) == (0, 1)
+    assert downs == [Down("n1", at("12:50:00") // SECOND, 0, downs[0].held)]
