@@ -1,7 +1,8 @@
 """Journal events and finished jobs that slurmdbd stores per second, SQLite with every sync.
 
 Four events a job (submitted, allocated, completing, ended) and a batch step, in messages of the
-size the controller sends. The bar is 5,000 records a second. `--json` prints one object.
+size the controller sends. The bar is 20,000 job records a second. `--json` prints one object. Where
+other programs use the processors, the rates by processor time say more.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ def main() -> int:
         database.open()
         register(database)
         events = 0
-        start = time.perf_counter()
+        start, used = time.perf_counter(), time.process_time()
         for first in range(0, len(payloads), options.frames_per_message):
             piece = payloads[first : first + options.frames_per_message]
             frames = [
                 decode_frame(1, first + offset + 1, payload) for offset, payload in enumerate(piece)
             ]
             events += ingest(database, 1, JOURNAL, first, frames)[2]
-        seconds = time.perf_counter() - start
+        seconds, cpu_s = time.perf_counter() - start, time.process_time() - used
         stored = len(rows(database, schema.jobs, "job_id"))
         stored += len(rows(database, schema.steps, "step_id"))
         database.close()
@@ -67,8 +68,11 @@ def main() -> int:
         "events_per_s": round(events / seconds),
         "records_per_s": round(stored / seconds),
         "jobs_per_s": round(options.jobs / seconds),
-        "bar_records_per_s": 5000,
+        "records_per_cpu_s": round(stored / cpu_s),
+        "jobs_per_cpu_s": round(options.jobs / cpu_s),
+        "bar_per_s": 20_000,
         "seconds": round(seconds, 3),
+        "cpu_s": round(cpu_s, 3),
     }
     if options.json:
         print(json.dumps(figures))

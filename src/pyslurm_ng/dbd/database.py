@@ -1,14 +1,17 @@
 """The connection to the accounting database, and everything the two dialects do differently."""
 
+from __future__ import annotations
+
 import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.dialects.mysql import insert as mysql_insert
-from sqlalchemy.dialects.sqlite import insert as sqlite_insert
+from sqlalchemy.dialects import mysql, sqlite
+from sqlalchemy.sql.compiler import SQLCompiler
 
 from pyslurm_ng.dbd import packed_rows, schema
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
@@ -57,6 +60,19 @@ class NewerStoreError(Exception):
     """The store was written by a newer slurmdbd; nothing has been changed."""
 
 
+class _Upsert(NamedTuple):
+    """A statement as its driver takes it: SQLAlchemy would work for longer than the database.
+
+    Attributes:
+        order: columns in the order of the values, for drivers that take them by position.
+        defaults: of the columns that rows do not have.
+    """
+
+    text: str
+    order: tuple[str, ...]
+    defaults: dict[str, Any]
+
+
 class Database:
     """One engine, its transactions, and upserts.
 
@@ -72,6 +88,7 @@ class Database:
         self.term = ""  # see `dbd.term`; "" if there is no other slurmdbd
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.row_bytes = _SQLITE_ROW_BYTES
+        self._upserts: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Upsert] = {}
         if self.is_sqlite:
             self.engine = sa.create_engine(url, connect_args={"timeout": 30})
             sa.event.listen(self.engine, "connect", _prepare_sqlite)
@@ -209,9 +226,22 @@ class Database:
         """
         if not rows:
             return
-        others = [name for name in rows[0] if name not in keys]
+        kind = (table.name, tuple(keys), tuple(rows[0]))
+        upsert = self._upserts.get(kind)
+        if upsert is None:
+            upsert = self._upserts[kind] = self._upsert(table, keys, kind[2])
+        if upsert.defaults:
+            rows = [upsert.defaults | row for row in rows]
         if self.is_sqlite:
-            statement = sqlite_insert(table)
+            connection.exec_driver_sql(upsert.text, list(map(itemgetter(*upsert.order), rows)))
+        else:
+            connection.exec_driver_sql(upsert.text, list(rows))
+
+    def _upsert(self, table: sa.Table, keys: Sequence[str], names: tuple[str, ...]) -> _Upsert:
+        others = [name for name in names if name not in keys]
+        statement: sqlite.Insert | mysql.Insert
+        if self.is_sqlite:
+            statement = sqlite.insert(table)
             if others:
                 statement = statement.on_conflict_do_update(
                     index_elements=[table.c[name] for name in keys],
@@ -219,11 +249,14 @@ class Database:
                 )
             else:
                 statement = statement.on_conflict_do_nothing()
-            connection.execute(statement, list(rows))
-            return
-        insert = mysql_insert(table)
-        changes = {name: insert.inserted[name] for name in others or keys}
-        connection.execute(insert.on_duplicate_key_update(changes), list(rows))
+        else:
+            statement = mysql.insert(table)
+            changes = {name: statement.inserted[name] for name in others or keys}
+            statement = statement.on_duplicate_key_update(changes)
+        compiled = statement.compile(dialect=self.engine.dialect, column_keys=list(names))
+        assert isinstance(compiled, SQLCompiler)
+        defaults = {column.name: schema.default_of(column) for column in compiled.insert_prefetch}
+        return _Upsert(str(compiled), tuple(compiled.positiontup or ()), defaults)
 
     def schema_version(self, connection: sa.Connection) -> int:
         """Return the number of the newest migration that is complete, 0 for an empty database."""

@@ -87,6 +87,11 @@ def _text(name: str, most: int = TEXT_CHARACTERS) -> sa.Column[str]:
     return sa.Column(name, long_text, nullable=False, default="", info={"most": most})
 
 
+def default_of(column: sa.Column[Any]) -> Any:
+    """Return what a new row has in a column that is not given; None where it must be given."""
+    return column.default.arg if column.default is not None else None  # type: ignore[attr-defined]
+
+
 def _key(name: str) -> sa.Column[int]:
     return sa.Column(name, sa.Integer, primary_key=True, autoincrement=False)
 

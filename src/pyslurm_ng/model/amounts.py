@@ -8,7 +8,7 @@ from pyslurm_ng.base.tres import Gres, TresError, parse_gres
 
 from .job import JobRequest, NodeAlloc
 from .partition import Partition
-from .sizes import job_sizes
+from .sizes import JobSizes, job_sizes
 
 
 def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int]:
@@ -19,6 +19,8 @@ def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int
     """
     amounts: dict[str, int] = {}
     has_gpus = False
+    if not _asks_for_gres(request):
+        return amounts
     for text, factor in (
         (_as_gres(request.gpus), 1),
         (_as_gres(request.gpus_per_node), nodes),
@@ -38,6 +40,18 @@ def requested_gres(request: JobRequest, nodes: int, tasks: int) -> dict[str, int
     return amounts
 
 
+def _asks_for_gres(request: JobRequest) -> bool:
+    """Return whether any option names resources; most jobs have none, and all are counted."""
+    return bool(
+        request.gres
+        or request.gpus
+        or request.gpus_per_node
+        or request.gpus_per_socket
+        or request.gpus_per_task
+        or request.tres_per_task
+    )
+
+
 def _as_gres(gpus: str) -> str:
     """Return a `[type:]n` list of the --gpus options as --gres takes it."""
     words = gpus.split(",") if gpus else ()
@@ -54,10 +68,17 @@ def _resources(text: str) -> tuple[Gres, ...]:
 
 
 def requested_tres(
-    request: JobRequest, partition: Partition | None, tracked: Iterable[str]
+    request: JobRequest,
+    partition: Partition | None,
+    tracked: Iterable[str],
+    sizes: JobSizes | None = None,
 ) -> dict[str, int]:
-    """Return the TRES that a request asks for; generic resources only if they are tracked."""
-    sizes = job_sizes(request, partition)
+    """Return the TRES that a request asks for; generic resources only if they are tracked.
+
+    Args:
+        sizes: those of the request, if the caller has them.
+    """
+    sizes = sizes or job_sizes(request, partition)
     gres_counts = requested_gres(request, sizes.nodes_min, sizes.tasks)
     mem_mib = sizes.mem_per_node_mib * sizes.nodes_min
     mem_mib += sizes.mem_per_cpu_mib * sizes.cpus

@@ -93,7 +93,7 @@ def _requested(
 ) -> tuple[int, int, dict[str, int]]:
     """Return requested nodes, CPUs and TRES; generic resources only if tracked."""
     sizes = job_sizes(request, partition)
-    return sizes.nodes_min, sizes.cpus, requested_tres(request, partition, tracked)
+    return sizes.nodes_min, sizes.cpus, requested_tres(request, partition, tracked, sizes)
 
 
 def _submitted(session: Session, event: ev.JobSubmitted) -> None:

@@ -33,6 +33,7 @@ class Session:
         self.jobs: dict[int, Row] = {}
         self.dirty_jobs: dict[int, Row] = {}
         self.steps: dict[tuple[int, int, int], Row] = {}
+        self._steps_of: dict[int, list[Row]] = {}
         self.dirty_steps: set[tuple[int, int, int]] = set()
         self.texts: dict[str, ScriptStored] = {}
         self.suspensions: dict[tuple[int, int], int] = {}
@@ -46,9 +47,12 @@ class Session:
         self._times: dict[int, tuple[int, ...]] = {}
         self.next_job_index = 0
         self._first_job_index = 0
-        self._job_columns = [column.name for column in schema.jobs.columns]
-        self._job_defaults = {column.name: _default(column) for column in schema.jobs.columns}
-        self._step_defaults = {column.name: _default(column) for column in schema.steps.columns}
+        self._job_defaults = {
+            column.name: schema.default_of(column) for column in schema.jobs.columns
+        }
+        self._step_defaults = {
+            column.name: schema.default_of(column) for column in schema.steps.columns
+        }
 
     def load(self, job_ids: Iterable[int], step_jobs: Iterable[int]) -> None:
         """Read the rows of some jobs, and of the steps of some of these."""
@@ -70,7 +74,7 @@ class Session:
             )
             for row in self.connection.execute(query):
                 key = (row.job_index, row.step_id, row.het_component)
-                self.steps[key] = dict(row._mapping)
+                self._keep_step(key, dict(row._mapping))
 
     def new_job(self, job_id: int) -> Row:
         """Return a new row that replaces the job's current one."""
@@ -99,13 +103,17 @@ class Session:
         if row is None:
             row = dict(self._step_defaults)
             row.update(job_index=job_index, step_id=step_id, het_component=component)
-            self.steps[key] = row
+            self._keep_step(key, row)
         self.dirty_steps.add(key)
         return row
 
+    def _keep_step(self, key: tuple[int, int, int], row: Row) -> None:
+        self.steps[key] = row
+        self._steps_of.setdefault(key[0], []).append(row)
+
     def open_steps(self, job_index: int) -> list[Row]:
         """Return the rows of a job's steps that have not ended."""
-        return [row for key, row in self.steps.items() if key[0] == job_index and not row["end_us"]]
+        return [row for row in self._steps_of.get(job_index, ()) if not row["end_us"]]
 
     def upsert(self, table: sa.Table, keys: Sequence[str], rows: Sequence[Row]) -> None:
         """Insert or update rows; texts that are too long for a column are cut."""
@@ -116,12 +124,7 @@ class Session:
         """Write what changed."""
         rows = list(self.dirty_jobs.values())
         # Rows that stop being the last of their job id go first, in the order they were made.
-        columns = self._job_columns
-        self.upsert(
-            schema.jobs,
-            ("job_index",),
-            [{name: row[name] for name in columns} for row in rows],
-        )
+        self.upsert(schema.jobs, ("job_index",), rows)
         steps = [self.steps[key] for key in sorted(self.dirty_steps)]
         keys = ("job_index", "step_id", "het_component")
         self.upsert(schema.steps, keys, steps)
@@ -265,7 +268,3 @@ def _chunks(ids: list[int]) -> Iterable[list[int]]:
 def _times(row: Row) -> tuple[int, ...]:
     """Return the times of a job that decide in which hours it counts."""
     return row["eligible_us"], row["start_us"], row["end_us"]
-
-
-def _default(column: "sa.Column[Any]") -> Any:
-    return column.default.arg if column.default is not None else None  # type: ignore[attr-defined]
