@@ -15,7 +15,7 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.admin.wckeys import DEFAULT_MARK
-from pyslurm_ng.dbd.packed_rows import packed_rows
+from pyslurm_ng.dbd.packed_rows import packed_numbers, packed_rows
 from pyslurm_ng.dbd.updates import find_cluster
 from pyslurm_ng.wire.dbd_messages import GetJobScript, JobRecords, JobSelector, ListJobRecords
 
@@ -257,7 +257,12 @@ def _ordered_indexes(
             # Not a choice between columns, for which databases read the whole table.
             chosen_rows = query.subquery()
             chosen = chosen.join_from(chosen_rows, _jobs, chosen_rows.c.job_index == jobs.job_index)
-        for row in connection.execute(chosen.limit(most + 1 - read)):
+        chosen = chosen.limit(most + 1 - read)
+        packed = None
+        if is_meant is _any_row and not wanted_nodes:
+            packed = packed_numbers(connection, chosen)
+        rows: Iterable[Any] = connection.execute(chosen) if packed is None else packed
+        for row in rows:
             read += 1
             if not is_meant(row) or (wanted_nodes and not _ran_on(row.node_list, wanted_nodes)):
                 continue
@@ -376,7 +381,7 @@ def _records(
     """Return how many of the jobs a part holds, and its packed job and step records."""
     records: list[bytes] = []
     step_records: list[bytes] = []
-    taken = size = 0
+    taken = size = count = 0
     while taken < len(indexes) and size < PART_BYTES:
         ids = list(indexes[taken : taken + _JOBS_AT_ONCE])
         steps = _steps_of(connection, request, ids)
@@ -384,18 +389,26 @@ def _records(
             ids = ids[: len(ids) // 2]
             steps = _steps_of(connection, request, ids)
         rows = _job_rows(connection, request, ids)
-        for index in ids:
-            row = rows.get(index)
-            if row is None:
-                continue
-            position = len(records)
-            records.append(_encode(row))
-            size += len(records[-1])
-            for step in steps.get(index, ()):
-                step_records.append(_encode([position, *step]))
-                size += len(step_records[-1])
+        there = [index for index in ids if index in rows]
+        records.append(_packed([rows[index] for index in there]))
+        step_records.append(
+            _packed(
+                [
+                    [position, *step]
+                    for position, index in enumerate(there, count)
+                    for step in steps.get(index, ())
+                ]
+            )
+        )
+        count += len(there)
+        size += len(records[-1]) + len(step_records[-1])
         taken += len(ids)
     return taken, b"".join(records), b"".join(step_records)
+
+
+def _packed(rows: list[list[Any]]) -> bytes:
+    """Return rows one after the other, as msgpack has them behind the length of their list."""
+    return _encode(rows)[1 if len(rows) < 16 else 3 if len(rows) < 1 << 16 else 5 :]
 
 
 def _job_rows(
@@ -408,9 +421,10 @@ def _job_rows(
     packed = packed_rows(connection, list(query.selected_columns), of_ids)
     read: Iterable[Any] = connection.execute(query.where(of_ids)) if packed is None else packed
     rows = {row[0]: row for row in read}
+    if len(plain) == len(request.columns):
+        return {index: list(row[1:]) for index, row in rows.items()}
     sums: dict[int, tuple[int, int, int]] = {}
-    if len(plain) < len(request.columns):
-        sums.update(_sums(connection, ids))
+    sums.update(_sums(connection, ids))
     columns = [plain.index(name) + 1 if name in JOB_COLUMNS else 0 for name in request.columns]
     job_rows = {}
     for index, row in rows.items():
