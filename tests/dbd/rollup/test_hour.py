@@ -96,23 +96,37 @@ def test_down_nodes_count_once() -> None:
     assert cluster(usage)["down"] == 4 * 200 + 4 * 600
 
 
-def test_a_reservation_charges_its_members_with_what_no_job_uses() -> None:
-    """Members pay for the time that they keep others away."""
-    reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (7, 8, 9))
-    inside = job(0, 2000, reservation="res")
-    usage = roll_up(HOUR, [ALL], [inside], [], [reserved])
-    unused = 8 * 1000 - 4 * 1000
-    assert usage.by_association[7, 0] == {"cpu": unused // 3 + 1}
-    assert usage.by_association[8, 0] == usage.by_association[9, 0] == {"cpu": unused // 3}
-    assert cluster(usage)["allocated"] == 4 * 2000 + unused
+def test_a_reservation_charges_its_members_for_the_time_without_jobs() -> None:
+    """As measured with Slurm 22.05: whatever part of it a job uses, and in whole seconds each."""
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8, "node": 2}, (7, 8, 9))
+    usage = roll_up(HOUR, [ALL], [job(0, 401, reservation="res")], [], [reserved])
+    each = {"cpu": 8 * 599 // 3}
+    assert [usage.by_association[number, 0] for number in (7, 8, 9)] == [each] * 3
+    assert cluster(usage)["allocated"] == 8 * 1000
+
+
+def test_a_suspended_job_uses_its_reservation_and_two_jobs_use_it_twice() -> None:
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (8,))
+    suspended = job(-100, 600, reservation="res", suspended=(Span(H, H + 300),))
+    usage = roll_up(HOUR, [ALL], [suspended], [], [reserved])
+    assert usage.by_association[8, 0] == {"cpu": 8 * 400}
+    usage = roll_up(HOUR, [ALL], [suspended, job(0, 500, reservation="res")], [], [reserved])
+    assert (8, 0) not in usage.by_association
+
+
+def test_jobs_outside_the_time_of_their_reservation_are_allocated() -> None:
+    """Unlike in 22.05, which leaves them out of the cluster's time and calls it idle."""
+    reserved = Reserved("res", H + 1000, H + 2000, {"cpu": 8}, (8,))
+    usage = roll_up(HOUR, [ALL], [job(500, 2500, reservation="res")], [], [reserved])
+    assert cluster(usage)["allocated"] == 8 * 1000 + 4 * 1000
 
 
 def test_a_maintenance_is_planned_down_time() -> None:
-    """All of it, with the jobs that use it; members pay for the rest. Slurm 22.05 does so."""
+    """All of it, with the jobs that use it, and members pay all the same. Slurm 22.05 does so."""
     reserved = Reserved("res", H, H + 1000, {"cpu": 8}, (7,), is_maintenance=True)
     usage = roll_up(HOUR, [ALL], [job(0, 100, reservation="res")], [], [reserved])
     assert cluster(usage) == {"planned_down": 8000, "idle": 16 * 3600 - 8000}
-    assert usage.by_association[7, 0] == {"cpu": 8000 - 400}
+    assert usage.by_association[7, 0] == {"cpu": 8000 - 800}
 
 
 def test_a_reservation_that_ignores_jobs_is_no_part_of_the_clusters_time() -> None:
@@ -189,14 +203,11 @@ def cut(start_s: int, end_s: int, where_s: int) -> list[tuple[int, int]]:
     return [(start_s, end_s)]
 
 
-@given(
-    st.lists(jobs, max_size=4), st.lists(downs, max_size=3), st.lists(reservations, max_size=1),
-    seconds,
-)  # fmt: skip
+@given(st.lists(jobs, max_size=4), st.lists(downs, max_size=3), seconds)
 def test_it_does_not_matter_how_events_are_split(
-    ran: list[Job], out: list[Down], kept: list[Reserved], where_s: int
+    ran: list[Job], out: list[Down], where_s: int
 ) -> None:
-    """A node that is down, a suspension, a reservation, and the cluster may come in parts."""
+    """A node that is down, a suspension, and the cluster may come in parts."""
 
     def parts(row: Any) -> list[Any]:
         cuts = cut(row.start_s, row.end_s, where_s)
@@ -207,15 +218,9 @@ def test_it_does_not_matter_how_events_are_split(
                                      for part in cut(*span, where_s)))
         for run in ran
     ]  # fmt: skip
-    whole = roll_up(HOUR, [ALL], ran, out, kept)
-    split = roll_up(
-        HOUR,
-        parts(ALL),
-        split_jobs,
-        [part for down in out for part in parts(down)],
-        [part for reserved in kept for part in parts(reserved)],
-    )
-    assert split == whole
+    whole = roll_up(HOUR, [ALL], ran, out)
+    split_downs = [part for down in out for part in parts(down)]
+    assert roll_up(HOUR, parts(ALL), split_jobs, split_downs) == whole
 
 
 @given(st.lists(jobs, max_size=5), st.integers(1, 3599))

@@ -89,7 +89,7 @@ def test_members_pay_for_unused_time(store: Database) -> None:
     allocated = ev.JobAllocated(at("12:00:00"), 1, "main", (on(1, 4),), 0, 1, 1, reservation="res")
     record(store, allocated, *finished(at("12:10:00"), 1, 3, 0))
     roll_up(store, at("13:00:00"))
-    unused = 32 * 1800 - 4 * 600
+    unused = 32 * 1200
     account = next(
         row[0]
         for row in rows(store, schema.associations, "id", "account", "user")
