@@ -33,6 +33,7 @@ DAY_S = 86_400
 JOBS_A_DAY = 22_000
 USERS = 200
 FIRST_UID = 20_000
+DBD_PID = "run/service/slurmdbd.pid"
 USER = "nobody"
 """One of them; sacct refuses users that the host does not know."""
 AT_ONCE = 100_000
@@ -198,6 +199,16 @@ class Server:
         )  # fmt: skip
         self.environment["SLURM_CONF"] = str(self.slurm_conf())
 
+    def processor_s(self) -> float:
+        """Return the processor time that MariaDB and slurmdbd have used."""
+        files = (self.directory / "db" / "pid", self.slurm_conf().parents[1] / DBD_PID)
+        ticks = 0
+        for file in files:
+            stat = Path(f"/proc/{file.read_text().strip()}/stat").read_text()
+            words = stat.rpartition(")")[2].split()
+            ticks += int(words[11]) + int(words[12])
+        return ticks / os.sysconf("SC_CLK_TCK")
+
     def slurm_conf(self) -> Path:
         return next((self.directory / "cluster").rglob("slurm.conf"))
 
@@ -240,21 +251,35 @@ def measures(jobs: int, now_s: int) -> dict[str, list[str]]:
 
 
 def measure(server: Server, words: list[str], rounds: int) -> dict[str, float]:
-    """Return the median of the time a command takes, its own processor time, and its lines."""
-    seconds, own = [], []
+    """Return medians of a command's time and processor time, of the daemons', and its lines."""
+    seconds, own, of_daemons = [], [], []
     for _ in range(rounds):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        used_s = server.processor_s()
         begin = time.perf_counter()
         done = subprocess.run(words, env=server.environment, capture_output=True, check=True)
         seconds.append(time.perf_counter() - begin)
+        of_daemons.append(server.processor_s() - used_s)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         own.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     return {
         "seconds": round(statistics.median(seconds), 4),
         "least_s": round(min(seconds), 4),
         "own_cpu_s": round(statistics.median(own), 4),
+        "daemons_cpu_s": round(statistics.median(of_daemons), 2),
         "lines": done.stdout.count(b"\n"),
     }
+
+
+def wait_for_roll_up(engine: sa.Engine) -> None:
+    """Wait until slurmdbd has added up all hours, which it would do beside the commands."""
+    while True:
+        with engine.connect() as connection:
+            reached_us = connection.execute(sa.select(schema.last_ran.c.month_us)).scalar() or 0
+        if reached_us > (time.time() - 32 * DAY_S) * US:
+            return
+        print(f"usage is added up until {time.ctime(reached_us // US)}", file=sys.stderr)
+        time.sleep(10)
 
 
 def main() -> int:
@@ -278,6 +303,7 @@ def main() -> int:
         newest_us = int(time.time() - 3600) * US
         fill(engine, options.jobs, newest_us // US + 3600)
         stored = options.jobs
+    wait_for_roll_up(engine)
     for name, words in measures(stored, newest_us // US + 3600).items():
         figures = measure(server, words, options.rounds)
         print(json.dumps({"measure": name, "bar_s": BARS_S[name], **figures}), flush=True)
