@@ -122,11 +122,11 @@ def take_yaml(options: "dict[str, str]") -> None:
         _for_yaml = []
 
 
-def write_bytes(output: bytes) -> None:
+def write_bytes(output: "bytes | memoryview") -> None:
     """Write rendered text to stdout after earlier output."""
     if _for_yaml is not None:
-        _for_yaml.append(output)
-        if not output.endswith(b"\n}\n"):
+        _for_yaml.append(bytes(output))
+        if not _for_yaml[-1].endswith(b"\n}\n"):
             return
         from pyslurm_ng.cli.yaml_text import from_json
 

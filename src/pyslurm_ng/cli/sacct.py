@@ -93,8 +93,8 @@ def _answer(
         from pyslurm_ng.cli.accounting import sacct_json
 
         request["columns"], request["step_columns"] = sacct_json.columns()
-        jobs = list(_ask(client, request))
-        write_bytes(sacct_json.document(jobs, cluster, argv))
+        for piece in sacct_json.document(_ask(client, request), cluster, argv):
+            write_bytes(piece)
         return 0
     chosen = _chosen_fields(options)
     return _table(client, request, chosen, options)

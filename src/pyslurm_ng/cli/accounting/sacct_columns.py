@@ -222,6 +222,8 @@ def _path(job: "Row", name: str, context: Context) -> str:
 
 def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
     """Return a file name pattern with those `%` letters replaced that are known here."""
+    if "%" not in text and "\\" not in text:
+        return text
     from pyslurm_ng.base.file_patterns import expand
 
     task = job["array_task_id"]

@@ -1,5 +1,7 @@
 """sacct --json: jobs with their steps, keys as Slurm's data parser v0.0.46 has them."""
 
+from functools import lru_cache
+
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import sluid_text
@@ -8,7 +10,6 @@ from pyslurm_ng.cli.accounting.sacct_columns import (
     elapsed_s,
     expand_pattern,
     layout_text,
-    part,
     planned_s,
     step_name,
 )
@@ -17,7 +18,11 @@ from pyslurm_ng.cli.listing import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import re
+    from collections.abc import Callable, Iterable
     from typing import Any
+
+    Tres = Callable[[str], list[dict[str, Any]]]
 
     Row = dict[str, Any]
 
@@ -58,26 +63,75 @@ def columns() -> "tuple[list[str], list[str]]":
     return list(JOB_COLUMNS), list(STEP_COLUMNS)
 
 
-def document(answers: "list[dict[str, Any]]", cluster: str, argv: "list[str]") -> bytes:
-    """Return the whole JSON text for an answer, which comes in parts."""
+def document(
+    answers: "Iterable[dict[str, Any]]", cluster: str, argv: "list[str]"
+) -> "list[bytes | memoryview]":
+    """Return the whole JSON text, in pieces, for an answer, which comes in parts."""
+    import gc
+
+    pieces: list[bytes | memoryview] = []
+    gc.disable()  # Millions of objects come and go, and none refers back to another.
+    try:
+        for answer in answers:
+            jobs = _jobs(answer, cluster)
+            if jobs:
+                pieces += [b",\n", memoryview(_indented({"jobs": jobs}))[len(_HEAD) : -len(_END)]]
+    finally:
+        gc.enable()
+    end = _indented({"jobs": [], **tail("sacct", cluster, argv)}) + b"\n"
+    if not pieces:
+        return [end]
+    return [_HEAD, *pieces[1:], b"\n  ]", end.removeprefix(_NO_JOBS)]
+
+
+def _jobs(answer: "dict[str, Any]", cluster: str) -> "list[dict[str, Any]]":
+    """Return the jobs of one part of an answer."""
     from pyslurm_ng.kernels.records import project
 
-    jobs = []
-    for answer in answers:
-        context = Context(answer["now_us"], cluster)
-        names, step_names = answer["fields"], answer["step_fields"]
-        steps: dict[int, list[Row]] = {}
-        for values in project(answer["step_records"], range(len(step_names))):
-            row = dict(zip(step_names, values, strict=True))
-            steps.setdefault(values[0], []).append(row)
-        for index, values in enumerate(project(answer["records"], range(len(names)))):
-            job = dict(zip(names, values, strict=True))
-            jobs.append(_job(job, steps.get(index, []), context, answer["tres"]))
-    # It is slow to import, and only this form needs it.
+    context = Context(answer["now_us"], cluster)
+    listed = _tres_lists(answer["tres"])
+    names, step_names = answer["fields"], answer["step_fields"]
+    steps: dict[int, list[Row]] = {}
+    for values in project(answer["step_records"], range(len(step_names))):
+        row = dict(zip(step_names, values, strict=True))
+        steps.setdefault(values[0], []).append(row)
+    return [
+        _job(dict(zip(names, values, strict=True)), steps.get(index, []), context, listed)
+        for index, values in enumerate(project(answer["records"], range(len(names))))
+    ]
+
+
+_HEAD, _END, _NO_JOBS = b'{\n  "jobs": [\n', b"\n  ]\n}", b'{\n  "jobs": []'
+
+
+def _indented(value: "dict[str, Any]") -> bytes:
+    """Return JSON as json.dumps writes it with an indent of 2, which takes many times as long."""
+    # They are slow to import, and only this form needs them.
+    import re
+
+    import msgspec
+
+    try:
+        text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    except UnicodeEncodeError:  # half of a pair, which no database should have
+        import json
+
+        return json.dumps(value, indent=2).encode()
+    if text.isascii() and b"\x7f" not in text:
+        return text
+    return re.sub("[^\0-~]", _escaped, text.decode()).encode()
+
+
+def _escaped(char: "re.Match[str]") -> str:
+    """Return a character in ASCII, for terminals that take some for the begin of a command."""
     import json
 
-    text = json.dumps({"jobs": jobs, **tail("sacct", cluster, argv)}, indent=2)
-    return text.encode() + b"\n"
+    return json.dumps(char.group())[1:-1]
+
+
+def _tres_lists(ids: "dict[str, int]") -> "Tres":
+    """Return `tres` for some ids; it remembers texts, which repeat. Nobody changes its lists."""
+    return lru_cache(4096)(lambda text: tres(text, ids))
 
 
 def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
@@ -93,6 +147,7 @@ def number(value: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
     return json_text.number(value or 0, is_set=is_set, is_infinite=is_infinite)
 
 
+@lru_cache(256)
 def exit_code(status: int) -> "dict[str, Any]":
     """Return a wait status; -1 is "not known yet"."""
     import signal
@@ -114,8 +169,9 @@ def exit_code(status: int) -> "dict[str, Any]":
     }
 
 
+@lru_cache(256)
 def limit(minutes: int) -> "dict[str, Any]":
-    """Return a time limit in minutes."""
+    """Return a time limit in minutes; nobody changes it, as nobody changes exit codes."""
     return number(None if minutes == NO_VAL else minutes, minutes == INFINITE)
 
 
@@ -140,9 +196,7 @@ def tres(text: str, ids: "dict[str, int]") -> "list[dict[str, Any]]":
     return sorted(resources, key=lambda resource: resource["id"])
 
 
-def _job(
-    job: "Row", steps: "list[Row]", context: Context, ids: "dict[str, int]"
-) -> "dict[str, Any]":
+def _job(job: "Row", steps: "list[Row]", context: Context, listed: "Tres") -> "dict[str, Any]":
     """Return a job in the order of Slurm's fields."""
     killer = user_name(job["kill_uid"]) if job["kill_uid"] >= 0 else ""
     return {
@@ -195,11 +249,11 @@ def _job(
         "original_sluid": sluid_text(job["original_sluid"]),
         **_paths(job, "std_in", "std_out", "std_err"),
         "state": {"current": [job["state"]], "reason": job["reason"] or "None"},
-        "steps": [_step(step, job, context, ids) for step in steps],
+        "steps": [_step(step, job, context, listed) for step in steps],
         "submit_line": job["submit_line"],
         "tres": {
-            "allocated": tres(job["tres_allocated"], ids),
-            "requested": tres(job["tres_requested"], ids),
+            "allocated": listed(job["tres_allocated"]),
+            "requested": listed(job["tres_requested"]),
         },
         "used_gres": job["gres_used"],
         "user": job["user"],
@@ -281,10 +335,13 @@ def _paths(job: "Row", *names: str) -> "dict[str, str]":
     return {**paths, "stdout": plain["stdout"], "stderr": plain["stderr"], "stdin": plain["stdin"]}
 
 
-def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "dict[str, Any]":
+_nodes = lru_cache(1024)(expand)
+
+
+def _step(step: "Row", job: "Row", context: Context, listed: "Tres") -> "dict[str, Any]":
     is_named = step["step_id"] < 0
     frequency = number(0 if is_named else None)
-    nodes = expand(step["node_list"]) if step["node_list"] else []
+    nodes = _nodes(step["node_list"]) if step["node_list"] else []
     step_id = step["step_id"] % 2**32  # accounting has the numbers of special steps signed
     return {
         "time": {
@@ -323,24 +380,31 @@ def _step(step: "Row", job: "Row", context: Context, ids: "dict[str, int]") -> "
         "submit_line": step["submit_line"],
         "task": {"distribution": layout_text(step["distribution"])},
         "tres": {
-            "requested": _usage(step, "in", ids),
-            "consumed": _usage(step, "out", ids),
-            "allocated": tres(step["tres_allocated"], ids),
+            "requested": _usage(step, "in", listed),
+            "consumed": _usage(step, "out", listed),
+            "allocated": listed(step["tres_allocated"]),
         },
     }
 
 
-def _usage(step: "Row", way: str, ids: "dict[str, int]") -> "dict[str, Any]":
+def _usage(step: "Row", way: str, listed: "Tres") -> "dict[str, Any]":
     """Return the usage lists of one direction; extremes carry their node and task."""
     usage: dict[str, Any] = {}
     for key in ("max", "min"):
         column = f"tres_usage_{way}_{key}"
-        rows = tres(step[column], ids)
-        for row in rows:
+        tasks, nodes = _values(step[f"{column}_task"]), _values(step[f"{column}_node"])
+        usage[key] = rows = []
+        for row in listed(step[column]):
             name = f"{row['type']}/{row['name']}" if row["name"] else row["type"]
-            row["task"] = int(part(step[f"{column}_task"], name) or 0)
-            row["node"] = part(step[f"{column}_node"], name)
-        usage[key] = rows
-    usage["average"] = tres(step[f"tres_usage_{way}_ave"], ids)
-    usage["total"] = tres(step[f"tres_usage_{way}_tot"], ids)
+            task = int(tasks.get(name) or 0)
+            rows.append({**row, "task": task, "node": nodes.get(name, "")})
+    usage["average"] = listed(step[f"tres_usage_{way}_ave"])
+    usage["total"] = listed(step[f"tres_usage_{way}_tot"])
     return usage
+
+
+@lru_cache(1024)
+def _values(text: str) -> "dict[str, str]":
+    """Return a usage list as a table; of a name that comes twice the first value."""
+    pairs = [word.partition("=") for word in text.split(",")]
+    return {name: value for name, _, value in reversed(pairs)}
