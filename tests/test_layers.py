@@ -53,6 +53,7 @@ LIBRARIES = {
         "dbd",
         "sim",
         "web",
+        "cli.accounting.sacct_json",  # imported with --json only: json is Python with an indent
         "sched.frame.plan",  # its records are none of the garbage collector's business
     ],
     "msgpack": ["wire", "cli"],
