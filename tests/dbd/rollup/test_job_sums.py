@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("in_utc")
 
 NOON_S = at("12:00:00") // SECOND
 HOURS = [Span(NOON_S + 3600 * hour, NOON_S + 3600 * (hour + 1)) for hour in range(3)]
-HELD = (
+AMOUNTS = (
     {"cpu": 1, "mem": 1000},
     {"cpu": 4, "node": 1, "billing": 4},
     {f"gres/gpu:{'x' * 200}{kind}": 1 for kind in "ab"} | {"cpu": 2},
 )
-TRES = [",".join(f"{name}={amount}" for name, amount in held.items()) for held in HELD]
+TRES = [",".join(f"{name}={amount}" for name, amount in amounts.items()) for amounts in AMOUNTS]
 
 
 def made_up(chance: random.Random, index: int) -> dict[str, Any]:
@@ -74,7 +74,7 @@ def as_read(row: dict[str, Any]) -> Job:
         eligible_s,
         start_s,
         end_s,
-        HELD[TRES.index(row["tres_allocated"])] if row["tres_allocated"] else {},
+        AMOUNTS[TRES.index(row["tres_allocated"])] if row["tres_allocated"] else {},
         tasks * row["cpus_requested"] * is_first,
         reservation=row["reservation"],
     )
