@@ -41,6 +41,7 @@ def utilization(session: "Session", words: "list[str]") -> None:
         "names": conditions.names("names"),
         "nodes": node_names(conditions.texts("nodes")),
     }
+    session.refuse_percent_of_nodes()
     try:
         answer = session.call("ListReservationUsage", request)
     except NotAnsweredError as error:

@@ -21,6 +21,11 @@ class NotAnsweredError(Exception):
     """slurmdbd did not answer a report; the text is for stderr."""
 
 
+NO_NODES = (
+    "sreport: fatal: TRES node usage is no longer reported in {}.  Please use TRES CPU instead."
+)
+
+
 class Session:
     """One invocation: its options and its connection."""
 
@@ -108,6 +113,16 @@ class Session:
         if not chosen:
             raise NotAnsweredError("sreport: fatal: No valid TRES given")
         return chosen
+
+    def refuse_percent_of_nodes(self) -> None:
+        """Exit as Slurm does where -T names the TRES node and -t a part of the total.
+
+        Raises:
+            NotAnsweredError: that is so.
+        """
+        words = self.options.get("tres", "").lower().split(",")
+        if "node" in words and self.unit.has_percent:
+            raise NotAnsweredError(NO_NODES.format("percent format reports"))
 
     @property
     def tres_title(self) -> str:

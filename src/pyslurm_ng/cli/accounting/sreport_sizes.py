@@ -86,6 +86,7 @@ class SizeReport:
         ]
         if len(words) != 1 or words == ["all"]:
             raise NotAnsweredError(_ONE_TRES)
+        self._session.refuse_percent_of_nodes()
         return words[0]
 
     def _rows(self, tres: str) -> "list[Row]":

@@ -69,7 +69,7 @@ def choose_columns(kind: str, words: "Iterable[str]", is_tree: bool) -> "tuple[l
             width, is_left = min(int(digits[:4]), 1000), size.startswith("-")
         columns.append(Column(full, header, width, is_left, grows))
     for name in unknown:
-        say(f" Unknown field '{name}'")
+        say(f" Unknown field '{name.lower()}'")
     return columns, not unknown
 
 

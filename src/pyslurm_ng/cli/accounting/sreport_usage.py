@@ -2,7 +2,7 @@
 
 from pyslurm_ng.cli.accounting.sreport_conditions import Conditions
 from pyslurm_ng.cli.accounting.sreport_fields import REPORTS
-from pyslurm_ng.cli.accounting.sreport_session import NotAnsweredError, rows_of
+from pyslurm_ng.cli.accounting.sreport_session import NO_NODES, NotAnsweredError, rows_of
 from pyslurm_ng.cli.accounting.sreport_table import (
     Amount,
     cells,
@@ -35,9 +35,6 @@ _SUMS = {
     "overcommitted": 6,
 }  # fmt: skip
 """Where each field is in the sums of a cluster."""
-_NO_NODES = (
-    "sreport: fatal: TRES node usage is no longer reported in {}.  Please use TRES CPU instead."
-)
 
 
 def utilization(session: "Session", words: "list[str]") -> None:
@@ -154,14 +151,17 @@ def _of_users(rows: "list[Row]", conditions: Conditions) -> "list[Row]":
 
 
 def _by_use(rows: "list[Row]", tres: int, options: "dict[str, str]") -> "list[Row]":
-    """Return rows by cluster, then the greatest amount of a TRES first, or with -s name by name."""
+    """Return rows by cluster, then the greatest amount of a TRES first, or with -s name by name.
+
+    Users who have used the same are in the order of their names, as in 22.05.
+    """
     names = list(dict.fromkeys(row["cluster"] for row in rows))
     word = options.get("sort", "").lower()
     is_by_name = bool(word) and "name".startswith(word)
 
-    def place(row: "Row") -> "tuple[int, str, int]":
+    def place(row: "Row") -> "tuple[int, str, int, str]":
         name = row["user"] if is_by_name else ""
-        return names.index(row["cluster"]), name, -row["amounts"][tres]
+        return names.index(row["cluster"]), name, -row["amounts"][tres], row["user"]
 
     return sorted(rows, key=place)
 
@@ -246,11 +246,10 @@ class UsageReport:
 
     def _refuse_nodes(self) -> None:
         """Exit as Slurm does where the TRES node has no meaning."""
+        self.session.refuse_percent_of_nodes()
         words = self.session.options.get("tres", "").lower().split(",")
         if "node" in words and self.name == "Utilization":
-            raise NotAnsweredError(_NO_NODES.format("the Cluster Utilization report"))
-        if "node" in words and self.session.unit.has_percent:
-            raise NotAnsweredError(_NO_NODES.format("percent format reports"))
+            raise NotAnsweredError(NO_NODES.format("the Cluster Utilization report"))
 
     def wckey_rows(self, name: str) -> "list[Row]":
         """Return the rows of wckeys that the conditions let through."""
