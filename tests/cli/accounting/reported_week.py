@@ -46,6 +46,15 @@ RESERVATIONS = (
     (3, "moved", "", "dan", "n[3-4]", "2026-11-14T03:20:00", "2026-11-14T05:00:00",
      "cpu=32,mem=128000,node=2,billing=32,gres/gpu=4,gres/gpu:a100=4"),
     (2, "upkeep", "MAINT", "root", "n3", "2026-11-13T20:00:00", "2026-11-13T22:00:00", NODE_TRES),
+    # A day later; jobs use parts of these.
+    (5, "half", "", "alice,bob", "n[1-2]", "2026-11-17T10:00:00", "2026-11-17T11:30:00",
+     "cpu=32,mem=128000,node=2,billing=32,gres/gpu=4,gres/gpu:a100=4"),
+    (6, "odd", "", "dan", "n4", "2026-11-17T13:07:11", "2026-11-17T14:00:00", NODE_TRES),
+    (7, "mended", "MAINT", "carol,root", "n3", "2026-11-17T16:00:00", "2026-11-17T17:00:00",
+     NODE_TRES),
+    (8, "grown", "", "alice", "n4", "2026-11-17T18:00:00", "2026-11-17T18:20:00", NODE_TRES),
+    (8, "grown", "", "alice", "n[3-4]", "2026-11-17T18:20:00", "2026-11-17T19:00:00",
+     "cpu=32,mem=128000,node=2,billing=32,gres/gpu=4,gres/gpu:a100=4"),
 )  # fmt: skip
 NODES = {"1": "n1", "2": "n[1-2]", "3": "n[1-3]", "4": "n[1-4]"}
 

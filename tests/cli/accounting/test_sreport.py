@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,12 @@ from pyslurm_ng.dbd.database import Database, sqlite_url
 from tests.cli.accounting.reported_week import recorded_reports, store_week
 from tests.cli.accounting_commands import Commands, Printed
 from tests.dbd.accounting_room import serving, utc
+from tests.dbd.mariadb import Server
 
-THEMES = ("utilization", "accounts", "users", "wckeys", "sizes", "reservations", "words")
+THEMES = (
+    "utilization", "accounts", "users", "wckeys", "sizes", "reservations", "reserved", "forms",
+    "words",
+)  # fmt: skip
 REPORTS = [(theme, line, printed) for theme in THEMES for line, printed in recorded_reports(theme)]
 
 
@@ -31,15 +36,22 @@ def week_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@contextmanager
+def serving_week(database: Database, folder: Path) -> Iterator[Path]:
+    """Run a slurmdbd with the week; give the slurm.conf of cluster mars."""
+    with serving(database, folder) as room:
+        text = room.conf_path.read_text().replace("ClusterName=demo", "ClusterName=mars")
+        room.conf_path.write_text(text)
+        yield room.conf_path
+
+
 @pytest.fixture(scope="module")
 def conf_path(week_file: Path) -> Iterator[Path]:
     """A slurmdbd with the week, and the slurm.conf of cluster mars."""
     database = Database(sqlite_url(str(week_file)))
     database.open()
-    with serving(database, week_file.parent) as room:
-        text = room.conf_path.read_text().replace("ClusterName=demo", "ClusterName=mars")
-        room.conf_path.write_text(text)
-        yield room.conf_path
+    with serving_week(database, week_file.parent) as path:
+        yield path
     database.close()
 
 
@@ -88,6 +100,36 @@ def test_reports_are_those_of_slurm(line: str, printed: Printed, commands: Comma
     expected = newer(line, printed)
     assert older(line, ours.stdout) == expected.stdout
     assert (ours.stderr, ours.code) == (expected.stderr, expected.code)
+
+
+@pytest.fixture
+def mariadb_week() -> Iterator[Database]:
+    """The week in a MariaDB."""
+    server = Server("--innodb-flush-log-at-trx-commit=0", "--innodb-flush-method=nosync")
+    database = Database(server.url("week"))
+    database.open()
+    store_week(database)
+    yield database
+    database.close()
+    server.remove()
+
+
+def test_reports_are_the_same_with_mariadb(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    request: pytest.FixtureRequest,
+) -> None:
+    """All of them in one test: a server is slow to start, and each has a line of its own above."""
+    utc(monkeypatch)
+    with serving_week(request.getfixturevalue("mariadb_week"), tmp_path) as path:
+        commands = Commands(path, monkeypatch, capfd)
+        different = [
+            line
+            for _, line, printed in REPORTS
+            if older(line, commands.run(*line.split()).stdout) != newer(line, printed).stdout
+        ]
+    assert different == []
 
 
 def test_federations_have_this_cluster_only(commands: Commands) -> None:

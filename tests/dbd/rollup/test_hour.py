@@ -114,6 +114,15 @@ def test_a_suspended_job_uses_its_reservation_and_two_jobs_use_it_twice() -> Non
     assert (8, 0) not in usage.by_association
 
 
+def test_a_job_leaves_what_it_has_none_of_unused() -> None:
+    """As in 22.05, where a job without GPUs leaves all GPUs to be paid for."""
+    reserved = Reserved("res", H, H + 1000, {"cpu": 8, "gres/gpu": 2}, (8,))
+    usage = roll_up(HOUR, [ALL], [job(0, 400, reservation="res")], [], [reserved])
+    assert usage.by_association[8, 0] == {"cpu": 8 * 600, "gres/gpu": 2 * 1000}
+    usage = roll_up(HOUR, [ALL], [job(0, 1000, reservation="res")], [], [reserved])
+    assert (8, 0) not in usage.by_association
+
+
 def test_jobs_outside_the_time_of_their_reservation_are_allocated() -> None:
     """Unlike in 22.05, which leaves them out of the cluster's time and calls it idle."""
     reserved = Reserved("res", H + 1000, H + 2000, {"cpu": 8}, (8,))

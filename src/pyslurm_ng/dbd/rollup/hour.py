@@ -247,25 +247,31 @@ def _add_reservations(
 ) -> None:
     """Count reservations, and charge their members for the time in which no job ran there.
 
-    As measured with Slurm 22.05: a job of any size uses all of a reservation while it runs, also
-    while it is suspended, and two jobs at once use it twice. A reservation that was changed comes
-    in parts, which are charged one by one.
+    As measured with Slurm 22.05: a job uses all of each TRES of which it holds any while it runs,
+    also while it is suspended; two jobs at once use it twice. Where jobs have run for as long as
+    the reservation lasts, nothing is charged. A reservation that was changed comes in parts, which
+    are charged one by one.
     """
     for reserved in reservations:
         part = _part(reserved.start_s, reserved.end_s, hour)
         if not part.seconds:
             continue
-        own_jobs = jobs.get(reserved.name, ())
         used: defaultdict[str, int] = defaultdict(int)
-        for job in own_jobs:
+        unused_s = dict.fromkeys(reserved.held, part.seconds)
+        ran_s = 0
+        for job in jobs.get(reserved.name, ()):
             for name, seconds in _used(job, part).items():
                 used[name] += seconds
-        ran_s = sum(_seconds(job.start_s, job.end_s, part) for job in own_jobs if job.start_s)
+            job_s = _seconds(job.start_s, job.end_s, part) if job.start_s else 0
+            ran_s += job_s
+            for name in unused_s.keys() & job.held.keys():
+                unused_s[name] -= job_s
         for name, seconds in _times(reserved.held, part.seconds).items():
             _count(cluster[name], reserved, seconds, min(seconds, used[name]))
-        unused = _times(reserved.held, max(0, part.seconds - ran_s))
-        unused.pop(_NODE, None)
-        _share(usage, reserved.associations, unused)
+        if ran_s < part.seconds:
+            unused = {name: reserved.held[name] * free_s for name, free_s in unused_s.items()}
+            unused.pop(_NODE, None)
+            _share(usage, reserved.associations, unused)
 
 
 def _count(times: ClusterTime, reserved: Reserved, whole: int, by_jobs: int) -> None:
@@ -282,7 +288,8 @@ def _count(times: ClusterTime, reserved: Reserved, whole: int, by_jobs: int) -> 
 def _share(usage: Usage, associations: tuple[int, ...], unused: Seconds) -> None:
     """Charge associations in equal whole parts; a rest of less than a second each is nobody's."""
     if associations:
-        part = {name: seconds // len(associations) for name, seconds in unused.items()}
+        shares = {name: seconds // len(associations) for name, seconds in unused.items()}
+        part = {name: seconds for name, seconds in shares.items() if seconds}
         for association_id in associations:
             _add(usage.by_association, (association_id, 0), part)
 
