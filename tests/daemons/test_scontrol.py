@@ -169,6 +169,19 @@ def test_the_scheduling_log(live_cluster: LiveCluster) -> None:
         live_cluster.out("scontrol", "reconfigure")
 
 
+def test_the_damping_of_fair_share(live_cluster: LiveCluster) -> None:
+    """It holds until the files are read again."""
+
+    def shown() -> str:
+        lines = live_cluster.out("scontrol", "show", "config").splitlines()
+        return next(line.split()[-1] for line in lines if line.startswith("FairShareDamp"))
+
+    live_cluster.out("scontrol", "fsdampeningfactor", "7")
+    assert shown() == "7"
+    live_cluster.out("scontrol", "reconfigure")
+    assert shown() == "1"
+
+
 def test_a_reservation_ends_its_jobs(live_cluster: LiveCluster) -> None:
     """A job that it may outlive starts at once, and is ended with it; its record says so."""
     live_cluster.out(

@@ -109,6 +109,7 @@ OPERATORS = {
     "DeletePartition": {"name": "debug"},
     "Reconfigure": {},
     "ResetDiagnostics": {},
+    "SetDampening": {"factor": 5},
     "SetDebugFlags": {"add": ["Gres"]},
     "SetDebugLevel": {"level": 0},
     "SetSchedulingLog": {"is_on": False},

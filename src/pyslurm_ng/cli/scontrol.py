@@ -60,7 +60,7 @@ _SHORTEST = {
     "schedloglevel": 3, "show": 3, "shutdown": 8, "takeover": 8, "token": 3, "top": 3,
     "update": 1, "verbose": 4, "version": 4, "write": 5,
 }  # fmt: skip
-REFUSED_COMMANDS = ("abort fsdampeningfactor getent gethost listjobs liststeps").split()
+REFUSED_COMMANDS = ("abort getent gethost listjobs liststeps").split()
 
 
 def main(argv: "list[str]") -> int:
@@ -302,5 +302,6 @@ _MOST_ARGUMENTS = {
     "verbose": 0,
 }  # fmt: skip
 _TO_DAEMONS = (
-    "listpids notify pidinfo ping reconfigure schedloglevel setdebug setdebugflags shutdown"
+    "fsdampeningfactor listpids notify pidinfo ping reconfigure schedloglevel setdebug "
+    "setdebugflags shutdown"
 ).split()

@@ -17,7 +17,12 @@ from pyslurm_ng.daemon import background as bg
 from pyslurm_ng.daemon.log import FATAL, INFO, LEVELS, DaemonLog
 from pyslurm_ng.wire.messages import Done, Shutdown
 from pyslurm_ng.wire.node_messages import NodeReconfigure
-from pyslurm_ng.wire.query_messages import SetDebugFlags, SetDebugLevel, SetSchedulingLog
+from pyslurm_ng.wire.query_messages import (
+    SetDampening,
+    SetDebugFlags,
+    SetDebugLevel,
+    SetSchedulingLog,
+)
 from pyslurm_ng.wire.stream import Call
 
 # The answer to the request that asked for it leaves first.
@@ -46,6 +51,7 @@ class Control:
         parts.service.more["SetDebugLevel"] = self._set_debug_level
         parts.service.more["SetDebugFlags"] = self._set_debug_flags
         parts.service.more["SetSchedulingLog"] = self._set_scheduling_log
+        parts.service.more["SetDampening"] = self._set_dampening
         parts.service.more["Shutdown"] = self._answer_shutdown
 
     def _answer_shutdown(self, call: Call, caller: Caller) -> None:
@@ -141,6 +147,16 @@ class Control:
         conf = replace(configuration.conf, debug_flags=tuple(flags))
         self._parts.show(replace(configuration, conf=conf))
         self._log.info(f"Set DebugFlags to {','.join(flags) or 'none'}")
+        self._parts.writer.when_durable(lambda: call.reply(Done()))
+
+    def _set_dampening(self, call: Call, caller: Caller) -> None:
+        """`scontrol fsdampeningfactor`: factors of fair-share follow until the files are read."""
+        factor = cast(SetDampening, call.request).factor
+        configuration = self._parts.configuration
+        conf = replace(configuration.conf, fair_share_dampening_factor=factor)
+        self._parts.show(replace(configuration, conf=conf))
+        self._parts.fair_share.adopt(conf)
+        self._log.info(f"Set FairShareDampeningFactor to {factor}")
         self._parts.writer.when_durable(lambda: call.reply(Done()))
 
     def _set_scheduling_log(self, call: Call, caller: Caller) -> None:

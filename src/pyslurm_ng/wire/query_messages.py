@@ -560,6 +560,13 @@ class SetDebugFlags(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     remove: _DebugFlags = []
 
 
+@message(kind="SetDampening", roles="user", owner_rule="operator", rate="change", max_bytes=1024)
+class SetDampening(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol fsdampeningfactor`: FairShareDampeningFactor, until reconfigured."""
+
+    factor: Annotated[int, msgspec.Meta(ge=1, le=65535)]
+
+
 @message(
     kind="SetSchedulingLog", roles="user", owner_rule="operator", rate="change", max_bytes=1024
 )

@@ -45,7 +45,9 @@ _UNREACHABLE = "slurm_takeover error: Unable to contact slurm controller (connec
         ("getaddrs n99", "slurm_controller_get_node_addrs error: Invalid node name specified\n"),
         ("fsdampeningfactor", "too few arguments for keyword:fsdampeningfactor\n"),
         ("fsdampeningfactor 1 2", "too many arguments for keyword:fsdampeningfactor\n"),
-        ("fsdampeningfactor 2", "scontrol: error: fsdampeningfactor is not supported yet\n"),
+        ("fsdampeningfactor 0", "invalid dampening factor: 0\n"),
+        ("fsdampeningfactor 65536", "invalid dampening factor: 65536\n"),
+        ("fsdampeningfactor x", "invalid dampening factor: x\n"),
         ("pidinfo abc", "Failed to locate job for requested pid\n"),
     ],
 )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyslurm_ng.wire.client import Client
 
 NO_TASK = -1
+MOST_DAMPENING = 65535
 
 
 def _daemons(session: "Session", node: str) -> "list[tuple[str, Client]]":
@@ -240,6 +241,13 @@ def set_scheduling_log(session: "Session", words: "list[str]") -> int:
     return _set(session, "SetSchedulingLog", {"is_on": is_on}, "slurm_set_schedlog_level")
 
 
+def set_dampening(session: "Session", words: "list[str]") -> int:
+    """`fsdampeningfactor N`: FairShareDampeningFactor, until slurmctld reads its files again."""
+    if not words[0].isdecimal() or not 1 <= int(words[0]) <= MOST_DAMPENING:
+        fail(f"invalid dampening factor: {words[0]}")
+    return _set(session, "SetDampening", {"factor": int(words[0])}, "slurm_set_fs_dampeningfactor")
+
+
 # This host and the controller ----------------------------------------------------------------
 
 
@@ -298,6 +306,7 @@ def _control(kind: str, verb: str) -> "Action":
 
 
 ACTIONS: "dict[str, Action]" = {
+    "fsdampeningfactor": set_dampening,
     "listpids": list_pids,
     "notify": notify,
     "pidinfo": pid_info,
