@@ -140,13 +140,13 @@ def test_scontrols_help_names_what_it_does(capsys: pytest.CaptureFixture[str]) -
 def test_an_unknown_option_points_to_help(
     program: Program, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two lines and 1, as the recorded commands do it; sacct, as Slurm 22.05's, has no hint."""
+    """Two lines and 1, as the recorded commands do it; two, as in Slurm 22.05, have no hint."""
     with pytest.raises(SystemExit) as end:
         program.read(["--frob"])
     printed = capsys.readouterr()
     assert end.value.code == 1
     hint = f'Try "{program.name} --help" for more information\n'
-    shown_hint = "" if program.name == "sacct" else hint
+    shown_hint = "" if program.name in ("sacct", "sstat") else hint
     assert printed.err == f"{program.name}: unrecognized option '--frob'\n{shown_hint}"
 
 
