@@ -28,6 +28,7 @@ trap 'exit 130' INT TERM
 say "pyslurm-ng up"
 "$bin/pyslurm-ng" up --dir "$cluster" --nodes 4 --cpus 4 --memory 2048 --gpus 2 || exit 1
 . "$cluster/env.sh"
+export PYSLURM_COMMAND_SERVER=0 # nothing runs on after the demo
 mkdir -p "$work/jobs/squares"
 cd "$work/jobs" || exit 1
 sinfo

@@ -22,7 +22,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "launcher" / "launcher.c"
+SOURCES = sorted((ROOT / "src" / "launcher").glob("*.c"))
+HEADERS = sorted((ROOT / "src" / "launcher").glob("*.h"))
 PACKAGE = ROOT / "src" / "pyslurm_ng"
 DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd"}
 MANAGEMENT = {"pyslurm-ng": "up"}
@@ -106,7 +107,8 @@ def compile_launcher(target: Path) -> None:
     compiler = shlex.split(os.environ.get("CC") or "cc")  # such as "ccache gcc"
     stamp = target.with_suffix(".built-from")
     mark = hashlib.sha256(
-        SOURCE.read_bytes() + Path(__file__).read_bytes() + repr((flags, sys.version)).encode()
+        b"".join(source.read_bytes() for source in [*SOURCES, *HEADERS, Path(__file__)])
+        + repr((flags, sys.version)).encode()
     ).hexdigest()
     if target.exists() and stamp.exists() and stamp.read_text() == mark:
         return
@@ -115,7 +117,8 @@ def compile_launcher(target: Path) -> None:
     flags.append(f"-I{target.parent}")
     complaints = []
     for choice in link_choices():
-        command = [*compiler, "-O2", "-Wall", "-s", *flags, str(SOURCE), "-o", str(target), *choice]
+        sources = [str(source) for source in SOURCES]
+        command = [*compiler, "-O2", "-Wall", "-s", *flags, *sources, "-o", str(target), *choice]
         built = subprocess.run(command, capture_output=True, text=True, check=False)
         if built.returncode == 0 and runs(target):
             stamp.write_text(mark)
@@ -268,6 +271,8 @@ def main(arguments: list[str]) -> None:
     for name, package in DAEMONS.items():
         if (PACKAGE / package / "__main__.py").exists():
             give_name(program, sbin_dir / name)
+    # What commands start in the background; nobody calls it by hand.
+    give_name(program, python_dir / "pyslurm-command-server")
     # What slurmd starts for each step; nobody calls it by hand, so it lies beside slurmd.
     if (PACKAGE / "d" / "stepd" / "template.py").exists():
         give_name(program, sbin_dir / "slurmstepd")

@@ -8,6 +8,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadScopeScheduling
 
+# Commands of tests leave no command server behind; test_command_server.py starts its own.
+os.environ["PYSLURM_COMMAND_SERVER"] = "0"
+
 # A busy machine is no failure: nothing here asserts on wall-clock time. `make test` tries the same
 # examples in each run, so that a failure is of what changed; `make soak` draws others each time.
 settings.register_profile(

@@ -531,6 +531,7 @@ OUR_OPTIONS = {
         ("fence_program", "text", 0, 0),
         ("fence_timeout", "seconds", 1, 86400),
         ("job_submit_timeout", "seconds", 1, 3600),
+        ("no_command_server", "flag", 0, 0),
         ("node_lease", "seconds", 1, 86400),
         ("node_loss", "slurm/confirmed/lease", 0, 0),
         ("zmq_port", "int", 1, 65535),

@@ -24,6 +24,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "command_client.h"
+#include "command_server.h"
+
 #ifndef PYSLURM_STDLIB_DIR
 #error "scripts/build_launcher.py defines PYSLURM_STDLIB_DIR, PYSLURM_DYNLOAD_DIR, PYSLURM_SOURCE_DIR"
 #endif
@@ -316,14 +319,22 @@ static void start(int argc, char **argv, int as_interpreter)
 int main(int argc, char **argv)
 {
     PyObject *module;
+    int lock, code;
 
     find_self();
+    code = run_by_server(name, argc, argv, &lock);
+    if (code != RUN_DIRECTLY)
+        return code;
     find_ours();
     PyImport_FrozenModules = frozen;
     if (strcmp(name, "pyslurm-python") == 0) {
         /* The interpreter with these paths, for child processes: it is sys.executable. */
         start(argc, argv, 1);
         return Py_RunMain();
+    }
+    if (strcmp(name, "pyslurm-command-server") == 0) {
+        start(argc, argv, 0);
+        return serve_commands(argc, argv);
     }
     open_pack();
     if (pack != NULL)
@@ -339,7 +350,7 @@ int main(int argc, char **argv)
     }
     module = PyImport_ImportModule("pyslurm_ng._run");
     if (module != NULL)
-        PyObject_CallMethod(module, "run", "s", name);
+        PyObject_CallMethod(module, "run", "si", name, lock);
     /* run() leaves by _exit; only a broken installation comes here. */
     if (getenv("PYSLURM_DEBUG") != NULL)
         PyErr_Print();

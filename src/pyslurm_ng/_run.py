@@ -6,6 +6,10 @@ Everything here is in the path of every command's start, hence the few imports.
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 DAEMONS = {
     "slurmctld": "pyslurm_ng.ctld.__main__",
     "slurmd": "pyslurm_ng.d.__main__",
@@ -14,17 +18,24 @@ DAEMONS = {
     "pyslurm-ng": "pyslurm_ng.up.__main__",
 }
 
+report_end: "Callable[[bool, int], None] | None" = None
+"""Told whether a command ends by a signal, and its exit code or that signal's number."""
+
 
 def main() -> None:
     """Run what this program is called; the entry point of a wheel's scripts."""
     run(sys.argv[0].rpartition("/")[2])
 
 
-def run(name: str) -> None:
+def run(name: str, lock: int = -1) -> None:
     """Run `main(argv)` of the module behind `name` and leave the process with what it returns.
 
     `argv` is without the program's name. A traceback is for developers (PYSLURM_DEBUG=1); a user
     sees one line. The interpreter is not taken down: at this point that would only cost time.
+
+    Args:
+        lock: the descriptor of the lock with which to start the user's command server; -1 where
+            none is to be started.
     """
     sys.argv[0] = name
     module_name = DAEMONS.get(name) or "pyslurm_ng.cli." + name.replace("-", "_")
@@ -45,7 +56,13 @@ def run(name: str) -> None:
         import atexit
 
         atexit._run_exitfuncs()
-    os._exit(_flush(name, code))
+    status = _flush(name, code)
+    if lock >= 0:
+        # Loaded by its name like other programs: it runs commands by this module.
+        __import__("pyslurm_ng.command_server", None, None, ["start"]).start(lock)
+    if report_end is not None:
+        report_end(False, status)
+    os._exit(status)
 
 
 def _flush(name: str, code: object) -> int:
@@ -71,6 +88,8 @@ def _die_by(signal_name: str) -> None:
     import signal  # imports enum, which takes longer than all of a squeue's own work
 
     number = signal.Signals[signal_name]
+    if report_end is not None:
+        report_end(True, number)
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)

@@ -14,6 +14,7 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.cli.command import say, version_line
 from pyslurm_ng.cli.file_names import current_directory
 from pyslurm_ng.cli.option_words import OptionError, suggestions
+from pyslurm_ng.cli.session_id import session_id
 from pyslurm_ng.cli.submit import option_values as ov
 from pyslurm_ng.cli.submit.option_state import ENVIRONMENT, HelpRequested
 from pyslurm_ng.wire.daemon_link import HOME_PORT
@@ -62,7 +63,7 @@ def describe_origin(options: "Options", argv: "list[str]") -> None:
     request = options.request
     request.setdefault("work_dir", current_directory())
     request["alloc_node"] = os.uname().nodename.partition(".")[0]
-    request["alloc_sid"] = os.getsid(0)
+    request["alloc_sid"] = session_id()
     request["umask"] = current_umask()
     request["origin"] = options.command
     request["submit_line"] = " ".join([options.command, *argv])

@@ -83,6 +83,7 @@ _CONTROLLER = Words(
         "job_submit_timeout": f"{_NOT_SLURMS}seconds that a site's scripts may take for one "
         "request, 5 by default",
         "fence_timeout": f"{_NOT_SLURMS}seconds for one run of fence_program, 60 by default",
+        "no_command_server": f"{_NOT_SLURMS}each command starts an interpreter of its own",
         "node_lease": f"{_NOT_SLURMS}seconds after which a node that is cut off ends the "
         "jobs that slurmctld has given up",
         "node_loss": f"{_NOT_SLURMS}slurm, confirmed or lease: when a job that was lost with its "

@@ -118,6 +118,7 @@ OPTIONS: dict[str, tuple[tuple[str, str, int, int], ...]] = {
         ("fence_program", "text", 0, 0),
         ("fence_timeout", "seconds", 1, 86400),
         ("job_submit_timeout", "seconds", 1, 3600),
+        ("no_command_server", "flag", 0, 0),
         ("node_lease", "seconds", 1, 86400),
         ("node_loss", "slurm/confirmed/lease", 0, 0),
         ("zmq_port", "int", 1, 65535),

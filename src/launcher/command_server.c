@@ -1,0 +1,510 @@
+/* The command server: a process of the user in which the interpreter has started already.
+ *
+ * It keeps children ready that wait for a launcher (command_client.c). One of them takes over what
+ * the launcher was called with, and runs the command (`run_command` of
+ * src/pyslurm_ng/command_server.py). The server itself runs no command and keeps nothing of any
+ * but the names of the modules that it needed: they are imported before the next child is forked.
+ *
+ * Why in C: done in Python, taking over cost more than a squeue's own work, since each object that
+ * is touched after a fork costs a copy of its page. See ADR 0086.
+ */
+#define _GNU_SOURCE
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "command_protocol.h"
+#include "command_server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define READY_CHILDREN 2
+#define QUEUE 128
+#define IDLE_MS (300 * 1000)
+#define MOST_MEMORY (256u << 20)
+#define MOST_SOURCES 1024
+#define MOST_CHILDREN 512
+
+struct server {
+    const char *path; /* of its socket */
+    ino_t number;     /* of that file */
+    int listener, lock;
+    int told, tell;  /* packets of children: "taken", "stale" or "import NAME ..." */
+    int ends, alive; /* a pipe nobody writes to: its end is that of the server */
+    int ended;       /* readable when a child has ended */
+    int ready;       /* how many children wait */
+    PyObject *module;
+};
+
+/* The files of the modules that are imported: a child that finds one changed runs nothing. */
+struct source {
+    char *path;
+    struct timespec changed;
+    ino_t number;
+};
+static struct source sources[MOST_SOURCES];
+static int source_count;
+
+/* The children that run commands, and their launchers' connections: a child that ends by a signal
+ * reports nothing, so the server does. */
+static struct {
+    pid_t pid;
+    int launcher;
+} children[MOST_CHILDREN];
+static int child_count;
+
+extern char **environ;
+
+/* ---- In a child --------------------------------------------------------------------------- */
+
+static int accept_launcher(const struct server *server)
+{
+    struct pollfd both[2] = {{server->listener, POLLIN, 0}, {server->ends, POLLIN, 0}};
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    int launcher;
+
+    for (;;) {
+        if (poll(both, 2, -1) < 0 && errno != EINTR)
+            return -1;
+        launcher = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC);
+        if (launcher >= 0) {
+            if (getsockopt(launcher, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+                peer.uid == geteuid())
+                return launcher;
+            close(launcher);
+        } else if (both[1].revents) {
+            return -1;
+        }
+    }
+}
+
+static int are_sources_fresh(void)
+{
+    struct stat facts;
+    for (const struct source *source = sources; source < sources + source_count; source++)
+        if (stat(source->path, &facts) != 0 || facts.st_ino != source->number ||
+            facts.st_mtim.tv_sec != source->changed.tv_sec ||
+            facts.st_mtim.tv_nsec != source->changed.tv_nsec)
+            return 0;
+    return 1;
+}
+
+/* Receive a request and its four descriptors; returns its size, 0 where it is none. */
+static size_t receive_request(int launcher, char *packet, int *descriptors)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(4 * sizeof(int))];
+    } control;
+    struct iovec piece = {packet, MOST_REQUEST_BYTES};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof control.room};
+    struct cmsghdr *head;
+    ssize_t size = recvmsg(launcher, &message, MSG_CMSG_CLOEXEC);
+
+    head = CMSG_FIRSTHDR(&message);
+    if (size <= (ssize_t)sizeof(struct command_request) || head == NULL ||
+        message.msg_flags & (MSG_TRUNC | MSG_CTRUNC) || head->cmsg_type != SCM_RIGHTS ||
+        head->cmsg_len != CMSG_LEN(4 * sizeof(int)) || packet[size - 1] != '\0' ||
+        ((struct command_request *)packet)->magic != PROTOCOL_MAGIC)
+        return 0;
+    memcpy(descriptors, CMSG_DATA(head), 4 * sizeof(int));
+    return size;
+}
+
+/* Point at each of the texts behind a request; NULL where their number is another. */
+static char **split_texts(char *packet, size_t size)
+{
+    const struct command_request *request = (struct command_request *)packet;
+    size_t count = (size_t)request->argument_count + request->variable_count, found = 0;
+    char *next = packet + sizeof *request, *end = packet + size;
+    char **texts;
+
+    if (request->argument_count == 0 || count > MOST_REQUEST_BYTES)
+        return NULL;
+    texts = calloc(count + 1, sizeof *texts);
+    for (; texts != NULL && next < end; next += strlen(next) + 1) {
+        if (found == count)
+            return NULL;
+        texts[found++] = next;
+    }
+    return found == count ? texts : NULL;
+}
+
+static int take_limits(const struct command_request *request)
+{
+    struct rlimit limit, now;
+    for (int kind = 0; kind < RLIM_NLIMITS && kind < MOST_LIMITS; kind++) {
+        limit.rlim_cur = request->limits[kind][0];
+        limit.rlim_max = request->limits[kind][1];
+        if (getrlimit(kind, &now) != 0 || now.rlim_max != limit.rlim_max)
+            return -1;
+        if (now.rlim_cur != limit.rlim_cur && setrlimit(kind, &limit) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int take_blocked_signals(const struct command_request *request)
+{
+    sigset_t blocked;
+    sigemptyset(&blocked);
+    for (int number = 1; number < 65; number++)
+        if (request->blocked >> (number - 1) & 1)
+            sigaddset(&blocked, number);
+    return sigprocmask(SIG_SETMASK, &blocked, NULL);
+}
+
+/* Become like the launcher; a child that cannot lets it start the command itself. */
+static int take_over(const struct command_request *request, const int *descriptors)
+{
+    cpu_set_t cpus;
+
+    for (int number = 0; number < 3; number++)
+        if (dup2(descriptors[number], number) < 0)
+            return -1;
+    if (fchdir(descriptors[3]) != 0)
+        return -1;
+    for (int number = 0; number < 4; number++)
+        if (descriptors[number] > 2)
+            close(descriptors[number]);
+    umask(request->umask);
+    if (take_limits(request) != 0)
+        return -1;
+    if (getpriority(PRIO_PROCESS, 0) != request->niceness &&
+        setpriority(PRIO_PROCESS, 0, request->niceness) != 0)
+        return -1;
+    memset(&cpus, 0, sizeof cpus);
+    if (sched_getaffinity(0, sizeof cpus, &cpus) != 0 ||
+        (memcmp(&cpus, request->cpus, sizeof cpus) != 0 &&
+         sched_setaffinity(0, sizeof cpus, (const cpu_set_t *)request->cpus) != 0))
+        return -1;
+    return take_blocked_signals(request);
+}
+
+/* Send a packet, and with it a descriptor. */
+static int send_with(int socket, const void *bytes, size_t count, int descriptor)
+{
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof descriptor)];
+    } control = {0};
+    struct iovec piece = {(void *)bytes, count};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof control.room};
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+
+    head->cmsg_level = SOL_SOCKET;
+    head->cmsg_type = SCM_RIGHTS;
+    head->cmsg_len = CMSG_LEN(sizeof descriptor);
+    memcpy(CMSG_DATA(head), &descriptor, sizeof descriptor);
+    return sendmsg(socket, &message, MSG_NOSIGNAL) == (ssize_t)count ? 0 : -1;
+}
+
+/* Say that all is taken over, and wait for the launcher's word. From then on this process ends
+ * with the launcher: the kernel kills it when the connection ends. */
+static int begin(int launcher)
+{
+    struct command_report report = {PROTOCOL_MAGIC, 0, 0};
+    int self = (int)syscall(SYS_pidfd_open, getpid(), 0);
+    struct pollfd gone = {launcher, POLLIN, 0};
+    char word[sizeof GO];
+
+    if (self < 0 || send_with(launcher, &report, sizeof report, self) != 0 ||
+        recv(launcher, word, sizeof word, 0) != sizeof word || memcmp(word, GO, sizeof word) != 0)
+        return -1;
+    close(self);
+    fcntl(launcher, F_SETOWN, getpid());
+    fcntl(launcher, F_SETSIG, SIGKILL);
+    fcntl(launcher, F_SETFL, fcntl(launcher, F_GETFL) | O_ASYNC);
+    return poll(&gone, 1, 0) == 0 ? 0 : -1;
+}
+
+/* Return the texts from `first` on as a list of bytes. */
+static PyObject *as_list(char **texts, size_t count)
+{
+    PyObject *list = PyList_New(count);
+    for (size_t i = 0; list != NULL && i < count; i++)
+        PyList_SET_ITEM(list, i, PyBytes_FromString(texts[i]));
+    return list;
+}
+
+/* Give the server the connection, too, so that it can report how this process was ended. */
+static int tell_taken(const struct server *server, int launcher)
+{
+    char word[32];
+    int size = snprintf(word, sizeof word, "taken %d", (int)getpid());
+    return send_with(server->tell, word, size, launcher);
+}
+
+static void run_child(struct server *server)
+{
+    static char packet[MOST_REQUEST_BYTES] __attribute__((aligned(16)));
+    const struct command_request *request = (struct command_request *)packet;
+    const struct command_report accepted = {PROTOCOL_MAGIC, 0, 0};
+    int launcher, descriptors[4];
+    char **texts;
+    size_t size;
+
+    close(server->lock);
+    close(server->alive);
+    close(server->told);
+    close(server->ended);
+    for (int i = 0; i < child_count; i++)
+        close(children[i].launcher);
+    launcher = accept_launcher(server);
+    if (launcher < 0)
+        _exit(0);
+    if (!are_sources_fresh()) {
+        send(server->tell, "stale", 5, MSG_NOSIGNAL);
+        _exit(1);
+    }
+    if (tell_taken(server, launcher) != 0 || send(launcher, &accepted, sizeof accepted, MSG_NOSIGNAL) < 0)
+        _exit(1);
+    close(server->listener);
+    close(server->ends);
+    size = receive_request(launcher, packet, descriptors);
+    if (size == 0 || (texts = split_texts(packet, size)) == NULL ||
+        take_over(request, descriptors) != 0 || begin(launcher) != 0)
+        _exit(1);
+    environ = texts + request->argument_count;
+    PyObject_CallMethod(server->module, "run_command", "NNKiii",
+                        as_list(texts, request->argument_count),
+                        as_list(texts + request->argument_count, request->variable_count),
+                        (unsigned long long)request->ignored, (int)request->session, launcher,
+                        server->tell);
+    PyErr_Print();
+    _exit(1);
+}
+
+/* ---- In the server ------------------------------------------------------------------------ */
+
+static void close_all_but(int kept)
+{
+    syscall(SYS_close_range, 3u, (unsigned)kept - 1, 0);
+    syscall(SYS_close_range, (unsigned)kept + 1, ~0u, 0);
+    fcntl(kept, F_SETFD, FD_CLOEXEC);
+}
+
+static void limit_memory(void)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_DATA, &limit);
+    limit.rlim_cur = limit.rlim_max < MOST_MEMORY ? limit.rlim_max : MOST_MEMORY;
+    setrlimit(RLIMIT_DATA, &limit);
+}
+
+static int listen_at(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (strlen(path) >= sizeof address.sun_path)
+        return -1;
+    strcpy(address.sun_path, path);
+    unlink(path); /* of a server that was killed: the lock is ours */
+    if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof address) != 0 ||
+        listen(listener, QUEUE) != 0)
+        return -1;
+    return listener;
+}
+
+/* Note the files of our modules that have been imported since. */
+static int note_sources(const struct server *server)
+{
+    PyObject *paths = PyObject_CallMethod(server->module, "new_sources", NULL);
+    struct stat facts;
+
+    if (paths == NULL)
+        return -1;
+    for (Py_ssize_t i = 0; i < PyList_Size(paths) && source_count < MOST_SOURCES; i++) {
+        const char *path = PyUnicode_AsUTF8(PyList_GetItem(paths, i));
+        if (path == NULL || stat(path, &facts) != 0)
+            return -1;
+        sources[source_count++] =
+            (struct source){strdup(path), facts.st_mtim, facts.st_ino};
+    }
+    Py_DECREF(paths);
+    return source_count < MOST_SOURCES ? 0 : -1;
+}
+
+/* Fork children until enough wait. */
+static int keep_ready(struct server *server)
+{
+    pid_t pid;
+
+    if (server->ready >= READY_CHILDREN)
+        return 0;
+    for (; server->ready < READY_CHILDREN; server->ready++) {
+        PyOS_BeforeFork();
+        pid = fork();
+        if (pid == 0) {
+            PyOS_AfterFork_Child();
+            run_child(server);
+        }
+        PyOS_AfterFork_Parent();
+        if (pid < 0)
+            return server->ready ? 0 : -1;
+    }
+    return 0;
+}
+
+/* A child runs a command from now on. */
+static void note_child(struct server *server, pid_t pid, int launcher)
+{
+    server->ready--;
+    if (child_count == MOST_CHILDREN || pid <= 0) {
+        close(launcher); /* if it ends by a signal, its launcher takes that for SIGKILL */
+        return;
+    }
+    children[child_count].pid = pid;
+    children[child_count++].launcher = launcher;
+}
+
+/* Take one packet of a child; returns 0 where there is none, -1 where the server is to end. */
+static int hear(struct server *server)
+{
+    static char text[1 << 16];
+    union {
+        struct cmsghdr head;
+        char room[CMSG_SPACE(sizeof(int))];
+    } control;
+    struct iovec piece = {text, sizeof text - 1};
+    struct msghdr message = {.msg_iov = &piece,
+                             .msg_iovlen = 1,
+                             .msg_control = control.room,
+                             .msg_controllen = sizeof control.room};
+    ssize_t size = recvmsg(server->told, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+    PyObject *done;
+    int launcher;
+
+    if (size <= 0)
+        return 0;
+    text[size] = '\0';
+    if (strcmp(text, "stale") == 0)
+        return -1;
+    if (strncmp(text, "taken ", 6) == 0 && head != NULL && head->cmsg_type == SCM_RIGHTS) {
+        memcpy(&launcher, CMSG_DATA(head), sizeof launcher);
+        note_child(server, atoi(text + 6), launcher);
+    } else if (strncmp(text, "import ", 7) == 0) {
+        done = PyObject_CallMethod(server->module, "bring", "s", text + 7);
+        if (done == NULL || note_sources(server) != 0)
+            return -1;
+        Py_DECREF(done);
+    }
+    return 1;
+}
+
+/* Reap children, and report those that a signal ended; returns 0 where the server is to end. */
+static int reap(struct server *server)
+{
+    struct signalfd_siginfo unused[8];
+    struct command_report report = {PROTOCOL_MAGIC, 1, 0};
+    int status, more;
+    pid_t pid;
+
+    while (read(server->ended, unused, sizeof unused) > 0)
+        ;
+    while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+        /* It said that it was taken before it ended, perhaps since we listened. */
+        while ((more = hear(server)) > 0)
+            ;
+        if (more < 0)
+            return 0;
+        for (int i = 0; i < child_count; i++)
+            if (children[i].pid == pid) {
+                report.number = WTERMSIG(status);
+                if (WIFSIGNALED(status))
+                    send(children[i].launcher, &report, sizeof report, MSG_NOSIGNAL | MSG_DONTWAIT);
+                close(children[i].launcher);
+                children[i] = children[--child_count];
+            }
+    }
+    return 1;
+}
+
+static int is_path_ours(const struct server *server)
+{
+    struct stat facts;
+    return lstat(server->path, &facts) == 0 && facts.st_ino == server->number;
+}
+
+/* Wait for children; returns 0 where the server is to end. */
+static int wait_for_children(struct server *server)
+{
+    struct pollfd both[2] = {{server->told, POLLIN, 0}, {server->ended, POLLIN, 0}};
+    int more, ready = poll(both, 2, IDLE_MS);
+
+    if (ready == 0 && child_count == 0)
+        return 0;
+    while ((more = hear(server)) > 0)
+        ;
+    return more == 0 && reap(server) && is_path_ours(server);
+}
+
+/* Make what children and the server tell each other by. */
+static int make_channels(struct server *server)
+{
+    sigset_t only;
+    int pair[2];
+
+    sigemptyset(&only);
+    sigaddset(&only, SIGCHLD);
+    sigprocmask(SIG_BLOCK, &only, NULL);
+    server->ended = signalfd(-1, &only, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (server->ended < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+        return -1;
+    server->told = pair[0];
+    server->tell = pair[1];
+    if (pipe2(pair, O_CLOEXEC) != 0)
+        return -1;
+    server->ends = pair[0];
+    server->alive = pair[1];
+    return 0;
+}
+
+int serve_commands(int argc, char **argv)
+{
+    struct server server = {0};
+    struct stat facts;
+
+    if (argc != 3) {
+        fprintf(stderr, "pyslurm-command-server: error: commands start it, nobody else does\n");
+        return 1;
+    }
+    server.lock = atoi(argv[1]);
+    server.path = argv[2];
+    close_all_but(server.lock);
+    if (chdir("/") != 0 || (server.listener = listen_at(server.path)) < 0 ||
+        lstat(server.path, &facts) != 0 || make_channels(&server) != 0)
+        return 1;
+    limit_memory();
+    server.number = facts.st_ino;
+    server.module = PyImport_ImportModule("pyslurm_ng.command_server");
+    if (server.module != NULL && note_sources(&server) == 0)
+        while (keep_ready(&server) == 0 && wait_for_children(&server))
+            ;
+    if (is_path_ours(&server))
+        unlink(server.path);
+    return 0;
+}

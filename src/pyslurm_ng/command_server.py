@@ -1,0 +1,153 @@
+"""What a command server does in Python: its start, its modules, and a command in its child.
+
+The server is a process of the user in which the interpreter has started already, so that daily
+commands need not wait for it. Its loop is in src/launcher/command_server.c, and ADR 0086 says why.
+"""
+
+import gc
+import os
+import posix
+import signal
+import sys
+import time
+from io import BufferedWriter, FileIO, TextIOWrapper
+
+from pyslurm_ng import _run
+from pyslurm_ng.cli import session_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+OFF = "no_command_server"
+"""The word of SlurmctldParameters with which a site turns servers off."""
+
+_MAGIC = 0x31736370  # PROTOCOL_MAGIC of src/launcher/command_protocol.h
+_UNCOLLECTED = ("srun",)
+_NOT_SHARED = frozenset(("hashlib", "_hashlib", "ssl", "_ssl", "readline", "locale", "_locale"))
+"""Modules that read variables of the environment when they are imported."""
+
+_noted: set[str] = set()
+
+
+def start(lock: int) -> None:
+    """Start a server in the background, for the socket beside the file that `lock` has locked.
+
+    The lock goes on to the server and ends with it. A server that cannot be started is no error:
+    commands start directly then.
+    """
+    from pyslurm_ng.conf.quick import find_conf, quick
+
+    try:
+        words = quick(find_conf(), ("SlurmctldParameters",)).get("SlurmctldParameters", "")
+        if OFF in words.lower().split(","):
+            return
+        path = os.readlink(f"/proc/self/fd/{lock}").removesuffix(".lock") + ".socket"
+        program = os.path.join(os.path.dirname(sys.executable), "pyslurm-command-server")
+        os.set_inheritable(lock, True)
+        os.posix_spawn(
+            program,
+            [program, str(lock), path],
+            {"PATH": os.defpath},
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, number, "/dev/null", os.O_RDWR, 0) for number in (0, 1, 2)
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[number for number in range(1, 32) if number not in (9, 19)],
+        )
+    except OSError:
+        return
+
+
+def new_sources() -> list[str]:
+    """Return the files of our modules that were imported since the last call.
+
+    Called before children are forked, which compare them later.
+    """
+    gc.disable()
+    gc.freeze()
+    paths = []
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if name.startswith("pyslurm_ng") and path and path not in _noted:
+            _noted.add(path)
+            paths.append(path)
+    return paths
+
+
+def bring(names: str) -> None:
+    """Import the modules that a command needed, if each process gets the same of them."""
+    for name in names.split(" "):
+        root = name.partition(".")[0]
+        if name in _NOT_SHARED or (root != "pyslurm_ng" and root not in sys.stdlib_module_names):
+            continue
+        try:
+            __import__(name)
+        except Exception:  # noqa: BLE001 - the command that needs it says what is wrong
+            continue
+
+
+def run_command(
+    argv: list[bytes],
+    variables: list[bytes],
+    ignored: int,
+    session: int,
+    launcher: int,
+    tell: int,
+) -> "NoReturn":
+    """Run a command in a child that has taken over everything else; leaves the process.
+
+    Args:
+        argv: the command's name and arguments.
+        variables: NAME=VALUE each.
+        ignored: signals to ignore, bit N - 1 for signal N.
+        session: the launcher's session.
+        launcher: the socket that takes how the command ended.
+        tell: where the server learns which modules were needed.
+    """
+    shared = len(sys.modules)
+
+    def report_end(is_signal: bool, number: int) -> None:
+        if len(sys.modules) != shared:
+            os.write(tell, ("import " + " ".join(list(sys.modules)[shared:])).encode())
+        words = (_MAGIC, int(is_signal), number)
+        os.write(launcher, b"".join(word.to_bytes(4, sys.byteorder) for word in words))
+
+    _run.report_end = report_end
+    session_id.session = session
+    sys.argv = [os.fsdecode(text) for text in argv]
+    _take_variables(variables)
+    for number in range(1, ignored.bit_length() + 1):
+        if ignored >> (number - 1) & 1:
+            signal.signal(number, signal.SIG_IGN)
+    # As the interpreter makes them in its UTF-8 mode.
+    sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
+    sys.stderr = TextIOWrapper(
+        BufferedWriter(FileIO(2, "w", closefd=False)),
+        encoding="utf-8",
+        errors="backslashreplace",
+        line_buffering=True,
+    )
+    if sys.argv[0] in _UNCOLLECTED:
+        gc.enable()
+    _run.run(sys.argv[0])
+    raise AssertionError("a command leaves the process")
+
+
+def _take_variables(texts: list[bytes]) -> None:
+    """Show the environment in `os`; of a name that is there twice the first counts, as at a start.
+
+    The process has it already.
+    """
+    variables: dict[bytes, bytes] = {}
+    for text in texts:
+        name, equals, value = text.partition(b"=")
+        if equals and name:
+            variables.setdefault(name, value)
+    shown: dict[bytes, bytes] = vars(os.environ)["_data"]
+    for kept in (shown, posix.environ):
+        kept.clear()
+        kept.update(variables)
+    time.tzset()

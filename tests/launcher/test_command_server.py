@@ -1,0 +1,336 @@
+"""The command server: the same results as a direct start, and neither end outlives the other."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.world.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "launcher" / "pyslurm-launcher"
+PACKAGE = ROOT / "src" / "pyslurm_ng"
+DIRECTORIES = (
+    Path(f"/run/user/{os.geteuid()}/pyslurm-ng"),
+    Path(f"/tmp/.pyslurm-ng-{os.geteuid()}"),
+)
+
+pytestmark = pytest.mark.skipif(
+    not PROGRAM.exists(), reason="the launcher is not built: run `make build`"
+)
+
+# A squeue that shows what it was called with, or does what its first argument says.
+TRIAL = """
+import json, os, resource, signal, sys, time
+def main(argv):
+    what = argv[0]
+    if what == "show":
+        print(json.dumps({
+            "argv": [sys.argv, argv], "cwd": os.getcwd(), "env": dict(os.environ),
+            "umask": os.umask(0), "nice": os.nice(0), "cpus": sorted(os.sched_getaffinity(0)),
+            "limits": [resource.getrlimit(kind) for kind in range(16)], "tz": time.tzname,
+            "signals": [str(signal.getsignal(n)) for n in range(1, 65)],
+            "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, [])),
+            "streams": [[s.encoding, s.errors, s.line_buffering]
+                        for s in (sys.stdin, sys.stdout, sys.stderr)],
+            "open": sorted(os.listdir("/proc/self/fd"))[:3], "input": sys.stdin.read(),
+        }))
+        return 0
+    if what == "parent": print(os.getppid()); return 0
+    if what == "code": return int(argv[1])
+    if what == "raise": raise RuntimeError("broken")
+    if what == "interrupt": raise KeyboardInterrupt
+    if what == "signal": os.kill(os.getpid(), int(argv[1])); time.sleep(60)
+    if what == "wait":
+        print(os.getpid(), flush=True)
+        time.sleep(600)
+"""
+
+
+def state(pid: int) -> str:
+    """Return the letter of a process's state; empty if there is none."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return ""
+
+
+def is_over(pid: int) -> bool:
+    """Return whether a process has ended; its parent may not have looked yet."""
+    return state(pid) in ("", "Z")
+
+
+@dataclass
+class Installation:
+    """A made-up squeue with its launcher, a configuration, and the server that it starts."""
+
+    root: Path
+
+    def environment(self, **more: str) -> dict[str, str]:
+        conf = str(self.root / "slurm.conf")
+        return {"PATH": os.defpath, "SLURM_CONF": conf, "LANG": "C.UTF-8", **more}
+
+    def run(self, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
+        options.setdefault("stdin", subprocess.DEVNULL)
+        options.setdefault("env", self.environment())
+        return subprocess.run(
+            [str(self.root / "bin" / "squeue"), *words],
+            capture_output=True, text=True, check=False, timeout=60, **options,  # type: ignore[call-overload]
+        )  # fmt: skip
+
+    def begin(self, *words: str) -> tuple[subprocess.Popen[str], int]:
+        """Start a command that waits, by the server; return its launcher and its child's pid."""
+        while True:
+            launcher = subprocess.Popen(
+                [str(self.root / "bin" / "squeue"), *words],
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=self.environment(),
+            )  # fmt: skip
+            assert launcher.stdout is not None
+            with launcher.stdout:
+                child = int(launcher.stdout.readline())
+            if child != launcher.pid:
+                return launcher, child
+            launcher.kill()  # on a busy machine it has started directly
+            launcher.wait()
+            self.warm()
+
+    def socket_path(self) -> Path | None:
+        """Return the socket of the server; None where none listens."""
+        program = self.root / "lib" / "pyslurm-ng" / "bin" / "pyslurm-command-server"
+        for directory in DIRECTORIES:
+            for path in directory.glob("*.socket"):
+                try:
+                    exe = os.readlink(f"/proc/{_peer(path)}/exe")
+                except OSError:
+                    continue
+                if exe == str(program.resolve()):
+                    return path
+        return None
+
+    def server(self) -> int:
+        """Return the pid of the server; 0 where none listens."""
+        path = self.socket_path()
+        return _peer(path) if path is not None else 0
+
+    def warm(self) -> int:
+        """Use the command until its server runs it; return the server's pid."""
+
+        def is_served() -> bool:
+            parent = int(self.run("parent").stdout)
+            return parent == self.server() != 0
+
+        wait_until(is_served, "a command server")
+        return self.server()
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Iterator[Installation]:
+    """Return an installation whose squeue is `TRIAL`; its server ends with the test."""
+    library = tmp_path / "lib" / "pyslurm-ng"
+    package = library / "pyslurm_ng"
+    for name in ("__init__.py", "_run.py", "cli/__init__.py", "command_server.py",
+                 "cli/session_id.py", "conf/__init__.py", "conf/quick.py", "base/__init__.py",
+                 "base/input_files.py"):  # fmt: skip
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(PACKAGE / name, package / name)
+    (package / "cli" / "squeue.py").write_text(TRIAL)
+    for program in (tmp_path / "bin" / "squeue", library / "bin" / "pyslurm-command-server"):
+        program.parent.mkdir(exist_ok=True)
+        shutil.copy(PROGRAM, program)
+    (tmp_path / "slurm.conf").write_text("ClusterName=trial\n")
+    installation = Installation(tmp_path)
+    yield installation
+    pid = installation.server()
+    if pid:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_server_starts_with_the_second_command_and_runs_the_next_ones(
+    installed: Installation,
+) -> None:
+    installed.run("code", "0")
+    assert installed.server() == 0, "one command alone is worth no server"
+    installed.warm()
+
+
+def test_all_that_a_command_is_called_with_arrives(installed: Installation, tmp_path: Path) -> None:
+    def prepare() -> None:
+        os.umask(0o027)
+        os.nice(3)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (77, resource.getrlimit(7)[1]))
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2])
+        os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+
+    def shown(setting: str) -> dict[str, object]:
+        directory = tmp_path / "a directory"
+        directory.mkdir(exist_ok=True)
+        more = {
+            "PYSLURM_COMMAND_SERVER": setting,
+            "TZ": "Asia/Tokyo",
+            "LINES": "a\nb=c",
+            "EMPTY": "",
+        }
+        with open(directory / "input", "w+") as text:
+            text.write("some input\n")
+            text.seek(0)
+            done = installed.run(
+                "show", "", "--x=y z", "\udcff", stdin=text, cwd=directory,
+                env=installed.environment(**more), preexec_fn=prepare,
+            )  # fmt: skip
+        assert done.stderr == ""
+        answer: dict[str, object] = json.loads(done.stdout)
+        assert isinstance(answer["env"], dict)
+        assert answer["env"].pop("PYSLURM_COMMAND_SERVER") == setting
+        return answer
+
+    installed.warm()
+    assert shown("1") == shown("0")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("code", "0"), ("code", "3"), ("code", "255"), ("raise",), ("interrupt",), ("signal", "9"),
+     ("signal", "15"), ("signal", "11")],
+)  # fmt: skip
+def test_commands_end_as_they_do_without_a_server(
+    installed: Installation, words: tuple[str, ...]
+) -> None:
+    installed.warm()
+    direct = installed.run(*words, env=installed.environment(PYSLURM_COMMAND_SERVER="0"))
+    served = installed.run(*words)
+    assert (served.returncode, served.stdout, served.stderr) == (
+        direct.returncode,
+        direct.stdout,
+        direct.stderr,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_reach_the_command(installed: Installation, number: signal.Signals) -> None:
+    installed.warm()
+    launcher, child = installed.begin("wait")
+    launcher.send_signal(number)
+    assert launcher.wait(60) == -number
+    wait_until(lambda: is_over(child), "the child's end")
+
+
+def test_command_stops_and_goes_on_with_its_launcher(installed: Installation) -> None:
+    installed.warm()
+    launcher, child = installed.begin("wait")
+    launcher.send_signal(signal.SIGTSTP)
+    wait_until(lambda: state(child) == "T" and state(launcher.pid) == "T", "both to stop")
+    launcher.send_signal(signal.SIGCONT)
+    wait_until(lambda: state(child) == "S" and state(launcher.pid) == "S", "both to go on")
+    launcher.send_signal(signal.SIGTERM)
+    assert launcher.wait(60) == -signal.SIGTERM
+
+
+def test_command_ends_with_a_launcher_that_is_killed(installed: Installation) -> None:
+    installed.warm()
+    launcher, child = installed.begin("wait")
+    launcher.kill()
+    launcher.wait()
+    wait_until(lambda: is_over(child), "the child's end")
+
+
+def test_launcher_ends_as_a_command_that_is_killed(installed: Installation) -> None:
+    installed.warm()
+    launcher, child = installed.begin("wait")
+    os.kill(child, signal.SIGKILL)
+    assert launcher.wait(60) == -signal.SIGKILL
+
+
+def test_command_goes_on_without_its_server_and_the_next_is_started_directly(
+    installed: Installation,
+) -> None:
+    server = installed.warm()
+    launcher, child = installed.begin("wait")
+    os.kill(server, signal.SIGKILL)
+    assert installed.run("code", "4").returncode == 4
+    launcher.send_signal(signal.SIGTERM)
+    assert launcher.wait(60) == -signal.SIGTERM
+    wait_until(lambda: is_over(child), "the child's end")
+    assert installed.warm() != server
+
+
+def test_server_that_does_not_answer_is_replaced(installed: Installation) -> None:
+    server = installed.warm()
+    children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+    for pid in (server, *map(int, children)):
+        os.kill(pid, signal.SIGSTOP)
+    assert installed.run("code", "5").returncode == 5
+    try:
+        assert installed.warm() != server
+    finally:
+        for pid in (server, *map(int, children)):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_server_ends_when_a_module_has_changed(installed: Installation) -> None:
+    server = installed.warm()
+    module = installed.root / "lib" / "pyslurm-ng" / "pyslurm_ng" / "cli" / "squeue.py"
+    module.write_text(TRIAL.replace("return int(argv[1])", "return int(argv[1]) + 1"))
+
+    def is_replaced() -> bool:
+        # The server may have imported the new module only now.
+        os.utime(module)
+        assert installed.run("code", "6").returncode == 7
+        return is_over(server)
+
+    wait_until(is_replaced, "the server's end")
+
+
+def test_site_turns_servers_off_by_a_word_of_slurm_conf(installed: Installation) -> None:
+    conf = installed.root / "slurm.conf"
+    conf.write_text("SlurmctldParameters=rl_enable,no_command_server\n")
+    for _ in range(3):
+        assert installed.run("code", "0").returncode == 0
+    assert installed.server() == 0
+
+
+def test_long_command_lines_and_closed_streams_are_run_directly(installed: Installation) -> None:
+    server = installed.warm()
+    many = installed.environment(LONG="x" * 100_000, LONGER="y" * 100_000)
+    assert int(installed.run("parent", env=many).stdout) == os.getpid()
+    done = installed.run("code", "8", preexec_fn=lambda: os.close(0))
+    assert done.returncode == 8
+    assert installed.server() == server
+
+
+def test_requests_that_are_none_cost_a_child_only(installed: Installation) -> None:
+    server = installed.warm()
+    path = installed.socket_path()
+    for packet in (b"", b"x", b"pcs1" + b"\xff" * 4000, b"\0" * 100_000):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as stranger:
+            stranger.settimeout(60)
+            stranger.connect(str(path))
+            stranger.recv(100)
+            stranger.send(packet)
+            assert stranger.recv(100) == b"", "it was taken for a command"
+    assert installed.run("code", "9").returncode == 9
+    assert installed.server() == server
+
+
+def _peer(path: Path) -> int:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return 0
+        peer: int = struct.unpack(
+            "3i", probe.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        )[0]
+        return peer
