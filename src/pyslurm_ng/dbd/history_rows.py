@@ -1,4 +1,4 @@
-"""`sacctmgr list transaction` and `list event`: what has been changed, and what nodes did."""
+"""`sacctmgr list event`: what nodes and clusters did."""
 
 from __future__ import annotations
 
@@ -8,56 +8,22 @@ from typing import Any
 import sqlalchemy as sa
 
 from pyslurm_ng.base.dates import parse_date
+from pyslurm_ng.base.hostlist import MAX_HOSTS, HostlistError, expand_of_user
 from pyslurm_ng.base.numbers import DAY_US, SECOND_US
+from pyslurm_ng.base.state_names import NODE_FLAGS, NODE_STATES
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import RefusedError
 from pyslurm_ng.dbd.admin.words import Words
 from pyslurm_ng.dbd.list_request import Asked
+from pyslurm_ng.dbd.rollup.rows import amounts
 from pyslurm_ng.dbd.tree import Row
 
 MOST_ROWS = 100_000
 """Of an answer to a user who is no operator: answers are made in memory."""
 
 
-def transactions(asked: Asked) -> tuple[Iterable[str], list[Row]]:
-    """Return who changed what in accounting."""
-    where = asked.where
-    table = schema.txn
-    query = sa.select(table).order_by(table.c.time_us, table.c.id)
-    if "Actors" in where:
-        query = query.where(table.c.actor.in_(where.values("Actors")))
-    if "IDs" in where:
-        query = query.where(table.c.id.in_(ids_of(where, "Transaction ID")))
-    if "Clusters" in where:
-        query = query.where(table.c.cluster.in_(where.values("Clusters", lower=True)))
-    start_us, end_us = window(asked, 0)
-    query = query.where(table.c.time_us >= start_us, table.c.time_us <= end_us)
-    if not asked.actor.is_operator:
-        query = query.where(table.c.actor == asked.actor.name)
-    actions = where.values("Actions", lower=True)
-    for action in actions:
-        if action not in _ACTIONS:
-            raise RefusedError(f"You gave a bad action '{action}'.")
-    names = where.values("Accounts", lower=True) + where.values("Users", lower=True)
-    shown: list[Row] = [
-        {
-            "TimeStamp": row.time_us,
-            "Action": row.action,
-            "Actor": row.actor,
-            "Where": row.object,
-            "Info": row.info,
-            "Cluster": row.cluster,
-            "ID": row.id,
-        }
-        for row in _bounded(asked, query)
-        if (not actions or row.action.lower() in actions)
-        and (not names or any(name in f"{row.object} {row.info}" for name in names))
-    ]
-    return ("TimeStamp", "Action", "Actor", "Where", "Info", "Cluster", "ID"), shown
-
-
-def _bounded(asked: Asked, query: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
+def bounded(asked: Asked, query: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
     """Yield the rows of a query.
 
     Raises:
@@ -69,18 +35,6 @@ def _bounded(asked: Asked, query: sa.Select[Any]) -> Iterator[sa.Row[Any]]:
                 f" More than {MOST_ROWS} records: name a shorter time with Start and End"
             )
         yield row
-
-
-_ACTIONS = (
-    "add accounts", "add account coord", "add associations", "add clusters", "add federations",
-    "add qos", "add resources", "add tres", "add users", "add wckeys", "delete accounts",
-    "delete associations", "delete clusters", "delete federations", "delete qos",
-    "delete resources", "delete users", "fix runaway jobs", "modify accounts",
-    "modify associations",
-    "modify clusters", "modify federations", "modify job", "modify qos", "modify resources",
-    "modify users", "remove account coord", "remove accounts", "remove associations",
-    "remove clusters", "remove qos", "remove resources", "remove users",
-)  # fmt: skip
 
 
 def ids_of(where: Words, what: str) -> list[int]:
@@ -132,19 +86,81 @@ def window(asked: Asked, default_start_us: int) -> tuple[int, int]:
     return times[0], times[1]
 
 
+class _Choice:
+    """The conditions of `list event`.
+
+    Raises:
+        RefusedError: a value that no event can have.
+    """
+
+    def __init__(self, where: Words) -> None:
+        self._kinds = [_kind(word) for word in where.values("Events")]
+        self._states = [_state(word) for word in where.values("States")]
+        self._reasons = where.values("Reason")
+        self._users = [_uid(word) for word in where.values("Users")]
+        self._least, self._most = _cpus(where, "MinCPUs"), _cpus(where, "MaxCPUs")
+        self._is_open = False
+        for word in where.values("CondFlags"):
+            if word.lower() != "open":
+                raise RefusedError(f"Unknown condition flag {word}")
+            self._is_open = True
+        try:
+            self._nodes = set(expand_of_user(where.last("Nodes") or "", MAX_HOSTS))
+        except HostlistError as error:
+            raise RefusedError(f" Nodes={where.last('Nodes')}: {error}") from None
+
+    def has(self, row: Any) -> bool:
+        """Return whether an event is meant."""
+        kind = "node" if row.node_name else "cluster"
+        if self._least is not None or self._most is not None:
+            cpus = amounts(row.tres).get("cpu", 0)
+            if cpus < (self._least or 0) or (self._most is not None and cpus > self._most):
+                return False
+        return (
+            (not self._nodes or row.node_name in self._nodes)
+            and (not self._kinds or kind in self._kinds)
+            and (not self._states or bool(set(self._states) & set(_states_of(row.state))))
+            and (not self._reasons or row.reason in self._reasons)
+            and (not self._users or (kind == "node" and row.reason_uid in self._users))
+            and not (self._is_open and row.end_us)
+        )
+
+
+_STATES = (*NODE_STATES, *(name for _, name in NODE_FLAGS))
+
+
+def _state(word: str) -> str:
+    """Return the state of nodes that a word or its beginning names."""
+    name = word.upper()
+    meant = name if name in _STATES else next(
+        (state for state in _STATES if len(name) > 2 and state.startswith(name)), ""
+    )  # fmt: skip
+    if not meant:
+        raise RefusedError(f"Invalid state: {word}", f"Valid node states are: {' '.join(_STATES)}")
+    return meant
+
+
+def _states_of(text: str) -> list[str]:
+    """Return the states in what an event has stored, such as IDLE+DRAIN or DOWN*."""
+    return text.upper().rstrip("*~#!%$@^-").split("+")
+
+
+def _cpus(where: Words, key: str) -> int | None:
+    text = where.last(key)
+    if text is None:
+        return None
+    number = whole_number(text)
+    if number is None:
+        raise RefusedError(f"Invalid value for {key} ({text})")
+    return number
+
+
 def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Return what happened to nodes and clusters."""
-    where = asked.where
     table = schema.node_events
-    day_us = DAY_US
-    default_us = 0 if "All_Time" in where or "all_time" in asked.flags else asked.now_us - day_us
-    start_us, end_us = window(asked, default_us)
-    nodes = set(where.values("Nodes"))
-    kinds = [_kind(word) for word in where.values("Events")]
-    users = [_uid(word) for word in where.values("Users")]
-    states = [word.lower() for word in where.values("States")]
-    reasons = where.values("Reason")
-    is_open = any(word.lower() == "open" for word in where.values("CondFlags"))
+    is_all = "All_Time" in asked.where or "all_time" in asked.flags
+    start_us, end_us = window(asked, 0 if is_all else asked.now_us - DAY_US)
+    choice = _Choice(asked.where)
     shown = []
     for cluster_id, cluster in asked.clusters():
         query = (
@@ -156,31 +172,22 @@ def events(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             )
             .order_by(table.c.start_us, table.c.node_name)
         )
-        for row in _bounded(asked, query):
-            kind = "node" if row.node_name else "cluster"
-            if (
-                (nodes and row.node_name not in nodes)
-                or (kinds and kind not in kinds)
-                or (states and not any(row.state.lower().startswith(word) for word in states))
-                or (reasons and row.reason not in reasons)
-                or (users and (kind == "cluster" or row.reason_uid not in users))
-                or (is_open and row.end_us)
-            ):
-                continue
-            shown.append(
-                {
-                    "Cluster": cluster,
-                    "NodeNames": row.node_name,
-                    "ClusterNodes": row.cluster_nodes,
-                    "TimeStart": row.start_us,
-                    "TimeEnd": row.end_us,
-                    "State": row.state,
-                    "Reason": row.reason,
-                    "User": row.reason_uid,
-                    "Event": kind.capitalize(),
-                    "TRES": row.tres,
-                }
-            )
+        shown += [
+            {
+                "Cluster": cluster,
+                "NodeNames": row.node_name,
+                "ClusterNodes": row.cluster_nodes,
+                "TimeStart": row.start_us,
+                "TimeEnd": row.end_us,
+                "State": row.state,
+                "Reason": row.reason,
+                "User": row.reason_uid,
+                "Event": "Node" if row.node_name else "Cluster",
+                "TRES": row.tres,
+            }
+            for row in bounded(asked, query)
+            if choice.has(row)
+        ]
     fields = ("Cluster", "NodeNames", "ClusterNodes", "TimeStart", "TimeEnd", "State", "Reason",
               "User", "Event", "TRES")  # fmt: skip
     return fields, shown

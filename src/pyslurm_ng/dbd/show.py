@@ -14,10 +14,18 @@ import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.units import format_seconds, whole_number
-from pyslurm_ng.dbd import history_rows, limits, open_jobs, reservation_listing, schema
+from pyslurm_ng.dbd import (
+    change_rows,
+    history_rows,
+    limits,
+    open_jobs,
+    reservation_listing,
+    schema,
+)
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, refuse_denied
 from pyslurm_ng.dbd.admin.runs import ids_of
-from pyslurm_ng.dbd.admin.words import read_where
+from pyslurm_ng.dbd.admin.users import LEVEL_NAMES, level_of
+from pyslurm_ng.dbd.admin.words import UnknownWordError, read_where, unknown_condition
 from pyslurm_ng.dbd.list_request import Asked
 from pyslurm_ng.dbd.tree import Row, Tree, names_of, qos_given, user_records
 from pyslurm_ng.wire.dbd_messages import EntityRows, ListEntities
@@ -31,6 +39,9 @@ ASSOCIATION_FIELDS = (
     *[spec.name for spec in limits.ASSOCIATION_LIMITS],
     *[name for name in limits.SINGLE_TRES if not name.endswith("PerUser")],
 )  # fmt: skip
+
+_WITHOUT_SET = ("association", "event", "problem", "runawayjobs", "transaction", "wckey")
+"""Entities that no command can modify, so that an unknown condition needs no hint at `set`."""
 
 QOS_FIELDS = (
     "ID", "Name", "Description", "Flags", "Priority", "GraceTime", "Preempt", "PreemptMode",
@@ -54,9 +65,15 @@ def list_entities(
     """
     if (lister := LISTERS.get(request.entity)) is None:
         raise RefusedError(f" list {request.entity} is not implemented yet")
+    try:
+        where = read_where(request.entity, request.where)
+    except UnknownWordError as unknown:
+        if request.entity not in _WITHOUT_SET:
+            raise
+        raise RefusedError(unknown_condition(unknown.text)[0]) from None
     asked = Asked(
         connection,
-        read_where(request.entity, request.where),
+        where,
         frozenset(word.lower() for word in request.flags),
         actor,
         private,
@@ -124,6 +141,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     ids = set(history_rows.ids_of(where, "AssocId"))
     parents = where.values("Parents", lower=True)
     qos, default_qos = where.values("QosLevel", lower=True), where.values("DefaultQOS", lower=True)
+    is_of_accounts = where.last("Users") == ""
 
     def is_wanted(row: Row, tree: Tree) -> bool:
         in_account = not accounts or row["account"] in accounts
@@ -133,6 +151,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         return (
             in_account
             and (not users or row["user"] in users)
+            and not (is_of_accounts and row["user"])
             and (not partitions or row["partition"] in partitions)
             and (not ids or row["id"] in ids)
             and (not parents or tree.parent_account(row) in parents)
@@ -147,7 +166,7 @@ def _associations(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     where = asked.where
     names = where.values("Names", lower=True)
-    levels = [word.lower() for word in where.values("AdminLevel")]
+    levels = [LEVEL_NAMES[level_of(word)] for word in where.values("AdminLevel")]
     defaults = where.values("DefaultAccount", lower=True)
     tied_rows: dict[str, list[Row]] = {}
     accounts, partitions = where.values("Accounts", lower=True), where.values("Partitions")
@@ -186,7 +205,7 @@ def _users(asked: Asked) -> tuple[Iterable[str], list[Row]]:
         }
         if (
             (names and name not in names)
-            or (levels and not any(level.lower().startswith(word) for word in levels))
+            or (levels and level not in levels)
             or (defaults and own["DefaultAccount"] not in defaults)
             or (restricts and name not in tied_rows)
             or not asked.sees(name, "")
@@ -319,14 +338,16 @@ def _clusters(asked: Asked) -> tuple[Iterable[str], list[Row]]:
             "RPC": cluster.rpc_version,
             "Classification": cluster.classification,
             "Flags": cluster.flags,
-            "ID": cluster.id,
+            "Federation": "",
+            "FedState": "NA",
+            "ID": 0,  # within a federation; there are none
             "TRES": current.tres if current else "",
             "ClusterNodes": current.cluster_nodes if current else "",
             "NodeCount": None,
         }
         shown.append(row)
-    fields = ("ControlHost", "ControlPort", "RPC", "Classification", "Flags", "TRES",
-              "ClusterNodes", "NodeCount")  # fmt: skip
+    fields = ("ControlHost", "ControlPort", "RPC", "Classification", "Flags", "Federation",
+              "FedState", "TRES", "ClusterNodes", "NodeCount")  # fmt: skip
     return (*ASSOCIATION_FIELDS, *fields), shown
 
 
@@ -428,6 +449,7 @@ def _resources(asked: Asked) -> tuple[Iterable[str], list[Row]]:
 
 def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
     """Accounts without users and users without accounts, for which submissions fail."""
+    accounts, users = (asked.where.values(key, lower=True) for key in ("Accounts", "Users"))
     shown: list[Row] = []
     for cluster_id, cluster in asked.clusters():
         tree = Tree(asked.connection, cluster_id)
@@ -444,7 +466,12 @@ def _problems(asked: Asked) -> tuple[Iterable[str], list[Row]]:
                 )
         if asked.actor.is_operator:
             shown += _rows_set_aside(asked, cluster_id, cluster)
-    return ("Cluster", "Account", "User", "Problem"), shown
+    fields = ("Cluster", "Account", "User", "Problem")
+    return fields, [
+        row
+        for row in shown
+        if (not accounts or row["Account"] in accounts) and (not users or row["User"] in users)
+    ]
 
 
 def _rows_set_aside(asked: Asked, cluster_id: int, cluster: str) -> Iterator[Row]:
@@ -490,7 +517,7 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "cluster": _clusters,
     "qos": _qos,
     "tres": _tres,
-    "transaction": history_rows.transactions,
+    "transaction": change_rows.transactions,
     "event": history_rows.events,
     "problem": _problems,
     "runawayjobs": _open_jobs,

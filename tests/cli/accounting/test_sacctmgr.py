@@ -332,6 +332,21 @@ def test_quotes_and_short_names_in_a_format(commands: Commands, word: str, heade
         ("archive dump frob=1", " Unknown condition: frob=1"),
         ("archive dump frob", " Unknown condition: frob"),
         ("-i archive dump purgejobafter=x", "sacctmgr: error: Invalid purge string: 'x'"),
+        ("list qos format=", "Unknown field ''"),
+        ("list qos format=,", "Unknown field ''"),
+        ("list qos format=name%10001", "format=name%10001: a width is at most 10000"),
+        ("list transaction foo=1", " Unknown condition: foo=1"),
+        (
+            "list event state=fine",
+            "sacctmgr: error: Invalid state: fine\nValid node states are: UNKNOWN DOWN",
+        ),
+        ("list event mincpus=x", "sacctmgr: error: Invalid value for MinCPUs (x)"),
+        ("list event condflags=shut", "sacctmgr: error: Unknown condition flag shut"),
+        ("list event nodes=n[1", " Nodes=n[1: "),
+        ("list user adminlevel=chief", " You gave a bad admin level 'chief'"),
+        ("-i add federation f", " add federation is not implemented yet"),
+        ("-i add account ,", " No blank names are allowed when adding."),
+        ("-i archive dump directory=/no/such txn", " dump: /no/such is no directory"),
         ("-i archive load", "sacctmgr: error: No archive file given to recover."),
         ("-i archive load file=/no/such", " Problem loading archive file: No such file or dir"),
         ("-i archive load insert=x", " Insert= is not supported"),
@@ -365,6 +380,20 @@ def test_abbreviated_commands(commands: Commands) -> None:
         ("list cluster flags=nope format=cluster", "Cluster"),
         ("list cluster rpc=1 format=cluster", "Cluster"),
         ("list qos preemptmode=gang format=name", "Name"),
+        ("list event mincpus=1 maxcpus=99999 all_time format=event", "Event\nCluster"),
+        ("list event mincpus=99999 all_time format=event", "Event"),
+        ("list event all_clusters all_time format=cluster", "Cluster\ndemo"),
+        ("list event nodes=n[1-2] all_time format=event", "Event"),
+        ("list event state=down all_time format=event", "Event"),
+        ("list cluster withfed format=cluster,fedstate,id", "Cluster|FedState|ID\ndemo|NA|0"),
+        ("list assoc user= account=chem format=account,user", "Account|User\nchem|"),
+        ("list problem account=chem", "Cluster|Account|User|Problem"),
+        ("list qos format=name%0", "Name\nnormal"),
+        ("list qos format=name%x", "Name\nnormal"),
+        (
+            "list transaction format=action withassoc user=carol",
+            "Action\nAdd Users\nAdd Associations\nModify Associations",
+        ),
     ],
 )
 def test_conditions_choose_rows_and_columns(commands: Commands, words: str, header: str) -> None:
@@ -383,6 +412,26 @@ def test_ping_and_statistics(commands: Commands) -> None:
     assert commands.run("sacctmgr", "clear", "stats").code == 0
     assert "ChangeEntities" not in commands.run("sacctmgr", "show", "stats").stdout
     assert commands.run("sacctmgr", "show", "configuration").code == 0
+
+
+def test_transactions_name_their_associations(commands: Commands) -> None:
+    """Names are compared as a whole; an association's user and account count, also if deleted."""
+    assert commands.run("sacctmgr", "-i", "delete", "user", "bob", "account=chem").code == 0
+    words = "list transaction withassoc format=action,user,account,cluster".split()
+    shown = commands.run("sacctmgr", "-nP", *words, "account=chem").stdout
+    assert shown.splitlines() == [
+        "Add Accounts|||",
+        "Add Associations||chem|demo",
+        "Add Associations|bob|chem|demo",
+        "Add Associations|carol|chem|demo",
+        "Modify Associations|carol|chem|demo",
+        "Modify Associations|bob|chem|demo",
+        "Remove Associations|bob|chem|demo",
+    ]
+    assert commands.run("sacctmgr", "-nP", *words, "user=bo").stdout == ""
+    assert commands.run("sacctmgr", "-nP", *words, "account=che").stdout == ""
+    both = commands.run("sacctmgr", "-nP", *words, "user=bob", "account=physics").stdout
+    assert both.splitlines()[0] == "Add Associations|bob|physics|demo"
 
 
 Life = list[tuple[str, str, str]]

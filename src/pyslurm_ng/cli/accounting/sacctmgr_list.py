@@ -28,12 +28,16 @@ STORED = {
 """Fields whose column in the answer has another name."""
 TIMES = ("TimeStamp", "TimeStart", "TimeEnd", "TimeSubmit", "TimeEligible")
 TREE_WIDTH = 20
+WIDEST = 10_000
+"""The widest column that can be asked for."""
 _NO_QUOTES = str.maketrans("", "", "\"'")
 """Slurm takes quotes around a format list and around words of it away."""
 _LIMITS = ("Grp", "Max", "Min")
 
 Chosen = tuple[str, str, int, bool]
 """Field, header, width, whether aligned to the left."""
+OF_THIS_CLUSTER = ("event", "reservation", "runawayjobs")
+"""Entities of which only this cluster's are shown if no cluster is named."""
 OF_DAEMONS = ("configuration", "stats")
 """Entities that slurmdbd itself answers, not its records."""
 
@@ -53,15 +57,18 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         elif word.lower() in ("where", "set"):
             continue
         elif "=" in word and len(key) >= 1 and "format".startswith(key):
-            format_text += "," + word.partition("=")[2].translate(_NO_QUOTES)
+            more = word.partition("=")[2].translate(_NO_QUOTES)
+            format_text += f",{more}" if format_text else more or ","
         else:
             where.append(assignment(word))
     if entity in ("user", "account") and _names_associations(where):
         flags.append("withassoc")
     kinds = [kind for key, _, value in where for kind in split_list(value.lower())
              if not key or "events".startswith(key.lower())]  # fmt: skip
+    if entity in OF_THIS_CLUSTER and "all_clusters" not in flags and not _names_clusters(where):
+        where.append(["Clusters", "=", session.cluster])
     text = _format(entity, flags, format_text, kinds)
-    if entity == "user" and not format_text.strip(",") and _tracks_wckeys(session):
+    if entity == "user" and not format_text and _tracks_wckeys(session):
         text = text.replace("DefaultAccount", "DefaultAccount,DefaultWCKey", 1)
     fields = choose(text, "tree" in flags)
     answer = session.call("ListEntities", {"entity": entity, "where": where, "flags": flags})
@@ -79,7 +86,8 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         for row in rows:
             row["Account"] = " " * row.get("depth", 0) + row["Account"]
     if entity == "runawayjobs" and not rows:
-        print(f"Runaway Jobs: No runaway jobs found on cluster {session.cluster}")
+        names = ",".join(value for key, _, value in where if key[:1].lower() == "c")
+        print(f"Runaway Jobs: No runaway jobs found on cluster {names}")
         return 0
     if entity == "runawayjobs":
         print(runaway_jobs.NOTE)
@@ -89,6 +97,11 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
 
 def _tracks_wckeys(session: Session) -> bool:
     return session.conf.get("TrackWCKey", "").lower() in ("yes", "true", "1", "on")
+
+
+def _names_clusters(where: "list[list[str]]") -> bool:
+    return any((key and "clusters".startswith(key.lower())) or key.lower() == "all_clusters"
+               for key, _, _ in where)  # fmt: skip
 
 
 def _names_associations(where: "list[list[str]]") -> bool:
@@ -101,13 +114,15 @@ def _names_associations(where: "list[list[str]]") -> bool:
 
 def _format(entity: str, flags: "list[str]", format_text: str, kinds: "list[str]") -> str:
     """Return the fields to show: those of format=, or the entity's own."""
-    if format_text.strip(","):
+    if format_text:
         return format_text
     text = ENTITIES[entity][1]
     if entity == "event" and kinds and all("cluster".startswith(kind) for kind in kinds):
         return "Cluster,TRES,TimeStart,TimeEnd,ClusterNodes"
     if "withassoc" in flags and entity in ("user", "account"):
         text += "," + (USER_ASSOCIATION if entity == "user" else ACCOUNT_ASSOCIATION)
+    if entity == "transaction" and ("withassocinfo" in flags or "withassoc" in flags):
+        text += ",User,Account,Cluster"
     if "withclusters" in flags and entity == "resource":
         text += ",Cluster,Allowed"
     if "withcoordinators" in flags and entity in ("user", "account"):
@@ -123,21 +138,29 @@ def _format(entity: str, flags: "list[str]", format_text: str, kinds: "list[str]
 def choose(text: str, is_tree: bool) -> "list[Chosen]":
     """Return the fields of a format list; exit on one that does not exist."""
     chosen: list[Chosen] = []
-    for word in split_list(text):
-        name, percent, size = word.partition("%")
-        field = _field(name)
+    for word in split_list(text) or [""]:
+        name, _, size = word.partition("%")
+        field = _field(name) if name.strip() else None
         if field is None:
             fail(f"Unknown field '{name}'")
         full, _, header, width, is_left = field
         if full == "Account" and is_tree:
             width, is_left = TREE_WIDTH, True
-        if percent:
-            digits = size.lstrip("-")
-            if not digits.isdigit() or len(digits) > 5:
-                fail(f"Unknown field '{word}'")
-            width, is_left = int(digits), size.startswith("-") or is_left
-        chosen.append((full, header, width, is_left))
+        asked_width = _width(size)
+        if asked_width > WIDEST:
+            fail(f"format={word}: a width is at most {WIDEST}")
+        chosen.append((full, header, asked_width or width, size[:1] == "-" or is_left))
     return chosen
+
+
+def _width(text: str) -> int:
+    """Return the number at the beginning of a width; 0, which is the usual width, if none."""
+    digits = ""
+    for letter in text[1:] if text[:1] in ("-", "+") else text:
+        if letter not in "0123456789":
+            break
+        digits += letter
+    return int(digits[:9] or 0)
 
 
 _WCKEY = ("WCKeys", (), "WCKey", 10, False)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FLAGS = (
     "withassoc", "withcoordinators", "withdeleted", "withrawqoslevel", "withsubaccounts", "tree",
     "onlydefaults", "wolimits", "wopinfo", "woplimits", "withfed", "withclusters", "withassocinfo",
-    "all_time",
+    "all_time", "all_clusters",
 )  # fmt: skip
 CHANGE_TIMEOUT_S = 900
 QUESTION_S = 30

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import limits, schema
@@ -15,7 +17,7 @@ from pyslurm_ng.dbd.admin.change import (
     require_idle,
 )
 from pyslurm_ng.dbd.admin.settings import Settings, apply_settings, read_settings
-from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
 from pyslurm_ng.dbd.tree import Tree
 
 _INHERITED = frozenset(
@@ -28,7 +30,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     """Create accounts and their associations under `parent` on each cluster."""
     names = words.values("Names", lower=True)
     if not names:
-        raise RefusedError(" Need name of account to add.")
+        raise RefusedError(*need_name(words, "account"))
     check_names(names)
     parent = (words.last("Parents") or "root").lower()
     actor = change.actor
@@ -376,7 +378,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         }
         require_idle(change, doomed)
         check_defaults(tree, set(doomed))
-        remove_associations(change, list(doomed))
+        remove_associations(change, cluster, doomed.values())
         for row in doomed.values():
             lines.append(describe(cluster, row))
     if "Clusters" in where:
@@ -393,7 +395,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         )
         change.lines += [" Deleting accounts...", *(f"  {name}" for name in names)]
     change.changed += len(names)
-    change.log("Delete Accounts", "", ",".join(names), "")
+    change.log("Remove Accounts", "", ",".join(names), "")
 
 
 def describe(cluster: str, row: Row) -> str:
@@ -424,13 +426,15 @@ def check_defaults(tree: Tree, doomed: set[int]) -> None:
             )
 
 
-def remove_associations(change: Change, ids: list[int]) -> None:
+def remove_associations(change: Change, cluster: str, rows: Iterable[Row]) -> None:
     """Mark associations as deleted: their jobs stay, and controllers learn it from the version."""
     table = schema.associations
-    for first in range(0, len(ids), 500):
+    doomed = list(rows)
+    for first in range(0, len(doomed), 500):
+        ids = [row["id"] for row in doomed[first : first + 500]]
         change.connection.execute(
             table.update()
-            .where(table.c.id.in_(ids[first : first + 500]))
+            .where(table.c.id.in_(ids))
             .values(
                 is_deleted=1,
                 is_default=0,
@@ -441,3 +445,13 @@ def remove_associations(change: Change, ids: list[int]) -> None:
                 **change.stamp(),
             )
         )
+    for row in doomed:
+        change.log("Remove Associations", cluster, f"id_assoc={row['id']}", key_text(row))
+
+
+def key_text(row: Row) -> str:
+    """Return what the transaction log says an association is of."""
+    text = f"acct='{row['account']}'"
+    if row["user"]:
+        text += f", user='{row['user']}'"
+    return f"{text}, partition='{row['partition']}'" if row["partition"] else text

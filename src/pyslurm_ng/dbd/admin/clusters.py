@@ -138,6 +138,8 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
                 .where(table.c.id == cluster_id)
                 .values(classification=settings_words.last("Classification"), **change.stamp())
             )
+            info = f"classification='{settings_words.last('Classification')}'"
+            change.log("Modify Clusters", cluster, cluster, info)
         if settings and root is not None:
             lines += [
                 " Modified cluster defaults for associations...",
@@ -165,12 +167,12 @@ def delete(change: Change, where: Words, _: Words) -> None:
     if not rows:
         raise RefusedError(" Nothing deleted", is_output=True)
     for cluster_id, name in rows:
-        doomed = list(change.tree(cluster_id).rows)
+        doomed = change.tree(cluster_id).rows
         require_idle(change, doomed)
-        remove_associations(change, doomed)
+        remove_associations(change, name, doomed.values())
         change.connection.execute(
             table.update().where(table.c.id == cluster_id).values(is_deleted=1, **change.stamp())
         )
-        change.log("Delete Clusters", name, name, "")
+        change.log("Remove Clusters", name, name, "")
     change.lines += [" Deleting clusters...", *(f"  {row.name}" for row in rows)]
     change.changed += len(rows)

@@ -368,15 +368,13 @@ class Loading:
     def finish(self) -> None:
         """Remove what the file does not name, if it is the whole cluster; say what was done."""
         change = self._change
-        ids = [row["id"] for row in self._stale.values()]
-        require_idle(change, ids)
-        accounts.remove_associations(change, ids)
-        for row in self._stale.values():
+        stale = list(self._stale.values())
+        require_idle(change, [row["id"] for row in stale])
+        accounts.remove_associations(change, self._cluster, stale)
+        for row in stale:
             self._report.removed(row)
-            info = f"acct='{row['account']}', user='{row['user']}'"
-            change.log("Remove Associations", self._cluster, f"id_assoc={row['id']}", info)
         users.touch(change, sorted(self._met))
-        change.changed += len(ids)
+        change.changed += len(stale)
         change.lines += self._report.lines()
 
 

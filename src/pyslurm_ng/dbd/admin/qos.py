@@ -16,7 +16,7 @@ from pyslurm_ng.dbd.admin.change import (
     require_operator,
 )
 from pyslurm_ng.dbd.admin.settings import qos_id_list
-from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
 
 FLAGS = (
     "DenyOnLimit",
@@ -42,7 +42,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     require_operator(change, "add QOS")
     names = words.values("Names", lower=True)
     if not names:
-        raise RefusedError(" Need name of qos to add.")
+        raise RefusedError(*need_name(words, "qos"))
     table = schema.qos
     known = {
         row.name: row.is_deleted
@@ -200,7 +200,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
                 tied.update().where(tied.c.id == assoc_row.id).values(**values, **change.stamp())
             )
     for row in rows:
-        change.log("Delete QOS", "", row["name"], "")
+        change.log("Remove QOS", "", row["name"], "")
     change.lines += [" Deleting QOS(s)...", *(f"  {row['name']}" for row in rows)]
     change.changed += len(rows)
 

@@ -26,7 +26,7 @@ from pyslurm_ng.dbd.admin.change import (
     require_idle,
 )
 from pyslurm_ng.dbd.admin.settings import read_settings
-from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
+from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
 from pyslurm_ng.dbd.tree import Tree
 
 _LEVELS = {
@@ -46,7 +46,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     """Create users and their associations with accounts, on each cluster and partition."""
     names = words.values("Names", lower=True)
     if not names:
-        raise RefusedError(" Need name of user to add.")
+        raise RefusedError(*need_name(words, "user"))
     for name in names:
         check_name(name)
     default = (words.last("DefaultAccount") or "").lower()
@@ -383,7 +383,7 @@ def _modify_own(
         table.update().where(table.c.name.in_(names)).values(**values, **change.stamp())
     )
     if values:
-        change.log("Modify Users", "", ",".join(names), str(values))
+        change.log("Modify Users", "", ",".join(names), f"admin_level={values['admin_level']}")
     return [f"  {name}" for name in names]
 
 
@@ -440,7 +440,7 @@ def delete(change: Change, where: Words, _: Words) -> None:
         doomed = {row["id"] for row in rows}
         require_idle(change, doomed)
         check_defaults(tree, doomed)
-        remove_associations(change, list(doomed))
+        remove_associations(change, cluster, rows)
         lines += [describe(cluster, row) for row in rows]
         remaining |= {
             row["user"] for row in tree.rows.values() if row["id"] not in doomed and row["user"]
@@ -459,11 +459,10 @@ def delete(change: Change, where: Words, _: Words) -> None:
         change.connection.execute(pairs.delete().where(pairs.c.user.in_(gone)))
         wckeys.remove(change, gone)
         change.lines += [" Deleting users...", *(f"  {name}" for name in gone)]
-        change.log("Delete Users", "", ",".join(gone), "")
+        change.log("Remove Users", "", ",".join(gone), "")
     else:
         touch(change, sorted(names))
         change.lines += [" Deleting user associations...", *lines]
-        change.log("Delete Associations", "", ",".join(sorted(names)), "; ".join(lines))
     change.changed += len(lines) + len(gone)
 
 
@@ -543,7 +542,7 @@ def delete_coordinators(change: Change, where: Words, _: Words) -> None:
         *(f"  U = {row.user:<9s} A = {row.account:<10s}" for row in coordinators),
     ]
     change.changed += len(coordinators)
-    change.log("Remove Account Coord", "", ",".join(names), ",".join(accounts))
+    change.log("Remove Account Coords", "", ",".join(names), ",".join(accounts))
 
 
 def _coordinator_words(change: Change, words: Words) -> tuple[list[str], list[str]]:

@@ -89,6 +89,8 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "States": (),
         "Users": (),
         "CondFlags": (),
+        "MaxCPUs": (),
+        "MinCPUs": (),
     },
     "federation": {"Names": (), "Clusters": ()},
     "problem": {"Accounts": (), "Clusters": (), "Users": ()},
@@ -240,6 +242,13 @@ def unknown_condition_text(word: str) -> str:
 def unknown_option(word: str) -> list[str]:
     """Return the lines for a word that is no setting of an entity, or has no such value."""
     return [f" Unknown option: {word}", " Use keyword 'where' to modify condition"]
+
+
+def need_name(words: Words, entity: str) -> list[str]:
+    """Return the lines for an `add` without a name: none was there, or an empty one."""
+    if "Names" in words:
+        return [" No blank names are allowed when adding."]
+    return [f" Need name of {entity} to add."]
 
 
 def is_key(typed: str, key: str) -> bool:

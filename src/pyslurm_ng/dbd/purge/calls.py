@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import CancelledError, ThreadPoolExecutor
@@ -94,6 +95,11 @@ class ArchiveCalls:
             return _refused(" Archive commands are disabled (DisableArchiveCommands)")
         if isinstance(request, ArchiveLoad):
             return self._load(request)
+        if request.directory and not os.path.isdir(request.directory):
+            return _refused(
+                f" dump: {request.directory} is no directory on the slurmdbd host",
+                " Note: For archive dump, the directory must be on the slurmdbd host.",
+            )
         try:
             count = self._purge.purge(_policy(self._purge.policy, request))
         except BadValue as bad:
