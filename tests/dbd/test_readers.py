@@ -109,7 +109,7 @@ def test_two_hundred_queries_of_one_user_delay_another_by_one(
         alice.close()
         await asyncio.gather(*flood, return_exceptions=True)
         await until(lambda: service._readers.waiting == 0)
-        assert "ListJobRecords" in [kind for kind, _, _ in service._counts.by_kind()]
+        assert "ListJobRecords" in [kind for kind, *_ in service.counts.stats(0, 0, {}).by_kind]
         bob.close()
 
     play(sqlite_database, tmp_path, story)
@@ -128,7 +128,7 @@ def test_operators_alone_clear_the_counts(
         monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: False)
         with pytest.raises(LinkError, match="Access/permission denied"):
             await alice.request(ShowDbdStats(clear=True), 60)
-        assert service._counts.by_kind()
+        assert service.counts.stats(0, 0, {}).by_kind
         monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: True)
         await alice.request(ShowDbdStats(clear=True), 60)
         alice.close()

@@ -55,6 +55,6 @@ SCONTROL: dict[str, str] = {
 """Commands of scontrol."""
 
 SACCTMGR: dict[str, str] = {
-    "list stats": "kinds of messages are ours; there are no rollups",
+    "list stats": "kinds of messages are ours",
 }
 """Verbs and entities of sacctmgr."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 
+from pyslurm_ng.dbd.rollup.run_counts import RunCounts
+from pyslurm_ng.wire.dbd_messages import DbdStats
 from pyslurm_ng.wire.stream import Call
 
 
@@ -12,10 +15,12 @@ class CallCounts:
 
     Attributes:
         since_us: when counting began.
+        roll_ups: how often usage was rolled up.
     """
 
     def __init__(self) -> None:
         self.since_us = 0
+        self.roll_ups = RunCounts()
         self._by_kind: dict[str, list[int]] = {}
         self._by_uid: dict[int, list[int]] = {}
         self.clear()
@@ -31,16 +36,22 @@ class CallCounts:
             row[0] += 1
             row[1] += spent_us
 
-    def by_kind(self) -> list[tuple[str, int, int]]:
-        """Return (kind, calls, microseconds)."""
-        return [(kind, count, total) for kind, (count, total) in list(self._by_kind.items())]
-
-    def by_uid(self) -> list[tuple[int, int, int]]:
-        """Return (uid, calls, microseconds)."""
-        return [(uid, count, total) for uid, (count, total) in list(self._by_uid.items())]
+    def stats(self, records: int, retries: int, faults: Mapping[str, int]) -> DbdStats:
+        """Return what commands are told, with what else the daemon has counted."""
+        return DbdStats(
+            self.since_us,
+            time.time_ns() // 1000,
+            [(kind, count, total) for kind, (count, total) in list(self._by_kind.items())],
+            [(uid, count, total) for uid, (count, total) in list(self._by_uid.items())],
+            records,
+            retries,
+            dict(faults),
+            self.roll_ups.rows(),
+        )
 
     def clear(self) -> None:
         """Begin anew."""
         self._by_kind.clear()
         self._by_uid.clear()
+        self.roll_ups.clear()
         self.since_us = time.time_ns() // 1000

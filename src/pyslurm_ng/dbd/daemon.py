@@ -247,7 +247,13 @@ class Daemon:
             on_shutdown=self._stop.set,
             on_reconfigure=self._reconfigure,
         )
-        roll_up = RollUp(database, service.writer.run, service.faults, lambda: int(time.time()))
+        roll_up = RollUp(
+            database,
+            service.writer.run,
+            service.faults,
+            lambda: int(time.time()),
+            service.counts.roll_ups,
+        )
         server = StreamServer(
             service.handle,
             audience="slurmdbd",

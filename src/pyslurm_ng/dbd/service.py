@@ -72,6 +72,7 @@ class Service:
         retries: transactions that were tried again after a database error.
         faults: rows set aside, internal errors and errors of the database, by kind.
         purge: removes old records.
+        counts: calls and roll-ups, and how long they took.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class Service:
         self.faults = Faults(log)
         self.records = 0
         self.retries = 0
-        self._counts = CallCounts()
+        self.counts = CallCounts()
         self._controllers = Controllers(self.faults)
         self._changes = Changes(
             database,
@@ -182,7 +183,7 @@ class Service:
             try:
                 return work()
             finally:
-                self._counts.count(call, begun)
+                self.counts.count(call, begun)
 
         self.writer.put(call, _lane(call, self._operators), timed)
 
@@ -280,7 +281,7 @@ class Service:
             call,
             _lane(call, self._operators),
             lambda asked: self._answering(call, steps(asked)),
-            lambda: self._counts.count(call, begun),
+            lambda: self.counts.count(call, begun),
         )
 
     def _answering(self, call: Call, steps: Iterator[bool]) -> Iterator[bool]:
@@ -345,23 +346,14 @@ class Service:
             self._post(call.part, part)
 
     def _stats(self) -> msg.DbdStats:
-        counts = self._counts
-        return msg.DbdStats(
-            counts.since_us,
-            time.time_ns() // 1000,
-            counts.by_kind(),
-            counts.by_uid(),
-            self.records,
-            self.retries,
-            dict(self.faults.counts),
-        )
+        return self.counts.stats(self.records, self.retries, self.faults.counts)
 
     def _cleared_stats(self, connection: sa.Connection, call: Call) -> msg.DbdStats:
         """Return the counts and begin anew, for operators."""
         if not self._actor(connection, call).is_operator:
             raise refuse_denied()
         answer = self._stats()
-        self._counts.clear()
+        self.counts.clear()
         self.faults.reset()
         return answer
 

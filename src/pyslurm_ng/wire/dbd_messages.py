@@ -450,7 +450,11 @@ class ShowDbdStats(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 @reply("DbdStats")
 class DbdStats(msgspec.Struct, frozen=True):
-    """Times in microseconds; rows are (name or uid, count, total_us)."""
+    """Times in microseconds; rows are (name or uid, count, total_us).
+
+    Rows of `roll_ups` are (cycle, hour, day or month, count, time of the last one, how long it
+    took, the longest, the sum).
+    """
 
     start_us: int
     now_us: int
@@ -459,3 +463,4 @@ class DbdStats(msgspec.Struct, frozen=True):
     records_ingested: int
     database_retries: int
     faults: dict[str, int] = {}
+    roll_ups: list[tuple[str, int, int, int, int, int]] = []

@@ -14,10 +14,13 @@ from pathlib import Path
 
 import pytest
 
+from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.cli.accounting.slurmdbd_json import configuration
+from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd.database import Database, sqlite_url
+from pyslurm_ng.dbd.rollup.duty import RollUp
 from tests.cli.accounting_commands import Commands, Printed, recorded
-from tests.dbd.accounting_room import Room, at, configured, record, register, serving
+from tests.dbd.accounting_room import SECOND, Room, at, configured, record, register, serving
 
 ACCOUNTS = (
     ("add", "account", "physics", "description=Physics dept", "organization=science",
@@ -432,6 +435,26 @@ def test_transactions_name_their_associations(commands: Commands) -> None:
     assert commands.run("sacctmgr", "-nP", *words, "account=che").stdout == ""
     both = commands.run("sacctmgr", "-nP", *words, "user=bob", "account=physics").stdout
     assert both.splitlines()[0] == "Add Associations|bob|physics|demo"
+
+
+def test_statistics_have_roll_ups(commands: Commands, room: Room) -> None:
+    """How often, and how long the last took, the longest and all."""
+    assert "rollup" not in commands.run("sacctmgr", "show", "stats").stdout
+    log = DaemonLog("slurmdbd")
+    counts = room.service.counts.roll_ups
+    RollUp(room.database, lambda work: work(), Faults(log), lambda: at("14:00:00") // SECOND,
+           counts).catch_up()  # fmt: skip
+    shown = commands.run("sacctmgr", "show", "stats").stdout
+    assert "Internal DBD rollup last ran " in shown
+    assert "\tTotal cycles: 1\n" in shown
+    assert "\tHour  count:2 " in shown
+    rollups = json.loads(commands.run("sacctmgr", "show", "stats", "--json").stdout)["statistics"][
+        "rollups"
+    ]
+    assert [rollups[name]["count"] for name in ("hourly", "daily", "monthly")] == [2, 0, 0]
+    assert list(rollups["hourly"]["duration"]) == ["last", "max", "time"]
+    assert commands.run("sacctmgr", "clear", "stats").code == 0
+    assert "rollup" not in commands.run("sacctmgr", "show", "stats").stdout
 
 
 Life = list[tuple[str, str, str]]

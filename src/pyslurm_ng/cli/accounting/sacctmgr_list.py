@@ -9,6 +9,7 @@ from pyslurm_ng.cli.listing.list_format import Dates
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     Row = dict[str, Any]
@@ -289,6 +290,7 @@ def _stats(session: Session) -> int:
     print(f"Data since                    {shown(answer['start_us'])}")
     print("All statistics are in microseconds")
     print(line)
+    _print_roll_ups(answer["roll_ups"], shown)
     print(f"\nJournal records stored: {answer['records_ingested']}")
     print(f"Database errors retried: {answer['database_retries']}")
     for kind, count in answer["faults"].items():
@@ -303,3 +305,23 @@ def _stats(session: Session) -> int:
             f"ave_time:{total // count:<6d} total_time:{total}"
         )
     return 0
+
+
+def _print_roll_ups(
+    rows: "list[tuple[str, int, int, int, int, int]]", shown: "Callable[[int], str]"
+) -> None:
+    """Print how often usage was rolled up; nothing if it was not since counting began."""
+    for kind, count, last_us, last, most, total in rows:
+        if kind == "cycle":
+            print(f"\nInternal DBD rollup last ran {shown(last_us)}")
+            for name, number in (
+                ("Last cycle:", last), ("Max cycle:", most), ("Total time:", total),
+                ("Total cycles:", count), ("Mean cycle:", total // count),
+            ):  # fmt: skip
+                print(f"\t{name:<13s} {number}")
+    for kind, count, _, _, most, total in rows:
+        if kind != "cycle":
+            print(
+                f"\t{kind.capitalize():<5s} count:{count:<6d} ave_time:{total // count:<6d} "
+                f"max_time:{most:<6d} total_time:{total}"
+            )

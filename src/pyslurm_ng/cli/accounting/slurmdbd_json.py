@@ -50,10 +50,21 @@ def print_statistics(session: "Session", answer: "Row") -> None:
     users = sorted(answer["by_uid"], key=lambda row: -row[1])
     statistics = {
         "time_start": answer["start_us"] // SECOND_US,
+        "rollups": _roll_ups(answer["roll_ups"]),
         "RPCs": [{"rpc": kind, **_calls(count, used)} for kind, count, used in calls],
         "users": [{"user": user_name(uid), **_calls(count, used)} for uid, count, used in users],
     }
     _print(session, "statistics", statistics)
+
+
+def _roll_ups(rows: "list[tuple[str, int, int, int, int, int]]") -> "Row":
+    known = {kind: numbers for kind, *numbers in rows}
+    periods = {}
+    for period, kind in (("hourly", "hour"), ("daily", "day"), ("monthly", "month")):
+        count, last_us, last, most, total = known.get(kind, (0, 0, 0, 0, 0))
+        duration = {"last": last, "max": most, "time": total}
+        periods[period] = {"count": count, "last_run": last_us // SECOND_US, "duration": duration}
+    return periods
 
 
 def _calls(count: int, used_us: int) -> "Row":

@@ -8,6 +8,7 @@ nothing is lost or counted twice, whenever the process is killed.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from typing import TypeVar
@@ -21,6 +22,7 @@ from pyslurm_ng.dbd.repeat import RepeatedWork
 from pyslurm_ng.dbd.rollup import tables
 from pyslurm_ng.dbd.rollup.hour import roll_up
 from pyslurm_ng.dbd.rollup.rows import HourRows
+from pyslurm_ng.dbd.rollup.run_counts import CYCLE, RunCounts
 from pyslurm_ng.dbd.rollup.spans import Span
 
 _ATTEMPTS = 10
@@ -36,6 +38,7 @@ class RollUp:
     Args:
         run: does work in the writing thread, and returns what it returns.
         clock_s: the time in seconds.
+        counts: where each period that is stored is counted.
 
     Attributes:
         thread: catches up now and then.
@@ -47,10 +50,12 @@ class RollUp:
         run: Callable[[Callable[[], object]], object],
         faults: Faults,
         clock_s: Callable[[], int],
+        counts: RunCounts | None = None,
     ) -> None:
         self._database = database
         self._run = run
         self._clock_s = clock_s
+        self._counts = counts or RunCounts()
         self.thread = RepeatedWork("usage", self.catch_up, faults)
 
     def catch_up(self) -> None:
@@ -59,12 +64,15 @@ class RollUp:
         Raises:
             SQLAlchemyError: the database cannot be used; what is stored stays.
         """
+        before, begun_ns = self._counts.stored, time.monotonic_ns()
         with self._database.read() as connection:
             ids = list(connection.execute(sa.select(schema.clusters.c.id)).scalars())
         for cluster_id in ids:
             for _ in range(_ATTEMPTS):
                 if self.thread.is_stopping or self._catch_up(cluster_id):
                     break
+        if self._counts.stored > before:
+            self._counts.count(CYCLE, begun_ns)
 
     def _write(self, work: Callable[[sa.Connection], T]) -> T:
         def transaction() -> T:
@@ -90,6 +98,7 @@ class RollUp:
         """Store the hours from `first_s` to `until_s`."""
         reader = HourRows(cluster_id)
         for hour in _spans("hour", first_s, until_s):
+            begun_ns = time.monotonic_ns()
             with self._database.read() as connection:
                 if hour.start_s == first_s:
                     reader.begin(connection)
@@ -98,15 +107,18 @@ class RollUp:
             rows = tables.hour_rows(roll_up(hour, *parts), ids)
             if not self._replace(cluster_id, "hour", hour, rows):
                 return False
+            self._counts.count("hour", begun_ns)
         return True
 
     def _sums(self, cluster_id: int, period: str, first_s: int, until_s: int) -> bool:
         """Store the days or months that are over."""
         for span in _spans(period, first_s, until_s):
+            begun_ns = time.monotonic_ns()
             with self._database.read() as connection:
                 rows = tables.sum_rows(connection, cluster_id, period, span)
             if not self._replace(cluster_id, period, span, rows):
                 return False
+            self._counts.count(period, begun_ns)
         return True
 
     def _replace(self, cluster_id: int, period: str, span: Span, rows: tables.Rows) -> bool:
