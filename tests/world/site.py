@@ -22,6 +22,7 @@ from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.nodes import reports
 from pyslurm_ng.ctld.rules.reservation import reservation_due
 from pyslurm_ng.ctld.rules.starts import preempt
+from pyslurm_ng.ctld.rules.submission import qos_choice
 from pyslurm_ng.ctld.rules.submission.submit import submit_job
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import events as ev
@@ -34,6 +35,7 @@ from pyslurm_ng.model.duty import Duty, DutyKind
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, Reason
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.frame import measures as frame
 from pyslurm_ng.sched.frame.plan import Plan
 from pyslurm_ng.sched.frame.policy import policy
 from pyslurm_ng.sched.frame.snapshot import snapshot
@@ -164,25 +166,30 @@ class Site:
             preempts: False: what the plan preempts stays where it is.
         """
         rules, cluster = policy(self.conf), self.cluster
-        limits = None
-        if rules.enforces_limits:
-            limits = UsageIndex(cluster).quotas(self.now_us, is_safe=rules.is_safe)
-        view = replace(
-            snapshot(cluster, self.now_us),
-            limits=AccountWatch().limits(
-                cluster,
-                limits,
-                enforces_associations=rules.enforces_associations,
-                fairshare=self.fairshare if rules.enforces_limits else None,
-            ),
-        )
+        view = replace(snapshot(cluster, self.now_us), limits=self._limits())
         plan = self.plan(view, rules)
         self.soft.planned(plan, plan.waits, queue_length=0, took_us=0, now_us=self.now_us)
         if preempts:
             preempt_all(cluster, plan, self.now_us, self.apply, rules)
         start_all(cluster, plan, self.now_us, self.apply)
         self.apply(preempt.resumed(cluster, self.now_us))
+        limits = self._limits()
+        if limits is not None:
+            waiting = [job for job in view.waiting if "," in job.request.qos]
+            self.apply(qos_choice.changes(cluster, waiting, limits, self.context()))
         return plan
+
+    def _limits(self) -> frame.Limits | None:
+        """Return the limits in force, with what runs now counted."""
+        rules, limits = policy(self.conf), None
+        if rules.enforces_limits:
+            limits = UsageIndex(self.cluster).quotas(self.now_us, is_safe=rules.is_safe)
+        return AccountWatch().limits(
+            self.cluster,
+            limits,
+            enforces_associations=rules.enforces_associations,
+            fairshare=self.fairshare if rules.enforces_limits else None,
+        )
 
     def advance(self, by_us: int = 0) -> None:
         """Let time pass, and what it brings about happen."""

@@ -22,7 +22,7 @@ OPTIONS: dict[str, str] = {
     "mcs-label": "refused: MCSPlugin is none",
     "mpi": "cray_shasta is refused; pmix needs libpmix.so.2, and only the version that is there",
     "no-trunc": "nothing is cut without it either",
-    "qos": "of a list the one of highest priority that takes the job, chosen once",
+    "qos": "of a list squeue shows the one that counts now, not the list",
     "reboot": "kept and shown; refused where RebootProgram is set",
     "requeue": "=expedite: other jobs may use its nodes as far as they do not delay it",
     "sib": _FEDERATION,

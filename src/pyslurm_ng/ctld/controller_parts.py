@@ -46,6 +46,7 @@ from pyslurm_ng.ctld.rules.starts.preparation import preparation
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
 from pyslurm_ng.ctld.scheduling.explainer import Explainer
 from pyslurm_ng.ctld.scheduling.loop_edges import LoopEdges
+from pyslurm_ng.ctld.scheduling.qos_lists import QosLists
 from pyslurm_ng.ctld.scheduling.questions import Questions
 from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.scheduling.start_estimates import StartEstimates
@@ -178,7 +179,8 @@ class ControllerParts:
     def _build_scheduler(self) -> None:
         conf = self.configuration.conf
         self._edges = LoopEdges(self.clock)
-        self.usage = UsageIndex(self.writer.cluster, conf)
+        cluster = self.writer.cluster
+        self.usage = UsageIndex(cluster, conf)
         self.scheduler = Scheduler(
             self.writer,
             self.soft,
@@ -191,9 +193,8 @@ class ControllerParts:
             usage=self.usage,
             from_thread=self.loop.call_soon_threadsafe,
         )
-        self.fair_share = FairShare(
-            self.writer.cluster, self.soft, self.usage, conf, self.scheduler.due
-        )
+        self.fair_share = FairShare(cluster, self.soft, self.usage, conf, self.scheduler.due)
+        QosLists(self.writer, self.scheduler, lambda: self.configuration.conf, self.faults)
 
     def _build_service(self) -> None:
         """Put together what answers commands."""

@@ -19,6 +19,7 @@ from pyslurm_ng.ctld.rules.calendar import UTC
 from pyslurm_ng.ctld.rules.configure import configure
 from pyslurm_ng.ctld.rules.reservation import reservation_due
 from pyslurm_ng.ctld.rules.starts.preparation import NONE, Preparation
+from pyslurm_ng.ctld.scheduling.qos_lists import QosLists
 from pyslurm_ng.ctld.scheduling.scheduler import Outcome, PlanFunction, Scheduler
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.writer import Writer
@@ -125,6 +126,7 @@ class SimController:
             usage=self.usage,
         )
         self.fair_share = FairShare(self.cluster, self.soft, self.usage, conf, self.scheduler.due)
+        QosLists(self.writer, self.scheduler, lambda: conf, self.faults)
         self.writer.observe(self.usage.applied, is_brittle=True)
         self.writer.observe(self.fair_share.applied)
         self.limits = LimitIndex(self.cluster)

@@ -45,20 +45,23 @@ class PassInput:
         self._views.foresee(self._foresight(policy))
         self._views.heed_preemption(bool(policy.preempt_by))
         self._views.heed_over_run(policy.over_run_us)
-        cluster = self._cluster
-        view = snapshot(cluster, now_us, self._views)
+        view = snapshot(self._cluster, now_us, self._views)
+        limits = self.limits(policy, now_us)
+        if limits is None and not self._soft.fairshare:
+            return view
+        return replace(view, fairshare=self._soft.fairshare, limits=limits)
+
+    def limits(self, policy: Policy, now_us: int) -> Limits | None:
+        """Return the limits in force, with what runs now counted; None without any."""
         limits: Limits | None = None
         if policy.enforces_limits:
             limits = self._usage.quotas(now_us, is_safe=policy.is_safe)
-        limits = self._account_watch.limits(
-            cluster,
+        return self._account_watch.limits(
+            self._cluster,
             limits,
             enforces_associations=policy.enforces_associations,
             fairshare=self._soft.fairshare if policy.enforces_limits else None,
         )
-        if limits is None and not self._soft.fairshare:
-            return view
-        return replace(view, fairshare=self._soft.fairshare, limits=limits)
 
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Forget records that events have changed."""

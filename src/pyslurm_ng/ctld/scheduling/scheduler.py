@@ -28,11 +28,14 @@ from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.sched.backfill.blame import Blame, blame
 from pyslurm_ng.sched.backfill.planner import Planner
+from pyslurm_ng.sched.frame.measures import Limits
 from pyslurm_ng.sched.frame.plan import HandOver, PastPromises, Plan, Start, Wait
 from pyslurm_ng.sched.frame.policy import Policy
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 
 Reasons = Mapping[int, Wait]
+AfterPass = Callable[[Snapshot, Callable[[], Limits | None], int], None]
+"""Shown what a pass saw, how to get the limits with what it has started counted, and the time."""
 
 # Starts applied before the loop may look at messages again: a tenth of a millisecond each.
 _STARTS_PER_TURN = 16
@@ -170,6 +173,8 @@ class Scheduler:
         )
         self._former: list[object] = []  # tables of a former plan
         self.past_promises: PastPromises | None = None  # where the last pass has promised room
+        self.after_pass: AfterPass | None = None  # shown what a pass saw, once its jobs started
+        self._view: Snapshot | None = None
         self._releases = writer.cluster.node_index.releases
         self._retry_us = 0  # when a pass is due because a job may be preempted from then on
         self._patience_us = 0  # when a pass is due because a job has waited long enough
@@ -263,7 +268,7 @@ class Scheduler:
         """Take a snapshot and have the thread plan."""
         plan, policy, monotonic_us = self._plan, self.policy, self._edges.monotonic_us
         taken_us = self._begun_us = monotonic_us()
-        view = self.look()
+        view = self._view = self.look()
         self._starter.begin_pass()
         self._snapshot_us = monotonic_us() - taken_us
         if view.topologies:
@@ -401,6 +406,10 @@ class Scheduler:
             return
         self._starter.waited = {}
         self._resume()
+        if self.after_pass is not None and self._view is not None:
+            now_us = self._edges.now_us()
+            self.after_pass(self._view, lambda: self._input.limits(self.policy, now_us), now_us)
+        self._view = None
         self._is_running = False
         if self._is_due:
             self._begin_after(self._pause_s)

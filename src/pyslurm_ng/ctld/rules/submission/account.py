@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 from msgspec import Struct
@@ -127,7 +127,13 @@ def qos_choices(cluster: Cluster, text: str) -> list[str] | Reject:
     for name in names:
         if name not in cluster.qos:
             return Reject(Errno.ESLURM_INVALID_QOS)
-    return sorted(names, key=lambda name: -cluster.qos[name].priority)
+    return in_order(cluster, names)
+
+
+def in_order(cluster: Cluster, names: Iterable[str]) -> list[str]:
+    """Return those of some QOS that exist, the one of highest priority first."""
+    known = [name for name in names if name in cluster.qos]
+    return sorted(known, key=lambda name: -cluster.qos[name].priority)
 
 
 def default_qos(cluster: Cluster, assoc: Association | None) -> str:

@@ -75,7 +75,7 @@ def check(
     under = _under(cluster, standing, partition, context)
     reason = _too_many_submitted(cluster, standing, under.qos, context.caller.uid, tasks)
     if reason is None and _denies(under.qos, context):
-        ask = _ask(request, partition, time_limit_min, context)
+        ask = ask_of(request, partition, time_limit_min, context)
         wait = next(broken_alone(under, ask, {}), None)
         reason = wait.reason if wait is not None else None
     return _refusal(reason) if reason is not None else None
@@ -108,7 +108,7 @@ def refuses_move(
         return True
     if not any("DenyOnLimit" in qos.flags for qos in under.qos):
         return False
-    ask = _ask(request, partition, NO_VAL, context)
+    ask = ask_of(request, partition, NO_VAL, context)
     return next(broken_alone(under, ask, {}, kinds=_ON_AMOUNTS), None) is not None
 
 
@@ -125,7 +125,7 @@ def check_together(
         under = _under(cluster, standing, partition, context)
         if not _denies(under.qos, context):
             continue
-        ask = _ask(request, partition, NO_VAL, context)
+        ask = ask_of(request, partition, NO_VAL, context)
         wait = next(broken_alone(under, ask, used, kinds=(Kind.HELD,)), None)
         if wait is not None:
             return _refusal(wait.reason)
@@ -154,7 +154,7 @@ def longest_min(
             if rule.spec.kind == Kind.JOB_WALL:
                 least = min(least, rule.limit)
             elif rule.spec.kind == Kind.JOB_MINUTES and rule.most is not None:
-                amounts = _ask(request, partition, INFINITE, context).amounts
+                amounts = ask_of(request, partition, INFINITE, context).amounts
                 for tres, most in rule.most.items():
                     if 0 < amounts.get(tres, 0) <= most:
                         least = min(least, most // amounts[tres])
@@ -198,7 +198,7 @@ def _denies(qualities: Iterable[Qos], context: Context) -> bool:
     return denies or context.conf.enforce_part_limits != "NO"
 
 
-def _ask(request: JobRequest, partition: Partition, time_limit_min: int, context: Context) -> Ask:
+def ask_of(request: JobRequest, partition: Partition, time_limit_min: int, context: Context) -> Ask:
     """Return what a job asks for as limits measure it."""
     tracked = context.conf.tracked_tres()
     amounts = dict(requested_tres(request, partition, tracked))

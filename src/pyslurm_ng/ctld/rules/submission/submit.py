@@ -218,7 +218,7 @@ def check(
     Args:
         components: how many the heterogeneous job has that this is one of: limits count them all.
 
-    Of several QOS the one of highest priority counts that takes the job as it is.
+    Of several QOS the job begins with the one of highest priority that takes it as it is.
     """
     if "," not in request.qos:
         return _check(cluster, request, context, components)
@@ -230,7 +230,8 @@ def check(
         with_qos = msgspec.structs.replace(request, qos=qos)
         checked = _check(cluster, with_qos, context, components)
         if isinstance(checked, Accepted):
-            return checked
+            listed = msgspec.structs.replace(checked.request, qos=",".join(choices))
+            return msgspec.structs.replace(checked, request=listed)
         first = first or checked
     return first or Reject(Errno.ESLURM_INVALID_QOS)
 

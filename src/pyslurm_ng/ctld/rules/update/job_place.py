@@ -47,11 +47,12 @@ def qos(change: Change, value: str) -> int:
     assoc_id = change.fields.get("assoc_id", change.job.assoc_id)
     assert isinstance(assoc_id, int)
     assoc = change.cluster.assocs.get(assoc_id)
-    name = value or default_qos(change.cluster, assoc)
+    name = listed = value or default_qos(change.cluster, assoc)
     if "," in name:
         choices = qos_choices(change.cluster, name)
         if isinstance(choices, Reject):
             return choices.code
+        listed = ",".join(choices)
         allowed = assoc.qos if assoc is not None else ()
         name = next((qos for qos in choices if not allowed or qos in allowed), choices[0])
     if name not in change.cluster.qos and (name or change.cluster.qos):
@@ -59,7 +60,7 @@ def qos(change: Change, value: str) -> int:
     if assoc is not None and assoc.qos and name not in assoc.qos:
         return Errno.ESLURM_INVALID_QOS
     change.fields["qos"] = name
-    change.request["qos"] = name
+    change.request["qos"] = listed
     return 0
 
 
