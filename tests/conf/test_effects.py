@@ -86,7 +86,7 @@ def test_a_word_without_effect_is_named_with_its_place_and_the_reason() -> None:
         ("TreeWidth=16", "TreeWidth has no effect"),
         ("DebugFlags=Backfill,Gres", "DebugFlags=Gres has no effect"),
         ("SlurmctldHost=standby", "SlurmctldHost=standby has no effect"),
-        ("JobCompType=jobcomp/kafka", "JobCompType=jobcomp/kafka has no effect"),
+        ("JobCompParams=send_script", "JobCompParams=send_script has no effect"),
     ],
 )
 def test_what_has_no_effect_is_named(line: str, said: str) -> None:
@@ -117,6 +117,9 @@ def test_a_key_of_many_lines_is_named_once() -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
+        ("JobCompType=jobcomp/kafka", "jobcomp/kafka is refused: completed jobs would not be told"),
+        ("JobCompType=jobcomp/lua", "jobcomp/lua is refused: completed jobs would not be told of"),
+        ("JobCompType=jobcomp/mysql", "jobcomp/mysql is refused: no table of completed jobs"),
         ("MCSPlugin=mcs/user", "mcs/user is refused: jobs of different labels would share nodes"),
         ("MpiDefault=cray_shasta", "cray_shasta is refused: the ranks would not know each other"),
         ("JobContainerType=job_container/tmpfs", "job_container/tmpfs is refused: jobs would"),

@@ -444,10 +444,19 @@ def _check(
     fence = option_text(values["slurmctld_parameters"], "fence_program")
     if fence is not None and not fence.startswith("/"):
         fail("SlurmctldParameters", f"fence_program={fence} is not an absolute path")
-    location = values["job_comp_loc"]
-    if values["job_comp_type"] == "jobcomp/filetxt" and location and not location.startswith("/"):
-        fail("JobCompLoc", f"'{location}' is not an absolute path")
+    _check_completions(values["job_comp_type"], values["job_comp_loc"], fail)
     _check_controller_port(values, nodes, fail)
+
+
+def _check_completions(kind: str, location: str, fail: Callable[[str, str], None]) -> None:
+    """Check where completed jobs are told of."""
+    if kind == "jobcomp/elasticsearch":
+        if not location.startswith(("http://", "https://")):
+            fail("JobCompLoc", f"'{location}' is no URL, which {kind} needs: http:// or https://")
+    elif kind == "jobcomp/script" and not location:
+        fail("JobCompLoc", f"{kind} needs the path of a program")
+    elif kind in ("jobcomp/filetxt", "jobcomp/script") and location and location[0] != "/":
+        fail("JobCompLoc", f"'{location}' is not an absolute path")
 
 
 def _check_preemption(values: dict[str, Any], fail: Callable[[str, str], None]) -> None:

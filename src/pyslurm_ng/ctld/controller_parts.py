@@ -253,16 +253,12 @@ class ControllerParts:
         writer.observe(het.applied, is_brittle=True)
         het.begin()
         self.programs = Programs(self._log)
-        self.mailer = Mailer(
-            cluster,
-            conf,
-            self.programs,
-            writer.when_durable,
-            self.clock.now_us(),
-            partial(self.faults.note, "mail"),
-        )
+        durable, told = writer.when_durable, partial(self.faults.note, "mail")
+        self.mailer = Mailer(cluster, conf, self.programs, durable, self.clock.now_us(), told)
         writer.observe(self.mailer.applied, is_brittle=True)
-        self.completions = CompletionLog(cluster, conf, self._log, writer.when_durable)
+        self.completions = CompletionLog(
+            cluster, conf, self._log, writer.when_durable, self.programs
+        )
         writer.observe(self.completions.applied, is_brittle=True)
         self.reservation_programs = ReservationPrograms(
             cluster, conf, self.programs, writer.when_durable

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pyslurm_ng.cli.accounting.sacct_completion import parse_line
-from pyslurm_ng.ctld.followers.completion_log import CompletionLog, completion_line
+from pyslurm_ng.conf.lexer import ConfErrors
+from pyslurm_ng.ctld.followers.completion_log import CompletionLog
+from pyslurm_ng.ctld.followers.completion_records import completion_line
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
+from tests.model.clusters import FOUR_NODES, conf_of
 from tests.world.logs import LineLog
 from tests.world.site import Site
 
@@ -21,13 +26,25 @@ RECORDED = Path(__file__).resolve().parents[2] / "golden" / "jobcomp" / "slurm-2
 class CompletionSite(Site):
     """A site whose ends go to a file when the disk is done."""
 
-    def __init__(self, path: Path, kind: str = "jobcomp/filetxt") -> None:
+    def __init__(self, path: Path | str, kind: str = "jobcomp/filetxt") -> None:
         super().__init__(f"JobCompType={kind}\nJobCompLoc={path}\n")
-        self.path = path
+        self.path = Path(path)
         self.log = LineLog()
         self.waiting: list[Callable[[], None]] = []
-        self.completions = CompletionLog(self.cluster, self.conf, self.log, self.waiting.append)
+        self.runs: list[tuple[Sequence[str], Mapping[str, str], int]] = []
+        self.documents: list[tuple[str, dict[str, Any]]] = []
+        self.completions = CompletionLog(
+            self.cluster, self.conf, self.log, self.waiting.append, self, self
+        )
         self.follow(self.completions.applied)
+
+    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0) -> None:
+        """Note a run of JobCompLoc's program."""
+        self.runs.append((argv, environment, uid))
+
+    def post(self, url: str, document: bytes) -> None:
+        """Note a document."""
+        self.documents.append((url, json.loads(document)))
 
     def durable(self) -> None:
         """Let the disk be done with all that was recorded."""
@@ -141,3 +158,69 @@ def test_nothing_is_written_unless_wanted(tmp_path: Path, kind: str) -> None:
     site.end(site.started())
     site.durable()
     assert not site.path.exists()
+
+
+RECORDED_SCRIPT = """
+    ACCOUNT ARRAYJOBID ARRAYTASKID BATCH CLUSTER CONSTRAINTS DB_FLAGS DEPENDENCY DERIVED_EC END
+    EXITCODE GID GROUPNAME JOBID JOBNAME JOBSTATE LIMIT NODECNT NODES PARTITION PROCS QOS
+    RESERVATION START STATEREASONPREV STDERR STDIN STDOUT SUBMIT UID USERNAME WORK_DIR
+"""
+"""The variables that Slurm 22.05 gave a program, but for PATH and PWD."""
+
+
+def test_a_program_is_told_of_each_run() -> None:
+    """In variables with Slurm's names; a line break in a name adds none."""
+    site = CompletionSite("/opt/told", "jobcomp/script")
+    job = site.started(
+        name="a\nJOBID=9", std_in="/dev/null", std_out="/tmp/o", std_err="/tmp/e", nodes_min=1
+    )
+    site.end(job, JobState.FAILED, 3 << 8)
+    assert site.runs == []
+    site.durable()
+    ((argv, variables, uid),) = site.runs
+    assert (argv, uid) == (("/opt/told",), job.uid)
+    assert set(variables) == set(RECORDED_SCRIPT.split())
+    assert variables["JOBNAME"] == "a JOBID=9"
+    assert (variables["JOBSTATE"], variables["EXITCODE"]) == ("FAILED", "3:0")
+    assert (variables["NODECNT"], variables["NODES"], variables["LIMIT"]) == ("1", "n3", "01:00:00")
+    assert int(variables["END"]) - int(variables["START"]) == 5
+
+
+RECORDED_DOCUMENT = """
+    jobid container username user_id groupname group_id @start @end elapsed partition alloc_node
+    nodes total_cpus total_nodes derived_ec exit_code state cpu_hours array_job_id array_task_id
+    pack_job_id pack_job_offset het_job_id het_job_offset @submit @eligible @queue_wait work_dir
+    std_in std_out cluster ntasks ntasks_per_node cpus_per_task time_limit job_name tres_req
+    tres_alloc account parent_accounts
+"""
+"""The keys of Slurm 22.05's document about a task of an array, but for its script and for
+ntasks_per_tres, which no option sets here."""
+
+
+def test_elasticsearch_gets_a_document_of_each_run() -> None:
+    site = CompletionSite("http://search:9200/slurm/_doc", "jobcomp/elasticsearch")
+    job = site.job(array="5", std_in="/dev/null", std_out="/tmp/o", nodes_min=1, time_limit_min=3)
+    site.run_pass()
+    site.now_us += 5_000_000
+    site.end(site.cluster.jobs[job.job_id], JobState.COMPLETED)
+    site.durable()
+    ((url, document),) = site.documents
+    assert url == "http://search:9200/slurm/_doc"
+    assert set(document) == {*RECORDED_DOCUMENT.split(), "qos"}
+    assert (document["state"], document["elapsed"], document["time_limit"]) == ("COMPLETED", 5, 180)
+    assert (document["array_task_id"], document["nodes"], document["@queue_wait"]) == (5, "n3", 0)
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ("JobCompType=jobcomp/script", "JobCompLoc: jobcomp/script needs the path of a program"),
+        ("JobCompType=jobcomp/script\nJobCompLoc=told", "'told' is not an absolute path"),
+        ("JobCompType=jobcomp/elasticsearch", "JobCompLoc: '' is no URL"),
+        ("JobCompType=jobcomp/elasticsearch\nJobCompLoc=/x", "JobCompLoc: '/x' is no URL"),
+    ],
+)
+def test_what_cannot_be_told_is_refused_by_name(lines: str, text: str) -> None:
+    with pytest.raises(ConfErrors) as refused:
+        conf_of(f"{FOUR_NODES}\n{lines}\n")
+    assert text in str(refused.value)

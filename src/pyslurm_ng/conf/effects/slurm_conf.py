@@ -11,6 +11,7 @@ from pyslurm_ng.conf.effects.key_tables import Keys, named
 _NO_BOOT = "nodes are not powered up and down"
 _NO_FEDERATION = "there are no federations"
 _NO_GATHER = "only tasks are sampled"
+_NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
 _NO_METRICS = "there is no metrics endpoint"
 _NO_REST = "there is no REST daemon"
 _NO_SCRON = "there is no scrontab"
@@ -79,6 +80,12 @@ CLUSTER = Keys(
         "FederationParameters": _NO_FEDERATION,
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "HttpParserType": _OWN_PARSERS,
+        "JobCompHost": _NO_COMPLETION_DATABASE,
+        "JobCompParams": "scripts and comments are not sent, and jobcomp/kafka is refused",
+        "JobCompPass": _NO_COMPLETION_DATABASE,
+        "JobCompPassScript": _NO_COMPLETION_DATABASE,
+        "JobCompPort": _NO_COMPLETION_DATABASE,
+        "JobCompUser": _NO_COMPLETION_DATABASE,
         "MaxNodeCount": "there are no dynamic nodes",
         "MCSParameters": "they are for MCSPlugin, which is refused",
         "MetricsAuthUsers": _NO_METRICS,

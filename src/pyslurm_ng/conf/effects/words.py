@@ -121,6 +121,8 @@ _LAUNCH = Words(
     },
 )
 
+_NOT_TOLD = "completed jobs would not be told of; filetxt, script and elasticsearch are allowed"
+
 SLURM_WORDS: dict[str, Words] = {
     "SchedulerParameters": _SCHEDULER,
     "DebugFlags": Words(
@@ -186,7 +188,18 @@ SLURM_WORDS: dict[str, Words] = {
     "JobAcctGatherType": Words(
         same=named("linux"), differs={"cgroup": "as jobacct_gather/linux: /proc is read"}
     ),
-    "JobCompType": Words(same=named("filetxt"), accepted={"mysql": "slurmdbd keeps every job"}),
+    "JobCompType": Words(
+        same=named("filetxt"),
+        differs={
+            "elasticsearch": "documents that wait when slurmctld ends are lost",
+            "script": "DB_FLAGS is always None, and STATEREASONPREV is why the job ended",
+        },
+        refused={
+            "kafka": _NOT_TOLD,
+            "lua": _NOT_TOLD,
+            "mysql": "no table of completed jobs would be filled; slurmdbd keeps every job",
+        },
+    ),
     "JobSubmitPlugins": Words(
         same=named("all_partitions lua partition require_timelimit"),
         differs={"python": "Slurm has no such plugin: functions of job_submit.py"},

@@ -1,38 +1,56 @@
-"""JobCompType=jobcomp/filetxt: a line in a file for each run of a job that is over.
+"""JobCompType: each run of a job that is over is told to a file, a program or Elasticsearch.
 
-A view of the events, as Slurm 22.05 writes it. A line is written when the end is durable; one that
-was due when the controller crashed is lost, none is written twice. slurmdbd loses none.
+A view of the events. It is told when the end is durable; what was due when the controller crashed
+is lost, nothing is told twice. slurmdbd loses none.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, Protocol
 
 from msgspec import structs
 
-from pyslurm_ng.base.dates import format_date
-from pyslurm_ng.base.hostlist import fold
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
-from pyslurm_ng.base.tres import format_tres
 from pyslurm_ng.conf.slurm_conf import SlurmConf
-from pyslurm_ng.daemon.log import escape
-from pyslurm_ng.model import amounts, events as ev
+from pyslurm_ng.ctld.followers.completion_records import (
+    completion_document,
+    completion_environment,
+    completion_line,
+)
+from pyslurm_ng.ctld.programs.completion_sender import CompletionSender
+from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 
-_TYPE = "jobcomp/filetxt"
+FILE, SCRIPT, SEARCH = "jobcomp/filetxt", "jobcomp/script", "jobcomp/elasticsearch"
 _USUAL_PATH = "/var/log/slurm_jobcomp.log"
 
 
 class Log(Protocol):
     """Where failures are told."""
 
+    def info(self, text: str) -> None:
+        """Every day's news."""
+
     def error(self, text: str) -> None:
         """Something is wrong."""
+
+
+class Programs(Protocol):
+    """What runs JobCompLoc's program."""
+
+    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0) -> None:
+        """Run it some time soon; `uid`: for whom."""
+
+
+class Poster(Protocol):
+    """What sends documents."""
+
+    def post(self, url: str, document: bytes) -> None:
+        """Send one some time soon."""
 
 
 class _Run(NamedTuple):
@@ -47,7 +65,7 @@ class CompletionLog:
     """Follows ends of jobs.
 
     Attributes:
-        conf: in force now; says whether and where lines are written.
+        conf: in force now; says whom to tell.
     """
 
     def __init__(
@@ -56,8 +74,12 @@ class CompletionLog:
         conf: SlurmConf,
         log: Log,
         when_durable: Callable[[Callable[[], None]], None],
+        programs: Programs,
+        poster: Poster | None = None,
     ) -> None:
         self.conf = conf
+        self._programs = programs
+        self._poster = poster or CompletionSender(log)
         self._cluster = cluster
         self._log = log
         self._when_durable = when_durable
@@ -74,12 +96,12 @@ class CompletionLog:
             if isinstance(event, ev.JobAllocated):
                 self._begin(self._cluster.jobs[event.job_id])
             elif isinstance(event, ev.JobCompleting):
-                self._write_line(self._ended(event))
+                self._tell(self._ended(event))
             elif isinstance(event, ev.JobEnded):
                 job = self._cluster.jobs[event.job_id]
                 # One that ran was told of when its nodes began to clean up.
                 if not job.nodes:
-                    self._write_line(job)
+                    self._tell(job)
 
     def _begin(self, job: Job) -> None:
         self._runs[job.job_id] = _Run(job.start_us, job.partition, job.reservation)
@@ -101,10 +123,18 @@ class CompletionLog:
             reservation=run.reservation,
         )
 
-    def _write_line(self, job: Job) -> None:
-        if self.conf.job_comp_type == _TYPE:
+    def _tell(self, job: Job) -> None:
+        """Tell of a run that is over, as it is now, once that is durable."""
+        kind, location = self.conf.job_comp_type, self.conf.job_comp_loc
+        if kind == FILE:
             line = completion_line(self._cluster, job, self.conf)
             self._when_durable(partial(self._write, line))
+        elif kind == SCRIPT:
+            variables = completion_environment(self._cluster, job)
+            self._when_durable(partial(self._programs.run, (location,), variables, job.uid))
+        elif kind == SEARCH:
+            document = completion_document(self._cluster, job, self.conf)
+            self._when_durable(partial(self._poster.post, location, document))
 
     def reopen(self) -> None:
         """Open the file's name again with the next line: it may have been moved away."""
@@ -127,64 +157,3 @@ class CompletionLog:
             if text != self._last_error:
                 self._log.error(text)
             self._last_error = text
-
-
-def completion_line(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
-    """Return the line about a run that is over, or about a job that never ran."""
-    request = job.request
-    nodes = [
-        node.spec.name for alloc in job.nodes if (node := cluster.nodes[alloc.node_id]) is not None
-    ]
-    limited = job.time_limit_min not in (INFINITE, NO_VAL)
-    values = {
-        "JobId": job.job_id,
-        "UserId": f"{job.user_name}({job.uid})",
-        "GroupId": f"{job.group_name}({job.gid})",
-        "Name": request.name,
-        "JobState": JobState(job.state).name,
-        "Partition": job.partition,
-        "TimeLimit": job.time_limit_min if limited else "UNLIMITED",
-        "StartTime": _date(job.start_us or job.end_us),
-        "EndTime": _date(job.end_us),
-        "NodeList": fold(nodes) or "(null)",
-        "NodeCnt": len(nodes),
-        "ProcCnt": sum(alloc.charged_cpus for alloc in job.nodes),
-        "WorkDir": request.work_dir,
-        "ReservationName": job.reservation,
-        "Tres": _tres(cluster, job, conf),
-        "Account": job.account,
-        "QOS": job.qos,
-        "WcKey": request.wckey,
-        "Cluster": cluster.cluster_name,
-        "SubmitTime": _date(job.submit_us),
-        "EligibleTime": _date(job.eligible_us),
-        **_number(job),
-        "DerivedExitCode": _exit_code(job.derived_exit_code),
-        "ExitCode": _exit_code(job.exit_code),
-    }
-    return escape(" ".join(f"{name}={value}" for name, value in values.items())) + " \n"
-
-
-def _number(job: Job) -> dict[str, int]:
-    if job.array_job_id and job.array_task_id != NO_VAL:
-        return {"ArrayJobId": job.array_job_id, "ArrayTaskId": job.array_task_id}
-    if job.het_job_id:
-        return {"HetJobId": job.het_job_id, "HetJobOffset": job.het_offset}
-    return {}
-
-
-def _tres(cluster: Cluster, job: Job, conf: SlurmConf) -> str:
-    partition = cluster.partitions.get(job.partition.partition(",")[0])
-    tracked = conf.tracked_tres()
-    if job.nodes:
-        terms = partition.billing_terms if partition is not None else ""
-        return format_tres(amounts.allocated_tres(job.nodes, tracked, terms))
-    return format_tres(amounts.requested_tres(job.request, partition, tracked))
-
-
-def _date(time_us: int) -> str:
-    return format_date(time_us // SECOND_US) if time_us else "unknown"
-
-
-def _exit_code(status: int) -> str:
-    return f"{status >> 8 & 0xFF}:{status & 0x7F}"

@@ -56,7 +56,7 @@ def standing_of(
     if own is other:
         records = [own]
     in_order = tuple(record for record in records if record is not None)
-    chain = tuple(_chain(associations, job.assoc_id))
+    chain = tuple(chain_of(associations, job.assoc_id))
     factor = (own.limit_factor_millionths if own is not None else 0) or MILLION
     user_name = getattr(job, "user_name", "")
     return Standing(
@@ -70,7 +70,10 @@ def standing_of(
     )
 
 
-def _chain(associations: Mapping[int, assoc.Association], assoc_id: int) -> list[assoc.Association]:
+def chain_of(
+    associations: Mapping[int, assoc.Association], assoc_id: int
+) -> list[assoc.Association]:
+    """Return an association and those above it, lowest first."""
     chain: list[assoc.Association] = []
     association = associations.get(assoc_id)
     while association is not None and association not in chain:
