@@ -115,21 +115,21 @@ def test_two_hundred_queries_of_one_user_delay_another_by_one(
     play(sqlite_database, tmp_path, story)
 
 
-def test_operators_alone_clear_the_counts(
+def test_operators_alone_see_and_clear_the_counts(
     sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`sacctmgr clear stats`: who attacks must not wipe away what administrators look at."""
+    """They name users; and who attacks must not wipe away what administrators look at."""
 
     async def story(service: Service, path: str) -> None:
         alice = await connect_link(identity(ALICE), "slurmdbd", path=path)
         await ask(alice, ListJobRecords(["job_id"], clusters=["demo"]))
-        answer = await alice.request(ShowDbdStats(), 60)
-        assert isinstance(answer, DbdStats)
         monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: False)
-        with pytest.raises(LinkError, match="Access/permission denied"):
-            await alice.request(ShowDbdStats(clear=True), 60)
+        for clear in (False, True):
+            with pytest.raises(LinkError, match="Access/permission denied"):
+                await alice.request(ShowDbdStats(clear=clear), 60)
         assert service.counts.stats(0, 0, {}).by_kind
         monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: True)
+        assert isinstance(await alice.request(ShowDbdStats(), 60), DbdStats)
         await alice.request(ShowDbdStats(clear=True), 60)
         alice.close()
 

@@ -148,10 +148,7 @@ class Service:
             case msg.GetJobScript():
                 self._read(call, lambda at: self._job_text(at, call, request), begun)
             case msg.ShowDbdStats():
-                if request.clear:
-                    self._read(call, lambda at: self._cleared_stats(at, call), begun)
-                else:
-                    call.reply(self._stats())
+                self._read(call, lambda at: self._stats(at, call, request.clear), begun)
             case msg.ShowDbdConfig():
                 call.reply(msg.DbdConfig(list(self._settings.config_pairs)))
             case Ping():
@@ -345,16 +342,14 @@ class Service:
                 return
             self._post(call.part, part)
 
-    def _stats(self) -> msg.DbdStats:
-        return self.counts.stats(self.records, self.retries, self.faults.counts)
-
-    def _cleared_stats(self, connection: sa.Connection, call: Call) -> msg.DbdStats:
-        """Return the counts and begin anew, for operators."""
+    def _stats(self, connection: sa.Connection, call: Call, is_clear: bool) -> msg.DbdStats:
+        """Return the counts, which name users, to operators; begin anew if they want that."""
         if not self._actor(connection, call).is_operator:
             raise refuse_denied()
-        answer = self._stats()
-        self.counts.clear()
-        self.faults.reset()
+        answer = self.counts.stats(self.records, self.retries, self.faults.counts)
+        if is_clear:
+            self.counts.clear()
+            self.faults.reset()
         return answer
 
 

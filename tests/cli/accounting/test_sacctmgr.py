@@ -10,6 +10,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,19 @@ def test_users_are_refused_as_recorded(commands: Commands) -> None:
     """Identity comes from the socket, not from the command."""
     expected = recorded("sacctmgr/not_admin")
     assert commands.run_as(1001, *expected.words) == expected.printed
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user")
+def test_what_private_data_hides_is_not_dumped(
+    commands: Commands, room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file with the user's own lines alone would look like the whole cluster."""
+    hidden = replace(room.service._settings, private=frozenset(("users",)))
+    monkeypatch.setattr(room.service, "_settings", hidden)
+    printed = commands.run_as(1001, "sacctmgr", "dump", "demo", "file=/dev/null")
+    text = " Your user does not have sufficient privileges to dump clusters.\n"
+    assert (printed.code, printed.stderr) == (1, text)
 
 
 @pytest.mark.parametrize(("answer", "code", "is_there"), [

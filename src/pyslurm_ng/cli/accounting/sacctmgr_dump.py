@@ -86,7 +86,9 @@ def lines_of(session: Session, cluster: str) -> "list[str]":
             user["DefaultWCKey"] = row["WCKeys"]
     accounts = {row["Account"]: row for row in rows("account")}
     lines = [_line("QOS", row["Name"], _of_qos(row)) for row in rows("qos")]
-    root = next(row for row in associations if row["ParentID"] == 0)
+    root = next((row for row in associations if row["ParentID"] == 0), None)
+    if root is None:  # PrivateData hides it from this user
+        fail(" Your user does not have sufficient privileges to dump clusters.")
     lines.append(_line("Cluster", cluster, _of_association(root)))
     lines += _children(root, associations, users, accounts)
     return lines
