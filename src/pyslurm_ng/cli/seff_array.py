@@ -1,5 +1,6 @@
 """seff-array: how well the tasks of an array used what they had, as histograms."""
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli import seff
 from pyslurm_ng.cli.accounting import efficiency
 from pyslurm_ng.cli.command import fail, printable
@@ -52,7 +53,7 @@ def _array(job_id: str, tasks: "list[Efficiency]", cluster: str) -> "list[str]":
         f"User/Group: {job['user'] or job['uid']}/{job['group'] or job['gid']}",
         f"Requested CPUs: {first.cpus} cores on {first.nodes} node(s)",
         f"Requested Memory: {efficiency.memory_text(first.memory_limit_kib)}",
-        f"Requested Time: {efficiency.time_text(job['time_limit_min'] * 60)}",
+        f"Requested Time: {_limit_text(job['time_limit_min'])}",
         _RULE,
         "Job Status",
         *(f"{state}: {count}" for state, count in sorted(states.items())),
@@ -76,6 +77,10 @@ def _array(job_id: str, tasks: "list[Efficiency]", cluster: str) -> "list[str]":
     ):
         shown += [title, _RULE, *_histogram(values), _RULE]
     return shown
+
+
+def _limit_text(limit_min: int) -> str:
+    return "UNLIMITED" if limit_min == INFINITE else efficiency.time_text(60 * limit_min)
 
 
 def _mean(values: "list[float] | list[int]") -> float:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.cli.accounting.efficiency import Efficiency, lines, memory_text, time_text
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Step, Usage
@@ -50,6 +51,10 @@ def story() -> Iterator[list[ev.AnyEvent]]:
     yield [submitted(BEGIN, 4)]
     yield started(BEGIN, 4, on(2))
     yield [submitted(BEGIN, 10, array_pending=((1, 3, 1),))]
+    yield [submitted(BEGIN, 20, array_pending=((1, 2, 1),), time_limit_min=INFINITE)]
+    for task, job_id in ((1, 21), (2, 20)):
+        yield [ev.ArrayTaskSplit(BEGIN, 20, task, job_id), *started(BEGIN, job_id, on(4))]
+        yield finished(BEGIN + MINUTE, job_id, 3, 0, used(1, 100))
     for task, job_id in ((1, 11), (2, 12)):
         yield [ev.ArrayTaskSplit(BEGIN, 10, task, job_id)]
         yield started(BEGIN, job_id, on(3))
@@ -202,3 +207,7 @@ def test_gpus_have_lines_where_they_were_measured() -> None:
 def test_texts_of_times_and_memory() -> None:
     assert time_text(0) == "00:00:00" and time_text(342_734) == "3-23:12:14"
     assert memory_text(105_460) == "102.99 MB" and memory_text(2**53) == "8192.00 PB"
+
+
+def test_an_array_without_time_limit(commands: Commands) -> None:
+    assert "Requested Time: UNLIMITED" in commands.run("seff-array", "20").stdout
