@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -56,6 +57,7 @@ def take(database: Database, text: str, user: Caller | None = None, **options: A
     lines = [
         msgspec.convert(flat_file.read(number, line), FileLine)
         for number, line in enumerate(text.splitlines(), 1)
+        if not line.startswith("#")
     ]
     request = LoadFile(lines, commit=True, **options)
     return load(database, request, user or Caller(0, "root", True))
@@ -187,7 +189,7 @@ def test_cluster_names_another_cluster(store: Database) -> None:
         ("Account - 'x':MaxJobs=abc", "sacctmgr: error: Invalid value for MaxJobs (abc)"),
         ("Account - 'x':QOS='nope'",
          "sacctmgr: error: You gave a bad qos 'nope'. Valid QOS's are normal"),
-        ("Account - 'x y'", " Bad account name 'x y'"),
+        ("Account - 'x '", " Bad account name 'x '"),
         ("Account - 'x\"y'", " Bad account name 'x\"y'"),
         ("User - 'it;drop table'", " Bad user name 'it;drop table'"),
         ("User - 'bob':DefaultAccount='chem'",
@@ -325,3 +327,24 @@ def test_types_of_tres_need_no_quotes() -> None:
         ["GrpTRES", "=", "cpu=1,gres/gpu:a100=4"],
         ["MaxJobs", "=", "3"],
     ]
+
+
+RECORDED = Path(__file__).resolve().parents[1] / "golden" / "accounts" / "slurm-22.05.cfg"
+
+
+def test_a_dump_of_slurm_is_taken_and_given_back(store: Database) -> None:
+    """What 22.05 wrote of accounts with odd names: each line comes back, QOS were made before."""
+    manage(store, "add qos high,normal2")
+    text = RECORDED.read_text()
+    assert take(store, text).exit_code == 0
+
+    def settings(lines: list[str]) -> set[tuple[str, ...]]:
+        return {
+            tuple(sorted(line.split(":")))
+            for line in lines
+            if line.startswith(("Parent", "Account", "User"))
+        }
+
+    given_back = dumped(store, "peer")
+    assert settings(given_back) == settings(text.splitlines())
+    assert take(store, "\n".join(given_back)).changed == 0
