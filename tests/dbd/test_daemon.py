@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from pyslurm_ng.cli import sacctmgr
+from pyslurm_ng.dbd.database import mysql_url
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import BadOptions, load_configuration, parse_options
 from tests.dbd.accounting_daemon import AccountingDaemon
@@ -168,3 +171,39 @@ def test_keys_are_listed_in_slurms_order(tmp_path: Path, monkeypatch: pytest.Mon
     assert (forms["PrivateData"], forms["SLURMDBD_CONF"]) == ("none", str(path))
     assert forms["TLSType"] == "tls/none"
     assert "StoragePass" not in forms
+
+
+def refused_by_database(daemon: AccountingDaemon, more: str) -> str:
+    """Return the fatal line with which slurmdbd ends, on either kind of database."""
+    daemon.write_dbd_conf(more)
+    started = daemon.run()
+    assert started.returncode == 1
+    said = started.stderr + (daemon.path / "slurmdbd.log").read_text()
+    assert "Traceback" not in said
+    return next(line for line in said.splitlines() if "fatal: " in line)
+
+
+def test_a_wrong_password_is_told_at_once(daemon: AccountingDaemon, mariadb_socket: str) -> None:
+    """The password itself is in no line."""
+    owner = sa.create_engine(mysql_url("localhost", 0, "root", None, "", mariadb_socket))
+    with owner.connect() as connection:
+        connection.exec_driver_sql("CREATE OR REPLACE USER locked IDENTIFIED BY 'right'")
+    owner.dispose()
+    line = refused_by_database(
+        daemon,
+        "StorageType=accounting_storage/mysql\nStorageLoc=locked\nStorageUser=locked\n"
+        f"StoragePass=guessed\nStorageParameters=socket={mariadb_socket}\n",
+    )
+    assert "Access denied for user 'locked'" in line
+    assert "guessed" not in line
+
+
+def test_a_store_of_a_newer_slurmdbd_is_left_as_it_is(daemon: AccountingDaemon) -> None:
+    daemon.write_dbd_conf()
+    assert daemon.run().returncode == 0
+    daemon.stop()
+    with sqlite3.connect(daemon.path / "state" / "acct.sqlite") as store:
+        store.execute("UPDATE store SET value = '999' WHERE name = 'schema_version'")
+    store.close()
+    line = refused_by_database(daemon, "")
+    assert f"has schema 999, this slurmdbd knows {LATEST}; use the newer slurmdbd" in line
