@@ -64,6 +64,14 @@ def test_storage_type(loaded: Any, tmp_path: Path) -> None:
     assert (conf.url.drivername, conf.url.database) == ("sqlite", f"{tmp_path}/books")
 
 
+def test_default_qos(loaded: Any) -> None:
+    """A name that no QOS may have would keep clusters from registering, so slurmdbd ends."""
+    assert loaded(f"{SQLITE}DefaultQOS=standard\n").new_cluster_qos == "standard"
+    assert loaded(SQLITE).new_cluster_qos == "normal"
+    with pytest.raises(BadOptions, match="DefaultQOS: Bad QOS name '-x'"):
+        loaded(f"{SQLITE}DefaultQOS=-x\n")
+
+
 def test_storage_parameters(loaded: Any) -> None:
     """StorageParameters=SSL_*: the connection to the server is encrypted; a bad word stops it."""
     plain = loaded(f"{MYSQL}StorageHost=db\n").url

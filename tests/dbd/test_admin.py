@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -655,3 +656,19 @@ def test_accounts_nest_as_deep_as_their_names_fit(store: Database) -> None:
     assert manage(store, f"add account {'y' * 128} parent=physics").exit_code == 0
     moved = manage(store, f"modify account {'y' * 128} set parent={parent}")
     assert moved.error_lines == [refused.error_lines[0].replace("x", "y")]
+
+
+@pytest.mark.parametrize("register_it", [register, lambda store: manage(store, "add cluster demo")])
+def test_new_clusters_begin_with_default_qos(
+    database: Database, register_it: Callable[[Database], object]
+) -> None:
+    """What slurmdbd.conf names is made if it is not there; the cluster's users have it alone."""
+    database.new_cluster_qos = "standard"
+    register_it(database)
+    (qos,) = listed(database, "qos", "names=standard")
+    (cluster,) = listed(database, "cluster")
+    assert (qos["Name"], cluster["QOSLevel"]) == ("standard", "standard")
+    manage(database, "add account bio")
+    manage(database, "add user dora account=bio")
+    (dora,) = listed(database, "association", "user=dora")
+    assert dora["QOSLevel"] == "standard"

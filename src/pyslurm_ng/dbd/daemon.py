@@ -91,6 +91,7 @@ class Daemon:
             # Accounting holds job names and command lines, and this process a password.
             self._log.info(f"slurmdbd version {__version__} started")
             database = Database(self._conf.url, self._conf.pass_script)
+            database.new_cluster_qos = self._conf.new_cluster_qos
             with contextlib.closing(database):
                 asyncio.run(self._live(database, background))
         finally:

@@ -85,6 +85,7 @@ class Database:
     def __init__(self, url: sa.URL, pass_script: str = "") -> None:
         self.url = url
         self._pass_script = pass_script
+        self.new_cluster_qos = "normal"  # DefaultQOS of slurmdbd.conf
         self.term = ""  # see `dbd.term`; "" if there is no other slurmdbd
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.row_bytes = _SQLITE_ROW_BYTES

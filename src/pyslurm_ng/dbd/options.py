@@ -18,6 +18,8 @@ from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
 from pyslurm_ng.daemon.log import level_number
 from pyslurm_ng.daemon.options import complaint
+from pyslurm_ng.dbd.admin.change import RefusedError
+from pyslurm_ng.dbd.admin.qos import check_name
 from pyslurm_ng.dbd.database import mysql_url, sqlite_url
 from pyslurm_ng.dbd.private_connection import WORDS
 from pyslurm_ng.dbd.purge.rules import Policy, policy_of
@@ -94,6 +96,7 @@ class Configuration:
     is_backup: bool = False
     rolls_up: bool = True
     has_coordinators: bool = True
+    new_cluster_qos: str = "normal"
     pairs: tuple[tuple[str, str], ...] = field(default=())
     purge: Policy = field(default_factory=Policy)
 
@@ -216,9 +219,24 @@ def _configured(
         is_backup=is_backup,
         rolls_up=not conf.disable_rollups,
         has_coordinators=not conf.disable_coord_dbd,
+        new_cluster_qos=_new_cluster_qos(conf.default_qos, path),
         pairs=tuple(_pairs(conf, path)),
         purge=policy_of(conf),
     )
+
+
+def _new_cluster_qos(text: str, path: str) -> str:
+    """Return the QOS that clusters begin with.
+
+    Raises:
+        BadOptions: a name that no QOS may have.
+    """
+    for name in filter(None, text.split(",")):
+        try:
+            check_name(name)
+        except RefusedError as refused:
+            raise BadOptions(f"{path}: DefaultQOS:{refused.lines[0]}") from None
+    return text or "normal"
 
 
 def _is_backup(conf: SlurmdbdConf, path: str) -> bool:

@@ -30,7 +30,7 @@ _OWN_FILES = "files are lines of JSON, which Slurm cannot load"
 SLURMDBD = Keys(
     same=named("""
         ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
-        DebugLevelSyslog
+        DebugLevelSyslog DefaultQOS
         DisableArchiveCommands DisableCoordDBD DisableRollups LogFile
         MaxPurgeLimit PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter
         PurgeResvAfter PurgeStepAfter PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter

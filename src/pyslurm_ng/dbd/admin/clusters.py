@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlalchemy as sa
 
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.admin import qos
 from pyslurm_ng.dbd.admin.accounts import (
     heirs,
     inherited_keys,
@@ -32,7 +33,7 @@ def register(change: Change, name: str) -> int:
         "partition": "",
         "parent_id": 0,
         "lineage": "/",
-        "qos": "1",
+        "qos": ",".join(map(str, qos.of_new_clusters(change))),
         "limits": "{}",
         "comment": "",
         "delta_qos": "",

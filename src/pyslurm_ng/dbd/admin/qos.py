@@ -52,14 +52,8 @@ def add(change: Change, words: Words, _: Words) -> None:
     for name in names:
         if known.get(name) == 0:
             change.lines.append(f" This QOS {name} already exists.  Not adding.")
-        elif (
-            len(name) > 128
-            or not name.isprintable()
-            or name[0] == "-"  # `qos=-name` takes a QOS away
-            or any(char in name for char in "/,+'\" ")
-        ):
-            raise RefusedError(f" Bad QOS name {name!r}")
         else:
+            check_name(name)
             new_names.append(name)
     if not new_names:
         raise RefusedError(*change.lines, " Nothing new added.", is_output=True)
@@ -81,6 +75,25 @@ def add(change: Change, words: Words, _: Words) -> None:
     description = (words.last("Descriptions") or new_names[-1]).lower()
     change.lines += [" Settings", f"  {'Description':<14s} = {description}", *_shown(words, row)]
     change.changed += len(new_names)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that no QOS may have; `qos=-name` takes a QOS away."""
+    is_plain = name.isprintable() and not any(char in name for char in "/,+'\" ")
+    if len(name) > 128 or not is_plain or name[0] == "-":
+        raise RefusedError(f" Bad QOS name {name!r}")
+
+
+def of_new_clusters(change: Change) -> list[int]:
+    """Return slurmdbd.conf's DefaultQOS, which is made if it is not there."""
+    names = [name for name in change.database.new_cluster_qos.lower().split(",") if name]
+    missing = [name for name in names if name not in change.qos_ids()]
+    if missing:
+        said = list(change.lines)
+        add(change, Words([("Names", "=", ",".join(missing))]), Words())
+        change.lines = said
+    known = change.qos_ids()
+    return sorted(known[name] for name in names)
 
 
 def _shown(words: Words, row: Row) -> list[str]:
