@@ -111,7 +111,7 @@ def test_days_and_months_are_the_sums(store: Database) -> None:
 
 @pytest.mark.parametrize(("summer_ends", "hours"), [(True, 25), (False, 23)])
 def test_a_day_has_the_hours_of_the_clock(
-    sqlite_database: Database, monkeypatch: pytest.MonkeyPatch, summer_ends: bool, hours: int
+    database: Database, monkeypatch: pytest.MonkeyPatch, summer_ends: bool, hours: int
 ) -> None:
     """RELIABILITY 52: daylight saving makes days of 23 and 25 hours."""
     monkeypatch.setenv("TZ", "Europe/Berlin")
@@ -119,13 +119,13 @@ def test_a_day_has_the_hours_of_the_clock(
     date = (2026, 10, 25) if summer_ends else (2026, 3, 29)
     begin = int(time.mktime((*date, 0, 0, 0, 0, 0, -1))) * SECOND
     end = int(time.mktime((date[0], date[1], date[2] + 1, 0, 0, 0, 0, 0, -1))) * SECOND
-    register(sqlite_database)
-    record(sqlite_database, configured(begin), *ran(begin, end + 3600 * SECOND))
-    roll_up(sqlite_database, end + 7200 * SECOND)
+    register(database)
+    record(database, configured(begin), *ran(begin, end + 3600 * SECOND))
+    roll_up(database, end + 7200 * SECOND)
     table = schema.association_usage["day"]
-    cpu = [row for row in rows(sqlite_database, table, "tres_id", "allocated_s") if row[0] == 1]
+    cpu = [row for row in rows(database, table, "tres_id", "allocated_s") if row[0] == 1]
     assert cpu == [(1, 4 * hours * 3600)]
-    assert len(cpu_seconds(sqlite_database)) == hours + 1
+    assert len(cpu_seconds(database)) == hours + 1
 
 
 def test_late_records_change_hours_that_are_done(store: Database) -> None:
