@@ -39,7 +39,7 @@ COMMANDS = {
         ("create <SPECIFICATIONS>", "create an entity"),
         ("delete <SPECIFICATIONS>", "remove an entity"),
         ("errnumstr <number>", "text of an error number"),
-        ("fsdampeningfactor <number>", "set the damping of classic fair-share"),
+        ("fsdampeningfactor <number>", "set the classic fair-share damping"),
         ("getaddrs <nodelist>", "addresses the controller knows"),
         ("help", "help"),
         ("hold <job_list>", "priority 0; admin hold if done by an operator, else user hold"),
