@@ -51,7 +51,9 @@ class Server:
             check=True,
             capture_output=True,
         )
-        self._words = [server, *words, f"--socket={self.socket}", "--skip-networking", *options]
+        # From 11.4 on a server makes a certificate by itself; ours encrypt only if options say so.
+        own = [f"--socket={self.socket}", "--skip-networking", "--skip-ssl"]
+        self._words = [server, *words, *own, *options]
         self.start()
 
     def start(self) -> None:

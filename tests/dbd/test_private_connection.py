@@ -48,7 +48,7 @@ def encrypting(certificates: Path) -> Iterator[Encrypting]:
     port = free_row(1)
     server = Server(
         "--skip-networking=0", "--bind-address=127.0.0.1", f"--port={port}",
-        f"--ssl-cert={certificates}/server.pem", f"--ssl-key={certificates}/server.key",
+        "--ssl", f"--ssl-cert={certificates}/server.pem", f"--ssl-key={certificates}/server.key",
         f"--ssl-ca={certificates}/client.pem",
     )  # fmt: skip
     database = Database(server.url("mysql"))
