@@ -21,6 +21,10 @@ class Surroundings:
         self.uid = 1000
         self.jobs = Listing("jobs", "job_id", self._ask)
         self.reservations = Listing("reservations", "name", lambda kind, name, first: ([], 0))
+        qos_rows: list[Row] = [{"name": "high", "priority": 5}]
+        self.qos = Listing(
+            "qos", "name", lambda kind, name, first: (qos_rows if name in ("", "high") else [], 0)
+        )
 
     def _ask(self, kind: str, name: str, first: int) -> tuple[list[Row], int]:
         assert kind == "jobs"

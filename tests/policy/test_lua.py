@@ -34,6 +34,14 @@ def test_a_script_sees_jobs_on_demand(tmp_path: Path) -> None:
     assert told(tmp_path, body) == ["other nil", "7 other", "8 next"]
 
 
+def test_a_script_sees_priorities_of_qos(tmp_path: Path) -> None:
+    """Nothing for a name that no QOS has."""
+    body = """
+    slurm.log_user("%d %s", slurm.get_qos_priority("high"), tostring(slurm.get_qos_priority("x")))
+    return 0"""
+    assert told(tmp_path, body) == ["5 nil"]
+
+
 def test_a_script_sees_the_partitions_of_the_user(tmp_path: Path) -> None:
     """As in Slurm, by name."""
     body = """

@@ -50,6 +50,7 @@ class Surroundings(Protocol):
     uid: int
     jobs: Listing
     reservations: Listing
+    qos: Listing
 
 
 def visible(surroundings: Surroundings) -> dict[str, Any]:

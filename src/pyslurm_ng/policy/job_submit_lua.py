@@ -7,7 +7,7 @@ from typing import Any
 from pyslurm_ng.policy.description import ERROR, INFO, Description, Said
 from pyslurm_ng.policy.job_fields import FieldError, kind_of
 from pyslurm_ng.policy.job_lists import Surroundings, visible
-from pyslurm_ng.policy.lua_script import LuaScript, ScriptError
+from pyslurm_ng.policy.lua_script import LuaScript, ScriptError, text_of
 from pyslurm_ng.policy.messages import Row
 
 SUBMIT, MODIFY = "slurm_job_submit", "slurm_job_modify"
@@ -26,7 +26,13 @@ class _Script(LuaScript):
         """Add what only slurmctld's scripts see."""
         slurm[b"CLUSTER_NAME"] = self._cluster_name.encode()
         slurm[b"jobs"] = self.listing(self._job, self._job_names)
+        slurm[b"get_qos_priority"] = self._qos_priority
         slurm[b"reservations"] = self.listing(self._reservation, self._reservation_names)
+
+    def _qos_priority(self, name: Any = None) -> int | None:
+        """Return the priority of a QOS, nil for a name that none has."""
+        row = None if self.surroundings is None else self.surroundings.qos.get(text_of(name))
+        return None if row is None else int(row["priority"])
 
     def _job(self, name: str) -> Row | None:
         return None if self.surroundings is None else self.surroundings.jobs.get(name)

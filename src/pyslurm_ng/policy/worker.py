@@ -51,7 +51,7 @@ class Worker:
     """Reads questions from the socket and answers them.
 
     Attributes:
-        partitions, hidden, uid, jobs, reservations: see `job_lists.Surroundings`.
+        partitions, hidden, uid, jobs, reservations, qos: see `job_lists.Surroundings`.
     """
 
     def __init__(self, channel: socket.socket) -> None:
@@ -66,6 +66,7 @@ class Worker:
     def _forget_rows(self) -> None:
         self.jobs = Listing("jobs", "job_id", self._ask)
         self.reservations = Listing("reservations", "name", self._ask)
+        self.qos = Listing("qos", "name", self._ask)
 
     def run(self) -> None:
         """Answer until the other end is closed."""

@@ -39,6 +39,11 @@ class Lookups:
             chosen = [by_name[asked.name]] if asked.name in by_name else []
             chosen = chosen if asked.name else [*by_name.values()]
             return Rows([rows.reservation_row(each) for each in chosen])
+        if asked.kind == "qos":
+            every = cluster.qos
+            several = [every[asked.name]] if asked.name in every else []
+            several = several if asked.name else [*every.values()]
+            return Rows([{"name": qos.name, "priority": qos.priority} for qos in several])
         if asked.name:
             job = cluster.jobs.get(int(asked.name)) if asked.name.isdigit() else None
             return Rows([rows.job_row(job)] if job is not None else [])
