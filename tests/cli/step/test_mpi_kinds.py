@@ -27,7 +27,8 @@ def options_of(words: list[str], variables: dict[str, str]) -> Options:
         ([], {}, "mpi/pmi2", "pmi2"),
         ([], {"SLURM_MPI_TYPE": "none"}, "pmi2", "none"),
         (["--mpi=pmi2"], {"SLURM_MPI_TYPE": "none"}, "", "pmi2"),
-        (["--external-launcher"], {"SLURM_MPI_TYPE": "pmi2"}, "pmi2", "none"),
+        (["--external-launcher"], {"SLURM_MPI_TYPE": "pmi2"}, "pmi2", ""),
+        (["--interactive"], {}, "pmi2", ""),
         (["--external-launcher", "--mpi=pmi2"], {}, "", "pmi2"),
     ],
 )

@@ -11,7 +11,7 @@ from pyslurm_ng.d.pmix.job import JobInfo
 from pyslurm_ng.d.spool.step_contract import MpiSpec
 
 SPEC: MpiSpec = {
-    "kind": "pmix", "job": "5.0", "ranks": 5, "first_rank": 0, "first_node": 1,
+    "kind": "pmix", "job": "5.0", "world": "5.0", "ranks": 5, "first_rank": 0, "first_node": 1,
     "mapping": "(vector,(0,2,2),(2,1,1))", "nodes": ["n3", "n1", "n2"],
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ class MpiStep(Srun):
     ) -> None:
         self.asked: list[dict[str, object]] = []
         mpi = {
-            "kind": "pmi2", "job": "5.0", "ranks": count * nodes, "first_rank": 0,
+            "kind": "pmi2", "job": "5.0", "world": "5.0", "ranks": count * nodes, "first_rank": 0,
             "first_node": 0, "mapping": f"(vector,(0,{nodes},{count}))",
             "nodes": [f"n{index}" for index in range(nodes)],
         }  # fmt: skip

@@ -33,7 +33,8 @@ class PmixStep(Srun):
     def __init__(self, template: Template, *words: str, count: int = 2) -> None:
         self.asked: list[str] = []
         mpi = {
-            "kind": "pmix", "job": JOB, "ranks": count, "first_rank": 0, "first_node": 0,
+            "kind": "pmix", "job": JOB, "world": JOB, "ranks": count,
+            "first_rank": 0, "first_node": 0,
             "mapping": f"(vector,(0,1,{count}))", "nodes": ["n1"],
         }  # fmt: skip
         # The rank of a task is in its own variables, which the node daemon makes.

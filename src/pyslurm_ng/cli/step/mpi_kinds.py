@@ -11,19 +11,21 @@ if TYPE_CHECKING:
 
 _TYPES = ("none", "pmi2")
 _PMIX = "pmix"
+_NO_RANKS = ("external-launcher", "interactive")
 _ABSENT = {"cray_shasta": "it needs the network of a Cray"}
 
 
 def chosen(options: "Options", default: str) -> str:
     """Return what --mpi, SLURM_MPI_TYPE or MpiDefault says; "" if none of them says anything.
 
-    The launcher of another program starts the ranks itself, so its step has no MPI of ours.
+    The launcher of another program starts the ranks itself, and a user's shell is no rank, so their
+    steps have no MPI of ours; what is started in them still has the default.
 
     Raises:
         OptionError: a kind that there is not.
     """
-    if "external-launcher" in options.settings and not _is_typed(options):
-        return "none"
+    if any(name in options.settings for name in _NO_RANKS) and not _is_typed(options):
+        return ""
     text = options.settings.get("mpi") or default
     text = text.lower().removeprefix("mpi/")
     if not text or text in _TYPES or (text.startswith(_PMIX) and _has_pmix(text)):

@@ -45,10 +45,13 @@ def mpi_spec(credential: JobCredential, request: LaunchStep) -> sc.MpiSpec | Non
     end = max(first + count for first, count, _ in blocks)
     if not placed == ranks <= _MOST_RANKS or end > len(nodes):
         raise SpecError(f"{placed} ranks on {end} nodes; {ranks} on {len(nodes)} are allowed")
-    job = credential.het_job_id or credential.job_id
+    job = f"{credential.het_job_id or credential.job_id}.{step_text(credential.step_id)}"
+    # A requeued job has its steps' numbers again; components have only the job's in common.
+    world = job if request.all_ranks else f"{job}.{credential.start_us:x}"
     return {
         "kind": kind,
-        "job": f"{job}.{step_text(credential.step_id)}",
+        "job": job,
+        "world": world,
         "ranks": ranks,
         "first_rank": request.first_rank,
         "first_node": request.first_node,

@@ -109,6 +109,7 @@ class MpiSpec(TypedDict):
 
     kind: str  # pmi2, pmix
     job: str  # 12.0
+    world: str  # no other run has this name: libraries name shared memory after it
     ranks: int
     first_rank: int
     first_node: int

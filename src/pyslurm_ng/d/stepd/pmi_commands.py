@@ -112,9 +112,9 @@ class PmiCommands:
 
     def _job_id(self, client: "PmiClient", fields: "Fields") -> None:
         if client.is_v2:
-            client.answer("job-getid", fields, jobid=self._spec["job"])
+            client.answer("job-getid", fields, jobid=self._spec["world"])
         else:
-            client.answer("my_kvsname", fields, kvsname=self._spec["job"])
+            client.answer("my_kvsname", fields, kvsname=self._spec["world"])
 
     def _put(self, client: "PmiClient", fields: "Fields") -> None:
         key, value = _pair(fields)
