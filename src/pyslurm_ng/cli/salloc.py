@@ -35,7 +35,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     pairs, operands = options.split_words(argv)
     if submission.announce(options, pairs):
         return 0
-    conf = submission.begin(options, operands, *CONF_KEYS)
+    conf = submission.begin(options, operands, read_conf, CONF_KEYS)
     options.apply_environment(dict(os.environ))
     options.apply_all(pairs, COMMAND_LINE)
     further: list[Options] = []

@@ -66,7 +66,7 @@ def _run(options: Options, argv: "list[str]") -> int:
     environment = dict(os.environ)
     ignore_pbs = "ignore-pbs" in settings or environment.get("SBATCH_IGNORE_PBS", "0") != "0"
     shown = operands[0] if operands else "stdin"
-    conf = submission.begin(options, operands, *submission.CONF_KEYS)
+    conf = submission.begin(options, operands, read_conf, submission.CONF_KEYS)
     try:
         script, path = _script(settings.get("wrap"), operands)
         directives = apply_directives(options, script, shown, ignore_pbs)

@@ -127,7 +127,7 @@ def _components_alone(argv: "list[str]") -> int:
     options = Options("srun")
     split = [options.split_words(words) for words in het_steps.parts(argv)]
     environment = dict(os.environ)
-    conf = submission.begin(options, split[0][1], *CONF_KEYS)
+    conf = submission.begin(options, split[0][1], read_conf, CONF_KEYS)
     options.apply_environment(environment)
     options.apply_all(split[0][0], COMMAND_LINE)
     further = further_components(options, [], [pairs for pairs, _ in split[1:]], environment)
@@ -208,7 +208,7 @@ def _run(
     if ("mpi", "list") in pairs:
         sys.stdout.write(mpi_kinds.listing())
         return 0
-    conf = submission.begin(options, operands, *CONF_KEYS)
+    conf = submission.begin(options, operands, read_conf, CONF_KEYS)
     options.apply_environment(without_step_masks(dict(os.environ)))
     options.apply_all(pairs, COMMAND_LINE)
     quiet = "quiet" in options.settings

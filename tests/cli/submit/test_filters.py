@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from pyslurm_ng.cli.command import read_conf
 from pyslurm_ng.cli.option_words import OptionError
 from pyslurm_ng.cli.submit import submission
 from pyslurm_ng.cli.submit.option_state import COMMAND_LINE
@@ -44,7 +45,7 @@ def read(*words: str, command: str = "sbatch") -> Options:
     """Return the options of a command line, as the command reads them."""
     options = Options(command)
     pairs, operands = options.split_words([*words])
-    submission.begin(options, operands, *submission.CONF_KEYS)
+    submission.begin(options, operands, read_conf, submission.CONF_KEYS)
     options.apply_all(pairs, COMMAND_LINE)
     options.finish()
     return options

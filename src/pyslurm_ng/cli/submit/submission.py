@@ -274,20 +274,23 @@ def become(options: "Options") -> None:
         os.setuid(person.pw_uid)
 
 
-def begin(options: "Options", operands: "list[str]", *keys: str) -> "dict[str, str]":
+def begin(
+    options: "Options",
+    operands: "list[str]",
+    read: "Callable[..., dict[str, str]]",
+    keys: "tuple[str, ...]",
+) -> "dict[str, str]":
     """Read slurm.conf, and let the filters that it names set defaults before options are read.
 
     Returns:
         The keys; none if the file cannot be read: wrong options are told first.
     """
-    from pyslurm_ng.conf.quick import find_conf, quick
-    from pyslurm_ng.wire.client import QUICK_KEYS
+    from pyslurm_ng.conf.quick import find_conf
 
     path = find_conf()
-    try:
-        conf = quick(path, (*QUICK_KEYS, *keys))
-    except OSError:
+    if not os.access(path, os.R_OK):
         return {}
+    conf = read(options.command, *keys)
     if conf.get("CliFilterPlugins", "none").lower() not in ("", "none", "cli_filter/none"):
         from pyslurm_ng.cli.submit.filters import Filters
 
