@@ -30,6 +30,8 @@ MOST_GIVEN_BYTES = 4 << 20
 """What one node may give to one collective."""
 MOST_GATHERED_BYTES = 128 << 20
 """What all nodes may give to one collective."""
+_RANK_BYTES = 64 << 10
+_STEP_BYTES = 1 << 20
 MOST_OPEN = 1024
 """Collectives, and requests of one node, that may be under way at once."""
 MOST_NAME_BYTES = 1024
@@ -52,6 +54,11 @@ _FIELDS: "dict[str, dict[str, str]]" = {
     "rank": {"rank": _NUMBER, "status": _NUMBER},
 }
 _LOW, _HIGH = -(1 << 31), (1 << 32) - 1
+
+
+def most_gathered(ranks: int) -> int:
+    """Return what a supervisor keeps of what the ranks of a step have put: few keep little."""
+    return min(_STEP_BYTES + ranks * _RANK_BYTES, MOST_GATHERED_BYTES)
 
 
 def pieces(data: bytes) -> "Iterator[tuple[bytes, bool]]":

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import time
 
 from pyslurm_ng.base import libpmix
 from pyslurm_ng.d.pmix import records as c
@@ -34,6 +35,8 @@ def main(count: int, words: list[str]) -> None:
     library = libpmix.load()
     me = c.Proc()
     check("PMIx_Init", library.PMIx_Init(ctypes.byref(me), None, 0))
+    if "sleep" in words:
+        time.sleep(60)
     if f"exit:{me.rank}" in words:
         os._exit(3)
     if f"abort:{me.rank}" in words:

@@ -85,6 +85,14 @@ class Client:
         elif word.startswith("raw:"):
             os.write(self.fd, bytes.fromhex(word[4:]))
             time.sleep(60)
+        elif word.startswith("many:"):  # many:COUNT:TEXT, without an answer in between
+            _, count, text = word.split(":", 2)
+            for number in range(int(count)):
+                self.send(text.replace("{}", str(number)))
+        elif word.startswith("hear:"):  # the same, with answers
+            _, count, text = word.split(":", 2)
+            for _ in range(int(count)):
+                self.say(text)
         elif word.startswith("abort"):
             self.send(f"cmd=abort exitcode={word[5:]}" if v1 else "cmd=abort;isworld=TRUE;")
             time.sleep(60)

@@ -122,6 +122,32 @@ def test_garbage_ends_its_step_with_one_line(template: Template, version: int, r
     assert run(template, version, "exchange").exits == {0: 0, 1: 0}
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["many:1100:cmd=name-lookup;name=x;"], "srun has not answered 1024 requests"),
+        (["cmd=info-getnodeattr;wait=TRUE;key=" + 300 * "k" + ";"], "a key of 300 "),
+        (["cmd=job-getid;thrid=" + 300 * "t" + ";"], "a thrid of 300 bytes"),
+        (["many:300:cmd=kvs-put;key=k{};value=" + 4096 * "v" + ";"], "put more than 1114112 bytes"),
+    ],
+    ids=["requests that srun does not answer", "a long key", "a long thread", "many keys"],
+)
+def test_a_task_cannot_make_its_supervisor_grow(
+    template: Template, words: list[str], problem: str
+) -> None:
+    """Its memory is not the job's: it is root's, and one user may have many supervisors."""
+    step = run(template, 2, *words, "cmd=kvs-get;key=none;", count=1)
+    (notice,) = step.notices.decode().splitlines()
+    assert problem in notice
+    assert step.exits[0]
+
+
+def test_a_key_may_be_put_again_and_again(template: Template) -> None:
+    """Only the last value is kept, so nothing grows."""
+    step = run(template, 2, "hear:2000:cmd=kvs-put;key=k;value=" + 1024 * "v" + ";", count=1)
+    assert step.exits == {0: 0}, step.notices
+
+
 @pytest.mark.parametrize("code", [0, 3])
 def test_a_task_that_dies_while_others_wait_in_a_fence_ends_its_step(
     template: Template, code: int

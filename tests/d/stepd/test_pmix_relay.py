@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import select
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +14,7 @@ import pytest
 
 from pyslurm_ng.base import libpmix
 from pyslurm_ng.wire import mpi_frames, step_io
-from tests.d.stepd.supervised import Srun, Template
+from tests.d.stepd.supervised import Srun, Template, until_started
 
 CLIENT = Path(__file__).parents[1] / "pmix" / "client.py"
 JOB = f"{os.getpid()}.0"  # tests of others make directories in /tmp, too
@@ -84,6 +86,33 @@ def test_a_rank_that_dies_before_the_others_are_done_ends_the_step(template: Tem
     (notice,) = step.notices.decode().splitlines()
     assert re.search(r"task [01] ended before MPI_Finalize", notice)
     assert step.exits[1] == 3 << 8 and step.exits[0]
+
+
+@needs_library
+def test_srun_is_not_read_while_the_server_is_stopped(template: Template) -> None:
+    """The server is a process of the user; what it does not take must not fill root's memory."""
+    step = PmixStep(template, "sleep", count=1)
+    while not step.hello:
+        step.pump()
+    supervisor = step.hello["pid"]
+    children = Path(f"/proc/{supervisor}/task/{supervisor}/children")
+    until_started(step.step)
+    server = int(children.read_text().split()[0])  # it was forked before the tasks
+    os.kill(server, signal.SIGSTOP)
+    answer = {"do": "told", "tag": 1, "status": 0, "data": bytes(256 << 10)}
+    frame = mpi_frames.frame(answer)
+    step.connection.setblocking(False)
+    sent = 0
+    unsent = b""
+    while sent < 64 << 20 and select.select([], [step.connection], [], 2.0)[1]:
+        unsent = unsent or frame
+        count = step.connection.send(unsent)
+        sent, unsent = sent + count, unsent[count:]
+    assert sent < 32 << 20
+    step.step.tell(do="signal", number=signal.SIGKILL, scope="all")
+    os.kill(server, signal.SIGCONT)
+    step.connection.settimeout(30)
+    step.finish()
 
 
 @pytest.mark.skipif(HAS_LIBRARY, reason="libpmix.so.2 is installed")

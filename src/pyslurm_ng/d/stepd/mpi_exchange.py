@@ -36,6 +36,7 @@ class MpiExchange:
         on_fetch: "Callable[[int, int, int, bytes], None]",
         on_problem: "Callable[[str], None]",
     ) -> None:
+        self._most_gathered = mpi_frames.most_gathered(spec["ranks"])
         self._is_alone = len(spec["nodes"]) == 1
         self._link_of = link_of
         self._on_fetch = on_fetch
@@ -70,6 +71,9 @@ class MpiExchange:
         self, what: str, name: bytes, data: bytes, then: "Answered", owner: int = mpi_frames.NONE
     ) -> None:
         """Publish, look up or unpublish a name; `then` gets a status, 0 if done, and data."""
+        if len(self._asked) >= mpi_frames.MOST_OPEN:
+            self._on_problem(f"srun has not answered {mpi_frames.MOST_OPEN} requests")
+            return
         tag = self._tag(then)
         fields = {"what": what, "name": name, "owner": owner, "data": data}
         self._send({"do": "ask", "tag": tag, **fields})
@@ -112,7 +116,7 @@ class MpiExchange:
     def _on_part(self, of: bytes, data: bytes, *, more: bool) -> None:
         part = self._parts.setdefault(of, bytearray())
         part += data
-        if len(part) > mpi_frames.MOST_GATHERED_BYTES or of not in self._fences:
+        if len(part) > self._most_gathered or of not in self._fences:
             raise step_io.BadStepFrame("MPI: fence: more than was gathered")
         if more:
             return

@@ -76,6 +76,9 @@ class PmiCommands:
 
     def obey(self, client: "PmiClient", name: str, fields: "Fields") -> None:
         """Carry out one command. Raises BadPmiMessage."""
+        thread = len(fields.get("thrid", ""))
+        if thread > _MOST_KEY:
+            raise BadPmiMessage(f"a thrid of {thread} bytes; {_MOST_KEY} are allowed")
         method = (self._v2 if client.is_v2 else self._v1).get(name)
         if method is not None:
             method(client, fields)
@@ -139,7 +142,7 @@ class PmiCommands:
             _tell_value(waiting, "info-getnodeattr", {"thrid": thread}, value)
 
     def _attribute(self, client: "PmiClient", fields: "Fields") -> None:
-        key = fields.get("key", "")
+        key, _ = _pair(fields)
         value = self._store.attribute(key)
         if value is None and fields.get("wait", "FALSE").upper() == "TRUE":
             self._waiting.setdefault(key, []).append((client, fields.get("thrid", "")))
@@ -153,6 +156,7 @@ class PmiCommands:
         if not 0 < len(name) <= _MOST_KEY or len(fields.get("port", "")) > _MOST_VALUE:
             raise BadPmiMessage(f"{what} of a name of {len(name)} bytes; {_MOST_KEY} are allowed")
         port = fields.get("port", "").encode("latin-1")
+        fields = {"thrid": fields.get("thrid", "")}  # all that is kept until the answer
 
         def told(status: int, data: bytes) -> None:
             known = {"rc": str(status)}

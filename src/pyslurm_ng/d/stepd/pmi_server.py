@@ -10,6 +10,7 @@ from pyslurm_ng.d.stepd.pmi_client import PmiClient
 from pyslurm_ng.d.stepd.pmi_commands import PmiCommands
 from pyslurm_ng.d.stepd.pmi_messages import BadPmiMessage
 from pyslurm_ng.d.stepd.pmi_store import PmiStore
+from pyslurm_ng.wire import mpi_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class PmiServer:
         self._ends = ends
         self._exchange = MpiExchange(spec, link_of, lambda *_: None, self._fail)
         self._clients: dict[int, PmiClient] = {}
-        self._store = PmiStore()
+        self._store = PmiStore(mpi_frames.most_gathered(spec["ranks"]))
         self._ended: list[int] = []  # ranks
         self._commands = PmiCommands(
             spec, self._store, self._exchange, self._fence, self._finalize, self._abort

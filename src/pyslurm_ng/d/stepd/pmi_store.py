@@ -3,15 +3,20 @@
 from pyslurm_ng.d.stepd import pmi_messages
 from pyslurm_ng.d.stepd.pmi_messages import BadPmiMessage
 
-_MOST_KEPT_BYTES = 128 << 20
-_MOST_PAIRS = 1 << 20
+_PAIR_BYTES = 256
+"""What Python takes for a pair besides its texts."""
 _MOST_ATTRIBUTES = 4096
 
 
 class PmiStore:
-    """Keys and their values."""
+    """Keys and their values.
 
-    def __init__(self) -> None:
+    Args:
+        most_bytes: what all of them may take: the memory is the node's, not the job's.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
         self._kept: dict[str, str] = {}
         self._kept_bytes = 0
         self._new: dict[str, str] = {}  # put here since the last fence
@@ -39,10 +44,13 @@ class PmiStore:
             raise BadPmiMessage(str(problem)) from None
 
     def _keep(self, pairs: "dict[str, str]") -> None:
-        self._kept_bytes += sum(len(key) + len(value) for key, value in pairs.items())
-        self._kept.update(pairs)
-        if self._kept_bytes > _MOST_KEPT_BYTES or len(self._kept) > _MOST_PAIRS:
-            raise BadPmiMessage(f"all tasks together put more than {_MOST_KEPT_BYTES} bytes")
+        for key, value in pairs.items():
+            before = self._kept.get(key)
+            size = -len(before) if before is not None else len(key) + _PAIR_BYTES
+            self._kept_bytes += size + len(value)
+            if self._kept_bytes > self._most_bytes:
+                raise BadPmiMessage(f"all tasks together put more than {self._most_bytes} bytes")
+            self._kept[key] = value
 
     def attribute(self, key: str) -> "str | None":
         """Return an attribute of this node, if it was put."""

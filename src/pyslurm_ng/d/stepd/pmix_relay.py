@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 _CHUNK_BYTES = 65536
 _END_S = 2.0
 _MOST_VARIABLES_BYTES = 256 << 10
+_MOST_UNSENT = 8 << 20
+"""Above it srun is not read: the server is a process of the user, who can stop it."""
 _TO_SRUN = ("fence", "ask", "fetch", "fetched")
 
 
@@ -64,6 +66,7 @@ class PmixRelay:
         self._is_ending = False
         self._pid = 0
         self._states: dict[int, int] = {}
+        self._most_unanswered = mpi_frames.MOST_OPEN * len(mpi["nodes"])
         self._unanswered: dict[tuple[int, int], dict[str, Any]] = {}  # by tag and node
 
     # What the step calls -----------------------------------------------------------------------
@@ -101,6 +104,8 @@ class PmixRelay:
         answer = mpi_frames.refusal(fields)
         if answer is not None:
             self._unanswered[fields["tag"], fields["node"]] = answer
+            if len(self._unanswered) > self._most_unanswered:
+                raise step_io.BadStepFrame("MPI: fetch: more than nodes may ask at once")
         if self._descriptor < 0:
             self._refuse()
             return
@@ -143,6 +148,8 @@ class PmixRelay:
             self._loop.drop(self._descriptor)
             self._socket.close()
             self._descriptor = -1
+            self._unsent.clear()
+            self._pause()
         self._processes.beside.discard(self._pid)
         self._refuse()
 
@@ -171,6 +178,12 @@ class PmixRelay:
         except OSError:
             self._unsent.clear()  # reading shows the end
         self._watch()
+        self._pause()
+
+    def _pause(self) -> None:
+        link = self._link_of()
+        if link is not None:
+            link.pause(is_paused=len(self._unsent) > _MOST_UNSENT)
 
     def _read(self) -> None:
         if self._descriptor < 0:

@@ -74,6 +74,7 @@ class SrunLink:
         self._hello = bytearray()
         self._unsent = bytearray()  # sent after that, once the peer is known to be srun
         self._waiting: list[Callable[[], None]] = []
+        self._is_paused = False
         self.problem = ""
         """Why there is no connection; the user sees this text."""
         self.is_connecting = True
@@ -145,6 +146,13 @@ class SrunLink:
         """Call back once when `has_room` is true again."""
         self._waiting.append(callback)
 
+    def pause(self, *, is_paused: bool) -> None:
+        """Read no more of srun while what it has sent cannot be passed on, or go on."""
+        if self._is_paused != is_paused:
+            self._is_paused = is_paused
+            if self._socket is not None and not self.is_connecting:
+                self._watch()
+
     def close(self) -> None:
         """End the connection; unsent data is lost."""
         if self._socket is not None:
@@ -167,7 +175,8 @@ class SrunLink:
     def _watch(self) -> None:
         assert self._socket is not None
         queue = self._unsent if self._is_srun else self._hello
-        events = select.POLLIN | (select.POLLOUT if queue else 0)
+        events = 0 if self._is_paused else select.POLLIN
+        events |= select.POLLOUT if queue else 0
         self._loop.watch(self._socket.fileno(), events, self._on_ready)
 
     def _on_ready(self, events: int) -> None:
