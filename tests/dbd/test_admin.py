@@ -435,6 +435,7 @@ def test_operators_cannot_raise_rights(store: Database) -> None:
     assert manage(store, "add account bio", *as_oscar).exit_code == 0
     assert manage(store, "modify user oscar set adminlevel=Admin", *as_oscar).exit_code == 1
     assert manage(store, "delete user ada", *as_oscar).exit_code == 1
+    assert manage(store, "modify user ada set newname=friend", *as_oscar).exit_code == 1
     with store.read() as connection:
         assert actor_of(connection, 2001, "oscar", False).is_operator
         assert not actor_of(connection, 2001, "oscar", False).is_administrator

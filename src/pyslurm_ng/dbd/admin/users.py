@@ -300,7 +300,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
     if default is not None:
         lines += _modify_default(change, where, names, default.lower())
     if "NewName" in settings_words:
-        lines += _rename(change, names, (settings_words.last("NewName") or "").lower())
+        lines += _rename(change, users, (settings_words.last("NewName") or "").lower())
     if lines:
         change.lines += [" Modified users...", *lines]
     tied = []
@@ -318,14 +318,17 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
         raise RefusedError(" Nothing modified", is_output=True)
 
 
-def _rename(change: Change, names: list[str], new_name: str) -> list[str]:
+def _rename(change: Change, selected: list[tuple[str, int]], new_name: str) -> list[str]:
     """Give one user another name; jobs that have been recorded keep the name they ran under."""
     if not change.actor.is_operator:
         raise refuse_denied()
     check_name(new_name)
-    if len(names) != 1 or not new_name:
+    if len(selected) != 1 or not new_name:
         raise RefusedError(" NewName is for one user: name who is to have it")
-    (name,) = names
+    ((name, level),) = selected
+    # Rights go with the record: whoever has the new name would be an administrator.
+    if level > change.actor.level:
+        raise RefusedError(f" Error with request: {name} is of a higher admin level")
     users, tied = schema.users, schema.associations
     # Deleted associations keep their names: jobs refer to them.
     for column in (users.c.name, tied.c.user):
