@@ -314,8 +314,8 @@ def test_resources_of_pbs_that_slurm_ignores_are_named(shell: Shell) -> None:
 
 def test_refused_option_is_named(shell: Shell) -> None:
     """An option without effect yet is refused, not ignored."""
-    out, err, code = shell.run("--reboot", "--wrap", "true")
-    assert (out, err, code) == ("", "sbatch: error: --reboot is not implemented yet\n", 1)
+    out, err, code = shell.run("--resources=x", "--wrap", "true")
+    assert (out, err, code) == ("", "sbatch: error: --resources is not implemented yet\n", 1)
 
 
 # What is sent -----------------------------------------------------------------------------------
