@@ -17,6 +17,7 @@ A PMIx server sends its supervisor the same, and: ready (`data`: variables of th
 by NUL), failed (`text`), rank (`rank` and, as `status`, BEGAN, FINISHED or ABORTED).
 """
 
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.kernels.records import pack, unpack
 from pyslurm_ng.wire import step_io
 
@@ -53,7 +54,7 @@ _FIELDS: "dict[str, dict[str, str]]" = {
     "failed": {"text": _TEXT},
     "rank": {"rank": _NUMBER, "status": _NUMBER},
 }
-_LOW, _HIGH = -(1 << 31), (1 << 32) - 1
+_LOW, _HIGH = -(1 << 31), INFINITE
 
 
 def most_gathered(ranks: int) -> int:

@@ -15,7 +15,7 @@ from pyslurm_ng.dbd.tree import Tree
 
 NONE, OPERATOR, ADMINISTRATOR = 1, 2, 3
 
-MOST_NEW = 2_000
+MOST_NEW = 2_500
 """Records that one command of a coordinator may make: journals wait for its transaction."""
 MOST_NEW_OF_OPERATORS = 100_000
 
