@@ -55,8 +55,8 @@ def test_a_request_is_refused_with_a_text_and_a_number(tmp_path: Path) -> None:
     ("line", "said"),
     [
         ("1 / 0", "line 3: ZeroDivisionError: division by zero"),
-        ("job.nosuch = 1", "a job has no field nosuch that can be set"),
-        ("job.time_limit = 'x'", "time_limit: number expected, got string"),
+        ("job.nosuch = 1", "line 3: AttributeError: a job has no field nosuch that can be set"),
+        ("job.time_limit = 'x'", "job_fields.FieldError: time_limit: number expected, got string"),
         ("raise SystemExit(3)", "line 3: SystemExit: 3"),
     ],
 )
@@ -76,6 +76,7 @@ def test_a_file_that_changes_is_loaded_again(tmp_path: Path) -> None:
     assert site.decide(description(said), None, Surroundings(), said) == 5
     (tmp_path / "job_submit.py").write_text("def job_submit(:\n")
     assert site.decide(description(said), None, Surroundings(), said) == 5
+    assert "line 1: SyntaxError: " in said.log_lines[-1][1]
     assert "using previous file" in said.log_lines[-1][1]
     (tmp_path / "job_submit.py").write_text("def job_submit(*words): pass\n")
     assert site.decide(description(said), None, Surroundings(), said) == 0

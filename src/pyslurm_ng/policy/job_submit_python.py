@@ -101,7 +101,7 @@ def _call(
             said.tell(refused.text)
         return refused.code or _FAILED
     except BaseException as error:  # noqa: BLE001 - SystemExit, too: nothing ends the process
-        text = f"job_submit/python: {source.name}: {_last_line(error)}"
+        text = f"job_submit/python: {source.name}: {_last_line(error, source.name)}"
         said.log(ERROR, text)
         said.tell(text)
         return _FAILED
@@ -115,7 +115,7 @@ def _load_file(path: str) -> _Source:
         with open(path, "rb") as file:
             exec(compile(file.read(), path, "exec"), module.__dict__)
     except BaseException as error:  # noqa: BLE001 - it is the site's, whatever it is
-        raise ScriptError(f"{path}: {_last_line(error)}") from None
+        raise ScriptError(f"{path}: {_last_line(error, path)}") from None
     return _Source(path, module)
 
 
@@ -123,15 +123,20 @@ def _load_entry(entry: metadata.EntryPoint) -> _Source:
     try:
         functions = entry.load()
     except BaseException as error:  # noqa: BLE001 - it is the site's, whatever it is
-        raise ScriptError(f"{entry.name}: {_last_line(error)}") from None
+        raise ScriptError(f"{entry.name}: {_last_line(error, entry.name)}") from None
     return _Source(entry.name, functions)
 
 
-def _last_line(error: BaseException) -> str:
-    """Return what went wrong and in which line of the site's file."""
+def _last_line(error: BaseException, path: str) -> str:
+    """Return what went wrong and in which line of the site's file, which may have called ours."""
     frames = traceback.extract_tb(error.__traceback__)
+    numbers = [frame.lineno for frame in frames if frame.filename == path]
+    if isinstance(error, SyntaxError) and error.filename == path:
+        numbers = [error.lineno]
+    elif not numbers:
+        numbers = [frame.lineno for frame in frames[1:]]
     text = "".join(traceback.format_exception_only(error)).strip().splitlines()
-    where = f"line {frames[-1].lineno}: " if frames and len(frames) > 1 else ""
+    where = f"line {numbers[-1]}: " if numbers else ""
     return where + (text[-1] if text else type(error).__name__)
 
 
