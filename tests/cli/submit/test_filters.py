@@ -86,6 +86,15 @@ def test_a_script_sees_and_changes_what_is_submitted(
     ]  # fmt: skip
 
 
+def test_the_script_may_be_elsewhere(conf: Path, tmp_path: Path) -> None:
+    """Where CliFilterParameters says; the one beside slurm.conf is not read then."""
+    script(conf, setup="options.time = '30' return 0")
+    (conf.parent / "cli_filter.lua").rename(tmp_path / "elsewhere.lua")
+    with conf.open("a") as file:
+        file.write(f"CliFilterParameters=cli_filter_lua_path={tmp_path}/elsewhere.lua\n")
+    assert read().request["time_limit_min"] == 30
+
+
 @pytest.mark.parametrize("hook", ["setup", "pre"])
 def test_a_script_may_refuse(conf: Path, hook: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The command ends with its lines and Slurm's."""

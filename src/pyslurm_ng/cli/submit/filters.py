@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NO_STEP = NO_VAL
 _NO_LIMIT = "2982616-04:14:00"
+_LUA_PATH = "cli_filter_lua_path="
 _FAILED = "cli_filter plugin terminated with error"
 # What options read as that were not given; those that are not here read as nothing.
 _UNSET = {
@@ -128,8 +129,10 @@ class Filters:
         try:
             if name == "lua":
                 parameters = self._conf.get("CliFilterParameters", "").split(",")
-                named = [word.partition("=")[2] for word in parameters if "lua_path=" in word]
-                path = named[0] if named else f"{self._folder}/cli_filter.lua"
+                paths = [
+                    word[len(_LUA_PATH) :] for word in parameters if word.startswith(_LUA_PATH)
+                ]
+                path = paths[0] if paths else f"{self._folder}/cli_filter.lua"
                 return LuaFilter(path, self._conf.get("ClusterName", ""), self._tell)
             if name == "python":
                 return PythonFilter(f"{self._folder}/cli_filter.py", self._tell)

@@ -24,7 +24,7 @@ CLUSTER = Keys(
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageHost
         AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
-        BcastExclude BcastParameters CliFilterPlugins
+        BcastExclude BcastParameters CliFilterParameters CliFilterPlugins
         ClusterName CompleteWait CpuFreqGovernors DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
         EnforcePartLimits Epilog EpilogSlurmctld EpilogTimeout FairShareDampeningFactor

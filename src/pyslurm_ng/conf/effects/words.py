@@ -97,7 +97,7 @@ _CONTROLLER = Words(
         "max_powered_nodes": _NO_POWER,
         "power_save_interval": _NO_POWER,
         "power_save_min_interval": _NO_POWER,
-        "reboot_from_controller": "scontrol reboot is refused",
+        "reboot_from_controller": "RebootProgram always runs on the node",
         "threadpool": _NO_SIZES,
         "threadpool_preallocate": _NO_SIZES,
         "threadpool_preserve": _NO_SIZES,
@@ -111,9 +111,9 @@ _CONTROLLER = Words(
 _LAUNCH = Words(
     same=named("use_interactive_step"),
     accepted={
-        "batch_step_set_cpu_freq": "--cpu-freq is refused",
-        "cray_net_exclusive": "--network is refused",
-        "interactive_step_set_cpu_freq": "--cpu-freq is refused",
+        "batch_step_set_cpu_freq": "CPUs keep their frequency",
+        "cray_net_exclusive": "--network is only kept and shown",
+        "interactive_step_set_cpu_freq": "CPUs keep their frequency",
         "mpir_use_nodeaddr": "there is no interface for debuggers",
     },
     refused={
