@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from man_sources import names, paragraphs, source
-from option_status import refused_options, refused_words
+from option_status import difference, recorded_options, refused_options, refused_words
 from roff import Page
 from slurm_facts import command, documented
 
@@ -44,19 +44,21 @@ def command_page(name: str) -> Page:
         page.paragraph(paragraph)
     refused = refused_options(name)
     page.heading("OPTIONS")
+    recorded = recorded_options(name)
     for option in facts.get("option", []):
         if option["long"] in refused:
             continue
         environment = ", ".join(option.get("env", []))
         more = f" Environment: {environment}." if environment else ""
-        page.item(option_tag(option), sentence(option.get("help", "")) + more)
+        other = difference(name, option["long"]) or recorded.get(option["long"], "")
+        page.item(option_tag(option), sentence(option.get("help", "")) + more, *here(other))
     if refused:
         page.heading("NOT YET")
         words = [f"--{option}" for option in sorted(refused)] + sorted(refused_words(name))
         page.paragraph("These are refused by name: " + ", ".join(words))
     for heading, kind in (("COMMANDS", "subcommand"), ("SHOW", "show_entity")):
         words = [word for word in facts.get(kind, []) if word["name"] not in refused_words(name)]
-        listing(page, heading, words)
+        listing(page, heading, words, name if kind == "subcommand" else "")
     everything = command(name)
     for heading, kind in KEYS.items():
         keys = [key for key in everything.get(kind, []) if is_taken(kind, key["name"])]
@@ -84,7 +86,12 @@ def is_taken(kind: str, name: str) -> bool:
     return True
 
 
-def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:
+def here(text: str) -> list[str]:
+    return [f"Here: {text}."] if text else []
+
+
+def listing(page: Page, heading: str, entries: list[dict[str, Any]], of: str = "") -> None:
+    """Write a list; `of` is the command whose words they are, some of which do less here."""
     if not entries:
         return
     page.heading(heading)
@@ -96,7 +103,8 @@ def listing(page: Page, heading: str, entries: list[dict[str, Any]]) -> None:
         name = entry.get("name", letter)
         behind = f" ({letter})" if letter and letter != name else ""
         arguments = f" {entry['args']}" if entry.get("args") else ""
-        page.item(f"{name}{arguments}{behind}", sentence(entry["help"]))
+        other = difference(of, name, is_word=True) if of else ""
+        page.item(f"{name}{arguments}{behind}", sentence(entry["help"]), *here(other))
 
 
 def pages() -> dict[str, Page]:
