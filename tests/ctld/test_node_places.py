@@ -23,7 +23,7 @@ from pyslurm_ng.model.topology import Block, Switch, Topology, placed, units_in_
 from pyslurm_ng.wire.query_messages import ConfigText, ShowTopology, UpdateNodes
 from tests.model.clusters import FOUR_NODES, START_US, conf_of
 
-ROOT = Caller(0, 0, "root", is_operator=True)
+ROOT = Caller(0, 0, "root", is_admin=True, is_operator=True)
 
 NAMES = ("n1", "n2", "n3", "n4")
 FILE: list[dict[str, Any]] = [

@@ -27,6 +27,7 @@ from pyslurm_ng.ctld.queries.diagnostics import show_diagnostics
 from pyslurm_ng.ctld.queries.topology import topology_lines
 from pyslurm_ng.ctld.routes import QUERIES, RULES, RuleFunction
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.permission import has_level
 from pyslurm_ng.ctld.scripts import ScriptStore
 from pyslurm_ng.ctld.site_policy.gate import Gate
 from pyslurm_ng.ctld.slices import Slices
@@ -146,7 +147,7 @@ class Service:
         special = self.more.get(kind)
         if special is not None:
             # Rules check users' rights; these functions are not rules.
-            if row(kind).owner_rule == "operator" and not caller.is_operator:
+            if not has_level(row(kind).owner_rule, caller):
                 writer.refuse(call, Reject(Errno.ESLURM_ACCESS_DENIED))
             else:
                 special(call, caller)

@@ -92,8 +92,7 @@ class Shutdown(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     controller_only: bool = False
 
 
-@message(kind="Reconfigure", roles="admin|operator", owner_rule="operator", rate="change",
-         max_bytes=1024)  # fmt: skip
+@message(kind="Reconfigure", roles="admin", owner_rule="admin", rate="change", max_bytes=1024)
 class Reconfigure(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol reconfigure`: read the configuration again; a bad one changes nothing."""
 

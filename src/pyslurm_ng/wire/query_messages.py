@@ -470,7 +470,7 @@ class JobsChanged(msgspec.Struct, frozen=True):
     below_job: int = 0
 
 
-@message(kind="UpdateNodes", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 20)
+@message(kind="UpdateNodes", roles="user", owner_rule="admin", rate="change", max_bytes=1 << 20)
 class UpdateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol update node`: a hostlist or ALL."""
 
@@ -479,7 +479,7 @@ class UpdateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     settings: Settings
 
 
-@message(kind="UpdatePartition", roles="user", owner_rule="operator", rate="change",
+@message(kind="UpdatePartition", roles="user", owner_rule="admin", rate="change",
          max_bytes=1 << 20)  # fmt: skip
 class UpdatePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Create (`create`) or change a partition."""
@@ -490,7 +490,7 @@ class UpdatePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     create: bool = False
 
 
-@message(kind="DeletePartition", roles="user", owner_rule="operator", rate="change",
+@message(kind="DeletePartition", roles="user", owner_rule="admin", rate="change",
          max_bytes=1 << 16)  # fmt: skip
 class DeletePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Delete a partition that no job uses."""
@@ -538,7 +538,7 @@ class NotifyJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     text: Annotated[str, msgspec.Meta(min_length=1, max_length=4096)]
 
 
-@message(kind="SetDebugLevel", roles="user", owner_rule="operator", rate="change", max_bytes=1024)
+@message(kind="SetDebugLevel", roles="user", owner_rule="admin", rate="change", max_bytes=1024)
 class SetDebugLevel(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol setdebug`: how much a daemon logs, 0 (quiet) to 9 (debug5), until reconfigured."""
 
@@ -550,9 +550,7 @@ _DebugFlags = Annotated[
 ]
 
 
-@message(
-    kind="SetDebugFlags", roles="user", owner_rule="operator", rate="change", max_bytes=1 << 14
-)
+@message(kind="SetDebugFlags", roles="user", owner_rule="admin", rate="change", max_bytes=1 << 14)
 class SetDebugFlags(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol setdebugflags`: words of DebugFlags to add and to take away, until reconfigured."""
 
@@ -560,16 +558,14 @@ class SetDebugFlags(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     remove: _DebugFlags = []
 
 
-@message(kind="SetDampening", roles="user", owner_rule="operator", rate="change", max_bytes=1024)
+@message(kind="SetDampening", roles="user", owner_rule="admin", rate="change", max_bytes=1024)
 class SetDampening(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol fsdampeningfactor`: FairShareDampeningFactor, until reconfigured."""
 
     factor: Annotated[int, msgspec.Meta(ge=1, le=65535)]
 
 
-@message(
-    kind="SetSchedulingLog", roles="user", owner_rule="operator", rate="change", max_bytes=1024
-)
+@message(kind="SetSchedulingLog", roles="user", owner_rule="admin", rate="change", max_bytes=1024)
 class SetSchedulingLog(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`scontrol schedloglevel`: whether SlurmSchedLogFile is written, until reconfigured."""
 

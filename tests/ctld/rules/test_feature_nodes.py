@@ -10,7 +10,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.query_messages import UpdateNodes
 from tests.model.clusters import FOUR_NODES, START_US, cluster_of, conf_of
 
-ROOT = Caller(0, 0, "root", is_operator=True)
+ROOT = Caller(0, 0, "root", is_admin=True, is_operator=True)
 TEXT = FOUR_NODES + (
     "NodeSet=gpus Feature=gpunode\nNodeSet=both Feature=fast Nodes=n1\n"
     "PartitionName=set Nodes=gpus\nPartitionName=mixed Nodes=both,n2\nPartitionName=all Nodes=ALL\n"

@@ -1,10 +1,21 @@
-"""What users may do to jobs of others."""
+"""What users may do to jobs of others, and what only administrators and operators may do."""
 
 from __future__ import annotations
 
 from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
+
+
+def has_level(owner_rule: str, caller: Caller) -> bool:
+    """Return whether a message with this owner rule is for users of the caller's admin level.
+
+    Operators look at what is private and keep reservations and jobs in order. What the cluster is
+    (nodes, partitions, configuration, logs) is for administrators, as in Slurm.
+    """
+    if owner_rule == "admin":
+        return caller.is_admin
+    return owner_rule != "operator" or caller.is_operator
 
 
 def coordinates(cluster: Cluster, caller: Caller, account: str) -> bool:

@@ -25,7 +25,7 @@ from pyslurm_ng.wire.query_messages import UpdateNodes
 from tests.ctld.rules.started_jobs import LATER_US, WHOLE, launch_duty, running, tell
 from tests.model.clusters import START_US, cluster_of, conf_of
 
-ROOT = Caller(0, 0, "root", is_operator=True)
+ROOT = Caller(0, 0, "root", is_admin=True, is_operator=True)
 N1 = 0
 
 

@@ -180,6 +180,7 @@ def test_an_administrator_takes_a_node_back_while_it_boots(state: str) -> None:
 def test_only_administrators_reboot_nodes() -> None:
     operator = Caller(1, 1, "op", is_operator=True)
     assert told(fresh(), "REBOOT", operator) == Errno.ESLURM_USER_ID_MISSING
+    assert told(fresh(), "CANCEL_REBOOT", operator) == Errno.ESLURM_USER_ID_MISSING
 
 
 def test_without_a_program_no_node_boots() -> None:

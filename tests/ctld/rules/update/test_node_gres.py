@@ -14,7 +14,7 @@ from pyslurm_ng.model.states import NodeState
 from pyslurm_ng.wire.query_messages import UpdateNodes
 from tests.world.site import Site
 
-ROOT = Caller(0, 0, "root", is_operator=True)
+ROOT = Caller(0, 0, "root", is_admin=True, is_operator=True)
 NODE = (
     "GresTypes=gpu,bandwidth\nNodeName=g1 CPUs=16 CoresPerSocket=16 RealMemory=4096 "
     "Gres=gpu:2,bandwidth:4\nPartitionName=gpus Nodes=g1"

@@ -49,7 +49,7 @@ _ENDS_SERVICE_STOP = NodeFlag.DRAIN | NodeFlag.FAIL | reboots.REBOOT_FLAGS
 
 def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> Decision | Reject:
     """Change settings of the nodes named, all or none."""
-    if not context.caller.is_operator:
+    if not context.caller.is_admin:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     nodes = find_nodes(cluster, request.nodes)
     if isinstance(nodes, Reject):

@@ -54,7 +54,7 @@ def update_partition(
     cluster: Cluster, request: UpdatePartition, context: Context
 ) -> Decision | Reject:
     """Create or change a partition."""
-    if not context.caller.is_operator:
+    if not context.caller.is_admin:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     current = cluster.partitions.get(request.name)
     if request.create:
@@ -170,7 +170,7 @@ def delete_partition(
     cluster: Cluster, request: DeletePartition, context: Context
 ) -> Decision | Reject:
     """Delete a partition unless a job still waits or runs there."""
-    if not context.caller.is_operator:
+    if not context.caller.is_admin:
         return Reject(Errno.ESLURM_USER_ID_MISSING)
     if request.name not in cluster.partitions:
         return Reject(Errno.ESLURM_INVALID_PARTITION_NAME)
