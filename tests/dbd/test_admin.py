@@ -441,6 +441,22 @@ def test_operators_cannot_raise_rights(store: Database) -> None:
         assert not actor_of(connection, 2001, "oscar", False).is_administrator
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "add qos high", "modify qos normal set priority=9", "delete qos low", "add cluster more",
+        "delete cluster demo", "add resource x server=s type=license count=3 cluster=demo",
+    ],
+)  # fmt: skip
+def test_what_concerns_all_is_for_administrators(store: Database, line: str) -> None:
+    """QOS preempt and lift limits of accounts; 22.05 refuses operators the same."""
+    manage(store, "add qos low")
+    manage(store, "add user oscar account=chem adminlevel=Operator")
+    (said,) = manage(store, line, "oscar", 2001).error_lines
+    assert said.startswith(" error: Only administrators can ")
+    assert manage(store, "modify cluster demo set maxjobs=4", "oscar", 2001).exit_code == 0
+
+
 def test_a_user_chooses_a_default_among_own_accounts(store: Database) -> None:
     """The one thing that is everybody's own to change."""
     assert manage(store, "modify user bob set defaultaccount=chem", "bob", 1002).exit_code == 0

@@ -235,7 +235,7 @@ def test_a_file_begins_with_its_cluster(store: Database) -> None:
 def test_users_may_not_load(store: Database) -> None:
     """Coordinators neither: a file may hold any account."""
     result = take(store, SMALL, Caller(1001, "alice", False))
-    assert result.error_lines == [" error: Only admins/operators can load clusters"]
+    assert result.error_lines == [" error: Only administrators can load clusters"]
 
 
 def test_a_test_changes_nothing(store: Database) -> None:

@@ -343,8 +343,8 @@ class Service:
             self._post(call.part, part)
 
     def _stats(self, connection: sa.Connection, call: Call, is_clear: bool) -> msg.DbdStats:
-        """Return the counts, which name users, to operators; begin anew if they want that."""
-        if not self._actor(connection, call).is_operator:
+        """Return the counts, which name users, to administrators; begin anew if they ask so."""
+        if not self._actor(connection, call).is_administrator:
             raise refuse_denied()
         answer = self.counts.stats(self.records, self.retries, self.faults.counts)
         if is_clear:

@@ -174,6 +174,12 @@ def require_operator(under_way: Change, action: str) -> None:
         raise RefusedError(f" error: Only admins/operators can {action}")
 
 
+def require_administrator(under_way: Change, action: str) -> None:
+    """Refuse users that are not administrators."""
+    if not under_way.actor.is_administrator:
+        raise RefusedError(f" error: Only administrators can {action}")
+
+
 def require_few(under_way: Change, count: int, what: str) -> None:
     """Refuse to make more than a user may with one command; `what` names them, all together."""
     most = MOST_NEW_OF_OPERATORS if under_way.actor.is_operator else MOST_NEW

@@ -12,7 +12,13 @@ from pyslurm_ng.dbd.admin.accounts import (
     remove_associations,
     update_association,
 )
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, require_idle, require_operator
+from pyslurm_ng.dbd.admin.change import (
+    Change,
+    RefusedError,
+    require_administrator,
+    require_idle,
+    require_operator,
+)
 from pyslurm_ng.dbd.admin.settings import apply_settings, read_settings
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 
@@ -68,7 +74,7 @@ def check_name(name: str) -> None:
 
 def add(change: Change, words: Words, _: Words) -> None:
     """Create clusters, as a controller's registration would."""
-    require_operator(change, "add clusters")
+    require_administrator(change, "add clusters")
     names = words.values("Names", lower=True)
     if not names:
         raise RefusedError(" Need name of cluster to add.")
@@ -157,7 +163,7 @@ def modify(change: Change, where: Words, settings_words: Words) -> None:
 
 def delete(change: Change, where: Words, _: Words) -> None:
     """Remove clusters with all their associations; their jobs stay in the tables."""
-    require_operator(change, "delete clusters")
+    require_administrator(change, "delete clusters")
     names = where.values("Names", lower=True)
     if not names:
         raise RefusedError(NO_CONDITIONS)

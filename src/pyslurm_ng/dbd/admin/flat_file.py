@@ -14,8 +14,8 @@ from pyslurm_ng.dbd.admin.change import (
     Change,
     RefusedError,
     Row,
+    require_administrator,
     require_idle,
-    require_operator,
 )
 from pyslurm_ng.dbd.admin.file_report import Report
 from pyslurm_ng.dbd.admin.settings import apply_settings, read_settings
@@ -35,7 +35,7 @@ def load(change: Change, request: LoadFile) -> None:
     Raises:
         RefusedError: a line cannot be done; the error names its number.
     """
-    require_operator(change, "load clusters")
+    require_administrator(change, "load clusters")
     _make_qos(change, request.lines)
     loading: Loading | None = None
     line = _NO_LINE
@@ -223,7 +223,7 @@ class Loading:
         if known is None:
             users.check_name(name)
             if level is not None:
-                users.require_administrator(change)
+                require_administrator(change, "set an admin level")
             own = [word for word in words.items if word[0] == "AdminLevel"]
             users.add_rows(change, Words(own), [name])
             self._records[schema.users][name] = {
@@ -234,7 +234,7 @@ class Loading:
         else:
             values: Row = {}
             if level is not None and users.level_of(level) != known["admin_level"]:
-                users.require_administrator(change)
+                require_administrator(change, "set an admin level")
                 values["admin_level"] = users.level_of(level)
                 old = users.LEVEL_NAMES[known["admin_level"]]
                 new = users.LEVEL_NAMES[values["admin_level"]]

@@ -13,7 +13,7 @@ from pyslurm_ng.dbd.admin.change import (
     Change,
     RefusedError,
     Row,
-    require_operator,
+    require_administrator,
 )
 from pyslurm_ng.dbd.admin.settings import qos_id_list
 from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words, need_name
@@ -39,7 +39,7 @@ _CLEAR = ("-1", "''", '""', "")
 
 def add(change: Change, words: Words, _: Words) -> None:
     """Create QOS."""
-    require_operator(change, "add QOS")
+    require_administrator(change, "add QOS")
     names = words.values("Names", lower=True)
     if not names:
         raise RefusedError(*need_name(words, "qos"))
@@ -140,7 +140,7 @@ def _place(pair: tuple[str, str]) -> tuple[int, str]:
 
 def modify(change: Change, where: Words, settings_words: Words) -> None:
     """Change QOS."""
-    require_operator(change, "modify QOS")
+    require_administrator(change, "modify QOS")
     if not settings_words.items:
         raise RefusedError(" You didn't give me anything to set")
     rows = _selected(change, where)
@@ -184,7 +184,7 @@ def _store(change: Change, row: Row, values: Row, words: Words) -> None:
 
 def delete(change: Change, where: Words, _: Words) -> None:
     """Remove QOS, also from the lists of all associations."""
-    require_operator(change, "delete QOS")
+    require_administrator(change, "delete QOS")
     if not where.items:
         raise RefusedError(NO_CONDITIONS)
     rows = _selected(change, where)

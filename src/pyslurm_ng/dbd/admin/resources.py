@@ -10,7 +10,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.dbd import schema
-from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_operator
+from pyslurm_ng.dbd.admin.change import Change, RefusedError, Row, require_administrator
 from pyslurm_ng.dbd.admin.words import Words
 
 _SERVER = "slurmdb"
@@ -20,7 +20,7 @@ _NOT_IN_NAMES = "@,:|=&*+-'\" "
 
 def add(change: Change, words: Words, _: Words) -> None:
     """Create resources, or let more clusters use them."""
-    require_operator(change, "add resources")
+    require_administrator(change, "add resources")
     names = words.values("Names", lower=True)
     if not names:
         raise RefusedError(" Need name of resource to add.")
@@ -51,7 +51,7 @@ def add(change: Change, words: Words, _: Words) -> None:
 
 def modify(change: Change, where: Words, settings: Words) -> None:
     """Change resources, and the shares of clusters in them."""
-    require_operator(change, "modify resources")
+    require_administrator(change, "modify resources")
     if not settings.items:
         raise RefusedError(" You didn't give me anything to set")
     clusters = dict(_clusters(change, where))
@@ -95,7 +95,7 @@ def modify(change: Change, where: Words, settings: Words) -> None:
 
 def delete(change: Change, where: Words, _: Words) -> None:
     """Remove resources, or only the shares of some clusters."""
-    require_operator(change, "delete resources")
+    require_administrator(change, "delete resources")
     if not where.items:
         raise RefusedError(" No conditions given to remove, not executing.")
     clusters = dict(_clusters(change, where))

@@ -22,6 +22,7 @@ from pyslurm_ng.dbd.admin.change import (
     RefusedError,
     Row,
     refuse_denied,
+    require_administrator,
     require_few,
     require_idle,
 )
@@ -60,7 +61,7 @@ def add(change: Change, words: Words, _: Words) -> None:
     if not actor.is_operator and not set(accounts) <= actor.coordinates:
         raise RefusedError(" error: Only admins/operators/coordinators can add users")
     if "AdminLevel" in words:
-        require_administrator(change)
+        require_administrator(change, "set an admin level")
     if keys and not actor.is_operator:
         raise refuse_denied()
     partitions = words.values("Partitions")
@@ -252,12 +253,6 @@ def _level_name(words: Words) -> str:
     return LEVEL_NAMES[level_of(words.last("AdminLevel") or "none")]
 
 
-def require_administrator(change: Change) -> None:
-    """Refuse to let users that are not administrators set an admin level."""
-    if not change.actor.is_administrator:
-        raise RefusedError(" error: Only administrators can set an admin level")
-
-
 def _selected(change: Change, where: Words) -> list[tuple[str, int]]:
     """Return names and admin levels of the users that the conditions name."""
     table = schema.users
@@ -372,7 +367,7 @@ def _modify_own(
 ) -> list[str]:
     values: Row = {}
     if "AdminLevel" in words:
-        require_administrator(change)
+        require_administrator(change, "set an admin level")
         values["admin_level"] = level_of(words.last("AdminLevel") or "")
     if "DefaultWCKey" in words:
         if not change.actor.is_operator:
