@@ -39,6 +39,7 @@
 /* For a child to be ready, on a loaded machine: there a direct start takes far longer. */
 #define PATIENCE_MS 200
 #define SECOND_USE_S 60 /* a server is started for a user who has just used another command */
+#define SWEEP_S 600     /* files that nobody has used for so long go, and are looked for as often */
 
 static int child = -1;                /* a descriptor of the process that runs the command */
 static volatile sig_atomic_t last; /* the last signal that it was sent */
@@ -133,12 +134,69 @@ static int find_directory(char *path, size_t room)
     return mkdir(path, 0700) == 0 && is_own_directory(path, 1) ? 0 : -1;
 }
 
+static int is_old(int fd)
+{
+    struct stat facts;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return fstat(fd, &facts) == 0 && S_ISREG(facts.st_mode) &&
+           llabs((long long)now.tv_sec - facts.st_mtim.tv_sec) > SWEEP_S;
+}
+
+/* Remove the lock and socket of a server that is gone. A server holds its lock, and a command that
+ * is about to start one has just written to it. */
+static void sweep_server(int directory, const char *lock)
+{
+    char name[64];
+    int length = (int)strlen(lock) - (int)strlen(".lock");
+    int fd;
+
+    if (length <= 0 || length > 40 || strcmp(lock + length, ".lock") != 0)
+        return;
+    fd = openat(directory, lock, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    if (is_old(fd) && flock(fd, LOCK_EX | LOCK_NB) == 0 && is_old(fd)) {
+        snprintf(name, sizeof name, "%.*s.socket", length, lock);
+        unlinkat(directory, name, 0);
+        unlinkat(directory, lock, 0);
+    }
+    close(fd);
+}
+
+/* Servers of steps are killed with their step and leave their files, which no later command uses. */
+static void sweep(const char *base)
+{
+    char path[128];
+    DIR *entries;
+    struct dirent *entry;
+    struct stat facts;
+    int mark;
+
+    snprintf(path, sizeof path, "%.*s/swept", (int)(strrchr(base, '/') - base), base);
+    mark = open(path, O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (mark < 0)
+        return;
+    if (fstat(mark, &facts) != 0 || (facts.st_size > 0 && !is_old(mark)) ||
+        pwrite(mark, "swept\n", 6, 0) != 6) {
+        close(mark);
+        return;
+    }
+    close(mark);
+    *strrchr(path, '/') = '\0';
+    entries = opendir(path);
+    while (entries != NULL && (entry = readdir(entries)) != NULL)
+        sweep_server(dirfd(entries), entry->d_name);
+    if (entries != NULL)
+        closedir(entries);
+}
+
 /* Take the lock of a server that is to be started: if this user has used another command within
  * a minute, and nobody else is starting one. */
 static int lock_for_start(const char *base)
 {
     char path[128];
-    struct stat facts;
+    struct stat facts = {0};
     struct timespec now;
     int fd;
 
@@ -154,6 +212,8 @@ static int lock_for_start(const char *base)
     if (pwrite(fd, "used\n", 5, 0) != 5)
         unlink(path);
     close(fd);
+    if (facts.st_size == 0)
+        sweep(base);
     return -1;
 }
 

@@ -42,7 +42,10 @@ def start(lock: int) -> None:
         words = quick(find_conf(), ("SlurmctldParameters",)).get("SlurmctldParameters", "")
         if OFF in words.lower().split(","):
             return
-        path = os.readlink(f"/proc/self/fd/{lock}").removesuffix(".lock") + ".socket"
+        name = os.readlink(f"/proc/self/fd/{lock}")
+        if not name.endswith(".lock"):  # removed meanwhile
+            return
+        path = name.removesuffix(".lock") + ".socket"
         program = os.path.join(os.path.dirname(sys.executable), "pyslurm-command-server")
         os.set_inheritable(lock, True)
         os.posix_spawn(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -277,6 +278,28 @@ def test_server_that_does_not_answer_is_replaced(installed: Installation) -> Non
     finally:
         for pid in (server, *map(int, children)):
             os.kill(pid, signal.SIGKILL)
+
+
+def test_what_dead_servers_left_is_removed_with_a_new_start(installed: Installation) -> None:
+    """Servers of steps are killed with them; no file of a living one is touched."""
+    directory = next(path for path in DIRECTORIES if path.parent.is_dir())
+    directory.mkdir(mode=0o700, exist_ok=True)
+    names = [f"test{os.getpid()}{kind}" for kind in ("dead", "alive", "new")]
+    files = [directory / f"{name}.{end}" for name in names for end in ("lock", "socket")]
+    for file in files:
+        file.write_text("used\n")
+        if "new" not in file.name:
+            os.utime(file, (1, 1))
+    (directory / "swept").unlink(missing_ok=True)
+    try:
+        with files[2].open() as alive:
+            fcntl.flock(alive, fcntl.LOCK_EX)
+            installed.run("code", "0")
+            wait_until(lambda: not (files[0].exists() or files[1].exists()))
+        assert all(file.exists() for file in files[2:])
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
 
 
 def test_server_ends_when_a_module_has_changed(installed: Installation) -> None:
