@@ -9,6 +9,9 @@ _LINE_BREAKS = str.maketrans(
     {"\0": "", **dict.fromkeys("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029", " ")}
 )
 
+_MOST_BYTES = 128 << 10  # of one variable: the kernel's MAX_ARG_STRLEN
+_MOST_BYTES_OF_A_CHARACTER = 4
+
 # Mail programs take a recipient that begins with one of -|/+. and the like for an option, a command
 # to run, or a file to append to.
 _RECIPIENT = re.compile(r"\w[\w.@%+='~-]*")
@@ -23,9 +26,20 @@ def program_variables(variables: Mapping[str, str]) -> dict[str, str]:
     """Return variables for a prolog, epilog or mail program: each value is one line.
 
     NUL is removed. Line breaks become spaces: otherwise a comment could look like another variable
-    to a careless script that reads the output of `env`.
+    to a careless script that reads the output of `env`. What the kernel takes of no variable is cut
+    off: a comment of 200 KiB would be a prolog that cannot be run, and that drains its node.
     """
-    return {name: value.translate(_LINE_BREAKS) for name, value in variables.items()}
+    return {
+        name: _cut(value.translate(_LINE_BREAKS), _MOST_BYTES - len(name) - len("=\0"))
+        for name, value in variables.items()
+    }
+
+
+def _cut(value: str, most_bytes: int) -> str:
+    if len(value) <= most_bytes // _MOST_BYTES_OF_A_CHARACTER:
+        return value
+    encoded = value.encode("utf-8", "surrogateescape")
+    return encoded[:most_bytes].decode("utf-8", "ignore") if len(encoded) > most_bytes else value
 
 
 def are_recipients(text: str) -> bool:
