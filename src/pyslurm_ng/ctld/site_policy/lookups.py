@@ -45,7 +45,8 @@ class Lookups:
             several = several if asked.name else [*every.values()]
             return Rows([{"name": qos.name, "priority": qos.priority} for qos in several])
         if asked.name:
-            job = cluster.jobs.get(int(asked.name)) if asked.name.isdigit() else None
+            is_id = asked.name.isascii() and asked.name.isdigit()
+            job = cluster.jobs.get(int(asked.name)) if is_id else None
             return Rows([rows.job_row(job)] if job is not None else [])
         return Rows([]) if passage is None else self._some_jobs(passage, asked.first)
 

@@ -13,6 +13,7 @@ from pyslurm_ng.base.errors import Errno, Reject, error_text
 from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.ctld.job_filter import JobFinder
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.rules.permission import may_change
 from pyslurm_ng.ctld.rules.submission import plugins
 from pyslurm_ng.ctld.rules.submission.place import hidden_partitions
 from pyslurm_ng.ctld.rules.submission.submit import refused_rights
@@ -153,7 +154,7 @@ class Walks:
     def _change(self, passage: Passage, message: UpdateJob) -> Walk:
         """Ask about each job that a change names; all must come out alike."""
         outcome: dict[str, str] | None = None
-        named_jobs = self._named_jobs(message)
+        named_jobs = self._named_jobs(message, passage.caller)
         if len(named_jobs) > MOST_CHANGED:
             return _TOO_MANY
         for text, job in named_jobs:
@@ -185,7 +186,7 @@ class Walks:
 
     def _hold(self, passage: Passage, message: HoldJobs) -> Walk:
         """Ask whether jobs may be held or released: to scripts a change of the priority alone."""
-        named_jobs = self._named_jobs(message)
+        named_jobs = self._named_jobs(message, passage.caller)
         if len(named_jobs) > MOST_CHANGED:
             return _TOO_MANY
         priority = {"priority": INFINITE if message.release else 0}
@@ -211,21 +212,27 @@ class Walks:
             record=rows.job_record(job),
         )
 
-    def _named_jobs(self, message: UpdateJob | HoldJobs) -> Sequence[tuple[str, Job]]:
+    def _named_jobs(
+        self, message: UpdateJob | HoldJobs, caller: Caller
+    ) -> Sequence[tuple[str, Job]]:
         """Return the jobs that a change names, each once, with the text that names it.
 
-        Of more than too many the first.
+        Of more than too many the first. Jobs that the caller may not change are left out: the
+        change is refused for them, and no script has to work on that.
         """
         cluster = self._cluster
         if message.name:
             return [
                 (str(job_id), job)
                 for job_id, job in cluster.jobs.items()
-                if job.request.name == message.name and message.uid in (-1, job.uid)
+                if job.request.name == message.name
+                and message.uid in (-1, job.uid)
+                and may_change(cluster, job, caller)
             ]
         finder = JobFinder(cluster)
         named: dict[int, tuple[str, Job]] = {}
         for text in message.jobs[: MOST_CHANGED + 1]:
             for job, _ in finder.named(text):
-                named.setdefault(job.job_id, (text, job))
+                if may_change(cluster, job, caller):
+                    named.setdefault(job.job_id, (text, job))
         return [*named.values()]
