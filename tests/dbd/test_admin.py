@@ -427,6 +427,23 @@ def test_coordinators_rule_their_accounts_and_those_below(store: Database) -> No
         assert manage(store, line, *as_carol).exit_code == 1, line
 
 
+def test_coordinators_take_no_user_away_from_another_account(store: Database) -> None:
+    """The default account is where a user's jobs go; 22.05 says the same."""
+    manage(store, "add account bio")
+    manage(store, "add coordinator account=bio names=carol")
+    result = manage(store, "add user bob account=bio defaultaccount=bio", "carol", 1003)
+    assert result.error_lines == [
+        " Your user/uid (carol/1003) is not AdminLevel >= Operator, you cannot set DefaultAccount."
+    ]
+    assert manage(store, "add user bob account=bio", "carol", 1003).exit_code == 0
+    defaults = {
+        (row[0], row[1])
+        for row in rows(store, schema.associations, "user", "account", "is_default")
+        if row[2]
+    }
+    assert ("bob", "bio") not in defaults
+
+
 def test_operators_cannot_raise_rights(store: Database) -> None:
     """Only administrators give admin levels, or remove their holders."""
     manage(store, "add user oscar account=chem adminlevel=Operator")

@@ -60,6 +60,12 @@ def add(change: Change, words: Words, _: Words) -> None:
     actor = change.actor
     if not actor.is_operator and not set(accounts) <= actor.coordinates:
         raise RefusedError(" error: Only admins/operators/coordinators can add users")
+    if default and not actor.is_operator:
+        # It would move the coming jobs of anybody's users to where the coordinator rules.
+        raise RefusedError(
+            f" Your user/uid ({actor.name}/{actor.uid}) is not AdminLevel >= Operator, "
+            "you cannot set DefaultAccount."
+        )
     if "AdminLevel" in words:
         require_administrator(change, "set an admin level")
     if keys and not actor.is_operator:
