@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pyslurm_ng.ctld.rules.context import Caller, Context
+from pyslurm_ng.ctld.site_policy.gate import Gate
 from pyslurm_ng.ctld.site_policy.lookups import Lookups
 from pyslurm_ng.ctld.site_policy.walks import Passage, Walks
-from pyslurm_ng.model.job import Job
+from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.policy.messages import AskRows, Question
+from pyslurm_ng.wire.job_messages import SubmitJob
 from pyslurm_ng.wire.query_messages import HoldJobs, UpdateJob
+from tests.model.clusters import FOUR_NODES, conf_of
 from tests.world.callers import ALICE, BOB
 from tests.world.logs import LineLog
 from tests.world.site import Site
@@ -52,3 +56,46 @@ def test_scripts_are_not_asked_about_jobs_of_others(kind: Any, by_name: bool) ->
 def test_a_name_that_is_no_job_is_none(name: str) -> None:
     """The superscript two is a digit for Python, and no number."""
     assert Lookups(Site().cluster).rows(AskRows("jobs", name), None).rows == []
+
+
+class QuietLoop:
+    """A loop in which nothing becomes ready; what is to be called later waits here."""
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], None]] = []
+
+    def add_reader(self, fd: int, callback: Callable[[], None], /) -> None: ...
+
+    def remove_reader(self, fd: int, /) -> bool:
+        return True
+
+    def add_writer(self, fd: int, callback: Callable[[], None], /) -> None: ...
+
+    def remove_writer(self, fd: int, /) -> bool:
+        return True
+
+    def call_later(self, delay: float, callback: Callable[[], None], /) -> Any:
+        if not delay:
+            self.later.append(callback)
+        return SimpleNamespace(cancel=lambda: None)
+
+
+def test_rights_are_asked_of_requests_that_no_script_has_seen() -> None:
+    """Plugins that are taken away while requests wait make nobody an operator."""
+    site, loop = Site(), QuietLoop()
+    resumed: list[Caller] = []
+    writer: Any = SimpleNamespace(cluster=site.cluster)
+    log: Any = LineLog()
+    gate = Gate(
+        writer, conf_of(f"{FOUR_NODES}JobSubmitPlugins=lua\n"), loop, log,
+        lambda who: Context(site.conf, site.now_us, who), lambda call, who: resumed.append(who),
+    )  # fmt: skip
+    request = SubmitJob(KEY, JobRequest(priority=9), b"#!/bin/sh\n")
+    call: Any = SimpleNamespace(request=request, is_gone=False)
+    gate.ask(call, BOB)
+    assert not resumed
+    gate.adopt(conf_of())
+    for callback in loop.later:
+        callback()
+    gate.close()
+    assert [who.is_passed for who in resumed] == [False]

@@ -95,7 +95,7 @@ class Gate:
         """Let the scripts decide about a call; it goes on, or is refused, later."""
         uid, request_id = caller.uid, getattr(call.request, "request_id", bytes(16))
         if self._writer.cluster.replies.find(uid, request_id) is not None:
-            self.resume(call, replace(caller, is_passed=True))  # its answer is known already
+            self.resume(call, caller)  # its answer is known already
             return
         if self._queue.waiting(uid) >= WAITING:
             text = f"{WAITING} requests of uid {uid} wait for the site's scripts"
@@ -166,7 +166,7 @@ class Gate:
         while (self._again or self._queue) and len(self._open) < AT_ONCE:
             if not self._begin.plugins:
                 passage = self._pop()
-                self.resume(passage.call, replace(passage.caller, is_passed=True))
+                self.resume(passage.call, passage.caller)  # no script has looked at its rights
                 continue
             if self._process is None:
                 self._start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno, Reject
+from pyslurm_ng.ctld.rules.context import Caller
 from pyslurm_ng.ctld.rules.update.update_job import update_job
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.wire.query_messages import UpdateJob
@@ -173,3 +174,15 @@ def test_tasks_may_be_given_licenses() -> None:
     assert (job.request.licenses, job.request.cpus_per_task) == ("soft:1,matlab:6", 1)
     assert refusals(scene, job, trespertask="license/none:1") == [Errno.ESLURM_INVALID_LICENSES]
     assert refusals(scene, job, trespertask="license/:1") == [Errno.ESLURM_INVALID_TRES]
+
+
+def test_only_administrators_have_a_job_boot_its_nodes() -> None:
+    """As at submission."""
+    scene = Site()
+    job = scene.job(begin_us=scene.now_us + 10**9)
+    message = UpdateJob(bytes(16), {"reboot": "yes"}, [str(job.job_id)])
+    operator = Caller(1003, 1003, "op", is_operator=True)
+    decision = update_job(scene.cluster, message, scene.context(operator))
+    assert not isinstance(decision, Reject)
+    assert [code for _, code, _ in decision.reply.errors] == [Errno.ESLURM_ACCESS_DENIED]
+    assert refusals(scene, job, reboot="yes") == []

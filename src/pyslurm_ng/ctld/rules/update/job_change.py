@@ -139,6 +139,17 @@ def by_operators(setter: Setter) -> Setter:
     return set_by_operator
 
 
+def by_administrators(setter: Setter) -> Setter:
+    """Let a key be set only by administrators."""
+
+    def set_by_administrator(change: Change, value: str) -> int:
+        if not change.context.caller.is_admin:
+            return Errno.ESLURM_ACCESS_DENIED
+        return setter(change, value)
+
+    return set_by_administrator
+
+
 def yes_no(bit: int, *, yes_needs_operator: bool = False) -> Setter:
     """Return the setter of a flag of the request."""
 

@@ -36,7 +36,13 @@ from pyslurm_ng.ctld.rules.update import (
     job_size,
     job_times,
 )
-from pyslurm_ng.ctld.rules.update.job_change import Change, Setter, by_operators, while_pending
+from pyslurm_ng.ctld.rules.update.job_change import (
+    Change,
+    Setter,
+    by_administrators,
+    by_operators,
+    while_pending,
+)
 from pyslurm_ng.ctld.rules.update.job_limits import breaks_limits
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
@@ -98,7 +104,7 @@ SETTERS: dict[str, Setter] = {
     "threadspec": job_size.special("thread_spec", "core_spec"),
     "contiguous": job_change.yes_no(REQ_CONTIGUOUS, yes_needs_operator=True),
     "oversubscribe": job_change.yes_no(REQ_OVERSUBSCRIBE, yes_needs_operator=True),
-    "reboot": by_operators(job_change.yes_no(REQ_REBOOT)),
+    "reboot": by_administrators(job_change.yes_no(REQ_REBOOT)),
     "requeue": job_order.requeue,
     "stdin": job_change.text("std_in"),
     "stdout": job_change.text("std_out"),
