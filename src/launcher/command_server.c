@@ -396,7 +396,7 @@ static int hear(struct server *server)
     ssize_t size = recvmsg(server->told, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     PyObject *done;
-    int launcher;
+    int launcher, is_true;
 
     if (size <= 0)
         return 0;
@@ -408,9 +408,10 @@ static int hear(struct server *server)
         note_child(server, atoi(text + 6), launcher);
     } else if (strncmp(text, "import ", 7) == 0) {
         done = PyObject_CallMethod(server->module, "bring", "s", text + 7);
-        if (done == NULL || note_sources(server) != 0)
+        is_true = done != NULL && PyObject_IsTrue(done);
+        Py_XDECREF(done);
+        if (!is_true || note_sources(server) != 0)
             return -1;
-        Py_DECREF(done);
     }
     return 1;
 }

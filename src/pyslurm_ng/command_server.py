@@ -27,6 +27,7 @@ _UNCOLLECTED = ("srun",)
 _NOT_SHARED = frozenset(("hashlib", "_hashlib", "ssl", "_ssl", "readline", "locale", "_locale"))
 """Modules that read variables of the environment when they are imported."""
 
+_FILE_TIME_NS = 10_000_000  # file systems give times in steps
 _noted: set[str] = set()
 
 
@@ -79,8 +80,13 @@ def new_sources() -> list[str]:
     return paths
 
 
-def bring(names: str) -> None:
-    """Import the modules that a command needed, if each process gets the same of them."""
+def bring(names: str) -> bool:
+    """Import the modules that a command needed, if each process gets the same of them.
+
+    Returns:
+        Whether the modules are those of their files: nobody wrote to a file since we began.
+    """
+    begun_ns = time.time_ns() - _FILE_TIME_NS
     for name in names.split(" "):
         root = name.partition(".")[0]
         if name in _NOT_SHARED or (root != "pyslurm_ng" and root not in sys.stdlib_module_names):
@@ -89,6 +95,8 @@ def bring(names: str) -> None:
             __import__(name)
         except Exception:  # noqa: BLE001 - the command that needs it says what is wrong
             continue
+    files = [getattr(sys.modules.get(name), "__file__", None) for name in names.split(" ")]
+    return all(os.stat(path).st_mtime_ns < begun_ns for path in files if path)
 
 
 def run_command(
