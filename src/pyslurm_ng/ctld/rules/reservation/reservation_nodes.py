@@ -91,7 +91,8 @@ def with_cores(
                 held_by_others = reserved_parts(cluster, reservation, calendar).get(
                     node_id, NOTHING
                 )
-                is_reserved = (usable & ~held_by_others.cores).bit_count() < count
+                left_by_others = (usable & ~held_by_others.cores).bit_count()
+                is_reserved = left_by_others < count <= usable.bit_count()
                 return Reject(
                     Errno.ESLURM_RESERVATION_OVERLAP if is_reserved else Errno.ESLURM_NODES_BUSY
                 )
