@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemons.faults import kill
+from tests.daemons.faults import kill, open_directory
 from tests.daemons.live import BIN, LiveCluster, missing_programs, start
 from tests.world.processes import is_running
 
@@ -181,13 +181,21 @@ def test_a_health_check_drains_its_node(tmp_path: Path) -> None:
         live.down()
 
 
-def test_a_node_is_told_to_boot_and_comes_back(tmp_path: Path) -> None:
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """Return a directory whose path leaves room for the names of sockets."""
+    with open_directory() as directory:
+        yield directory
+
+
+def test_a_node_is_told_to_boot_and_comes_back(short_path: Path) -> None:
     """RebootProgram runs once on the node when its job is over; a new boot ends that."""
-    said, program, extra = tmp_path / "said", tmp_path / "reboot", tmp_path / "extra.conf"
+    said, program = short_path / "said", short_path / "reboot"
+    extra = short_path / "extra.conf"
     program.write_text(f"#!/bin/sh\necho $SLURMD_NODENAME >> {said}\n")
     program.chmod(0o755)
     extra.write_text(f"RebootProgram={program}\nResumeTimeout=600\n")
-    live = start(tmp_path / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
+    live = start(short_path / "c", "--nodes", "1", "--cpus", "4", "--conf", str(extra))
 
     def state() -> str:
         return live.out("sinfo", "-h", "-o", "%T %E").strip()

@@ -155,6 +155,8 @@ def test_the_scheduling_log(live_cluster: LiveCluster) -> None:
     log = live_cluster.directory / "log" / "sched.log"
     before = conf.read_text()
     conf.write_text(f"{before}SlurmSchedLogFile={log}\n")
+    log.touch()
+    log.chmod(0o666)  # slurmctld may run as SlurmUser
     try:
         live_cluster.out("scontrol", "reconfigure")
         live_cluster.out("scontrol", "schedloglevel", "enable")
