@@ -1,5 +1,6 @@
 """A small loop for programs that must start fast and stay small: descriptors and timers."""
 
+import os
 import select
 from time import monotonic
 
@@ -8,6 +9,35 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LONGEST_WAIT_S = 3600.0
+_CHUNK_BYTES = 65536
+
+
+def read_some(descriptor: int) -> "bytes | None":
+    """Return what is there to read: b"" at the connection's end, None if nothing is there yet."""
+    try:
+        return os.read(descriptor, _CHUNK_BYTES)
+    except (BlockingIOError, InterruptedError):
+        return None
+    except OSError:
+        return b""
+
+
+def write_some(descriptor: int, unsent: bytearray) -> bool:
+    """Write what can be written now, and remove it from `unsent`.
+
+    Returns:
+        Whether the connection is still there.
+    """
+    try:
+        while unsent:
+            with memoryview(unsent) as view:
+                sent = os.write(descriptor, view[:_CHUNK_BYTES])
+            del unsent[:sent]
+    except (BlockingIOError, InterruptedError):
+        return True
+    except OSError:
+        return False
+    return True
 
 
 class PollLoop:

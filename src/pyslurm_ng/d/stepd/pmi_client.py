@@ -3,6 +3,7 @@
 import os
 import select
 
+from pyslurm_ng.base.poll_loop import read_some, write_some
 from pyslurm_ng.d.stepd import pmi_messages
 from pyslurm_ng.d.stepd.pmi_messages import BadPmiMessage, PmiInput
 
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
     from pyslurm_ng.base.poll_loop import PollLoop
 
-_CHUNK_BYTES = 65536
 _MOST_UNSENT = 1 << 20
 
 
@@ -80,12 +80,9 @@ class PmiClient:
         """Carry out what it has sent."""
         if self._descriptor < 0:
             return
-        try:
-            data = os.read(self._descriptor, _CHUNK_BYTES)
-        except (BlockingIOError, InterruptedError):
+        data = read_some(self._descriptor)
+        if data is None:
             return
-        except OSError:
-            data = b""
         if not data:
             self.close()
             return
@@ -102,14 +99,7 @@ class PmiClient:
     def _write(self) -> None:
         if self._descriptor < 0:
             return
-        try:
-            while self._unsent:
-                with memoryview(self._unsent) as view:
-                    sent = os.write(self._descriptor, view[:_CHUNK_BYTES])
-                del self._unsent[:sent]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
+        if not write_some(self._descriptor, self._unsent):
             self.close()
             return
         events = select.POLLIN | (select.POLLOUT if self._unsent else 0)

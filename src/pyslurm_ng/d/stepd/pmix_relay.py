@@ -10,6 +10,7 @@ import select
 import time
 from _socket import AF_UNIX, SHUT_WR, SOCK_CLOEXEC, SOCK_STREAM, socketpair
 
+from pyslurm_ng.base.poll_loop import read_some, write_some
 from pyslurm_ng.d.stepd.own_process import become, fork_own, identity_of
 from pyslurm_ng.wire import mpi_frames, step_io
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from pyslurm_ng.d.stepd.step_streams import SrunLink
     from pyslurm_ng.d.stepd.task import Task
 
-_CHUNK_BYTES = 65536
 _END_S = 2.0
 _MOST_VARIABLES_BYTES = 256 << 10
 _MOST_UNSENT = 8 << 20
@@ -168,14 +168,7 @@ class PmixRelay:
     def _write(self) -> None:
         if self._descriptor < 0:
             return
-        try:
-            while self._unsent:
-                with memoryview(self._unsent) as view:
-                    sent = os.write(self._descriptor, view[:_CHUNK_BYTES])
-                del self._unsent[:sent]
-        except (BlockingIOError, InterruptedError):
-            pass
-        except OSError:
+        if not write_some(self._descriptor, self._unsent):
             self._unsent.clear()  # reading shows the end
         self._watch()
         self._pause()
@@ -193,12 +186,9 @@ class PmixRelay:
             self._loop.drop(self._descriptor)
             link.when_room(self._resume)
             return
-        try:
-            data = os.read(self._descriptor, _CHUNK_BYTES)
-        except (BlockingIOError, InterruptedError):
+        data = read_some(self._descriptor)
+        if data is None:
             return
-        except OSError:
-            data = b""
         try:
             for kind, _, body in self._frames.feed(data):
                 if kind != step_io.MPI:
