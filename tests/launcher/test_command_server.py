@@ -245,6 +245,7 @@ def test_command_ends_with_a_launcher_that_is_killed(installed: Installation) ->
     launcher.kill()
     launcher.wait()
     wait_until(lambda: is_over(child), "the child's end")
+    assert launcher.returncode == -signal.SIGKILL
 
 
 def test_launcher_ends_as_a_command_that_is_killed(installed: Installation) -> None:

@@ -20,7 +20,7 @@ from pyslurm_ng.dbd.rollup.rows import amounts
 from pyslurm_ng.dbd.tree import Row
 
 MOST_ROWS = 100_000
-"""Of an answer to a user who is no operator: answers are made in memory."""
+"""Of an answer to users that are not operators: answers are made in memory."""
 
 
 def bounded(asked: Asked, query: sa.Select[Any]) -> Iterator[sa.Row[Any]]:

@@ -205,7 +205,7 @@ class LuaScript:
         except MemoryError:
             raise ScriptError(f"{self.path}: not enough memory") from None
         except LuaError as error:
-            # What follows is the stack, for whoever debugs; one line is for everybody.
+            # What follows is the stack, for those who debug; users get one line.
             first = str(error).partition("\nstack traceback:")[0] or "error without a text"
             raise ScriptError(f"{self.path}: {first}") from None
 

@@ -169,7 +169,7 @@ class ScriptProcess:
         )
 
     def _end(self, why: str) -> None:
-        """End the process, and tell whoever waits for it."""
+        """End the process, and tell the requests that wait for it."""
         self.close()
         self._open.clear()
         self._ended(why)

@@ -147,7 +147,7 @@ class SrunLink:
         self._waiting.append(callback)
 
     def pause(self, *, is_paused: bool) -> None:
-        """Read no more of srun while what it has sent cannot be passed on, or go on."""
+        """Stop reading from srun while what it has sent cannot be passed on, or go on."""
         if self._is_paused != is_paused:
             self._is_paused = is_paused
             if self._socket is not None and not self.is_connecting:

@@ -327,7 +327,7 @@ def _rename(change: Change, selected: list[tuple[str, int]], new_name: str) -> l
     if len(selected) != 1 or not new_name:
         raise RefusedError(" NewName is for one user: name who is to have it")
     ((name, level),) = selected
-    # Rights go with the record: whoever has the new name would be an administrator.
+    # Rights go with the record: the user of the new name would be an administrator.
     if level > change.actor.level:
         raise RefusedError(f" Error with request: {name} is of a higher admin level")
     users, tied = schema.users, schema.associations

@@ -286,7 +286,7 @@ def _count(times: ClusterTime, reserved: Reserved, whole: int, by_jobs: int) -> 
 
 
 def _share(usage: Usage, associations: tuple[int, ...], unused: Seconds) -> None:
-    """Charge associations in equal whole parts; a rest of less than a second each is nobody's."""
+    """Charge associations in equal whole parts; less than a second each is charged to none."""
     if associations:
         shares = {name: seconds // len(associations) for name, seconds in unused.items()}
         part = {name: seconds for name, seconds in shares.items() if seconds}
