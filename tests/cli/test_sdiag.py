@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from pyslurm_ng.cli.listing.diag_json import statistics
+from pyslurm_ng.data_parser.diag import statistics
 from pyslurm_ng.sched.frame.plan import NumbersByJob, Plan
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pyslurm_ng.cli import command, yaml_text
+from pyslurm_ng.cli import command
+from pyslurm_ng.data_parser import yaml_text
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "cli" / "squeue"
 

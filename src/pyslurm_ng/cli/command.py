@@ -3,9 +3,11 @@
 import os
 import sys
 
+from pyslurm_ng.data_parser.records import Table as Table, user_name as user_name
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, NoReturn
+    from typing import NoReturn
 
     from pyslurm_ng.wire.client import Client
 
@@ -92,16 +94,6 @@ def is_person(uid: int) -> bool:
         return False
 
 
-def user_name(uid: int) -> str:
-    """Return the name of a uid, or the number if it has none."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return str(uid)
-
-
 def split_list(text: str) -> list[str]:
     """Return the words of a comma list."""
     return [word.strip() for word in text.split(",") if word.strip()]
@@ -128,7 +120,7 @@ def write_bytes(output: "bytes | memoryview") -> None:
         _for_yaml.append(bytes(output))
         if not _for_yaml[-1].endswith(b"\n}\n"):
             return
-        from pyslurm_ng.cli.yaml_text import from_json
+        from pyslurm_ng.data_parser.yaml_text import from_json
 
         output = from_json(b"".join(_for_yaml))
         _for_yaml.clear()
@@ -136,19 +128,3 @@ def write_bytes(output: "bytes | memoryview") -> None:
     view = memoryview(output)
     while view:
         view = view[os.write(1, view) :]
-
-
-class Table:
-    """The rows of a reply: columns by name, fetched by one pass over the packed records."""
-
-    def __init__(self, fields: list[str], blob: bytes, names: "list[str]") -> None:
-        from pyslurm_ng.kernels.records import project
-
-        where = {name: index for index, name in enumerate(fields)}
-        self.names = names
-        self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in names])
-        self.at = {name: index for index, name in enumerate(names)}
-
-    def dicts(self) -> "list[dict[str, Any]]":
-        """Return the rows by field name."""
-        return [dict(zip(self.names, row, strict=False)) for row in self.rows]

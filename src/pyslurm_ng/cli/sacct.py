@@ -90,10 +90,12 @@ def _answer(
     if "verbose" in options:
         say(f"sacct: {window_text(request)}")
     if "json" in options:
-        from pyslurm_ng.cli.accounting import sacct_json
+        from pyslurm_ng.cli.documents import database_tail
+        from pyslurm_ng.data_parser.accounting_jobs import columns, document
 
-        request["columns"], request["step_columns"] = sacct_json.columns()
-        for piece in sacct_json.document(_ask(client, request), cluster, argv):
+        request["columns"], request["step_columns"] = columns()
+        more = database_tail(["sacct", *argv], cluster)
+        for piece in document(_ask(client, request), cluster, more):
             write_bytes(piece)
         return 0
     chosen = _chosen_fields(options)

@@ -131,9 +131,11 @@ def _ping(session: Session) -> int:
     except SlurmError:
         is_up = False
     if "json" in session.options:
-        from pyslurm_ng.cli.accounting.slurmdbd_json import print_ping
+        from pyslurm_ng.cli.accounting.database_documents import print_document
+        from pyslurm_ng.data_parser.slurmdbd import ping
 
-        print_ping(session, host, (monotonic_ns() - begin_ns) // 1000 if is_up else -1)
+        latency_us = (monotonic_ns() - begin_ns) // 1000 if is_up else -1
+        print_document(session, "pings", [ping(host, latency_us)])
     else:
         print(f"slurmdbd(primary) at {host} is {'UP' if is_up else 'DOWN'}")
     return 0 if is_up else 1

@@ -60,9 +60,11 @@ def main(argv: "list[str]") -> int:
         say(f"slurm_get_statistics: {error.text}")
         return 1
     if "json" in options:
-        from pyslurm_ng.cli.listing.diag_json import print_diagnostics
+        from pyslurm_ng.cli.documents import print_body, tail
+        from pyslurm_ng.data_parser.diag import statistics
 
-        return print_diagnostics(reply, argv)
+        cluster = read_conf("sdiag").get("ClusterName", "cluster")
+        return print_body({"statistics": statistics(reply), **tail(["sdiag", *argv], cluster)})
     print("\n".join(_lines(reply, options)))
     return 0
 

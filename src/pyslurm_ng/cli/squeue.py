@@ -279,7 +279,7 @@ def _show(
 
             return show_steps(options, client, job_filter, argv)
         if "json" in options:
-            from pyslurm_ng.cli.listing.job_json import print_jobs
+            from pyslurm_ng.cli.listing.job_documents import print_jobs
 
             return print_jobs(["squeue", *argv], client, job_filter, "all" in options)
         return show_jobs(options, client, job_filter)

@@ -69,9 +69,11 @@ def main(argv: "list[str]") -> int:
             fail(f"sshare: error: Couldn't get shares from controller: {error.text}")
         rows = _chosen(reply["associations"], options, users, accounts)
         if "json" in options:
-            from pyslurm_ng.cli.accounting.sshare_json import print_shares
+            from pyslurm_ng.cli.documents import print_body, tail
+            from pyslurm_ng.data_parser.shares import shares
 
-            return print_shares(rows, reply, argv)
+            more = tail(["sshare", *argv], reply["cluster_name"])
+            return print_body({"shares": shares(rows, reply), **more})
         return _print(rows, reply, options, is_fair_tree=is_fair_tree)
 
     return on_clients(clusters, show, is_apart=with_name)()

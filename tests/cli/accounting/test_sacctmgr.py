@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from pyslurm_ng.base.faults import Faults
-from pyslurm_ng.cli.accounting.slurmdbd_json import configuration
 from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.data_parser.slurmdbd import configuration
 from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.dbd.rollup.duty import RollUp
 from tests.cli.accounting_commands import Commands, Printed, recorded

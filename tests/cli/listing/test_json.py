@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from pyslurm_ng.cli.listing.json_text import encode
+from pyslurm_ng.data_parser.json_text import encode
 from tests.cli.reference_cluster import cases, queue
 from tests.cli.run_command import run_command
 

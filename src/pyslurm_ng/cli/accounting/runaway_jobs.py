@@ -1,9 +1,10 @@
 """sacctmgr show runawayjobs: jobs that slurmdbd has open and slurmctld does not know."""
 
 from pyslurm_ng.base.numbers import SHOW_ALL
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed, rows_of
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, agreed
 from pyslurm_ng.cli.clusters import confs_of
 from pyslurm_ng.cli.command import Table, connect, fail, say
+from pyslurm_ng.data_parser.records import rows_of
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False

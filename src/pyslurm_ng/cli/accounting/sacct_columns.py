@@ -3,9 +3,16 @@
 `job` and `step` are dicts of stored columns (`dbd.schema`); for a step `job` is its job's.
 """
 
-from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US, STEP_BATCH
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import sluid_text
 from pyslurm_ng.cli.listing.list_format import Dates, exit_text, long_time
+from pyslurm_ng.data_parser.accounting_values import (
+    expand_pattern,
+    layout_text,
+    planned_s,
+    run_s,
+    step_name,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +20,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     Row = dict[str, Any]
-
-STEP_NAMES = {-5: "batch", -4: "extern", -6: "interactive", -3: "TBD"}
 
 
 class Context:
@@ -45,16 +50,8 @@ class Context:
 
 
 def elapsed_s(row: "Row", context: Context) -> int:
-    """Return seconds of run time without suspension; 0 for a job that never started."""
-    start, end = context.span(row)
-    if not start:
-        return 0
-    suspended: int = row["suspended_us"]
-    if row.get("suspend_start_us") and not end:
-        suspended += context.now_us - row["suspend_start_us"]
-    # Both ends are cut to whole seconds first, as the columns Start and End show them.
-    span_us = (end or context.now_us) // SECOND_US - start // SECOND_US
-    return max(0, span_us - suspended // SECOND_US)
+    """Return seconds of run time within the window, without suspension."""
+    return run_s(row, *context.span(row), context.now_us)
 
 
 def cpu_time(microseconds: int) -> str:
@@ -149,16 +146,6 @@ def task_text(job: "Row") -> str:
     return str(job["job_id"])
 
 
-def layout_text(distribution: str) -> str:
-    """Return a distribution of tasks as accounting names it: Block, Cyclic:Block, Unknown."""
-    return ":".join(word.capitalize() for word in distribution.split(":"))
-
-
-def step_name(step_id: int) -> str:
-    """Return the part of a step's id behind the point."""
-    return STEP_NAMES.get(step_id) or str(step_id)
-
-
 def _job_exit_text(job: "Row") -> str:
     code: int = job["exit_code"]
     # As Slurm shows it for jobs that ended though none of their processes did.
@@ -176,15 +163,6 @@ def state_text(row: "Row") -> str:
 
 def _cpus(job: "Row") -> int:
     return int(job["cpus_allocated"] or job["cpus_requested"])
-
-
-def planned_s(job: "Row", context: Context) -> int:
-    """Return how long a job was, or has been, eligible before it started: seconds."""
-    if not job["eligible_us"]:
-        return 0
-    until: int = job["start_us"] or job["end_us"] or context.now_us
-    eligible: int = job["eligible_us"]
-    return max(0, until // SECOND_US - eligible // SECOND_US)
 
 
 def _limit(job: "Row", _: Context) -> str:
@@ -218,24 +196,6 @@ def _path(job: "Row", name: str, context: Context) -> str:
     if context.expands:
         return expand_pattern(text, job)
     return text
-
-
-def expand_pattern(text: str, job: "Row", step_id: int = STEP_BATCH) -> str:
-    """Return a file name pattern with those `%` letters replaced that are known here."""
-    if "%" not in text and "\\" not in text:
-        return text
-    from pyslurm_ng.base.file_patterns import expand
-
-    task = job["array_task_id"]
-    return expand(
-        text,
-        job_id=job["job_id"],
-        array_job_id=job["array_job_id"],
-        array_task_id=task if task >= 0 else NO_VAL,
-        user=job["user"],
-        job_name=job["name"],
-        step_id=step_id,
-    )
 
 
 def _uid(job: "Row", context: Context) -> int:
@@ -395,10 +355,10 @@ _add("End", _JOB_SPAN, lambda job, context: context.dates.text(context.span(job)
 _add("Suspended", ("suspended_us",), lambda job, _: long_time(job["suspended_us"] // SECOND_US),
      ("suspended_us",),
      lambda step, job, _: long_time(step["suspended_us"] // SECOND_US))  # fmt: skip
-_add("Planned", _PLANNED, lambda job, context: long_time(planned_s(job, context)))
+_add("Planned", _PLANNED, lambda job, context: long_time(planned_s(job, context.now_us)))
 _add("PlannedCPU", _PLANNED,
-     lambda job, context: long_time(planned_s(job, context) * _cpus(job)))  # fmt: skip
-_add("PlannedCPURAW", _PLANNED, lambda job, context: planned_s(job, context) * _cpus(job))
+     lambda job, context: long_time(planned_s(job, context.now_us) * _cpus(job)))  # fmt: skip
+_add("PlannedCPURAW", _PLANNED, lambda job, context: planned_s(job, context.now_us) * _cpus(job))
 _add("Timelimit", ("time_limit_min",), _limit)
 _add("TimelimitRaw", ("time_limit_min",), _limit_raw)
 _add("ReservationId", ("reservation_id",), lambda job, _: job["reservation_id"] or "")

@@ -3,8 +3,9 @@
 import os
 
 from pyslurm_ng.cli.accounting.flat_file import quoted
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, rows_of
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session
 from pyslurm_ng.cli.command import fail
+from pyslurm_ng.data_parser.records import rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,11 @@
 
 from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.cli.accounting.sacctmgr_fields import ENTITIES, FIELDS
-from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag, rows_of
+from pyslurm_ng.cli.accounting.sacctmgr_session import Session, assignment, is_flag
 from pyslurm_ng.cli.accounting.table_layout import shown
 from pyslurm_ng.cli.command import fail, split_list, user_name, write_bytes
 from pyslurm_ng.cli.listing.list_format import Dates
+from pyslurm_ng.data_parser.records import rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,10 +80,7 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
 
         rows = runaway_jobs.of_all_open(session, where, rows)
     if "json" in session.options:
-        from pyslurm_ng.cli.accounting import sacctmgr_json
-
-        write_bytes(sacctmgr_json.document(session, entity, rows))
-        return 0
+        return _print_json(session, entity, rows)
     if "tree" in flags:
         for row in rows:
             row["Account"] = " " * row.get("depth", 0) + row["Account"]
@@ -94,6 +92,20 @@ def run(session: Session, entity: str, words: "list[str]") -> int:
         print(runaway_jobs.NOTE)
     _print_table(session, fields, rows, answer["now_us"])
     return runaway_jobs.offer(session, rows) if entity == "runawayjobs" else 0
+
+
+def _print_json(session: Session, entity: str, rows: "list[Row]") -> int:
+    from pyslurm_ng.cli.accounting.database_documents import print_document
+    from pyslurm_ng.data_parser import accounting_records
+
+    ids = accounting_records.USUAL_TRES_IDS
+    if entity == "association":
+        answer = session.call("ListEntities", {"entity": "tres", "where": [], "flags": []})
+        ids = {**ids, **accounting_records.tres_ids(rows_of(answer))}
+    key, objects = accounting_records.objects(entity, rows, ids)
+    if not key:
+        fail(f"sacctmgr: error: --json is not available for {entity}")
+    return print_document(session, key, objects)
 
 
 def _tracks_wckeys(session: Session) -> bool:
@@ -236,10 +248,10 @@ def _configuration(session: Session) -> int:
 
     pairs = session.call("ShowDbdConfig", {})["pairs"]
     if "json" in session.options:
-        from pyslurm_ng.cli.accounting.slurmdbd_json import print_configuration
+        from pyslurm_ng.cli.accounting.database_documents import print_document
+        from pyslurm_ng.data_parser.slurmdbd import configuration
 
-        print_configuration(session, pairs)
-        return 0
+        return print_document(session, "slurmdbd_conf", configuration(pairs))
     conf = session.conf
     service = conf.get("SlurmUser", "root")
     from pyslurm_ng.cli.command import uid_of
@@ -275,10 +287,10 @@ def _stats(session: Session) -> int:
 
     answer = session.call("ShowDbdStats", {})
     if "json" in session.options:
-        from pyslurm_ng.cli.accounting.slurmdbd_json import print_statistics
+        from pyslurm_ng.cli.accounting.database_documents import print_document
+        from pyslurm_ng.data_parser.slurmdbd import statistics
 
-        print_statistics(session, answer)
-        return 0
+        return print_document(session, "statistics", statistics(answer))
 
     def shown(us: int) -> str:
         seconds = us // SECOND_US

@@ -152,17 +152,6 @@ def is_flag(word: str) -> str:
     return ""
 
 
-def rows_of(answer: "dict[str, Any]") -> "list[Row]":
-    """Return the rows of an answer by field name."""
-    from pyslurm_ng.kernels.records import project
-
-    names = answer["fields"]
-    return [
-        dict(zip(names, values, strict=True))
-        for values in project(answer["records"], range(len(names)))
-    ]
-
-
 def agreed(question: str) -> bool:
     """Ask on the terminal; no answer within the time is a no, other words are asked again."""
     print(question)

@@ -154,16 +154,14 @@ def _holder(answer: "Explained", holder: "dict[str, Any]", times: Dates) -> str:
 
 def _print_json(session: "Session", answers: "list[Explained]") -> int:
     """Print one document; times are seconds since the epoch, 0 where not known."""
-    from pyslurm_ng.cli.command import write_bytes
-    from pyslurm_ng.cli.listing.json_text import encode, tail
+    from pyslurm_ng.cli.documents import print_body, tail
 
     cluster = session.conf.get("ClusterName", "")
     body = {
         "explanations": [_in_seconds(answer) for answer in answers],
         **tail(session.json, cluster),
     }
-    write_bytes((encode(body, 0) + "\n").encode())
-    return 0
+    return print_body(body)
 
 
 def _in_seconds(value: "Any") -> "Any":

@@ -5,6 +5,7 @@ from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.cli.control.keys import entity_of, find_key
 from pyslurm_ng.cli.control.session import null, print_record
 from pyslurm_ng.cli.listing.list_format import Dates, long_time
+from pyslurm_ng.data_parser.reservations import core_ids
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -255,7 +256,7 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
         f"Nodes={null(row['nodes'])} NodeCnt={row['node_count']} CoreCnt={row['core_count']}"
         f" Features={null(row['features'])} PartitionName={null(row['partition'])}"
         f" Flags={_flags_text(row)}",
-        *[f"  NodeName={name} CoreIDs={cores}" for name, cores in _core_ids(row)],
+        *[f"  NodeName={name} CoreIDs={cores}" for name, cores in core_ids(row)],
         f"TRES={null(row['tres'])}",
         f"AllowedPartitions={null(row.get('allowed_partitions', ''))} QOS={null(row['qos'])}",
         f"Users={null(row['users'])} Groups={null(row['groups'])}"
@@ -266,11 +267,6 @@ def _lines(row: "Row", dates: Dates, now_us: int) -> "list[str]":
     if row["comment"]:
         lines.append(f"Comment={row['comment']}")
     return lines
-
-
-def _core_ids(row: "Row") -> "list[list[str]]":
-    """Return name and cores of each node that is reserved in part."""
-    return [pair.split(" ") for pair in row.get("core_ids", "").split(";") if pair]
 
 
 def state(row: "Row", now_us: int) -> str:
@@ -287,41 +283,10 @@ def _flags_text(row: "Row") -> str:
 
 def print_json(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -> int:
     """Print reservations as Slurm's JSON."""
-    from pyslurm_ng.cli.command import write_bytes
-    from pyslurm_ng.cli.listing.json_text import document, encode, tail
+    from pyslurm_ng.cli.documents import print_records
+    from pyslurm_ng.data_parser.reservations import reservation_object
 
-    records = [encode(_object(row), 2) for row in rows]
-    more = tail(argv, reply["cluster_name"], last_update_us=reply["last_update_us"])
-    write_bytes(document("reservations", records, more))
-    return 0
-
-
-def _object(row: "Row") -> "dict[str, Any]":
-    from pyslurm_ng.cli.listing.json_text import number, seconds
-
-    return {
-        "accounts": row["accounts"],
-        "allowed_partitions": row["allowed_partitions"],
-        "burst_buffer": row["burst_buffer"],
-        "comment": row["comment"],
-        "core_count": row["core_count"],
-        "core_specializations": [{"node": name, "core": cores} for name, cores in _core_ids(row)],
-        "end_time": seconds(row["end_us"]),
-        "features": row["features"],
-        "flags": [flag for flag in row["flags"].split(",") if flag],
-        "groups": row["groups"],
-        "licenses": row["licenses"],
-        "max_start_delay": row["max_start_delay_s"],
-        "name": row["name"],
-        "node_count": row["node_count"],
-        "node_list": row["nodes"],
-        "partition": row["partition"],
-        "qos": row["qos"],
-        "purge_completed": {"time": number(row["purge_s"], is_set=row["purge_s"] > 0)},
-        "start_time": seconds(row["start_us"]),
-        "tres": row["tres"],
-        "users": row["users"],
-    }
+    return print_records(argv, "reservations", map(reservation_object, rows), reply)
 
 
 def print_table(client: "Client", *, with_header: bool, json_argv: "list[str] | None") -> int:

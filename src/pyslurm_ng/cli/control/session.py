@@ -103,7 +103,8 @@ class Session:
     def _print_ping(self, hosts: "list[str]", is_up: bool, latency_us: int) -> None:
         """Print as JSON which controllers answer, and how long the primary one took."""
         from pyslurm_ng.cli.command import write_bytes
-        from pyslurm_ng.cli.listing.json_text import document, encode, tail
+        from pyslurm_ng.cli.documents import tail
+        from pyslurm_ng.data_parser.json_text import document, encode
 
         records = []
         for index, host in enumerate(hosts):

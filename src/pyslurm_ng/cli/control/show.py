@@ -97,9 +97,10 @@ def show_licenses(session: "Session", words: "list[str]") -> int:
         return 1
     rows = Table(reply["fields"], reply["records"], reply["fields"]).dicts()
     if session.json:
-        from pyslurm_ng.cli.listing.node_json import print_licenses
+        from pyslurm_ng.cli.documents import print_records
+        from pyslurm_ng.data_parser.nodes import license_object
 
-        return print_licenses(session.json, reply, rows)
+        return print_records(session.json, "licenses", map(license_object, rows), reply)
     if not rows:
         if words:
             print(f"License {words[0]} not found")

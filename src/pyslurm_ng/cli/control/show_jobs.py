@@ -32,13 +32,12 @@ from pyslurm_ng.cli.listing.list_format import (
     long_limit,
     long_time,
     mem_text,
-    most_nodes,
     signal_text,
     sluid_text,
     step_id_text,
-    was_planned,
 )
 from pyslurm_ng.cli.request_parts import show_all
+from pyslurm_ng.data_parser.job_values import most_nodes, was_planned
 from pyslurm_ng.wire.client import SlurmError
 
 TYPE_CHECKING = False
@@ -65,7 +64,7 @@ def show_job(session: "Session", words: "list[str]") -> int:
                 fail("scontrol: error: Invalid job id specified" if not text else
                      "scontrol_print_job error: Invalid job id specified")  # fmt: skip
     if session.json:
-        from pyslurm_ng.cli.listing.job_json import print_jobs
+        from pyslurm_ng.cli.listing.job_documents import print_jobs
 
         try:
             return print_jobs(session.json, session.client, job_filter, session.all)
@@ -348,7 +347,7 @@ def _job_request(row: "Row") -> "list[str]":
 
 def file_lines(row: "Row") -> "list[str]":
     """Return StdErr=, StdIn= and StdOut= with patterns replaced."""
-    from pyslurm_ng.cli.file_names import default_stdout, expanded
+    from pyslurm_ng.data_parser.job_values import default_stdout, expanded
     from pyslurm_ng.model.output_names import absolute
 
     def path(name: str) -> str:
@@ -375,7 +374,7 @@ def tres_per_task(row: "Row") -> str:
 
 
 def _job_wishes(row: "Row") -> "list[str]":
-    from pyslurm_ng.cli.listing.job_columns import tres_list
+    from pyslurm_ng.data_parser.job_values import tres_list
 
     lines = []
     if row["segment"]:

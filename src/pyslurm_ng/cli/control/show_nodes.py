@@ -38,9 +38,10 @@ def show_node(session: "Session", words: "list[str]") -> int:
             row["flags"], is_planned=row["is_planned"], is_blocked=row["is_blocked"]
         )
     if session.json:
-        from pyslurm_ng.cli.listing.node_json import print_nodes
+        from pyslurm_ng.cli.documents import print_records
+        from pyslurm_ng.data_parser.nodes import node_object
 
-        return print_nodes(session.json, reply, rows)
+        return print_records(session.json, "nodes", [node_object(row, "") for row in rows], reply)
     session.count(reply, rows)
     if not rows:
         print("No nodes in the system")
@@ -140,9 +141,10 @@ def show_partition(session: "Session", words: "list[str]") -> int:
             session.miss(f"Partition {words[0]} not found")
             return 1
     if session.json:
-        from pyslurm_ng.cli.listing.node_json import print_partitions
+        from pyslurm_ng.cli.documents import print_records
+        from pyslurm_ng.data_parser.nodes import partition_object
 
-        return print_partitions(session.json, reply, rows)
+        return print_records(session.json, "partitions", map(partition_object, rows), reply)
     session.count(reply, rows)
     if not rows:
         print("No partitions in the system")

@@ -1,8 +1,7 @@
 """squeue's names of files with their patterns replaced, for --expand-patterns."""
 
 from pyslurm_ng.base.file_patterns import expand
-from pyslurm_ng.cli.file_names import default_stdout
-from pyslurm_ng.cli.listing.list_format import below
+from pyslurm_ng.data_parser.job_values import below, default_stdout
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,6 @@ from pyslurm_ng.base.numbers import (
 from pyslurm_ng.base.state_names import job_state, job_state_compact
 from pyslurm_ng.cli.listing.list_format import (
     Dates,
-    below,
     cut_tasks,
     job_id_text,
     mem_text,
@@ -28,6 +27,7 @@ from pyslurm_ng.cli.listing.list_format import (
     short_time,
     sluid_text,
 )
+from pyslurm_ng.data_parser.job_values import below, end_of, tres_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,15 +183,6 @@ def _start(context: Context, *columns: "Cells") -> "Cells":
     ]
 
 
-def end_of(start_us: int, end_us: int, limit_min: int, suspended_us: int) -> int:
-    """Return when a job ended or its limit will end it; 0 for never or unknown."""
-    if end_us:  # of a running job too, when it has been preempted
-        return end_us
-    if not start_us or limit_min in (INFINITE, NO_VAL):
-        return 0
-    return start_us + suspended_us + limit_min * 60 * SECOND_US
-
-
 def _end(context: Context, *columns: "Cells") -> "Cells":
     text = context.dates.text
     return [
@@ -265,13 +256,6 @@ def _per_node(context: Context, *columns: "Cells") -> "Cells":
     ]
 
 
-def tres_list(lead: str, gres: str, gpu_lead: str, gpus: str) -> str:
-    """Return a GRES list and a --gpus list as one TRES list: `gres/gpu:a100:2`."""
-    words = [lead + word for word in gres.split(",") if word]
-    words += [gpu_lead + word for word in gpus.split(",") if word]
-    return ",".join(words)
-
-
 def _gpu_list(context: Context, column: "Cells") -> "Cells":
     return [tres_list("", "", "gres/gpu:", cell) or "N/A" for cell in column]
 
@@ -333,7 +317,7 @@ def _stdin(context: Context, names: "Cells", work_dirs: "Cells") -> "Cells":
 
 
 def _stdout(context: Context, *columns: "Cells") -> "Cells":
-    from pyslurm_ng.cli.file_names import default_stdout
+    from pyslurm_ng.data_parser.job_values import default_stdout
 
     return [default_stdout(*row) for row in zip(*columns, strict=False)]
 

@@ -6,9 +6,6 @@ from time import localtime, strftime
 from pyslurm_ng.base.numbers import (
     INFINITE,
     NO_VAL,
-    REQ_HOLD,
-    REQ_NODES_SET,
-    REQ_NTASKS_SET,
     SECOND_US,
 )
 from pyslurm_ng.kernels.records import RIGHT, render
@@ -270,11 +267,6 @@ def exit_text(status: int) -> str:
     return f"{status >> 8 & 0xFF}:{signal}"
 
 
-def below(name: str, work_dir: str) -> str:
-    """Return the name of a job's file with its directory, "" for no file."""
-    return name if not name or name.startswith("/") else f"{work_dir.rstrip('/')}/{name}"
-
-
 # Ids ------------------------------------------------------------------------------------------
 
 
@@ -333,17 +325,6 @@ def _task_width() -> int:
     if setting.startswith("-"):
         return _TASK_WIDTH
     return int(setting) if setting.isdecimal() and len(setting) < _MAX_WIDTH_DIGITS else 0
-
-
-def was_planned(state: int, reason: str) -> bool:
-    """Return whether a waiting job came as far as backfill, by its reason."""
-    return not state and reason.startswith(("Priority", "Resources", "QOS", "Assoc"))
-
-
-def most_nodes(request_flags: int, priority: int, nodes_max: int, tasks: int, nodes: int) -> int:
-    """Return the most nodes that a waiting job may get, 0 where it named no size."""
-    bounded = REQ_NODES_SET | REQ_NTASKS_SET | (0 if priority else REQ_HOLD)
-    return (nodes_max or max(tasks, nodes)) if request_flags & bounded else 0
 
 
 def sluid_text(submit_us: int, resize_us: int, job_id: int) -> str:

@@ -2,9 +2,10 @@
 
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.cli.command import user_name, write_bytes
-from pyslurm_ng.cli.listing.json_text import document, encode, number, tail
+from pyslurm_ng.cli.documents import tail
 from pyslurm_ng.cli.listing.node_columns import Context, Group, cpu_counts, node_counts
-from pyslurm_ng.cli.listing.node_json import partition_object, state_words
+from pyslurm_ng.data_parser.json_text import document, encode, number
+from pyslurm_ng.data_parser.nodes import partition_object, state_words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

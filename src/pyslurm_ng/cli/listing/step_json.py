@@ -2,25 +2,25 @@
 
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import JOB_STATES
-from pyslurm_ng.cli.command import Table, write_bytes
-from pyslurm_ng.cli.file_names import expanded
-from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
+from pyslurm_ng.cli.documents import print_records
 from pyslurm_ng.cli.listing.list_format import STEP_ID, long_time, step_id_text
+from pyslurm_ng.data_parser.job_values import expanded
+from pyslurm_ng.data_parser.json_text import limit, number, seconds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from pyslurm_ng.data_parser.records import Table
+
     Row = dict[str, Any]
 
 
-def print_steps(argv: "list[str]", reply: "dict[str, Any]", table: Table) -> int:
+def print_steps(argv: "list[str]", reply: "dict[str, Any]", table: "Table") -> int:
     """Print the steps of a reply; return the exit code."""
     cluster = reply["cluster_name"]
-    records = [encode(_object(row, cluster, reply["now_us"]), 2) for row in table.dicts()]
-    more = tail(argv, cluster, last_update_us=reply["last_update_us"])
-    write_bytes(document("steps", records, more))
-    return 0
+    steps = [_object(row, cluster, reply["now_us"]) for row in table.dicts()]
+    return print_records(argv, "steps", steps, reply)
 
 
 def _object(row: "Row", cluster: str, now_us: int) -> "dict[str, Any]":

@@ -1,8 +1,8 @@
-"""sdiag as JSON."""
+"""The counters of sdiag."""
 
 from pyslurm_ng.base.numbers import MINUTE_US
-from pyslurm_ng.cli.command import read_conf, user_name, write_bytes
-from pyslurm_ng.cli.listing.json_text import encode, number, seconds, tail
+from pyslurm_ng.data_parser.json_text import number, seconds
+from pyslurm_ng.data_parser.records import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -149,11 +149,3 @@ def _faults(reply: "dict[str, Any]") -> "dict[str, Any]":
         ],
     }
     return {name: rows for name, rows in faults.items() if rows}
-
-
-def print_diagnostics(reply: "dict[str, Any]", argv: "list[str]") -> int:
-    """Print the counters as one document."""
-    cluster = read_conf("sdiag").get("ClusterName", "cluster")
-    body = {"statistics": statistics(reply), **tail(["sdiag", *argv], cluster)}
-    write_bytes((encode(body, 0) + "\n").encode())
-    return 0

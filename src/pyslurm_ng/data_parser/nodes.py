@@ -1,9 +1,9 @@
-"""Nodes, partitions and licences as JSON."""
+"""Nodes, partitions and licences."""
 
 from pyslurm_ng.base.numbers import NO_VAL, SECOND_US
 from pyslurm_ng.base.state_names import NODE_FLAGS, NODE_STATES
-from pyslurm_ng.cli.command import user_name, write_bytes
-from pyslurm_ng.cli.listing.json_text import document, encode, limit, number, seconds, tail
+from pyslurm_ng.data_parser.json_text import limit, number, seconds
+from pyslurm_ng.data_parser.records import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,14 +93,6 @@ def node_object(row: "Row", cluster: str) -> "dict[str, Any]":
     }
 
 
-def print_nodes(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -> int:
-    """Print nodes."""
-    records = [encode(node_object(row, ""), 2) for row in rows]
-    more = tail(argv, reply["cluster_name"], last_update_us=reply["last_update_us"])
-    write_bytes(document("nodes", records, more))
-    return 0
-
-
 def _bound(count: int) -> "dict[str, Any]":
     return number(count, is_set=count < NO_VAL, is_infinite=count >= NO_VAL)
 
@@ -182,33 +174,16 @@ def partition_object(row: "Row") -> "dict[str, Any]":
     }
 
 
-def print_partitions(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -> int:
-    """Print partitions."""
-    records = [encode(partition_object(row), 2) for row in rows]
-    more = tail(argv, reply["cluster_name"], last_update_us=reply["last_update_us"])
-    write_bytes(document("partitions", records, more))
-    return 0
-
-
-def print_licenses(argv: "list[str]", reply: "dict[str, Any]", rows: "list[Row]") -> int:
-    """Print licences."""
-    records = [
-        encode(
-            {
-                "LicenseName": row["name"],
-                "Total": row["total"],
-                "Used": row["used"],
-                "Free": row["free"],
-                "Remote": row["remote"],
-                "Reserved": row["reserved"],
-                "LastConsumed": row["last_consumed"],
-                "LastDeficit": row["last_deficit"],
-                "LastUpdate": row["last_update_us"] // SECOND_US,
-            },
-            2,
-        )
-        for row in rows
-    ]
-    more = tail(argv, reply["cluster_name"], last_update_us=reply["last_update_us"])
-    write_bytes(document("licenses", records, more))
-    return 0
+def license_object(row: "Row") -> "dict[str, Any]":
+    """Return one licence with Slurm's keys."""
+    return {
+        "LicenseName": row["name"],
+        "Total": row["total"],
+        "Used": row["used"],
+        "Free": row["free"],
+        "Remote": row["remote"],
+        "Reserved": row["reserved"],
+        "LastConsumed": row["last_consumed"],
+        "LastDeficit": row["last_deficit"],
+        "LastUpdate": row["last_update_us"] // SECOND_US,
+    }

@@ -1,9 +1,6 @@
 """JSON as Slurm writes it: two blanks a level, slashes escaped, empty lists on two lines."""
 
-import os
-
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
-from pyslurm_ng.cli.command import DATA_PARSER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,71 +80,6 @@ def exit_code(status: int) -> "dict[str, Any]":
             "name": _SIGNALS.get(signal, str(signal)) if signal else "",
         },
     }
-
-
-def _accounting_storage() -> str:
-    """Return the kind of accounting of slurm.conf, "" if there is none."""
-    from pyslurm_ng.conf.quick import find_conf, quick
-
-    try:
-        kind = quick(find_conf(), ("AccountingStorageType",)).get("AccountingStorageType", "")
-    except OSError:
-        return ""
-    return "" if kind == "accounting_storage/none" else kind
-
-
-def tail(
-    argv: "list[str]",
-    cluster: str,
-    *,
-    last_update_us: int = -1,
-    accounting_storage: "str | None" = None,
-) -> "dict[str, Any]":
-    """Return what follows the list of records: when it changed, who asked what, and no errors.
-
-    Args:
-        accounting_storage: the kind of accounting; None means that of slurm.conf.
-    """
-    if accounting_storage is None:
-        accounting_storage = _accounting_storage()
-    from pyslurm_ng import __version__
-    from pyslurm_ng.cli.command import user_name
-
-    major, minor, rest = (*__version__.split("."), "", "")[:3]
-    name = user_name(os.getuid())
-    last: dict[str, Any] = {}
-    if last_update_us >= 0:
-        last["last_update"] = seconds(last_update_us)
-    return {
-        **last,
-        "meta": {
-            "plugin": {
-                "type": "",
-                "name": "",
-                "data_parser": f"data_parser/{DATA_PARSER}",
-                "accounting_storage": accounting_storage,
-            },
-            "client": {"source": "", "user": name, "group": group_name(os.getgid())},
-            "command": argv,
-            "slurm": {
-                "version": {"major": major, "micro": rest.partition("-")[0], "minor": minor},
-                "release": __version__,
-                "cluster": cluster,
-            },
-        },
-        "errors": [],
-        "warnings": [],
-    }
-
-
-def group_name(gid: int) -> str:
-    """Return a group's name, or its number."""
-    import grp
-
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)
 
 
 def document(key: str, records: "list[str]", more: "dict[str, Any]") -> bytes:

@@ -1,14 +1,11 @@
-"""sacctmgr --json about slurmdbd itself: whether it answers, its counters and its configuration."""
+"""slurmdbd itself: whether it answers, its counters and its configuration."""
 
 from pyslurm_ng.base.numbers import SECOND_US
-from pyslurm_ng.cli.accounting.sacct_json import tail
-from pyslurm_ng.cli.command import user_name, write_bytes
+from pyslurm_ng.data_parser.records import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
-
-    from pyslurm_ng.cli.accounting.sacctmgr_session import Session
 
     Row = dict[str, Any]
 
@@ -23,38 +20,28 @@ _PURGED = (
 _FLAGS = ("AllowNoDefAcct", "AllResourcesAbsolute", "DisableCoordDBD", "DisableArchiveCommands")
 
 
-def _print(session: "Session", key: str, value: "Row | list[Row]") -> None:
-    # It is slow to import, and only this form needs it.
-    import json
-
-    body = {key: value, **tail("sacctmgr", session.cluster, session.argv)}
-    write_bytes(json.dumps(body, indent=2).encode() + b"\n")
-
-
-def print_ping(session: "Session", host: str, latency_us: int) -> None:
-    """Print whether slurmdbd answers; a latency below 0 means that it does not."""
+def ping(host: str, latency_us: int) -> "Row":
+    """Return whether slurmdbd answers; a latency below 0 means that it does not."""
     responds = latency_us >= 0
-    row = {
+    return {
         "hostname": host,
         "responding": responds,
         "latency": latency_us,
         "primary": True,
         "status": "No error" if responds else "Communication connection failure",
     }
-    _print(session, "pings", [row])
 
 
-def print_statistics(session: "Session", answer: "Row") -> None:
-    """Print the calls that slurmdbd has counted, per message and per user."""
+def statistics(answer: "Row") -> "Row":
+    """Return the calls that slurmdbd has counted, per message and per user."""
     calls = sorted(answer["by_kind"], key=lambda row: -row[1])
     users = sorted(answer["by_uid"], key=lambda row: -row[1])
-    statistics = {
+    return {
         "time_start": answer["start_us"] // SECOND_US,
         "rollups": _roll_ups(answer["roll_ups"]),
         "RPCs": [{"rpc": kind, **_calls(count, used)} for kind, count, used in calls],
         "users": [{"user": user_name(uid), **_calls(count, used)} for uid, count, used in users],
     }
-    _print(session, "statistics", statistics)
 
 
 def _roll_ups(rows: "list[tuple[str, int, int, int, int, int]]") -> "Row":
@@ -69,11 +56,6 @@ def _roll_ups(rows: "list[tuple[str, int, int, int, int, int]]") -> "Row":
 
 def _calls(count: int, used_us: int) -> "Row":
     return {"count": count, "time": {"average": used_us // max(1, count), "total": used_us}}
-
-
-def print_configuration(session: "Session", pairs: "list[tuple[str, str]]") -> None:
-    """Print slurmdbd's configuration."""
-    _print(session, "slurmdbd_conf", configuration(pairs))
 
 
 def configuration(pairs: "list[tuple[str, str]]") -> "Row":

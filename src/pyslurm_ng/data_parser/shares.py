@@ -1,8 +1,7 @@
-"""sshare as JSON."""
+"""Shares of associations, as sshare has them."""
 
 from pyslurm_ng.base.numbers import NO_VAL
-from pyslurm_ng.cli.command import write_bytes
-from pyslurm_ng.cli.listing.json_text import encode, number, tail
+from pyslurm_ng.data_parser.json_text import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,15 +12,12 @@ if TYPE_CHECKING:
 _ROOT_SHARES = 1 / NO_VAL  # as Slurm says of the root, which has no shares
 
 
-def print_shares(rows: "list[Row]", reply: "Row", argv: "list[str]") -> int:
-    """Print associations as one document."""
-    shares = {
+def shares(rows: "list[Row]", reply: "Row") -> "Row":
+    """Return the associations with their shares and usage."""
+    return {
         "shares": [_share(row, reply["tres"], reply["cluster_name"]) for row in rows],
         "total_shares": 0,
     }
-    body = {"shares": shares, **tail(["sshare", *argv], reply["cluster_name"])}
-    write_bytes((encode(body, 0) + "\n").encode())
-    return 0
 
 
 def _share(row: "Row", tres: "list[str]", cluster: str) -> "Row":

@@ -1,48 +1,36 @@
-"""sacctmgr list --json: associations, QOS, accounts, users, clusters, TRES and resources."""
+"""What slurmdbd keeps beside jobs: associations, QOS, accounts, users, clusters, TRES."""
 
-from pyslurm_ng.cli.accounting.sacct_json import number, tail
-from pyslurm_ng.cli.accounting.sacctmgr_session import rows_of
-from pyslurm_ng.cli.command import fail
+from pyslurm_ng.data_parser.accounting_jobs import number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
-
-    from pyslurm_ng.cli.accounting.sacctmgr_session import Session
 
     Row = dict[str, Any]
 
-_TRES_IDS = {
+USUAL_TRES_IDS = {
     "cpu": 1, "mem": 2, "energy": 3, "node": 4, "billing": 5, "fs/disk": 6, "vmem": 7, "pages": 8,
 }  # fmt: skip
 
 
-def document(session: "Session", entity: str, rows: "list[Row]") -> bytes:
-    """Return the JSON text for the rows of an entity."""
-    import json
-
-    makers = {
-        "association": ("associations", association),
-        "qos": ("qos", qos),
-        "tres": ("TRES", _tres),
-        "cluster": ("clusters", cluster),
-    }
-    objects: list[Row]
+def objects(
+    entity: str, rows: "list[Row]", tres_ids: "Mapping[str, int]"
+) -> "tuple[str, list[Row]]":
+    """Return the key of an entity's list and its records; "" for an entity that has none."""
     if entity in ("user", "account"):
-        key, objects = _grouped(entity, rows)
-    elif entity == "resource":
-        key, objects = "resources", _resources(rows)
-    elif entity == "wckey":
-        key, objects = "wckeys", [_wckey(row) for row in rows]
-    elif entity in makers:
-        key, maker = makers[entity]
-        if entity == "association":
-            _TRES_IDS.update(_ids(session))
-        objects = [maker(row) for row in rows]
-    else:
-        fail(f"sacctmgr: error: --json is not available for {entity}")
-    end = tail("sacctmgr", session.cluster, session.argv)
-    return json.dumps({key: objects, **end}, indent=2).encode() + b"\n"
+        return _grouped(entity, rows)
+    if entity == "resource":
+        return "resources", _resources(rows)
+    if entity == "association":
+        return "associations", [association(row, tres_ids) for row in rows]
+    if entity == "qos":
+        return "qos", [qos(row, tres_ids) for row in rows]
+    if entity == "cluster":
+        return "clusters", [cluster(row, tres_ids) for row in rows]
+    makers = {"tres": ("TRES", _tres), "wckey": ("wckeys", _wckey)}
+    key, maker = makers.get(entity, ("", _tres))
+    return key, [maker(row) for row in rows] if key else []
 
 
 def _wckey(row: "Row") -> "Row":
@@ -56,28 +44,20 @@ def _wckey(row: "Row") -> "Row":
     }
 
 
-def _ids(session: "Session") -> "dict[str, int]":
-    answer = session.call("ListEntities", {"entity": "tres", "where": [], "flags": []})
-    return {
-        f"{row['Type']}/{row['Name']}" if row["Name"] else row["Type"]: row["ID"]
-        for row in rows_of(answer)
-    }
-
-
 def _limit(limits: "Row", name: str) -> "Row":
     value = limits.get(name)
     return number(value, value is None)
 
 
-def _list(limits: "Row", name: str) -> "list[Row]":
+def _list(limits: "Row", name: str, tres_ids: "Mapping[str, int]") -> "list[Row]":
     resources = []
     for full, count in (limits.get(name) or {}).items():
         kind, _, rest = full.partition("/")
-        resources.append({"type": kind, "name": rest, "id": _TRES_IDS.get(full, 0), "count": count})
+        resources.append({"type": kind, "name": rest, "id": tres_ids.get(full, 0), "count": count})
     return sorted(resources, key=lambda resource: resource["id"])
 
 
-def association(row: "Row") -> "Row":
+def association(row: "Row", tres_ids: "Mapping[str, int]") -> "Row":
     """Return one association."""
     limits = row["limits"]
     return {
@@ -100,18 +80,18 @@ def association(row: "Row") -> "Row":
                 "total": _limit(limits, "MaxSubmitJobs"),
             },
             "tres": {
-                "total": _list(limits, "GrpTRES"),
+                "total": _list(limits, "GrpTRES", tres_ids),
                 "group": {
-                    "minutes": _list(limits, "GrpTRESMins"),
-                    "active": _list(limits, "GrpTRESRunMins"),
+                    "minutes": _list(limits, "GrpTRESMins", tres_ids),
+                    "active": _list(limits, "GrpTRESRunMins", tres_ids),
                 },
                 "minutes": {
-                    "total": _list(limits, "MaxTRESRunMins"),
-                    "per": {"job": _list(limits, "MaxTRESMinsPerJob")},
+                    "total": _list(limits, "MaxTRESRunMins", tres_ids),
+                    "per": {"job": _list(limits, "MaxTRESMinsPerJob", tres_ids)},
                 },
                 "per": {
-                    "job": _list(limits, "MaxTRESPerJob"),
-                    "node": _list(limits, "MaxTRESPerNode"),
+                    "job": _list(limits, "MaxTRESPerJob", tres_ids),
+                    "node": _list(limits, "MaxTRESPerNode", tres_ids),
                 },
             },
             "per": {"account": {"wall_clock": _limit(limits, "GrpWall")}},
@@ -129,7 +109,7 @@ def association(row: "Row") -> "Row":
     }
 
 
-def qos(row: "Row") -> "Row":
+def qos(row: "Row", tres_ids: "Mapping[str, int]") -> "Row":
     """Return one QOS."""
     limits = row["limits"]
     mode = row["PreemptMode"].upper()
@@ -142,11 +122,11 @@ def qos(row: "Row") -> "Row":
         "id": row["ID"],
         "limits": {
             "grace_time": _seconds(row["GraceTime"]),
-            "max": _qos_max(limits),
+            "max": _qos_max(limits, tres_ids),
             "factor": _fraction(factor),
             "min": {
                 "priority_threshold": _limit(limits, "MinPrioThreshold"),
-                "tres": {"per": {"job": _list(limits, "MinTRESPerJob")}},
+                "tres": {"per": {"job": _list(limits, "MinTRESPerJob", tres_ids)}},
             },
         },
         "name": row["Name"],
@@ -161,7 +141,7 @@ def qos(row: "Row") -> "Row":
     }
 
 
-def _qos_max(limits: "Row") -> "Row":
+def _qos_max(limits: "Row", tres_ids: "Mapping[str, int]") -> "Row":
     """Return the most that a QOS allows, to all its jobs, an account, a user and a job."""
     return {
         "active_jobs": {
@@ -182,21 +162,21 @@ def _qos_max(limits: "Row") -> "Row":
             },
         },
         "tres": {
-            "total": _list(limits, "GrpTRES"),
+            "total": _list(limits, "GrpTRES", tres_ids),
             "minutes": {
-                "total": _list(limits, "GrpTRESMins"),
+                "total": _list(limits, "GrpTRESMins", tres_ids),
                 "per": {
-                    "qos": _list(limits, "GrpTRESRunMins"),
-                    "job": _list(limits, "MaxTRESMinsPerJob"),
+                    "qos": _list(limits, "GrpTRESRunMins", tres_ids),
+                    "job": _list(limits, "MaxTRESMinsPerJob", tres_ids),
                     "account": [],
-                    "user": _list(limits, "MaxTRESRunMinsPerUser"),
+                    "user": _list(limits, "MaxTRESRunMinsPerUser", tres_ids),
                 },
             },
             "per": {
-                "account": _list(limits, "MaxTRESPerAccount"),
-                "job": _list(limits, "MaxTRESPerJob"),
-                "node": _list(limits, "MaxTRESPerNode"),
-                "user": _list(limits, "MaxTRESPerUser"),
+                "account": _list(limits, "MaxTRESPerAccount", tres_ids),
+                "job": _list(limits, "MaxTRESPerJob", tres_ids),
+                "node": _list(limits, "MaxTRESPerNode", tres_ids),
+                "user": _list(limits, "MaxTRESPerUser", tres_ids),
             },
         },
         "wall_clock": {
@@ -245,7 +225,7 @@ def _tres(row: "Row") -> "Row":
     return {"type": row["Type"], "name": row["Name"], "id": row["ID"], "count": 0}
 
 
-def cluster(row: "Row") -> "Row":
+def cluster(row: "Row", tres_ids: "Mapping[str, int]") -> "Row":
     """Return one cluster."""
     objects = []
     for word in (row["TRES"] or "").split(","):
@@ -254,7 +234,7 @@ def cluster(row: "Row") -> "Row":
             kind, _, name = full.partition("/")
             count = int(amount)
             objects.append(
-                {"type": kind, "name": name, "id": _TRES_IDS.get(full, 0), "count": count}
+                {"type": kind, "name": name, "id": tres_ids.get(full, 0), "count": count}
             )
     return {
         "controller": {"host": row["ControlHost"], "port": row["ControlPort"]},
@@ -342,3 +322,10 @@ def _grouped(entity: str, rows: "list[Row]") -> "tuple[str, list[Row]]":
         if row.get("ID") is not None:
             groups[name]["associations"].append(_short(row))
     return entity + "s", list(groups.values())
+
+
+def tres_ids(rows: "list[Row]") -> "dict[str, int]":
+    """Return the numbers of all TRES by name, from the rows of entity tres."""
+    return {
+        f"{row['Type']}/{row['Name']}" if row["Name"] else row["Type"]: row["ID"] for row in rows
+    }

@@ -16,33 +16,31 @@ from pyslurm_ng.base.numbers import (
     REQ_REBOOT,
     REQ_SPREAD,
     SECOND_US,
-    SHOW_ALL,
-    SHOW_DETAIL,
 )
 from pyslurm_ng.base.sluid import record_sluid, sluid_text
 from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
-from pyslurm_ng.cli.command import Table, fail, write_bytes
-from pyslurm_ng.cli.file_names import default_stdout
-from pyslurm_ng.cli.listing.job_columns import end_of, tres_list
-from pyslurm_ng.cli.listing.json_text import (
-    document_parts,
+from pyslurm_ng.data_parser.job_values import (
+    below,
+    default_stdout,
+    end_of,
+    most_nodes,
+    tres_list,
+    was_planned,
+)
+from pyslurm_ng.data_parser.json_text import (
     encode,
     exit_code,
     limit,
     number,
     quote,
     seconds,
-    tail,
 )
-from pyslurm_ng.cli.listing.list_format import below, most_nodes, was_planned
-from pyslurm_ng.cli.request_parts import show_all as ask_all
+from pyslurm_ng.data_parser.records import Table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
-
-    from pyslurm_ng.wire.client import Client
 
 # Above the request's own: what the controller adds, from bit 40 the names left to a default.
 _NO_THREAD_SPEC = 32766
@@ -552,21 +550,3 @@ def encode_jobs(reply: "dict[str, Any]") -> "Iterator[str]":
                 for row in rows[first : first + _AT_ONCE]
             ]
         )
-
-
-def print_jobs(
-    argv: "list[str]", client: "Client", job_filter: "dict[str, Any]", show_all: bool
-) -> int:
-    """Ask for jobs and print them as JSON."""
-    if not argv:
-        fail("no command")
-    flags = SHOW_DETAIL | (SHOW_ALL if show_all else 0)
-    reply = ask_all(client, "ShowJobs", {"filter": job_filter, "flags": flags})
-    cluster = reply["cluster_name"]
-    more = {
-        "last_backfill": seconds(reply["now_us"] // SECOND_US * SECOND_US),
-        **tail(argv, cluster, last_update_us=reply["last_update_us"]),
-    }
-    for part in document_parts("jobs", encode_jobs(reply), more):
-        write_bytes(part)
-    return 0

@@ -5,16 +5,15 @@ from functools import lru_cache
 from pyslurm_ng.base.hostlist import expand
 from pyslurm_ng.base.numbers import INFINITE, NO_VAL, SECOND_US
 from pyslurm_ng.base.sluid import sluid_text
-from pyslurm_ng.cli.accounting.sacct_columns import (
-    Context,
-    elapsed_s,
+from pyslurm_ng.data_parser import json_text
+from pyslurm_ng.data_parser.accounting_values import (
     expand_pattern,
     layout_text,
     planned_s,
+    run_s,
     step_name,
 )
-from pyslurm_ng.cli.command import user_name
-from pyslurm_ng.cli.listing import json_text
+from pyslurm_ng.data_parser.records import user_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,27 +63,43 @@ def columns() -> "tuple[list[str], list[str]]":
 
 
 def document(
-    answers: "Iterable[dict[str, Any]]", cluster: str, argv: "list[str]"
+    answers: "Iterable[dict[str, Any]]", cluster: str, more: "dict[str, Any]"
 ) -> "list[bytes | memoryview]":
-    """Return the whole JSON text, in pieces, for an answer, which comes in parts."""
+    """Return the whole JSON text, in pieces, for an answer, which comes in parts.
+
+    Args:
+        more: what follows the jobs.
+    """
     import gc
 
     pieces: list[bytes | memoryview] = []
     gc.disable()  # Millions of objects come and go, and none refers back to another.
     try:
         for answer in answers:
-            jobs = _jobs(answer, cluster)
+            jobs = jobs_of(answer, cluster)
             if jobs:
                 pieces += [b",\n", memoryview(_indented({"jobs": jobs}))[len(_HEAD) : -len(_END)]]
     finally:
         gc.enable()
-    end = _indented({"jobs": [], **tail("sacct", cluster, argv)}) + b"\n"
+    end = _indented({"jobs": [], **more}) + b"\n"
     if not pieces:
         return [end]
     return [_HEAD, *pieces[1:], b"\n  ]", end.removeprefix(_NO_JOBS)]
 
 
-def _jobs(answer: "dict[str, Any]", cluster: str) -> "list[dict[str, Any]]":
+class Context:
+    """What a job's record needs beside itself."""
+
+    def __init__(self, now_us: int, cluster: str) -> None:
+        self.now_us = now_us
+        self.cluster = cluster
+
+
+def _elapsed_s(row: "Row", context: Context) -> int:
+    return run_s(row, row["start_us"], row["end_us"], context.now_us)
+
+
+def jobs_of(answer: "dict[str, Any]", cluster: str) -> "list[dict[str, Any]]":
     """Return the jobs of one part of an answer."""
     from pyslurm_ng.kernels.records import project
 
@@ -132,13 +147,6 @@ def _escaped(char: "re.Match[str]") -> str:
 def _tres_lists(ids: "dict[str, int]") -> "Tres":
     """Return `tres` for some ids; it remembers texts, which repeat. Nobody changes its lists."""
     return lru_cache(4096)(lambda text: tres(text, ids))
-
-
-def tail(command: str, cluster: str, argv: "list[str]") -> "dict[str, Any]":
-    """Return meta, errors and warnings, which follow the payload."""
-    return json_text.tail(
-        [command, *argv], cluster, accounting_storage="accounting_storage/slurmdbd"
-    )
 
 
 def number(value: "int | None", is_infinite: bool = False) -> "dict[str, Any]":
@@ -307,10 +315,10 @@ def _required(job: "Row") -> "dict[str, Any]":
 def _times(job: "Row", context: Context) -> "dict[str, Any]":
     user_us, system_us = job["total_user_cpu_us"], job["total_system_cpu_us"]
     return {
-        "elapsed": elapsed_s(job, context),
+        "elapsed": _elapsed_s(job, context),
         "eligible": seconds(job["eligible_us"]),
         "end": seconds(job["end_us"]),
-        "planned": number(max(0, planned_s(job, context))),
+        "planned": number(max(0, planned_s(job, context.now_us))),
         "start": seconds(job["start_us"]),
         "submission": seconds(job["submit_us"]),
         "suspended": seconds(job["suspended_us"]),
@@ -345,7 +353,7 @@ def _step(step: "Row", job: "Row", context: Context, listed: "Tres") -> "dict[st
     step_id = step["step_id"] % 2**32  # accounting has the numbers of special steps signed
     return {
         "time": {
-            "elapsed": elapsed_s(step, context),
+            "elapsed": _elapsed_s(step, context),
             "end": number(seconds(step["end_us"]) or None),
             "start": number(seconds(step["start_us"]) or None),
             "suspended": seconds(step["suspended_us"]),

@@ -1,0 +1,1 @@
+"""Documents in JSON as Slurm's data parsers write them, for commands and for slurmrestd."""

@@ -1,0 +1,42 @@
+"""The rows of a reply by field name, and names of uids."""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Table:
+    """The rows of a reply: columns by name, fetched by one pass over the packed records."""
+
+    def __init__(self, fields: list[str], blob: bytes, names: "list[str]") -> None:
+        from pyslurm_ng.kernels.records import project
+
+        where = {name: index for index, name in enumerate(fields)}
+        self.names = names
+        self.rows: list[tuple[Any, ...]] = project(blob, [where[name] for name in names])
+        self.at = {name: index for index, name in enumerate(names)}
+
+    def dicts(self) -> "list[dict[str, Any]]":
+        """Return the rows by field name."""
+        return [dict(zip(self.names, row, strict=False)) for row in self.rows]
+
+
+def user_name(uid: int) -> str:
+    """Return the name of a uid, or the number if it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return str(uid)
+
+
+def rows_of(answer: "dict[str, Any]") -> "list[dict[str, Any]]":
+    """Return the rows of an answer by field name."""
+    from pyslurm_ng.kernels.records import project
+
+    names = answer["fields"]
+    return [
+        dict(zip(names, values, strict=True))
+        for values in project(answer["records"], range(len(names)))
+    ]
