@@ -93,9 +93,18 @@ def test_rights_are_asked_of_requests_that_no_script_has_seen() -> None:
     request = SubmitJob(KEY, JobRequest(priority=9), b"#!/bin/sh\n")
     call: Any = SimpleNamespace(request=request, is_gone=False)
     gate.ask(call, BOB)
+    # A thousand may wait, and objects of short words take 20 times what came and is counted.
+    later: Any = SimpleNamespace(
+        kind="SubmitJob",
+        request=SubmitJob(KEY, JobRequest(argv=("ab",) * 60_000), b"#!/bin/sh\n"),
+        is_gone=False,
+    )
+    gate.ask(later, BOB)
+    assert not hasattr(later.request, "script")
     assert not resumed
     gate.adopt(conf_of())
     for callback in loop.later:
         callback()
     gate.close()
-    assert [who.is_passed for who in resumed] == [False]
+    assert [who.is_passed for who in resumed] == [False, False]
+    assert len(later.request.request.argv) == 60_000

@@ -15,6 +15,7 @@ from pyslurm_ng.model.kept_request import (
     Known,
     changed_request,
     kept_request,
+    own_length,
     shared_part,
     whole_request,
 )
@@ -85,3 +86,26 @@ def test_what_is_not_shared_does_not_decide_where_a_job_fits(name: str) -> None:
     demands = Demands()
     plain = demands.shape_id(JobRequest())
     assert demands.shape_id(JobRequest(**{name: other_value(name)})) == plain
+
+
+def test_arguments_are_one_text() -> None:
+    """65,536 empty words took half a megabyte of each job, and counted for nothing."""
+    argv = ("",) * 60_000 + ("a b", "", "é")
+    kept = kept_request(JobRequest(argv=argv), {}, {})
+    assert kept.argv == argv
+    assert sys.getsizeof(kept.words) < 2 * len(argv) + 100  # type: ignore[attr-defined]
+    assert own_length(kept) == own_length(JobRequest(argv=argv)) == len("".join(argv)) + len(argv)
+
+
+def test_long_texts_are_not_kept_beyond_their_job() -> None:
+    """What is kept to be shared outlives its job, so each change of a comment would stay."""
+    known: Known = {}
+    often: dict[Any, Any] = {}
+    long = "x" * 60_000
+    for number in range(3):
+        own = {"submit_line": f"{number}{long}", "comment": f"{number}{long}", "argv": (long,)}
+        kept_request(JobRequest(**own), known, often)
+        kept_request(JobRequest(node_list=f"n{number},{long}"), known, often)
+    kept = [*often, *known, *(newest for (newest,) in known.values())]
+    assert all(len(text) < 60_000 for text in often if isinstance(text, str))
+    assert max(len(msgspec.msgpack.encode(each)) for each in kept) < 60_000

@@ -9,6 +9,7 @@ import msgspec
 from . import events as ev
 from .accepted import AcceptedDecoder
 from .job import JobRequest
+from .kept_request import argument_length
 
 _EVENT_BYTES = 200
 _TERM_BYTES = 20
@@ -33,8 +34,8 @@ def about_bytes(event: ev.AnyEvent) -> int:
     if kind is ev.JobSubmitted or kind is ev.JobUpdated:
         request: JobRequest | None = event.request  # type: ignore[union-attr]
         if request is not None:
-            words = len("".join((*_LONG_FIELDS(request), *request.argv)))
-            return 5 * _EVENT_BYTES + words + len(str(getattr(event, "fields", "")))
+            texts = len("".join(_LONG_FIELDS(request))) + argument_length(request)
+            return 5 * _EVENT_BYTES + texts + len(str(getattr(event, "fields", "")))
     if kind is ev.StepCreated:
         step = event.step  # type: ignore[union-attr]
         return 2 * _EVENT_BYTES + sum(map(len, _STEP_TEXTS(step)))

@@ -11,20 +11,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from msgspec import defstruct
 from msgspec.structs import fields, force_setattr, replace
 
 from .job import JobRequest
 
-OWN_FIELDS = (
+_PLAIN_OWN_FIELDS = (
     "name", "comment", "extra", "dependency", "begin_us", "work_dir", "std_in", "std_out",
-    "std_err", "command", "submit_line", "argv", "alloc_sid",
+    "std_err", "command", "submit_line", "alloc_sid",
 )  # fmt: skip
+OWN_FIELDS = (*_PLAIN_OWN_FIELDS, "argv")
 """The fields in which similar jobs may differ. Passes never look at them."""
 
-_own_values = attrgetter(*OWN_FIELDS)
+LONG = 4096
+"""Longer texts are not kept to be shared: nothing counts them once their job is over."""
+
+_TEXTS = [
+    name for name in JobRequest.__struct_fields__ if isinstance(getattr(JobRequest(), name), str)
+]
+# Nearly all texts are empty, and each submission asks: to join them takes half as long as a sum of
+# their lengths.
+_own_texts = attrgetter(*(name for name in _TEXTS if name in OWN_FIELDS))
+_shared_texts = attrgetter(*(name for name in _TEXTS if name not in OWN_FIELDS))
+_plain_own_values = attrgetter(*_PLAIN_OWN_FIELDS)
 _shared: Callable[[JobRequest], JobRequest] = attrgetter("shared")
 # Fields of the shared part that are equal in many requests whose other fields differ.
 _OFTEN_EQUAL = ("account", "partition", "qos", "alloc_node", "rlimits")
@@ -32,11 +43,28 @@ _OFTEN_EQUAL = ("account", "partition", "qos", "alloc_node", "rlimits")
 _by_name = {field.name: field for field in fields(JobRequest)}
 _NO_OWN = {name: _by_name[name].default for name in OWN_FIELDS}
 
+_WORD_END = "\0"  # no word of a message has one
+
+
+def words_text(argv: tuple[str, ...]) -> str:
+    """Return words as one text, each with its end: an object for each takes 60 bytes more."""
+    return "".join([word + _WORD_END for word in argv])
+
+
+def _argv(kept: Any) -> tuple[str, ...]:
+    return tuple(kept.words.split(_WORD_END)[:-1])
+
+
 KeptRequest: Any = defstruct(
     "KeptRequest",
-    [("shared", JobRequest), *((name, _by_name[name].type) for name in OWN_FIELDS)],
+    [
+        ("shared", JobRequest),
+        *((name, _by_name[name].type) for name in _PLAIN_OWN_FIELDS),
+        ("words", str),
+    ],
     namespace={
         "__doc__": "A JobRequest whose fields but for its own are those of `shared`.",
+        "argv": property(_argv),
         **{
             name: property(attrgetter(f"shared.{name}")) for name in _by_name if name not in _NO_OWN
         },
@@ -51,16 +79,16 @@ Known = dict[JobRequest, list[JobRequest]]
 """By shared part, the newest request that was kept with it, as the only item of a list."""
 
 
-def kept_request(request: JobRequest, known: Known, words: dict[Any, Any]) -> JobRequest:
+def kept_request(request: JobRequest, known: Known, often: dict[Any, Any]) -> JobRequest:
     """Return the form in which a job holds its request.
 
     Args:
-        known: gains the shared part of `request`.
-        words: often equal values by themselves; gains those of `request`.
+        known: gains the shared part of `request`, unless that is long.
+        often: often equal values by themselves; gains those of `request` that are not long.
     """
     if type(request) is KeptRequest:
         return request
-    share = words.setdefault
+    share = often.setdefault
     shared = replace(request, **_NO_OWN)
     newest = known.get(shared)
     if newest is None:
@@ -68,13 +96,19 @@ def kept_request(request: JobRequest, known: Known, words: dict[Any, Any]) -> Jo
             value = getattr(shared, name)
             if value:
                 force_setattr(shared, name, share(value, value))
-        newest = known[shared] = [shared]
-    name, *others = _own_values(request)
-    own = (share(value, value) if value else value for value in others)
-    kept: JobRequest = KeptRequest(shared_part(newest[0]), name, *own)
-    if kept != newest[0]:
+        newest = [shared]
+        if shared_length(shared) <= LONG:
+            known[shared] = newest
+    own = [
+        share(value, value) if type(value) is int or len(value) <= LONG else value
+        for value in (*_plain_own_values(request)[1:], words_text(request.argv))
+    ]
+    kept: JobRequest = KeptRequest(shared_part(newest[0]), request.name, *own)
+    if kept == newest[0]:
+        return newest[0]
+    if own_length(kept) <= LONG:
         newest[0] = kept
-    return newest[0]
+    return kept
 
 
 def shared_part(request: JobRequest) -> JobRequest:
@@ -86,10 +120,27 @@ def whole_request(request: JobRequest) -> JobRequest:
     """Return a request as it was asked for, from either form."""
     if type(request) is not KeptRequest:
         return request
-    own = dict(zip(OWN_FIELDS, _own_values(request), strict=True))
-    return replace(_shared(request), **own)
+    own = dict(zip(_PLAIN_OWN_FIELDS, _plain_own_values(request), strict=True))
+    return replace(_shared(request), **own, argv=request.argv)
 
 
 def changed_request(request: JobRequest, **changed: object) -> JobRequest:
     """Return a whole request with some fields changed."""
     return replace(whole_request(request), **changed)
+
+
+def argument_length(request: JobRequest) -> int:
+    """Return the characters of the arguments, the end of each word counted."""
+    if type(request) is KeptRequest:
+        return len(cast(Any, request).words)
+    return sum(map(len, request.argv)) + len(request.argv)
+
+
+def own_length(request: JobRequest) -> int:
+    """Return the characters of the job's own fields."""
+    return len("".join(_own_texts(request))) + argument_length(request)
+
+
+def shared_length(request: JobRequest) -> int:
+    """Return the characters of the other fields."""
+    return len("".join(_shared_texts(shared_part(request))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .job import NO_STEPS, Job
-from .kept_request import Known, kept_request
+from .kept_request import LONG, Known, kept_request
 
 _MOST_SHARED = 5000
 _SHARED_WORDS = (
@@ -42,6 +42,7 @@ class SharedValues:
         kept = self._words.setdefault
         for name in _SHARED_WORDS:
             word = getattr(job, name)
-            setattr(job, name, kept(word, word))
+            if len(word) <= LONG:
+                setattr(job, name, kept(word, word))
         if not job.steps:
             job.steps = NO_STEPS

@@ -101,7 +101,10 @@ class Gate:
             text = f"{WAITING} requests of uid {uid} wait for the site's scripts"
             call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
             return
-        self._queue.push(uid, Passage(call, caller))
+        passage = Passage(call, caller)
+        if self._queue.waiting(uid):
+            passage.set_aside()
+        self._queue.push(uid, passage)
         self._next()
 
     def close(self) -> None:
@@ -159,6 +162,7 @@ class Gate:
         """Return the next request to begin with, from its beginning."""
         passage = self._again.popleft() if self._again else self._queue.pop()[1]
         passage.notes.clear()
+        passage.take_up()
         return passage
 
     def _next(self) -> None:

@@ -22,6 +22,7 @@ from pyslurm_ng.daemon.log import INFO
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.policy.messages import Question, Row, Verdict
+from pyslurm_ng.wire import table
 from pyslurm_ng.wire.job_messages import AllocateJob, SubmitJob, TestJob
 from pyslurm_ng.wire.query_messages import HoldJobs, JobsChanged, UpdateJob
 from pyslurm_ng.wire.stream import Call
@@ -37,6 +38,7 @@ Walk: TypeAlias = Generator[Question, Verdict, "Struct | Reject"]
 """What comes of it is the request as it goes on, a refusal, or an answer: `JobsChanged`."""
 _request_decoder = msgspec.msgpack.Decoder(JobRequest)
 _encode = msgspec.msgpack.Encoder().encode
+_ASIDE = HoldJobs(bytes(table.REQUEST_ID_BYTES))
 
 
 class Log(Protocol):
@@ -58,6 +60,21 @@ class Passage:
         self.notes: list[str] = []
         self.walk: Walk | None = None
         self.job_ids: list[int] = []
+        self._body: bytes | None = None
+
+    def set_aside(self) -> None:
+        """Keep the request as it came, until `take_up`: objects of short texts take 20 times more.
+
+        Its user is charged for what came, and a thousand may wait.
+        """
+        self._body = table.encode(self.call.request)
+        self.call.request = _ASIDE
+
+    def take_up(self) -> None:
+        """Have the request as an object again."""
+        if self._body is not None:
+            self.call.request = table.decode_request(self.call.kind, self._body)
+            self._body = None
 
 
 class Walks:

@@ -15,7 +15,7 @@ from pyslurm_ng.ctld.rules.context import Context
 from pyslurm_ng.model import task_ranges
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job, JobRequest, Step
-from pyslurm_ng.model.kept_request import OWN_FIELDS, shared_part
+from pyslurm_ng.model.kept_request import own_length, shared_length, shared_part
 
 USUAL = 4096
 """Characters that every record may have without being counted."""
@@ -28,14 +28,6 @@ MOST = 64 << 20
 MOST_OF_EACH = 8192
 """Where MaxJobCount is high, one user may have so many for each job it allows."""
 
-_TEXTS = [
-    name for name in JobRequest.__struct_fields__ if isinstance(getattr(JobRequest(), name), str)
-]
-# Nearly all texts are empty, and each submission asks: to join them takes half as long as a sum of
-# their lengths.
-_own_texts = attrgetter(*(name for name in _TEXTS if name in OWN_FIELDS))
-_shared_texts = attrgetter(*(name for name in _TEXTS if name not in OWN_FIELDS))
-
 _step_texts = attrgetter(
     "name", "submit_line", "cwd", "std_in", "std_out", "std_err", "network", "container",
     "tres_per_node", "distribution", "srun_host",
@@ -44,20 +36,12 @@ _step_texts = attrgetter(
 
 def beyond_usual(request: JobRequest, terms: int, tasks: int) -> int:
     """Return what a job with so many dependencies and tasks counts for; 0 for nearly all."""
-    return max(0, _own_length(request) + _shared_length(request) + TERM * terms - USUAL) * tasks
+    return max(0, own_length(request) + shared_length(request) + TERM * terms - USUAL) * tasks
 
 
 def step_beyond_usual(step: Step) -> int:
     """Return what a step counts for; 0 for nearly all."""
     return max(0, sum(map(len, _step_texts(step))) - USUAL_OF_STEP)
-
-
-def _own_length(request: JobRequest) -> int:
-    return len("".join(_own_texts(request))) + len("".join(request.argv))
-
-
-def _shared_length(request: JobRequest) -> int:
-    return len("".join(_shared_texts(shared_part(request))))
 
 
 def of_user(cluster: Cluster, uid: int) -> int:
@@ -69,8 +53,8 @@ def of_user(cluster: Cluster, uid: int) -> int:
         part = shared_part(job.request)
         length = shared.get(id(part))
         if length is None:
-            length = shared[id(part)] = _shared_length(part)
-        length += _own_length(job.request) + TERM * len(job.dependencies) - USUAL
+            length = shared[id(part)] = shared_length(part)
+        length += own_length(job.request) + TERM * len(job.dependencies) - USUAL
         if length > 0:
             total += length * waiting_tasks(job)
         if job.steps:
