@@ -318,7 +318,9 @@ class ControllerParts:
             ),
         )
         allocations.inactive_limit_s = self.configuration.conf.inactive_limit
-        self.steps = StepCalls(self.writer, self._credentials, self._edges, service.context)
+        self.steps = StepCalls(
+            self.writer, self._credentials, self._edges, service.context, service.slices
+        )
         self.writer.observe(self.steps.applied, is_brittle=True)
         service.more["AllocateJob"] = allocations.handle
         service.more["CreateStep"] = self.steps.handle

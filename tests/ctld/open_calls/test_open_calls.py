@@ -16,6 +16,7 @@ from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.ends import job_end
 from pyslurm_ng.ctld.rules.starts.dispatch import dispatch
 from pyslurm_ng.ctld.rules.submission.submit import allocate_job
+from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job, JobRequest
 from pyslurm_ng.model.states import JobState, NodeFlag, Reason
@@ -46,9 +47,8 @@ class Room(WriterRoom):
 
     def __init__(self) -> None:
         super().__init__()
-        self.steps = StepCalls(
-            self.writer, Credentials(SIGNER, lambda: START_US), self, self.context
-        )
+        credentials = Credentials(SIGNER, lambda: START_US)
+        self.steps = StepCalls(self.writer, credentials, self, self.context, Slices(self.call_soon))
         watch = JobWatch(self.cluster)
         self.allocations = Allocations(self.writer, watch, self, self._decide)
         self.writer.observe(watch.applied)
@@ -182,6 +182,43 @@ def test_waiting_steps_start_in_order(room: Room) -> None:
     assert room.steps.waiting_count == 0
 
 
+def test_waiting_steps_are_tried_in_slices(room: Room) -> None:
+    """4,000 requests, no two the same: each change of the job held the controller for a second."""
+    job = room.job(ntasks=1)
+    first = room.step(job)
+    waiting = [room.step(job, tres_bind=f"b{number}") for number in range(100)]
+    tried = 0
+
+    def count(caller: Caller) -> Context:
+        nonlocal tried
+        tried += 1
+        return Context(conf_of(), room.at_us, caller)
+
+    room.steps._context = count
+    granted = first.parts[0]
+    room.writer.record(
+        [ev.StepEnded(room.at_us, granted.job_id, granted.step_id, JobState.COMPLETED, 0)]
+    )
+    of_turns = []
+    while room.soon:
+        before = tried
+        room.turn()
+        of_turns.append(tried - before)
+    assert (sum(of_turns) >= 100, max(of_turns) < 20) == (True, True)
+    room.writer.on_durable(room.journal.appended)
+    assert [bool(call.parts) for call in waiting] == [True] + [False] * 99
+
+
+def test_a_long_waiting_step_is_kept_short(room: Room) -> None:
+    """Each of 60,000 names was an object of its own, of which the user was charged 3 bytes."""
+    job = room.job(ntasks=1)
+    room.step(job)
+    name = room.cluster.node(job.nodes[0].node_id).spec.name
+    call = room.step(job, ntasks=1, task_nodes=[name] * 60_000)
+    assert call.request.task_nodes == [name]
+    assert room.steps.waiting_count == 1
+
+
 def test_waiting_step_learns_of_its_jobs_end(room: Room) -> None:
     """It is refused then."""
     job = room.job(ntasks=1)
@@ -285,9 +322,10 @@ def test_inactive_limit_is_for_jobs_that_run(room: Room) -> None:
 def test_command_that_comes_back_keeps_its_job(room: Room) -> None:
     """The same request id, and the job is attached again."""
     call = room.allocate(ntasks=1)
+    asked = AllocateJob(room.requests.to_bytes(16, "big"), JobRequest(ntasks=1))
     room.schedule()
     call.leave()
-    back = Heard(call.request)
+    back = Heard(asked)
     room.allocations.handle(back, ALICE)
     room.settle()
     room.sleep(30.0)

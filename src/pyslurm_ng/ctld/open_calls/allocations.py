@@ -82,6 +82,7 @@ class Allocations:
         self._attached[job_id] = call
         session = _Session(self, call, job_id)
         request = cast(AllocateJob, call.request)
+        call.request = accepted  # the job has the options; here they would be kept a second time
         call.on_gone(partial(self._gone, job_id, call, session, is_kept=request.is_kept))
         self._watch.watch(job_id, session.changed)
         leader = self._writer.cluster.jobs.get(job_id)

@@ -2,12 +2,12 @@
 
 A step that cannot have its share now is tried again as soon as something of its job has changed,
 in the order of asking. If several requests are the same, only the first is tried: if it does not
-fit, none of them fits.
+fit, none of them fits. Thousands may wait in one job, no two the same, so they are tried in slices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol, cast
@@ -21,6 +21,7 @@ from pyslurm_ng.ctld.nodes.credentials import Credentials
 from pyslurm_ng.ctld.nodes.orders import StepShare
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
 from pyslurm_ng.ctld.rules.steps import steps
+from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.states import JobState
@@ -33,6 +34,11 @@ _SAY_BUSY_AFTER_S = 0.25
 # A node's report of the end may come after srun has left.
 _GONE_GRACE_S = 5.0
 _NO_REPORT_S = 30.0
+# A slice tries about so many requests; long lists of nodes and remembered refusals count by the
+# time that they take.
+_SLICE = 16.0
+_OF_ONE_CHARACTER = 1 / 512
+_OF_ONE_REMEMBERED = 1 / 16
 
 _granted_decoder = msgspec.msgpack.Decoder(StepGranted)
 
@@ -73,15 +79,18 @@ class StepCalls:
         credentials: Credentials,
         clock: Timers,
         context: Callable[[Caller], Context],
+        slices: Slices,
     ) -> None:
-        """Decide with `context(caller)` and sign with `credentials`."""
+        """Decide with `context(caller)`, sign with `credentials`, and try again in `slices`."""
         self._writer = writer
         self._credentials = credentials
         self._clock = clock
         self._context = context
-        self._waiting: dict[int, list[_Waiting]] = {}
+        self._slices = slices
+        self._waiting: dict[int, dict[_Waiting, None]] = {}  # by job, in the order of asking
         self._open: dict[tuple[int, int], OpenCall] = {}
-        self._due: dict[int, None] = {}
+        self._due: set[int] = set()  # jobs that have changed since their requests were tried
+        self._at_work: set[int] = set()  # jobs whose requests are being tried
         self._last_us = 0  # what ran out while no controller was there ends at the first tick
 
     @property
@@ -91,11 +100,11 @@ class StepCalls:
 
     def handle(self, call: OpenCall, caller: Caller) -> None:
         """Grant, refuse or keep a request."""
-        request = cast(CreateStep, call.request)
+        request = call.request = _compact(cast(CreateStep, call.request))
         waiting = _Waiting(call, request, caller)
         call.on_gone(partial(self._gone_waiting, waiting))
         if not self._try(waiting):
-            self._waiting.setdefault(request.job_id, []).append(waiting)
+            self._waiting.setdefault(request.job_id, {})[waiting] = None
             self._clock.call_later(_SAY_BUSY_AFTER_S, partial(self._say_busy, waiting))
 
     def _try(self, waiting: _Waiting) -> bool:
@@ -135,9 +144,11 @@ class StepCalls:
             hit = self._waiting if job_ids == EVERYTHING else job_ids
             for job_id in hit:
                 if job_id in self._waiting:
-                    if not self._due:
-                        self._clock.call_soon(self._retry)
-                    self._due[job_id] = None
+                    self._due.add(job_id)
+                    if job_id not in self._at_work:
+                        self._at_work.add(job_id)
+                        uid = next(iter(self._waiting[job_id])).caller.uid
+                        self._slices.run(self._retry(job_id), uid)
 
     def _tell_over(self, call: OpenCall, event: ev.StepEnded) -> None:
         job = self._writer.cluster.jobs.get(event.job_id)
@@ -151,20 +162,35 @@ class StepCalls:
         )
         self._writer.when_durable(lambda: call.reply(over))
 
-    def _retry(self) -> None:
-        due, self._due = self._due, {}
-        for job_id in due:
-            refused: set[tuple[object, ...]] = set()
-            still_waiting = []
-            for waiting in self._waiting.pop(job_id, []):
-                shape = _shape(waiting.request)
-                if shape in refused:
-                    still_waiting.append(waiting)
-                elif not self._try_again(waiting):
+    def _retry(self, job_id: int) -> Iterator[None]:
+        """Try all that wait in a job, and again if it has changed meanwhile."""
+        try:
+            while job_id in self._due:
+                self._due.discard(job_id)
+                yield from self._retry_each(job_id)
+                if job_id in self._due:
+                    yield
+        finally:
+            self._at_work.discard(job_id)
+
+    def _retry_each(self, job_id: int) -> Iterator[None]:
+        refused: set[tuple[object, ...]] = set()
+        work = 0.0
+        for waiting in list(self._waiting.get(job_id, ())):
+            if waiting not in self._waiting.get(job_id, ()):
+                continue  # its connection has ended since
+            shape = _shape(waiting.request)
+            if shape in refused:
+                work += _OF_ONE_REMEMBERED
+            else:
+                if self._try_again(waiting):
+                    self._gone_waiting(waiting)
+                else:
                     refused.add(shape)
-                    still_waiting.append(waiting)
-            if still_waiting:
-                self._waiting[job_id] = still_waiting
+                work += 1 + _OF_ONE_CHARACTER * _length(waiting.request)
+            if work >= _SLICE:
+                work = 0.0
+                yield
 
     def _try_again(self, waiting: _Waiting) -> bool:
         """Let the rule decide once more; who makes it raise is told so and waits no longer."""
@@ -225,10 +251,9 @@ class StepCalls:
 
     def _gone_waiting(self, waiting: _Waiting) -> None:
         job_id = waiting.request.job_id
-        others = [other for other in self._waiting.get(job_id, []) if other is not waiting]
-        if others:
-            self._waiting[job_id] = others
-        else:
+        others = self._waiting.get(job_id, {})
+        others.pop(waiting, None)
+        if not others:
             self._waiting.pop(job_id, None)
 
     def _gone_open(self, key: tuple[int, int], call: OpenCall) -> None:
@@ -274,6 +299,24 @@ class _Answer:
     def error(self, code: int, text: str) -> None:
         """No step."""
         self._waiting.call.error(code, text)
+
+
+def _compact(request: CreateStep) -> CreateStep:
+    """Return the request without names that no task needs, and each name as one object.
+
+    It is kept as long as the step waits and runs, and is charged only for what came over the wire.
+    """
+    if not request.task_nodes:
+        return request
+    known: dict[str, str] = {}
+    names = request.task_nodes[: request.ntasks or None]
+    names = [known.setdefault(name, name) for name in names]
+    return msgspec.structs.replace(request, task_nodes=names)
+
+
+def _length(request: CreateStep) -> int:
+    """Return the characters that a try reads, names of tasks included."""
+    return len("".join((request.node_list, request.exclude, *request.task_nodes)))
 
 
 def _shape(request: CreateStep) -> tuple[object, ...]:
