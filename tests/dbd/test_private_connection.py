@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from pyslurm_ng.daemon.log import DaemonLog
-from pyslurm_ng.dbd.daemon import CannotStart, Daemon
+from pyslurm_ng.dbd.daemon import CannotStart, Daemon, database_of
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.migrations import LATEST
 from pyslurm_ng.dbd.options import Configuration, Options, load_configuration
@@ -86,7 +86,7 @@ def configuration(tmp_path: Path, port: int, words: str, user: str = "known") ->
 
 def opened(conf: Configuration) -> Database:
     """Open the database as slurmdbd does when it starts."""
-    database = Database(conf.url)
+    database = database_of(conf)
     Daemon(Options(), conf, DaemonLog("slurmdbd"))._open_database(database)
     return database
 

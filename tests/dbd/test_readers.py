@@ -13,9 +13,11 @@ import pytest
 import sqlalchemy as sa
 
 from pyslurm_ng.base.error_numbers import Errno
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.daemon.log import QUIET, DaemonLog
 from pyslurm_ng.dbd import readers, service as service_module
 from pyslurm_ng.dbd.database import Database, is_cut_short
+from pyslurm_ng.dbd.options import Options, load_configuration
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.service import TOO_LONG, Service, Settings
 from pyslurm_ng.wire import frame
@@ -29,6 +31,7 @@ from pyslurm_ng.wire.dbd_messages import (
     ShowDbdStats,
 )
 from pyslurm_ng.wire.identity import Identity
+from pyslurm_ng.wire.report_messages import ListJobSizes
 from pyslurm_ng.wire.shares import PRIVILEGED
 from pyslurm_ng.wire.stream import StreamServer
 from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
@@ -46,7 +49,10 @@ def identity(uid: int) -> Identity:
 
 
 def play(
-    database: Database, directory: Path, story: Callable[[Service, str], Awaitable[None]]
+    database: Database,
+    directory: Path,
+    story: Callable[[Service, str], Awaitable[None]],
+    most_range_s: int = INFINITE,
 ) -> None:
     """Run a story of users and a slurmdbd that holds 120 jobs."""
     register(database)
@@ -56,7 +62,7 @@ def play(
     async def main() -> None:
         log = DaemonLog("slurmdbd")
         log.stderr_level = QUIET
-        settings = Settings("ctl", 0, frozenset(), ())
+        settings = Settings("ctl", 0, frozenset(), (), most_range_s=most_range_s)
         service = Service(
             database, settings, log, on_shutdown=lambda: None, on_reconfigure=lambda: None
         )
@@ -501,3 +507,45 @@ def test_announced_bodies_hold_up_no_other_user(sqlite_database: Database, tmp_p
             end.close()
 
     play(sqlite_database, tmp_path, story)
+
+
+def test_ordinary_users_ask_about_a_bounded_time(
+    sqlite_database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """MaxQueryTimeRange, in Slurm's words; named jobs may have run at any time."""
+    path = tmp_path / "slurmdbd.conf"
+    monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
+    path.write_text(
+        f"StorageType=accounting_storage/sqlite\nStorageLoc={tmp_path}/x\nDbdHost=localhost\n"
+        "MaxQueryTimeRange=1-00:00:00\n"
+    )
+    path.chmod(0o600)
+    conf = load_configuration(Options(conf_path=str(path)))
+    assert ("MaxQueryTimeRange", "1-00:00:00") in conf.pairs
+    begin_s = at("12:00:00") // 1_000_000
+
+    async def story(service: Service, socket_path: str) -> None:
+        monkeypatch.setattr(service_module, "is_service", lambda uid, service_uid: uid == BOB)
+        alice = await connect_link(identity(ALICE), "slurmdbd", path=socket_path)
+        operator = await connect_link(identity(BOB), "slurmdbd", path=socket_path)
+        for days, is_wide in ((1, False), (2, True)):
+            end_s = begin_s + days * 86_400
+            questions = (
+                ListJobRecords(
+                    ["job_id"], clusters=["demo"], start_us=begin_s * 10**6, end_us=end_s * 10**6
+                ),
+                ListJobSizes(begin_s, end_s),
+            )
+            for question in questions:
+                assert await operator.request(question, 60)
+                if is_wide:
+                    with pytest.raises(LinkError, match="Too wide of a date range in query"):
+                        await alice.request(question, 60)
+                else:
+                    assert await alice.request(question, 60)
+        request = ListJobRecords(["job_id"], clusters=["demo"], jobs=[JobSelector(1)])
+        assert (await ask(alice, request)).records
+        alice.close()
+        operator.close()
+
+    play(sqlite_database, tmp_path, story, conf.most_range_s)

@@ -90,7 +90,7 @@ class Daemon:
             os.umask(0o077)
             # Accounting holds job names and command lines, and this process a password.
             self._log.info(f"slurmdbd version {__version__} started")
-            database = Database(self._conf.url, self._conf.pass_script)
+            database = database_of(self._conf)
             database.new_cluster_qos = self._conf.new_cluster_qos
             with contextlib.closing(database):
                 asyncio.run(self._live(database, background))
@@ -240,6 +240,7 @@ class Daemon:
             conf.pairs,
             conf.purge,
             has_coordinators=conf.has_coordinators,
+            most_range_s=conf.most_range_s,
         )
         service = self._service = Service(
             database,
@@ -307,9 +308,14 @@ class Daemon:
         self._log.error(f"{context.get('message')}: {context.get('exception')!r}")
 
 
+def database_of(conf: Configuration) -> Database:
+    """Return the database of a configuration, not yet open."""
+    return Database(conf.url, conf.pass_script, conf.backup_database_host)
+
+
 def print_schema(configuration: Configuration) -> int:
     """`slurmdbd -u`: say which schema the database has and which this program wants."""
-    database = Database(configuration.url, configuration.pass_script)
+    database = database_of(configuration)
     try:
         with database.read() as connection:
             version = database.schema_version(connection)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple
@@ -44,6 +45,8 @@ WHOLE_MYSQL = frozenset(
 )  # fmt: skip
 """Numbers that say that the database as a whole cannot be used as it is, whatever the row."""
 
+_AWAY_MYSQL = frozenset({1053, 2002, 2003, 2006, 2013})  # no server, or one that is ending
+
 _ROW_SHARE = 4
 """A row may take one in so many of the bytes of max_allowed_packet: quoting can double them."""
 _SQLITE_ROW_BYTES = 64 << 20
@@ -82,9 +85,10 @@ class Database:
     transaction never fails half way for being second. Only the writing thread calls it.
     """
 
-    def __init__(self, url: sa.URL, pass_script: str = "") -> None:
+    def __init__(self, url: sa.URL, pass_script: str = "", backup_host: str = "") -> None:
         self.url = url
         self._pass_script = pass_script
+        self._hosts = deque(filter(None, (url.host, backup_host)))  # the one to try first
         self.new_cluster_qos = "normal"  # DefaultQOS of slurmdbd.conf
         self.term = ""  # see `dbd.term`; "" if there is no other slurmdbd
         self.is_sqlite = url.get_backend_name() == "sqlite"
@@ -102,17 +106,32 @@ class Database:
                 isolation_level="REPEATABLE READ",
                 connect_args={"init_command": packed_rows.SESSION},
             )
-            self._give_password(self.engine)
+            sa.event.listen(self.engine, "do_connect", self._connect)
 
-    def _give_password(self, engine: sa.Engine) -> None:
-        """Have StoragePassScript print the password of each new connection."""
-        if not self._pass_script:
-            return
+    def _connect(
+        self, dialect: sa.Dialect, _record: Any, _arguments: Any, parameters: dict[str, Any]
+    ) -> Any:
+        """Connect to a server, to StorageBackupHost's if the other does not answer.
 
-        def give(_dialect: Any, _record: Any, _arguments: Any, parameters: dict[str, Any]) -> None:
+        All go to the host that answered last, so that no connection reads what another, to the
+        other host, has not written there.
+        """
+        if self._pass_script:
             parameters["password"] = printed_password(self._pass_script)
+        for _ in range(len(self._hosts) - 1):
+            try:
+                return self._connect_first(dialect, parameters)
+            except dialect.loaded_dbapi.OperationalError as error:
+                if error.args[0] not in _AWAY_MYSQL:
+                    raise
+            self._hosts.rotate()
+        return self._connect_first(dialect, parameters)
 
-        sa.event.listen(engine, "do_connect", give)
+    def _connect_first(self, dialect: sa.Dialect, parameters: dict[str, Any]) -> Any:
+        host = self._hosts[0]
+        if host != self.url.host:
+            parameters = {**parameters, "host": host, "unix_socket": None}
+        return dialect.connect(**parameters)
 
     def open(self) -> None:
         """Create the database and bring the schema up to date.
@@ -276,7 +295,7 @@ class Database:
 
     def _create_mysql_database(self) -> None:
         server = sa.create_engine(self.url.set(database=""), poolclass=sa.NullPool)
-        self._give_password(server)
+        sa.event.listen(server, "do_connect", self._connect)
         quoted = server.dialect.identifier_preparer.quote_identifier(self.url.database or "")
         with server.connect() as connection:
             # An identifier cannot be a bound parameter; the dialect has quoted it.

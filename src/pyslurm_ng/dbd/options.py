@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from pyslurm_ng.base.numbers import INFINITE
+from pyslurm_ng.base.units import format_seconds
 from pyslurm_ng.conf.lexer import ConfErrors
 from pyslurm_ng.conf.quick import find_conf, quick
 from pyslurm_ng.conf.slurmdbd_conf import SlurmdbdConf, load_slurmdbd_conf
@@ -91,11 +92,13 @@ class Configuration:
     warnings: tuple[str, ...]
     syslog_debug: str = ""
     pass_script: str = ""
+    backup_database_host: str = ""
     primary_host: str = ""
     has_backup: bool = False
     is_backup: bool = False
     rolls_up: bool = True
     has_coordinators: bool = True
+    most_range_s: int = INFINITE
     new_cluster_qos: str = "normal"
     pairs: tuple[tuple[str, str], ...] = field(default=())
     purge: Policy = field(default_factory=Policy)
@@ -214,11 +217,13 @@ def _configured(
         warnings=conf.warnings,
         syslog_debug=conf.debug_level_syslog,
         pass_script=conf.storage_pass_script,
+        backup_database_host=conf.storage_backup_host,
         primary_host=conf.dbd_host,
         has_backup=bool(conf.dbd_backup_host),
         is_backup=is_backup,
         rolls_up=not conf.disable_rollups,
         has_coordinators=not conf.disable_coord_dbd,
+        most_range_s=conf.max_query_time_range,
         new_cluster_qos=_new_cluster_qos(conf.default_qos, path),
         pairs=tuple(_pairs(conf, path)),
         purge=policy_of(conf),
@@ -350,4 +355,6 @@ def _show(value: object, kind: str) -> str:
         return "(null)"
     if kind == "seconds":
         return f"{value} secs"
+    if kind == "duration" and isinstance(value, int) and value != INFINITE:
+        return format_seconds(value)
     return str(value)

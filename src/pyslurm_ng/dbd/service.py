@@ -20,6 +20,7 @@ import sqlalchemy as sa
 from pyslurm_ng import __version__
 from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.base.numbers import INFINITE
 from pyslurm_ng.daemon.log import DaemonLog
 from pyslurm_ng.dbd import queries, registration, show
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError, actor_of, refuse_denied
@@ -34,6 +35,7 @@ from pyslurm_ng.dbd.ingest.frames import Problem, decode_frame
 from pyslurm_ng.dbd.purge.calls import ArchiveCalls
 from pyslurm_ng.dbd.purge.duty import Purge
 from pyslurm_ng.dbd.purge.rules import Policy
+from pyslurm_ng.dbd.query_range import refuse_wide_range
 from pyslurm_ng.dbd.readers import Query, Readers
 from pyslurm_ng.dbd.reports.answers import REQUESTS, report
 from pyslurm_ng.dbd.reports.share_usage import share_usage
@@ -62,6 +64,7 @@ class Settings:
     config_pairs: tuple[tuple[str, str], ...]
     purge: Policy = field(default_factory=Policy)
     has_coordinators: bool = True
+    most_range_s: int = INFINITE
 
 
 class Service:
@@ -307,11 +310,18 @@ class Service:
             self._operators.discard(uid)
         return actor
 
+    def _asker(self, connection: sa.Connection, call: Call) -> Actor:
+        """Return the caller of a query that is not about too long a time."""
+        actor = self._actor(connection, call)
+        now_us = time.time_ns() // 1000
+        refuse_wide_range(call.request, actor, self._settings.most_range_s, now_us)
+        return actor
+
     def _shown(
         self, shown_to: Callable[..., msgspec.Struct], at: sa.Connection, call: Call
     ) -> msgspec.Struct:
         """Return what an answer shows to the caller."""
-        return shown_to(at, call.request, self._actor(at, call), self._settings.private)
+        return shown_to(at, call.request, self._asker(at, call), self._settings.private)
 
     def _job_text(
         self, connection: sa.Connection, call: Call, request: msg.GetJobScript
@@ -329,7 +339,7 @@ class Service:
             lambda connection: queries.JobListing(
                 connection,
                 request,
-                self._actor(connection, call),
+                self._asker(connection, call),
                 "jobs" in self._settings.private,
                 time.time_ns() // 1000,
             ),

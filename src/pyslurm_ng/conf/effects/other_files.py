@@ -30,12 +30,12 @@ _OWN_FILES = "files are lines of JSON, which Slurm cannot load"
 SLURMDBD = Keys(
     same=named("""
         ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
-        DebugLevelSyslog DefaultQOS
-        DisableArchiveCommands DisableCoordDBD DisableRollups LogFile
-        MaxPurgeLimit PurgeEventAfter PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter
-        PurgeResvAfter PurgeStepAfter PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter
-        LogTimeFormat PidFile PrivateData SlurmUser StorageHost StorageLoc StorageParameters
-        StoragePass StoragePassScript StoragePort StorageType StorageUser
+        DebugLevelSyslog DefaultQOS DisableArchiveCommands DisableCoordDBD DisableRollups LogFile
+        LogTimeFormat MaxPurgeLimit MaxQueryTimeRange PidFile PrivateData PurgeEventAfter
+        PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter PurgeResvAfter PurgeStepAfter
+        PurgeSuspendAfter PurgeTXNAfter PurgeUsageAfter SlurmUser StorageBackupHost StorageHost
+        StorageLoc StorageParameters StoragePass StoragePassScript StoragePort StorageType
+        StorageUser
     """),
     differs={
         **dict.fromkeys(
@@ -55,10 +55,8 @@ SLURMDBD = Keys(
         "AuthAltTypes": "there are no tokens yet",
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "PluginDir": "everything is built in",
-        "StorageBackupHost": "there is one database",
     },
     refused={
-        "MaxQueryTimeRange": "queries would not be limited; INFINITE is allowed",
         "TLSType": (
             "connections are signed, not encrypted; leave the key out to run without encryption"
         ),
