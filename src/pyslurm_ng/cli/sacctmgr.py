@@ -46,7 +46,7 @@ _LISTS = {
     '"Federation", "QOS", "Resource", or "User"',
     "clear": 'Input line must include "Stats"',
 }
-NOT_YET = ("roll",)
+NOT_YET = {"roll": "slurmdbd adds usage up by itself, again when late records come"}
 
 
 def main(argv: "list[str]") -> int:
@@ -85,7 +85,7 @@ def run(session: Session, words: "list[str]") -> int:
 
         return sacctmgr_archive.run(session, words[1:])
     if verb in NOT_YET:
-        fail(f"sacctmgr: error: {verb} is not supported yet")
+        fail(f"sacctmgr: error: {verb} is not supported: {NOT_YET[verb]}")
     if verb in ("ping", "reconfigure", "shutdown", "version"):
         if words[1:] and verb == "reconfigure":
             fail("too many arguments for reconfigure keyword")

@@ -52,6 +52,18 @@ def ids_of(where: Words, what: str) -> list[int]:
     return numbers
 
 
+def nodes_of(where: Words) -> set[str]:
+    """Return the names of the condition `Nodes`.
+
+    Raises:
+        RefusedError: it is no list of hosts.
+    """
+    try:
+        return set(expand_of_user(where.last("Nodes") or "", MAX_HOSTS))
+    except HostlistError as error:
+        raise RefusedError(f" Nodes={where.last('Nodes')}: {error}") from None
+
+
 def _kind(word: str) -> str:
     """Return the kind of events that a word or its beginning names."""
     for kind in ("cluster", "node"):
@@ -104,10 +116,7 @@ class _Choice:
             if word.lower() != "open":
                 raise RefusedError(f"Unknown condition flag {word}")
             self._is_open = True
-        try:
-            self._nodes = set(expand_of_user(where.last("Nodes") or "", MAX_HOSTS))
-        except HostlistError as error:
-            raise RefusedError(f" Nodes={where.last('Nodes')}: {error}") from None
+        self._nodes = nodes_of(where)
 
     def has(self, row: Any) -> bool:
         """Return whether an event is meant."""

@@ -11,7 +11,7 @@ from pyslurm_ng.dbd.admin import clusters
 from pyslurm_ng.dbd.admin.change import Change, RefusedError, actor_of
 from pyslurm_ng.dbd.controllers import rival_text
 from pyslurm_ng.dbd.database import Database
-from pyslurm_ng.dbd.ingest import reservation_rows
+from pyslurm_ng.dbd.ingest import instance_rows, reservation_rows
 from pyslurm_ng.dbd.ingest.batches import read_cursor
 from pyslurm_ng.dbd.updates import find_cluster, next_version, store_value
 from pyslurm_ng.wire.dbd_messages import (
@@ -197,6 +197,7 @@ def _end_open(connection: sa.Connection, cluster_id: int, now_us: int) -> None:
     still_open = sa.and_(jobs.c.cluster_id == cluster_id, jobs.c.end_us == 0)
     _end_rows(connection, still_open, now_us)
     reservation_rows.end_all(connection, cluster_id, now_us)
+    instance_rows.end_all(connection, cluster_id, now_us)
     nodes = schema.cluster_nodes
     connection.execute(nodes.delete().where(nodes.c.cluster_id == cluster_id))
 

@@ -431,6 +431,20 @@ cluster_nodes = _table(
 )
 """The names of node numbers in the journal; the assignment is the model's."""
 
+node_instances = _table(
+    "node_instances",
+    _key("cluster_id"),
+    _name("node_name", 128, primary_key=True),
+    sa.Column("start_us", _big, primary_key=True, autoincrement=False),
+    _int("end_us"),
+    _name("instance_id"),
+    _name("instance_type"),
+    _text("extra"),
+    sa.Index("ix_node_instances_end", "cluster_id", "end_us"),
+    sa.Index("ix_node_instances_start", "cluster_id", "start_us"),
+)
+"""Times for which nodes were the same instances of a cloud; a change begins another row."""
+
 reservations = _table(
     "reservations",
     _key("cluster_id"),

@@ -17,6 +17,7 @@ from pyslurm_ng.base.units import format_seconds, whole_number
 from pyslurm_ng.dbd import (
     change_rows,
     history_rows,
+    instance_listing,
     limits,
     open_jobs,
     reservation_listing,
@@ -40,7 +41,15 @@ ASSOCIATION_FIELDS = (
     *[name for name in limits.SINGLE_TRES if not name.endswith("PerUser")],
 )  # fmt: skip
 
-_WITHOUT_SET = ("association", "event", "problem", "runawayjobs", "transaction", "wckey")
+_WITHOUT_SET = (
+    "association",
+    "event",
+    "instance",
+    "problem",
+    "runawayjobs",
+    "transaction",
+    "wckey",
+)
 """Entities that no command can modify, so that an unknown condition needs no hint at `set`."""
 
 QOS_FIELDS = (
@@ -64,7 +73,7 @@ def list_entities(
         RefusedError: an entity that is not implemented, or a bad value.
     """
     if (lister := LISTERS.get(request.entity)) is None:
-        raise RefusedError(f" list {request.entity} is not implemented yet")
+        raise RefusedError(f" list {request.entity} is not supported")
     try:
         where = read_where(request.entity, request.where)
     except UnknownWordError as unknown:
@@ -80,7 +89,7 @@ def list_entities(
         time.time_ns() // 1000,
     )
     fields, rows = lister(asked)
-    if request.entity == "event" and "events" in private and not actor.is_operator:
+    if request.entity in ("event", "instance") and "events" in private and not actor.is_operator:
         rows = []
     records = b"".join(_encode([row.get(name) for name in fields]) for row in rows)
     return EntityRows(asked.now_us, list(fields), records, {})
@@ -525,4 +534,5 @@ LISTERS: dict[str, Callable[[Asked], tuple[Iterable[str], list[Row]]]] = {
     "resource": _resources,
     "federation": _federations,
     "reservation": reservation_listing.reservations,
+    "instance": instance_listing.instances,
 }

@@ -38,7 +38,7 @@ _LIMITS = ("Grp", "Max", "Min")
 
 Chosen = tuple[str, str, int, bool]
 """Field, header, width, whether aligned to the left."""
-OF_THIS_CLUSTER = ("event", "reservation", "runawayjobs")
+OF_THIS_CLUSTER = ("event", "instance", "reservation", "runawayjobs")
 """Entities of which only this cluster's are shown if no cluster is named."""
 OF_DAEMONS = ("configuration", "stats")
 """Entities that slurmdbd itself answers, not its records."""

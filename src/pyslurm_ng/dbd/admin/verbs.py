@@ -164,7 +164,10 @@ def _unknown(request: ChangeEntities, text: str) -> list[str]:
 def _run(under_way: Change, request: ChangeEntities) -> None:
     handler = HANDLERS.get((request.verb, request.entity))
     if handler is None:
-        raise RefusedError(f" {request.verb} {request.entity} is not implemented yet")
+        raise RefusedError(
+            f" {request.verb} {request.entity} is not supported: clusters are not federated; "
+            "sbatch -M NAME,NAME takes the one that would start the job first"
+        )
     if request.verb == "add":
         settings = read_set(request.entity, request.where, adding=True)
         handler(under_way, settings, Words())

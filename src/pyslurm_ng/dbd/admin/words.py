@@ -93,6 +93,15 @@ _WHERE: dict[str, dict[str, tuple[str, ...]]] = {
         "MinCPUs": (),
     },
     "federation": {"Names": (), "Clusters": ()},
+    "instance": {
+        "Clusters": (),
+        "Nodes": (),
+        "InstanceId": (),
+        "InstanceType": (),
+        "Extra": (),
+        "Start": (),
+        "End": (),
+    },
     "problem": {"Accounts": (), "Clusters": (), "Users": ()},
     "runawayjobs": {"Clusters": (), "IDs": ()},
     "job": {

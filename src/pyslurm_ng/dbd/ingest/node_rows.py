@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import fold_sorted
 from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.ingest import instance_rows
 from pyslurm_ng.dbd.ingest.session import Session
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.amounts import tres_text
@@ -40,6 +41,7 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
     session.gone_nodes.update(node_id for node_id, _, _ in rows)
     for _, name, _ in rows:
         _end(session, name, event.time_us)
+        instance_rows.ended(session, name, event.time_us)
     for spec in event.nodes:
         node_id, tres = ids.get(spec.name, next_id), tres_text(_node_tres(spec, session.tracked))
         if node_id == next_id:
@@ -180,6 +182,7 @@ def _nodes_returned(session: Session, event: ev.NodesReturned) -> None:
 
 
 def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
+    instance_rows.updated(session, event)
     flags, state = event.fields.get("flags"), event.fields.get("state")
     if not isinstance(flags, int) and not isinstance(state, int):
         return
@@ -205,6 +208,7 @@ def _node_updated(session: Session, event: ev.NodeUpdated) -> None:
 
 def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
     """Record an event if a registration takes a node out of service or brings one back."""
+    instance_rows.registered(session, event)
     name = session.node_names.get(event.node_id, f"node-id-{event.node_id}")
     if event.state == NodeState.DOWN or event.flags & (NodeFlag.DRAIN | NodeFlag.INVALID_REG):
         _end(session, name, event.time_us)

@@ -22,6 +22,7 @@ from pyslurm_ng.dbd.migrations import (
     m0010_wckeys,
     m0011_usage_resets,
     m0012_window_index,
+    m0013_node_instances,
 )
 
 MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
@@ -37,5 +38,6 @@ MIGRATIONS: tuple[tuple[int, Callable[[sa.Connection], None]], ...] = (
     (10, m0010_wckeys.upgrade),
     (11, m0011_usage_resets.upgrade),
     (12, m0012_window_index.upgrade),
+    (13, m0013_node_instances.upgrade),
 )
 LATEST = MIGRATIONS[-1][0]

@@ -165,7 +165,8 @@ def _checked(path: str, number: int, part: Any) -> Rows:
 _TABLES = frozenset(
     table.name
     for table in (
-        schema.jobs, schema.steps, schema.suspensions, schema.node_events, schema.reservations,
-        schema.texts, schema.txn, *(table for tables in schema.USAGE for table in tables.values()),
+        schema.jobs, schema.steps, schema.suspensions, schema.node_events, schema.node_instances,
+        schema.reservations, schema.texts, schema.txn,
+        *(table for tables in schema.USAGE for table in tables.values()),
     )
 )  # fmt: skip

@@ -83,6 +83,14 @@ def _ended(table: sa.Table) -> Find:
     return find_ended
 
 
+def _events(connection: sa.Connection, cluster_id: int, before_us: int, most: int) -> Rows:
+    """Return what happened to nodes, and which instances of a cloud they were."""
+    rows: Rows = {}
+    for table in (schema.node_events, schema.node_instances):
+        rows |= _ended(table)(connection, cluster_id, before_us, most)
+    return rows
+
+
 def _of_jobs(table: sa.Table) -> Find:
     """Return how rows are found that belong to a cluster's jobs and have ended."""
 
@@ -168,7 +176,7 @@ def _read(connection: sa.Connection, query: sa.Select[Any]) -> list[Row]:
 
 
 _FIND: dict[str, Find] = {
-    "event": _ended(schema.node_events),
+    "event": _events,
     "job": _jobs,
     "job_script": _texts("script_hash"),
     "job_env": _texts("environment_hash"),
