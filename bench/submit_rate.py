@@ -11,6 +11,7 @@ import os
 import secrets
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -29,12 +30,14 @@ OUTSTANDING = 256
 ARRAY_TASKS = 100_000
 LIMITS = {
     "durable submissions per second": (5000.0, "at least"),
+    "lines of pyslurm-ng submit per second": (5000.0, "at least"),
     "KiB per pending job": (2.0, "at most"),
     "array of 100,000: seconds": (0.050, "at most"),
     "restart until squeue answers: seconds": (3.0, "at most"),
 }
 RECORDED_PEER = {
     "durable submissions per second": "330 (sbatch x 16, not durable)",
+    "lines of pyslurm-ng submit per second": "-",
     "KiB per pending job": "8.4",
     "array of 100,000: seconds": "-",
     "restart until squeue answers: seconds": "1.1 with 10,000 jobs",
@@ -108,6 +111,18 @@ def submit_many(path: str, jobs: int) -> float:
     return time.perf_counter() - begin
 
 
+def submit_lines(jobs: int) -> float:
+    """Return seconds of one `pyslurm-ng submit` for held jobs, its start included."""
+    lines = "".join(f"true {number}\n" for number in range(jobs))
+    command = ["pyslurm-ng", "submit", "--from", "-", "--commands", "-H", "-o", "/dev/null"]
+    begin = time.perf_counter()
+    ids = subprocess.run(command, input=lines, capture_output=True, text=True, check=True).stdout
+    seconds = time.perf_counter() - begin
+    if len(set(ids.split())) != jobs:
+        sys.exit("bench: error: not every line became a job")
+    return seconds
+
+
 def submit_array(path: str) -> float:
     pipe = Pipe(path)
     content = body("bench-array", array=f"1-{ARRAY_TASKS}")
@@ -147,6 +162,7 @@ def main() -> None:
     after = controller(conf).memory_info().rss
     figures = {
         "durable submissions per second": options.jobs / seconds,
+        "lines of pyslurm-ng submit per second": options.jobs / submit_lines(options.jobs),
         "KiB per pending job": (after - before) / options.jobs / 1024,
         "array of 100,000: seconds": submit_array(path),
         "restart until squeue answers: seconds": restart_seconds(cluster, conf),

@@ -35,7 +35,7 @@ TOP = ["cli", "web", "ctld", "d", "dbd", "up", "sim", "report", "command_server"
 EXTRA = {
     "sim": ["ctld", "d"],
     "sched": ["_select"],
-    "up": ["sim", "report"],
+    "up": ["sim", "report", "cli.submit_lines"],
     "d": ["kernels.process"],
     "command_server": ["_run", "cli"],
 }

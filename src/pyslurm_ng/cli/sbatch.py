@@ -55,20 +55,50 @@ def _run(options: Options, argv: "list[str]") -> int:
         return 0
     if any(value == "help" for _, value in pairs):
         _check(options, pairs)
+    fields, conf = prepare(options, pairs, operands, argv)
+    submission.become(options)
+    conf = submission.choose_cluster(options, conf)
+    client = connect(conf)
+    try:
+        return _submit(options, client, conf, fields)
+    except SlurmError as problem:
+        return submission.refusal("sbatch", problem, _LEAD)
+
+
+def prepare(
+    options: Options,
+    pairs: "list[tuple[str, str | None]]",
+    operands: "list[str]",
+    argv: "list[str]",
+    text: "bytes | None" = None,
+) -> "tuple[dict[str, Any], dict[str, str]]":
+    """Return the fields of `SubmitJob`, and the keys of slurm.conf.
+
+    Args:
+        options: takes the options of script, environment and command line.
+        pairs: the options of the command line.
+        operands: the words after them: the script and its arguments, or further components.
+        argv: the whole command line, for the record.
+        text: the script's content, where it is no file.
+
+    Raises:
+        OptionError: an option cannot be used.
+        ScriptError: the script cannot.
+    """
     groups: list[list[tuple[str, str | None]]] = []
     if operands[:1] == [":"]:
         from pyslurm_ng.cli.submit.het_options import split_groups
 
         groups, operands = split_groups(options, operands)
         # Options about the submission itself may follow any component.
-        pairs += [pair for group in groups for pair in group if pair[0] in _OF_THE_WHOLE]
+        pairs = pairs + [pair for group in groups for pair in group if pair[0] in _OF_THE_WHOLE]
     settings = {name: value or "" for name, value in pairs}
     environment = dict(os.environ)
     ignore_pbs = "ignore-pbs" in settings or environment.get("SBATCH_IGNORE_PBS", "0") != "0"
     shown = operands[0] if operands else "stdin"
     conf = submission.begin(options, operands, read_conf, submission.CONF_KEYS)
     try:
-        script, path = _script(settings.get("wrap"), operands)
+        script, path = _script(settings.get("wrap"), operands, text)
         directives = apply_directives(options, script, shown, ignore_pbs)
     except (ScriptError, OptionError):
         _check(options, pairs)  # what is wrong with the command line is told first
@@ -86,15 +116,14 @@ def _run(options: Options, argv: "list[str]") -> int:
         if component is not options:
             component.request.setdefault("name", options.request["name"])
         _describe(component, argv, path, operands, conf)
-    variables = submission.job_environment(options, os.environb)
-    submission.become(options)
-    conf = submission.choose_cluster(options, conf)
-    client = connect(conf)
-    try:
-        components = [component.request for component in further]
-        return _submit(options, client, conf, script, variables, components)
-    except SlurmError as problem:
-        return submission.refusal("sbatch", problem, _LEAD)
+    fields: dict[str, Any] = {
+        "request": options.request,
+        "script": script,
+        "environment": submission.job_environment(options, os.environb),
+    }
+    if further:
+        fields["components"] = [component.request for component in further]
+    return fields, conf
 
 
 def _check(options: Options, pairs: "list[tuple[str, str | None]]") -> None:
@@ -115,7 +144,13 @@ def _check(options: Options, pairs: "list[tuple[str, str | None]]") -> None:
 # The script -----------------------------------------------------------------------------------
 
 
-def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
+def wrapped(command: str) -> bytes:
+    """Return the script of --wrap."""
+    text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + command + "\n"
+    return os.fsencode(text)
+
+
+def _script(wrap: "str | None", operands: "list[str]", text: "bytes | None") -> "tuple[bytes, str]":
     """Return the script and its path, which is "" when it comes from stdin or --wrap.
 
     Raises:
@@ -124,10 +159,9 @@ def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
     if wrap is not None:
         if operands:
             raise ScriptError("Script arguments not permitted with --wrap option")
-        text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + wrap + "\n"
-        return os.fsencode(text), ""
-    path = _find(operands[0]) if operands else ""
-    script = _read(path, operands[0] if operands else "")
+        return wrapped(wrap), ""
+    path = find_script(operands[0]) if operands and text is None else ""
+    script = _read(path, operands[0] if operands else "") if text is None else text
     if not script:
         raise ScriptError("Batch script is empty!")
     if script.isspace():
@@ -150,7 +184,7 @@ def _script(wrap: "str | None", operands: "list[str]") -> "tuple[bytes, str]":
     return script, path
 
 
-def _find(name: str) -> str:
+def find_script(name: str) -> str:
     """Return the full path of a script, in this directory or in PATH."""
     own_path = os.path.normpath(os.path.join(current_directory(), name))
     if "/" in name or os.path.exists(name):
@@ -213,19 +247,11 @@ def _describe(
 
 
 def _submit(
-    options: Options,
-    client: "Client",
-    conf: "dict[str, str]",
-    script: bytes,
-    variables: bytes,
-    components: "list[dict[str, Any]]",
+    options: Options, client: "Client", conf: "dict[str, str]", fields: "dict[str, Any]"
 ) -> int:
     quiet = "quiet" in options.settings
     if "test-only" in options.settings:
-        return _test(client, [options.request, *components], quiet)
-    fields = {"request": options.request, "script": script, "environment": variables}
-    if components:
-        fields["components"] = components
+        return _test(client, [options.request, *fields.get("components", ())], quiet)
     reply = _change(client, fields)
     job_id = reply["job_id"]
     if options.filters is not None:

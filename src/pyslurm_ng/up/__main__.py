@@ -250,6 +250,34 @@ def down(directory: Path) -> None:
     cluster.down(layout, click.echo)
 
 
+@commands.command(context_settings={"ignore_unknown_options": True})
+@click.option(
+    "--from",
+    "source",
+    required=True,
+    metavar="FILE|-",
+    help="The lines; `-` is stdin.",
+)
+@click.option(
+    "--commands",
+    "are_commands",
+    is_flag=True,
+    help="Each line is a command of the shell, as with --wrap of sbatch.",
+)
+@click.argument("sbatch_options", nargs=-1, type=click.UNPROCESSED, metavar="[OPTIONS OF SBATCH]")
+def submit(source: str, are_commands: bool, sbatch_options: tuple[str, ...]) -> None:
+    """Submit a job for each line of a file, and print its id, in the order of the lines.
+
+    A line has what sbatch takes: options, a script, its arguments. Or it is a JSON object with
+    `script` (a path), `text` (a script) or `wrap` (a command), `arguments`, and options of sbatch
+    by their long names. Options beside --from are for all lines. A line that is refused is told
+    on stderr, has `-` for an id, and makes the exit code 1.
+    """
+    from pyslurm_ng.cli import submit_lines
+
+    sys.exit(submit_lines.main(source, list(sbatch_options), are_commands))
+
+
 @commands.command()
 @DIRECTORY_OPTION
 def status(directory: Path) -> None:
