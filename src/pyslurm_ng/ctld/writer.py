@@ -136,11 +136,13 @@ class Writer:
     def observe(self, applied: Applied, *, is_brittle: bool = False) -> None:
         """Call with events as soon as they are applied; views are kept this way.
 
+        RequestAnswered is not among them: no view is made of what a request was answered.
+
         An observer must not let anything out but through `when_durable`.
 
         Args:
             is_brittle: it makes something of each event, which may raise: it is shown them one by
-                one, so that one costs none of the others. RequestAnswered it is not shown.
+                one, so that one costs none of the others.
         """
         self._observers.append((applied, is_brittle))
 
@@ -223,9 +225,9 @@ class Writer:
             self._on_bug(f"cannot apply {event!r:.500}", bug)
             raise
         size = self._add(events)
-        whole = (events,)
-        # What was answered to a request is nothing that a brittle observer makes anything of.
-        single = [(event,) for event in events if type(event) is not ev.RequestAnswered]
+        shown = [event for event in events if type(event) is not ev.RequestAnswered]
+        whole = (shown,) if shown else ()
+        single = [(event,) for event in shown]
         for applied, is_brittle in self._observers:
             for part in single if is_brittle else whole:
                 try:

@@ -11,9 +11,11 @@ from pyslurm_ng.ctld.rules.submission import qos_choice
 from pyslurm_ng.ctld.scheduling.scheduler import Scheduler
 from pyslurm_ng.ctld.writer import Writer
 from pyslurm_ng.model import events as ev
+from pyslurm_ng.model.touched import touched_jobs
 from pyslurm_ng.sched.frame.measures import Limits
 from pyslurm_ng.sched.frame.snapshot import Snapshot
 
+_MAY_HAVE_LIST = frozenset((ev.JobSubmitted, ev.JobUpdated, ev.JobRequeued, ev.ArrayTaskSplit))
 _NOBODY = Caller(0, 0, "")  # the rule looks at the jobs' own users
 
 
@@ -43,13 +45,12 @@ class QosLists:
     def applied(self, events: Sequence[ev.AnyEvent]) -> None:
         """Heed events that make a job wait, or change what one asks for."""
         for event in events:
-            if not isinstance(
-                event, ev.JobSubmitted | ev.JobUpdated | ev.JobRequeued | ev.ArrayTaskSplit
-            ):
+            if type(event) not in _MAY_HAVE_LIST:
                 continue
-            job = self._writer.cluster.jobs.get(event.job_id)
-            if job is not None and qos_choice.has_list(job):
-                self._ids.add(event.job_id)
+            for job_id in touched_jobs(event):
+                job = self._writer.cluster.jobs.get(job_id)
+                if job is not None and qos_choice.has_list(job):
+                    self._ids.add(job_id)
 
     def after_pass(
         self, view: Snapshot, limits_now: Callable[[], Limits | None], now_us: int
