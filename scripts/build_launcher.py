@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted((ROOT / "src" / "launcher").glob("*.c"))
 HEADERS = sorted((ROOT / "src" / "launcher").glob("*.h"))
 PACKAGE = ROOT / "src" / "pyslurm_ng"
-DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd"}
+DAEMONS = {"slurmctld": "ctld", "slurmd": "d", "slurmdbd": "dbd", "slurmrestd": "web"}
 MANAGEMENT = {"pyslurm-ng": "up"}
 # Modules of cli that hold no command of their own have no `main`.
 COMMANDS = (

@@ -13,16 +13,19 @@ from importlib import metadata
 from pathlib import Path
 
 OURS = "pyslurm-ng"
+OPTIONAL = "web"
+"""The extra of ours that an installation has, too."""
 
 
 def needed(name: str) -> set[str]:
-    """Return the distributions that `name` needs, markers respected, extras left out."""
+    """Return the distributions that `name` needs, with OPTIONAL, markers respected."""
     found: set[str] = set()
     todo = [name]
     while todo:
-        for requirement in metadata.requires(todo.pop()) or []:
+        owner = todo.pop()
+        for requirement in metadata.requires(owner) or []:
             text, _, marker = requirement.partition(";")
-            if "extra" in marker or not applies(marker):
+            if not applies(marker, OPTIONAL if owner == name else ""):
                 continue
             match = re.match(r"[A-Za-z0-9._-]+", text)
             if match and match.group() not in found:
@@ -31,13 +34,13 @@ def needed(name: str) -> set[str]:
     return found
 
 
-def applies(marker: str) -> bool:
-    """Return whether an environment marker holds here; pip brings the code that knows."""
+def applies(marker: str, extra: str) -> bool:
+    """Return whether a marker holds here, with an extra; pip brings the code that knows."""
     if not marker.strip():
         return True
     from pip._vendor.packaging.markers import Marker
 
-    return Marker(marker.strip()).evaluate()
+    return Marker(marker.strip()).evaluate({"extra": extra})
 
 
 def copy(name: str, target: Path) -> None:

@@ -96,6 +96,6 @@ fi
 [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
 # --no-build-isolation: the extensions are built with the Cython of this environment, once.
 "$venv/bin/python" -m pip install -q --disable-pip-version-check 'setuptools>=64' wheel 'cython>=3,<4'
-what='.[dev]'
-[ -z "${PYSLURM_SETUP_MINIMAL:-}" ] || what=.
+what='.[dev,web]'
+[ -z "${PYSLURM_SETUP_MINIMAL:-}" ] || what=".[web]"
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation -e "$what"

@@ -130,6 +130,7 @@ PLAIN = frozenset(
     allocations
     amounts
     answers
+    app
     appliers
     apply
     archive
@@ -216,6 +217,7 @@ PLAIN = frozenset(
     differences
     directives
     disk
+    documents
     due
     dump
     duties
@@ -350,6 +352,8 @@ PLAIN = frozenset(
     old
     on
     open
+    openapi
+    operations
     option
     options
     order
@@ -393,6 +397,7 @@ PLAIN = frozenset(
     program
     programs
     promised
+    protocol
     purposes
     python
     qos
@@ -404,14 +409,15 @@ PLAIN = frozenset(
     ranges
     rate
     readers
-    reboot
     reason
     reasons
+    reboot
     receiver
     recorded
     records
     recover
     recovery
+    refusal
     registration
     registry
     relative
@@ -422,6 +428,7 @@ PLAIN = frozenset(
     report
     reports
     request
+    requester
     requests
     requeue
     reservation
@@ -463,6 +470,7 @@ PLAIN = frozenset(
     select
     selection
     sender
+    sending
     sensors
     server
     service
@@ -545,6 +553,7 @@ PLAIN = frozenset(
     usage
     user
     users
+    utilities
     vacated
     values
     verbs
@@ -556,6 +565,7 @@ PLAIN = frozenset(
     waiting
     walk
     watch
+    web
     whole
     will
     window

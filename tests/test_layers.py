@@ -60,9 +60,10 @@ LIBRARIES = {
         "sim",
         "web",
         "data_parser.accounting_jobs",  # imported with --json only: json is Python with an indent
+        "data_parser.jobs",  # for slurmrestd only
         "sched.frame.plan",  # its records are none of the garbage collector's business
     ],
-    "msgpack": ["wire", "cli"],
+    "msgpack": ["wire", "cli", "data_parser.records"],
     "zmq": ["wire.endpoint", "wire.link_monitor", "wire.zmq_sockets"],
     "sqlalchemy": ["dbd"],
     "pymysql": ["dbd"],
@@ -72,6 +73,10 @@ LIBRARIES = {
     "tomli": ["conf"],
     "lupa": ["policy.lua_script"],
     "matplotlib": ["report.plots"],
+    "starlette": ["web"],
+    "uvicorn": ["web"],
+    "anyio": ["web"],
+    "jwt": ["wire.auth_jwt"],
 }
 
 # At their top, commands may import only these: each other module costs every start.

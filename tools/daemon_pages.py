@@ -11,8 +11,14 @@ from pyslurm_ng.ctld import __main__ as slurmctld
 from pyslurm_ng.d import __main__ as slurmd
 from pyslurm_ng.dbd import options as slurmdbd
 from pyslurm_ng.up.__main__ import commands
+from pyslurm_ng.web import options as slurmrestd
 
-USAGES = {"slurmctld": slurmctld.USAGE, "slurmd": slurmd.USAGE, "slurmdbd": slurmdbd.USAGE}
+USAGES = {
+    "slurmctld": slurmctld.USAGE,
+    "slurmd": slurmd.USAGE,
+    "slurmdbd": slurmdbd.USAGE,
+    "slurmrestd": slurmrestd.USAGE,
+}
 
 
 def options_of(usage: str) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ DAEMONS = {
     "slurmctld": "pyslurm_ng.ctld.__main__",
     "slurmd": "pyslurm_ng.d.__main__",
     "slurmdbd": "pyslurm_ng.dbd.__main__",
+    "slurmrestd": "pyslurm_ng.web.__main__",
     "slurmstepd": "pyslurm_ng.d.stepd.template",
     "pyslurm-ng": "pyslurm_ng.up.__main__",
 }

@@ -2,501 +2,155 @@
 
 from operator import itemgetter
 
-from pyslurm_ng.base.file_patterns import expand
-from pyslurm_ng.base.numbers import (
-    NO_VAL,
-    REQ_CONTIGUOUS,
-    REQ_CPUS_SET,
-    REQ_DEFAULT_PARTITION,
-    REQ_EXPEDITE,
-    REQ_KILL_INVALID_DEP,
-    REQ_MEM_SET,
-    REQ_NODES_SET,
-    REQ_NTASKS_SET,
-    REQ_REBOOT,
-    REQ_SPREAD,
-    SECOND_US,
-)
-from pyslurm_ng.base.sluid import record_sluid, sluid_text
-from pyslurm_ng.base.state_names import JOB_FLAGS, JOB_STATES
-from pyslurm_ng.data_parser.job_values import (
-    below,
-    default_stdout,
-    end_of,
-    most_nodes,
-    tres_list,
-    was_planned,
-)
-from pyslurm_ng.data_parser.json_text import (
-    encode,
-    exit_code,
-    limit,
-    number,
-    quote,
-    seconds,
-)
-from pyslurm_ng.data_parser.records import Table
+from pyslurm_ng.data_parser.envelope import NEWEST
+from pyslurm_ng.data_parser.job_keys import KEYS, NUMBER, OWN, SHARED, STATIC, STEP, TEXT
+from pyslurm_ng.data_parser.json_text import encode
+from pyslurm_ng.data_parser.records import Table, slices
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-# Above the request's own: what the controller adds, from bit 40 the names left to a default.
-_NO_THREAD_SPEC = 32766
-_MAIL = ("BEGIN", "END", "FAIL", "REQUEUE", "TIME=100%", "TIME=90%", "TIME=80%", "TIME=50%",
-         "STAGE_OUT", "ARRAY_TASKS", "INVALID_DEPENDENCY")  # fmt: skip
+    from pyslurm_ng.data_parser.job_keys import Key
+
+    Piece = Callable[[tuple[Any, ...]], str]
 
 
-def _unchanged(value: "Any") -> "Any":
-    return value
+class Indented:
+    """The layout of commands: a key on each line."""
 
+    between = ",\n"
+    head, end, after = "{\n", "\n    }", ",\n    "
 
-# Texts of values that differ for each job. They are written directly, since the general encoder
-# would take most of the time of a long listing.
+    @staticmethod
+    def lead(name: str) -> str:
+        return f'      "{name}": '
 
+    @staticmethod
+    def value(value: "Any") -> str:
+        return encode(value, 3)
 
-def _number_text(value: int) -> str:
-    return (
-        '{\n        "set": true,\n        "infinite": false,\n        "number": '
-        + str(value)
-        + "\n      }"
-    )
-
-
-def _seconds_text(when_us: int) -> str:
-    return _number_text(when_us // SECOND_US if when_us > 0 else 0)
-
-
-_NO_NUMBER = encode(number(0, is_set=False), 3)
-_NOTHING = encode([], 3)
-
-
-def _task_id_text(task_id: int) -> str:
-    return _number_text(task_id) if task_id < NO_VAL else _NO_NUMBER
-
-
-def _task_list_text(text: str, limit_count: int) -> str:
-    if ":" in text:
-        from pyslurm_ng.base.task_lists import written
-
-        text = written(text)
-    return quote(f"{text}%{limit_count}" if text and limit_count else text)
-
-
-def _eligible_text(eligible_us: int, begin_us: int) -> str:
-    return _seconds_text(eligible_us or begin_us)
-
-
-def _hold_text(priority: int, state: int) -> str:
-    return "false" if priority or state else "true"
-
-
-def _step_text(submit_us: int, resize_us: int, job_id: int) -> str:
-    sluid = sluid_text(record_sluid(submit_us, resize_us, job_id))
-    return (
-        f'{{\n        "sluid": "{sluid}",\n        "job_id": {{\n          "set": true,\n'
-        f'          "infinite": false,\n          "number": {job_id}\n        }},\n'
-        '        "step_het_component": {\n          "set": false,\n          "infinite": false,\n'
-        '          "number": 0\n        },\n        "step_id": "entire"\n      }'
-    )
-
-
-def _wish(count: int) -> "dict[str, Any]":
-    """Return a number that is unset unless it was given."""
-    return number(count, is_set=bool(count))
-
-
-def _or_infinite(count: int) -> "dict[str, Any]":
-    return number(count, is_set=bool(count), is_infinite=not count)
-
-
-def _states(state: int, flags: int) -> "list[str]":
-    return [JOB_STATES[state][0], *[name for bit, name, _ in JOB_FLAGS if flags & bit]]
-
-
-def _flags(flags: int, dependency: str, state: int, reason: str) -> "list[str]":
-    words = []
-    if flags & REQ_NTASKS_SET:
-        words.append("EXACT_TASK_COUNT_REQUESTED")
-    if flags & REQ_CPUS_SET:
-        words.append("EXACT_CPU_COUNT_REQUESTED")
-    if flags & REQ_MEM_SET:
-        words.append("EXACT_MEMORY_REQUESTED")
-    if flags & REQ_SPREAD:
-        words.append("SPREAD_JOB")
-    if flags & REQ_KILL_INVALID_DEP:
-        words.append("KILL_INVALID_DEPENDENCY")
-    if flags & REQ_EXPEDITE:
-        words.append("EXPEDITED_REQUEUE")
-    if state:
-        words += ["ACCRUE_COUNT_CLEARED", "JOB_WAS_RUNNING"]
-    words += [
-        f"USING_DEFAULT_{name}"
-        for bit, name in enumerate(("ACCOUNT", "PARTITION", "QOS", "WCKEY"), start=40)
-        if flags >> bit & 1
-    ]
-    if dependency:
-        words.append("DEPENDENT")
-    if flags & REQ_DEFAULT_PARTITION:
-        words.append("PARTITION_ASSIGNED")
-    if was_planned(state, reason):
-        words += ["BACKFILL_ATTEMPTED", "SCHEDULING_ATTEMPTED"]
-    if flags & REQ_NTASKS_SET and not flags & REQ_NODES_SET:
-        words.append("JOB_IMPLICIT_MAX_NODES")
-    return words
-
-
-def _max_nodes_text(
-    state: int, flags: int, priority: int, most: int, tasks: int, nodes: int
-) -> str:
-    """Return the bound of a waiting job; a job that runs has none."""
-    return _number_text(0 if state else most_nodes(flags, priority, most, tasks, nodes))
-
-
-def _billing(text: str) -> "dict[str, Any]":
-    for word in text.split(","):
-        name, _, count = word.partition("=")
-        if name == "billing":
-            return {"set": True, "infinite": False, "number": float(count)}
-    return {"set": False, "infinite": False, "number": 0.0}
-
-
-def _mail(bits: int) -> "list[str]":
-    return [word for index, word in enumerate(_MAIL) if bits >> index & 1]
-
-
-def _stdout(name: str, work_dir: str, array_job_id: int) -> str:
-    if name:
-        return quote(default_stdout(name, work_dir, array_job_id))
-    return '"slurm-%A_%a.out"' if array_job_id else '"slurm-%j.out"'
-
-
-def _expanded(
-    name: str, work_dir: str, array_job_id: int, job_id: int, task_id: int, user: str,
-    job_name: str, host: str,
-) -> str:  # fmt: skip
-    path = default_stdout(name, work_dir, array_job_id)
-    return quote(
-        expand(
-            path,
-            job_id=job_id,
-            array_job_id=array_job_id,
-            array_task_id=task_id,
-            user=user,
-            job_name=job_name,
-            node_name=host,
-            node_index=0,
-            task_id=0,
+    @staticmethod
+    def number(value: "int | None") -> str:
+        shown, is_set = (0, "false") if value is None else (value, "true")
+        return (
+            f'{{\n        "set": {is_set},\n        "infinite": false,\n        "number": {shown}\n'
+            "      }"
         )
-    )
+
+    @staticmethod
+    def step(sluid: str, job_id: int) -> str:
+        return (
+            f'{{\n        "sluid": "{sluid}",\n        "job_id": {{\n          "set": true,\n'
+            f'          "infinite": false,\n          "number": {job_id}\n        }},\n'
+            '        "step_het_component": {\n          "set": false,\n'
+            '          "infinite": false,\n'
+            '          "number": 0\n        },\n        "step_id": "entire"\n      }'
+        )
 
 
-def _profile(text: str) -> "list[str]":
-    return text.upper().split(",") if text else ["NOT_SET"]
+class Compact:
+    """The layout of slurmrestd: no blanks."""
+
+    between = ","
+    head, end, after = "{", "}", ","
+
+    @staticmethod
+    def lead(name: str) -> str:
+        return f'"{name}":'
+
+    @staticmethod
+    def value(value: "Any") -> str:
+        from msgspec.json import encode as encode_json
+
+        return encode_json(value).decode()
+
+    @staticmethod
+    def number(value: "int | None") -> str:
+        if value is None:
+            return '{"set":false,"infinite":false,"number":0}'
+        return f'{{"set":true,"infinite":false,"number":{value}}}'
+
+    @staticmethod
+    def step(sluid: str, job_id: int) -> str:
+        return (
+            f'{{"sluid":"{sluid}","job_id":{{"set":true,"infinite":false,"number":{job_id}}},'
+            '"step_het_component":{"set":false,"infinite":false,"number":0},"step_id":"entire"}'
+        )
 
 
-def _expanded_input(name: str, *rest: "Any") -> str:
-    return _expanded(name, *rest) if name else '"/dev/null"'
+Layout = type[Indented] | type[Compact]
 
 
-def _stdin(name: str, work_dir: str) -> str:
-    return below(name, work_dir) or "/dev/null"
+def keys_of(version: str) -> "list[Key]":
+    """Return the keys of a version, with values as it has them."""
+    if version == NEWEST:
+        return list(KEYS)
+    from pyslurm_ng.data_parser.schemas import conform, empty, schema
+
+    properties = schema("job_info", version)["properties"]
+    keys: list[Key] = []
+    for name, kind, fields, make in KEYS:
+        if name not in properties:
+            continue
+        part = properties[name]
+        if kind == STATIC:
+            make = conform(make, part, version)
+        elif kind in (SHARED, OWN):
+            make = _conforming(make, part, version)
+        keys.append((name, kind, fields, make))
+    names = {key[0] for key in keys}
+    keys += [
+        (name, STATIC, (), empty(part, version))
+        for name, part in properties.items()
+        if name not in names
+    ]
+    return keys
 
 
-def _delay_boot(minutes: int) -> "dict[str, Any]":
-    return number(minutes * 60 if minutes < NO_VAL else 0)
+def _conforming(make: "Any", part: "dict[str, Any]", version: str) -> "Any":
+    from pyslurm_ng.data_parser.schemas import conform
+
+    return lambda *values: conform(make(*values), part, version)
 
 
-def _expanded_error(name: str, *rest: "Any") -> str:
-    return _expanded(name, *rest) if name else '""'
-
-
-def _start(state: int, start_us: int, planned_us: int) -> str:
-    return _seconds_text(start_us if state else planned_us)
-
-
-def _end(
-    state: int, start_us: int, planned_us: int, end_us: int, minutes: int, pause_us: int
-) -> str:
-    from_us = start_us if state else planned_us
-    return _seconds_text(end_of(from_us, end_us, minutes, pause_us))
-
-
-def _shared(oversubscribe: str, exclusive: str) -> "list[str]":
-    if exclusive in ("USER", "MCS", "TOPO"):
-        return [exclusive.lower()]
-    return ["oversubscribe"] if oversubscribe == "YES" else []
-
-
-def _gpus(text: str) -> str:
-    return tres_list("", "", "gres/gpu:", text)
-
-
-def _per_node(gres: str, gpus: str) -> str:
-    return tres_list("gres/", gres, "gres/gpu:", gpus)
-
-
-def _per_task(cpus: int, gpus: str, tres: str) -> str:
-    words = [f"cpu={cpus}"] if cpus else []
-    words += [f"gres/gpu={word}" for word in gpus.split(",") if word]
-    return ",".join([*words, tres] if tres else words)
-
-
-def _min_cpus(each: int, per_node: int, least: int) -> "dict[str, Any]":
-    return number(max(each * max(per_node, 1), least))
-
-
-def _gres_detail(rows: "list[list[Any]]") -> str:
-    return encode([row[4] for row in rows if row[4]], 3) if rows else _NOTHING
-
-
-def _resources(rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int) -> str:
-    """Return the allocation by node and core; null while there is none."""
-    if not rows:
-        return "null"
-    return encode(_allocation(rows, nodes, node_count, cpus), 3)
-
-
-def _core_status(core: int, own_cores: "set[int]", busy: "set[int]") -> "list[str]":
-    if core not in own_cores:
-        return ["UNALLOCATED"]
-    return ["ALLOCATED", "IN_USE"] if core in busy else ["ALLOCATED"]
-
-
-def _allocation(
-    rows: "list[list[Any]]", nodes: str, node_count: int, cpus: int
-) -> "dict[str, Any]":
-    allocation = []
-    for index, row in enumerate(rows):
-        name, count, _, mem, _, sockets, cores, core_ids, used, used_ids, used_mem = row
-        own_cores, busy = set(_ids(core_ids)), set(_ids(used_ids))
-        allocation.append({
-            "index": index,
-            "name": name,
-            "cpus": {"count": count, "used": used},
-            "memory": {"used": used_mem, "allocated": mem},
-            "sockets": [
-                {
-                    "index": socket,
-                    "cores": [
-                        {
-                            "index": core,
-                            "status": _core_status(socket * cores + core, own_cores, busy),
-                        }
-                        for core in range(cores)
-                    ],
-                }
-                for socket in range(sockets)
-            ],
-        })  # fmt: skip
-    return {
-        "select_type": ["CR_CORE_MEMORY"],
-        "nodes": {
-            "count": node_count,
-            "select_type": ["ONE_ROW"],
-            "list": nodes,
-            "whole": False,
-            "allocation": allocation,
-        },
-        "cpus": cpus,
-        "threads_per_core": number(0, is_set=False),
-    }
-
-
-def _ids(text: str) -> "list[int]":
-    ids: list[int] = []
-    for part in text.split(","):
-        if part:
-            first, _, last = part.partition("-")
-            ids.extend(range(int(first), int(last or first) + 1))
-    return ids
-
-
-# Key; whether its value is the same for all jobs (STATIC), seldom differs (SHARED) or is each job's
-# OWN; the record's fields; the function that makes the value, or for OWN the text.
-STATIC, SHARED, OWN = 0, 1, 2
-Key = tuple[str, int, tuple[str, ...], "Any"]
-_PATH = ("work_dir", "array_job_id", "job_id", "array_task_id", "user_name", "name", "batch_host")
-_PLANNED = ("state", "start_us", "expected_start_us")
-
-KEYS: "tuple[Key, ...]" = (
-    ("account", SHARED, ("account",), _unchanged),
-    ("accrue_time", OWN, ("accrue_us",), _seconds_text),
-    ("admin_comment", SHARED, ("admin_comment",), _unchanged),
-    ("allocating_node", SHARED, ("alloc_node",), _unchanged),
-    ("array_job_id", OWN, ("array_job_id",), _number_text),
-    ("array_task_id", OWN, ("array_task_id",), _task_id_text),
-    ("array_max_tasks", SHARED, ("array_limit",), number),
-    ("array_task_string", OWN, ("array_tasks", "array_limit"), _task_list_text),
-    ("association_id", SHARED, ("assoc_id",), _unchanged),
-    ("batch_features", SHARED, ("batch_features",), _unchanged),
-    ("batch_flag", SHARED, ("is_batch",), _unchanged),
-    ("batch_host", SHARED, ("batch_host",), _unchanged),
-    ("flags", SHARED, ("request_flags", "dependency", "state", "reason"), _flags),
-    ("burst_buffer", SHARED, ("burst_buffer",), _unchanged),
-    ("burst_buffer_state", STATIC, (), ""),
-    ("cluster", SHARED, ("cluster",), _unchanged),
-    ("cluster_features", SHARED, ("cluster_features",), _unchanged),
-    ("command", SHARED, ("command",), _unchanged),
-    ("comment", SHARED, ("comment",), _unchanged),
-    ("container", SHARED, ("container",), _unchanged),
-    ("container_id", STATIC, (), ""),
-    ("contiguous", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_CONTIGUOUS)),
-    ("core_spec", SHARED, ("core_spec",), _unchanged),
-    ("thread_spec", SHARED, ("thread_spec",), lambda count: count or _NO_THREAD_SPEC),
-    ("cores_per_socket", SHARED, ("cores_per_socket",), _wish),
-    ("billable_tres", SHARED, ("tres_alloc",), _billing),
-    ("cpus_per_task", SHARED, ("cpus_each",), number),
-    ("cpu_frequency_minimum", STATIC, (), number(0, is_set=False)),
-    ("cpu_frequency_maximum", STATIC, (), number(0, is_set=False)),
-    ("cpu_frequency_governor", STATIC, (), number(0, is_set=False)),
-    ("cpus_per_tres", SHARED, ("cpus_per_gpu",), lambda n: f"gres/gpu:{n}" if n else ""),
-    ("cron", STATIC, (), ""),
-    ("deadline", SHARED, ("deadline_us",), seconds),
-    ("delay_boot", SHARED, ("delay_boot_min",), _delay_boot),
-    ("dependency", SHARED, ("dependency",), _unchanged),
-    ("derived_exit_code", SHARED, ("derived_exit_code",), exit_code),
-    ("eligible_time", OWN, ("eligible_us", "begin_us"), _eligible_text),
-    ("end_time", OWN, (*_PLANNED, "end_us", "time_limit_min", "suspended_us"), _end),
-    ("excluded_nodes", SHARED, ("exclude",), _unchanged),
-    ("exit_code", SHARED, ("exit_code",), exit_code),
-    ("extra", SHARED, ("extra",), _unchanged),
-    ("failed_node", SHARED, ("failed_node",), _unchanged),
-    ("features", SHARED, ("constraint",), _unchanged),
-    ("federation_origin", STATIC, (), ""),
-    ("federation_siblings_active", STATIC, (), ""),
-    ("federation_siblings_viable", STATIC, (), ""),
-    ("gres_detail", OWN, ("resources",), _gres_detail),
-    ("group_id", SHARED, ("group_id",), _unchanged),
-    ("group_name", SHARED, ("group_name",), _unchanged),
-    ("het_job_id", SHARED, ("het_job_id",), number),
-    ("het_job_id_set", SHARED, ("het_job_ids",), _unchanged),
-    ("het_job_offset", SHARED, ("het_offset",), number),
-    ("job_id", OWN, ("job_id",), str),
-    ("job_resources", OWN, ("resources", "nodes", "node_count", "cpus"), _resources),
-    ("job_size_str", STATIC, (), []),
-    ("job_state", SHARED, ("state", "flags"), _states),
-    ("last_sched_evaluation", OWN, ("last_eval_us", "submit_us"), _eligible_text),
-    ("licenses", SHARED, ("licenses",), _unchanged),
-    ("licenses_allocated", SHARED, ("licenses_alloc",), _unchanged),
-    ("mail_type", SHARED, ("mail_type",), _mail),
-    ("mail_user", SHARED, ("mail_user", "user_name"), lambda mail, user: mail or user),
-    ("max_cpus", STATIC, (), number(0)),
-    (
-        "max_nodes",
-        OWN,
-        ("state", "request_flags", "priority", "nodes_max", "tasks", "node_count"),
-        _max_nodes_text,
-    ),
-    ("mcs_label", SHARED, ("mcs_label",), _unchanged),
-    ("memory_per_tres", SHARED, ("mem_per_gpu_mib",), lambda n: f"gres/gpu:{n}" if n else ""),
-    ("memory_update_delay", STATIC, (), 0),
-    ("memory_update_margin", STATIC, (), 0),
-    ("name", SHARED, ("name",), _unchanged),
-    ("network", SHARED, ("network",), _unchanged),
-    ("nodes", OWN, ("nodes",), quote),
-    ("nice", SHARED, ("nice",), _unchanged),
-    ("tasks_per_core", SHARED, ("ntasks_per_core",), _or_infinite),
-    ("tasks_per_tres", SHARED, ("ntasks_per_gpu",), number),
-    ("tasks_per_node", SHARED, ("ntasks_per_node",), number),
-    ("tasks_per_socket", SHARED, ("ntasks_per_socket",), _or_infinite),
-    ("tasks_per_board", STATIC, (), number(0)),
-    ("cpus", SHARED, ("cpus",), number),
-    ("node_count", SHARED, ("node_count",), number),
-    ("tasks", SHARED, ("tasks",), number),
-    ("partition", SHARED, ("partition",), _unchanged),
-    ("prefer", SHARED, ("prefer",), _unchanged),
-    ("memory_per_cpu", SHARED, ("mem_per_cpu_mib",), _wish),
-    ("memory_per_node", SHARED, ("mem_per_node_mib",), _wish),
-    ("minimum_cpus_per_node", SHARED, ("cpus_each", "ntasks_per_node", "mincpus"), _min_cpus),
-    ("minimum_tmp_disk_per_node", SHARED, ("tmp_mib",), number),
-    ("preempt_time", SHARED, ("preempt_us",), seconds),
-    ("preemptable_time", OWN, ("preemptable_us",), _seconds_text),
-    ("pre_sus_time", OWN, ("elapsed_before_us",), _seconds_text),
-    ("hold", OWN, ("priority", "state"), _hold_text),
-    ("priority", OWN, ("priority",), _number_text),
-    ("priority_by_partition", STATIC, (), []),
-    ("profile", SHARED, ("profile",), _profile),
-    ("qos", SHARED, ("qos",), _unchanged),
-    ("reboot", SHARED, ("request_flags",), lambda flags: bool(flags & REQ_REBOOT)),
-    ("required_nodes", SHARED, ("node_list",), _unchanged),
-    ("required_switches", SHARED, ("switches",), _unchanged),
-    ("requeue", SHARED, ("requeue",), _unchanged),
-    ("resize_time", SHARED, ("resize_us",), seconds),
-    ("restart_cnt", SHARED, ("attempt",), _unchanged),
-    ("resv_name", SHARED, ("reservation",), _unchanged),
-    ("runtime", STATIC, (), ""),
-    ("scheduled_nodes", OWN, ("sched_nodes",), quote),
-    ("segment_size", SHARED, ("segment",), _unchanged),
-    ("selinux_context", STATIC, (), ""),
-    ("shared", SHARED, ("oversubscribe", "exclusive"), _shared),
-    ("step_id", OWN, ("submit_us", "resize_us", "job_id"), _step_text),
-    ("sockets_per_board", STATIC, (), 0),
-    ("sockets_per_node", SHARED, ("sockets_per_node",), _wish),
-    ("start_time", OWN, _PLANNED, _start),
-    ("state_description", SHARED, ("reason_text",), _unchanged),
-    ("state_reason", SHARED, ("reason",), _unchanged),
-    ("standard_input", SHARED, ("std_in", "work_dir"), _stdin),
-    ("standard_output", OWN, ("std_out", "work_dir", "array_job_id"), _stdout),
-    ("standard_error", SHARED, ("std_err", "work_dir"), below),
-    ("stdin_expanded", OWN, ("std_in", *_PATH), _expanded_input),
-    ("stdout_expanded", OWN, ("std_out", *_PATH), _expanded),
-    ("stderr_expanded", OWN, ("std_err", *_PATH), _expanded_error),
-    ("submit_time", OWN, ("submit_us",), _seconds_text),
-    ("submit_line", SHARED, ("submit_line",), _unchanged),
-    ("suspend_time", OWN, ("suspend_us",), _seconds_text),
-    ("system_comment", SHARED, ("system_comment",), _unchanged),
-    ("time_limit", SHARED, ("time_limit_min",), limit),
-    ("time_minimum", SHARED, ("time_min_min",), lambda n: number(0 if n >= NO_VAL else n)),
-    ("threads_per_core", SHARED, ("threads_per_core",), _wish),
-    ("tres_bind", SHARED, ("tres_bind",), _unchanged),
-    ("tres_freq", SHARED, ("tres_freq",), _unchanged),
-    ("tres_per_job", SHARED, ("gpus",), _gpus),
-    ("tres_per_node", SHARED, ("gres", "gpus_per_node"), _per_node),
-    ("tres_per_socket", SHARED, ("gpus_per_socket",), _gpus),
-    ("tres_per_task", SHARED, ("cpus_per_task", "gpus_per_task", "tres_per_task"), _per_task),
-    ("tres_req_str", SHARED, ("tres_req",), _unchanged),
-    ("tres_alloc_str", SHARED, ("tres_alloc",), _unchanged),
-    ("user_id", SHARED, ("user_id",), _unchanged),
-    ("user_name", SHARED, ("user_name",), _unchanged),
-    ("maximum_switch_wait_time", SHARED, ("switches_wait_s",), _unchanged),
-    ("wckey", SHARED, ("wckey",), _unchanged),
-    ("current_working_directory", SHARED, ("work_dir",), _unchanged),
-)  # fmt: skip
-
-
-def _pieces(table: Table, cluster: str) -> "list[Callable[[tuple[Any, ...]], str]]":
+def _pieces(keys: "list[Key]", table: Table, cluster: str, layout: Layout) -> "list[Piece]":
     """Return functions from a row to the text of some keys, in order."""
-    pieces: list[Callable[[tuple[Any, ...]], str]] = []
+    pieces: list[Piece] = []
     run: list[Key] = []
-    for key in KEYS:
-        if key[1] == OWN:
-            if run:
-                pieces.append(_shared_piece(run, table, cluster))
-                run = []
-            pieces.append(_own_piece(key, table))
-        else:
+    for key in keys:
+        if key[1] in (STATIC, SHARED):
             run.append(key)
+            continue
+        if run:
+            pieces.append(_shared_piece(run, table, cluster, layout))
+            run = []
+        pieces.append(_own_piece(key, table, layout))
     if run:
-        pieces.append(_shared_piece(run, table, cluster))
+        pieces.append(_shared_piece(run, table, cluster, layout))
     return pieces
 
 
-def _own_piece(key: Key, table: Table) -> "Callable[[tuple[Any, ...]], str]":
-    name, _, fields, make = key
+def _own_piece(key: "Key", table: Table, layout: Layout) -> "Piece":
+    name, kind, fields, make = key
     columns = [table.at[field] for field in fields]
-    lead = f'      "{name}": '
-    if len(columns) == 1:
-        index = columns[0]
-        return lambda row: lead + make(row[index])
+    lead = layout.lead(name)
     pick = itemgetter(*columns)
-    return lambda row: lead + make(*pick(row))
+    if kind == TEXT:
+        if len(columns) == 1:
+            return lambda row: lead + make(pick(row))
+        return lambda row: lead + make(*pick(row))
+    if kind == STEP:
+        step = layout.step
+        return lambda row: lead + step(*make(*pick(row)))
+    text_of = layout.number if kind == NUMBER else layout.value
+    if len(columns) == 1:
+        return lambda row: lead + text_of(make(pick(row)))
+    return lambda row: lead + text_of(make(*pick(row)))
 
 
-def _shared_piece(
-    keys: "list[Key]", table: Table, cluster: str
-) -> "Callable[[tuple[Any, ...]], str]":
+def _shared_piece(keys: "list[Key]", table: Table, cluster: str, layout: Layout) -> "Piece":
     fields = dict.fromkeys(field for _, kind, names, _ in keys if kind == SHARED for field in names)
     fields.pop("cluster", None)
     columns = [table.at[field] for field in fields]
@@ -511,8 +165,8 @@ def _shared_piece(
                 value = cluster
             else:
                 value = make(*[row[table.at[field]] for field in names])
-            lines.append(f'      "{name}": {encode(value, 3)}')
-        return ",\n".join(lines)
+            lines.append(layout.lead(name) + layout.value(value))
+        return layout.between.join(lines)
 
     if not columns:
         always = text_of(())
@@ -534,19 +188,20 @@ def _shared_piece(
 _AT_ONCE = 200
 
 
-def encode_jobs(reply: "dict[str, Any]") -> "Iterator[str]":
+def encode_jobs(
+    reply: "dict[str, Any]", layout: Layout = Indented, version: str = NEWEST
+) -> "Iterator[str]":
     """Yield the jobs' objects, some hundred at a time: a job is ten thousand characters."""
+    keys = keys_of(version)
     field_names = dict.fromkeys(
-        field for _, kind, names, _ in KEYS if kind != STATIC for field in names
+        field for _, kind, names, _ in keys if kind != STATIC for field in names
     )
     field_names.pop("cluster")
-    table = Table(reply["fields"], reply["records"], list(field_names))
-    pieces = _pieces(table, reply["cluster_name"])
-    rows = table.rows
-    for first in range(0, len(rows), _AT_ONCE):
-        yield ",\n    ".join(
-            [
-                "{\n" + ",\n".join([piece(row) for piece in pieces]) + "\n    }"
-                for row in rows[first : first + _AT_ONCE]
-            ]
+    join, head, end = layout.between.join, layout.head, layout.end
+    pieces: list[Piece] = []
+    for blob in slices(reply["records"], _AT_ONCE):
+        table = Table(reply["fields"], blob, list(field_names))
+        pieces = pieces or _pieces(keys, table, reply["cluster_name"], layout)
+        yield layout.after.join(
+            [head + join([piece(row) for piece in pieces]) + end for row in table.rows]
         )

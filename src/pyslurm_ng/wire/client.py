@@ -85,6 +85,9 @@ class Client:
         address: (host, port) of a slurmd; not for the others.
         wait_s: how long to try again while there is no answer; MessageTimeout unless given, and
             a second for another cluster, which may be one of many.
+        bearer: the credential of a token that proves who asks; None for that of SLURM_JWT, b"" for
+            none: the process's own user asks.
+        backs_off: whether requests that a busy daemon puts off are sent again later.
     """
 
     def __init__(
@@ -93,6 +96,9 @@ class Client:
         audience: str = "slurmctld",
         address: "tuple[str, int] | None" = None,
         wait_s: "float | None" = None,
+        *,
+        bearer: "bytes | None" = None,
+        backs_off: bool = True,
     ) -> None:
         self._conf = folded(conf)
         self._audience = audience
@@ -100,6 +106,8 @@ class Client:
         usual_s = _ELSEWHERE_S if HOME_PORT.lower() in self._conf else self.timeout_s
         self.wait_s = usual_s if wait_s is None else wait_s
         self._trusted = self._conf.get("slurmuser", "root")
+        self._bearer = _own_bearer() if bearer is None else bearer
+        self._backs_off = backs_off
         self._places = self._list_places(address)
         self._at = 0
         self._link: Link | None = None
@@ -185,7 +193,7 @@ class Client:
                 if monotonic() + pause_s > give_up:
                     raise self._failure(error) from None
             except SlurmError as error:
-                if not is_backoff(error.code):
+                if not self._is_put_off(error):
                     raise
                 self.close()
                 _back_off()
@@ -206,7 +214,7 @@ class Client:
                 self.close()
                 raise self._failure(error) from None
             except SlurmError as error:
-                if not is_backoff(error.code):
+                if not self._is_put_off(error):
                     self._begun.pop(error.sequence, None)
                     raise
                 self._begin_again(error.sequence)
@@ -284,7 +292,7 @@ class Client:
                     if got == sequence and not flags & FLAG_MORE:
                         return unpacked(answer)
             except SlurmError as error:
-                if is_backoff(error.code):
+                if self._is_put_off(error):
                     if not error.sequence:
                         self.close()
                     _back_off()
@@ -307,6 +315,10 @@ class Client:
                     raise self._failure(error) from None
             sleep(pause_s)
             pause_s = min(2 * pause_s, 0.5)
+
+    def _is_put_off(self, error: SlurmError) -> bool:
+        """Return whether the same request is to be sent again in a second."""
+        return self._backs_off and is_backoff(error.code)
 
     def _connected(self, deadline: float) -> Link:
         """Return a connection to the first address that answers; the last good one comes first."""
@@ -333,6 +345,8 @@ class Client:
 
     def _credential(self, link: Link, kind: str, body: bytes) -> bytes:
         """Return a proof of the caller's uid; b"" on a Unix socket, where the kernel proves it."""
+        if self._bearer:
+            return self._bearer
         if link.is_unix:
             return b""
         from pyslurm_ng.wire.client_credentials import credential
@@ -355,6 +369,16 @@ class Client:
         else:
             code = Errno.SLURM_PROTOCOL_SOCKET_IMPL_TIMEOUT
         return SlurmError(code, error_text(code), detail)
+
+
+def _own_bearer() -> bytes:
+    """Return the credential of SLURM_JWT, b"" without one."""
+    token = os.environ.get(b"SLURM_JWT", b"")
+    if not token:
+        return b""
+    from pyslurm_ng.wire.bearer import bearer_credential
+
+    return bearer_credential(token.decode("ascii", "replace"))
 
 
 def _back_off() -> None:

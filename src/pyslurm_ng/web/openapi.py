@@ -1,0 +1,149 @@
+"""The OpenAPI description, made of the table that requests are checked against."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from pyslurm_ng import __version__
+from pyslurm_ng.data_parser.envelope import VERSIONS
+from pyslurm_ng.data_parser.schemas import table
+from pyslurm_ng.data_parser.yaml_text import from_json
+
+_SECURITY: list[dict[str, list[str]]] = [
+    {"user": [], "token": []},
+    {"token": []},
+    {"bearerAuth": []},
+    {},
+]
+_SCHEMES = {
+    "user": {"type": "apiKey", "in": "header", "name": "X-SLURM-USER-NAME",
+             "description": "the user to act as, if the token's owner may"},
+    "token": {"type": "apiKey", "in": "header", "name": "X-SLURM-USER-TOKEN",
+              "description": "a token of `scontrol token`"},
+    "bearerAuth": {"type": "http", "scheme": "bearer", "bearerFormat": "JWT",
+                   "description": "the same token"},
+}  # fmt: skip
+_NOTE = {
+    "200": "What was asked for, or was done",
+    "default": "What was wrong: see errors",
+}
+
+
+def description(versions: tuple[str, ...] = VERSIONS, tags: frozenset[str] = frozenset()) -> bytes:
+    """Return the description of some versions; `tags` of none means all."""
+    paths: dict[str, Any] = {}
+    schemas: dict[str, Any] = {}
+    for version in versions:
+        rows = table(version)
+        for path, methods in rows["paths"].items():
+            chosen = {
+                method: _operation(row, version)
+                for method, row in methods.items()
+                if not tags or row["tag"] in tags
+            }
+            if chosen:
+                paths[path.replace("{version}", version)] = chosen
+        for name, part in rows["schemas"].items():
+            schemas[f"{version}_{name}"] = _schema(part, version)
+    document = {
+        "openapi": "3.0.3",
+        "info": {
+            "title": "Slurm REST API",
+            "description": "The REST interface of slurmrestd",
+            "version": f"Slurm-{__version__}",
+            "license": {"name": "Apache 2.0",
+                        "url": "https://www.apache.org/licenses/LICENSE-2.0.html"},
+        },
+        "security": _SECURITY,
+        "paths": paths,
+        "components": {"schemas": schemas, "securitySchemes": _SCHEMES},
+    }  # fmt: skip
+    return msgspec.json.encode(document)
+
+
+def _operation(row: dict[str, Any], version: str) -> dict[str, Any]:
+    operation: dict[str, Any] = {
+        "tags": [row["tag"]],
+        "summary": row["id"].replace("_version_", " ").replace("_", " "),
+        "operationId": row["id"].replace("version", version.replace(".", "")),
+    }
+    if row.get("deprecated"):
+        operation["deprecated"] = True
+    if row.get("parameters"):
+        operation["parameters"] = [
+            {**parameter, "description": _words(parameter["name"])}
+            for parameter in row["parameters"]
+        ]
+    if row.get("body"):
+        operation["requestBody"] = {"content": _content(row["body"], version)}
+    operation["responses"] = {
+        status: {
+            "description": note,
+            **({"content": _content(row["answer"], version)} if row.get("answer") else {}),
+        }
+        for status, note in _NOTE.items()
+    }
+    return operation
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _content(name: str, version: str) -> dict[str, Any]:
+    reference = {"schema": {"$ref": f"#/components/schemas/{version}_{name}"}}
+    return {"application/json": reference, "application/yaml": reference}
+
+
+def _schema(part: Any, version: str) -> Any:
+    """Return a schema whose references name the version."""
+    if isinstance(part, list):
+        return [_schema(member, version) for member in part]
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: member.replace("/schemas/", f"/schemas/{version}_")
+        if name == "$ref" and isinstance(member, str)
+        # Slurm names keys of keys there, `nodes/count`; OpenAPI does not know them.
+        else [key for key in member if "/" not in key]
+        if name == "required" and isinstance(member, list)
+        else _schema(member, version)
+        for name, member in part.items()
+        if not (name == "required" and not [key for key in member if "/" not in key])
+    }
+
+
+def routes(versions: tuple[str, ...], tags: frozenset[str]) -> list[Route]:
+    """Return the routes at which the description is."""
+
+    @functools.cache
+    def text() -> bytes:
+        return description(versions, tags)
+
+    @functools.cache
+    def yaml() -> bytes:
+        return from_json(text())
+
+    def as_json(request: Request) -> Response:
+        return Response(text(), media_type="application/json")
+
+    def as_either(request: Request) -> Response:
+        if "yaml" in request.headers.get("accept", ""):
+            return as_yaml(request)
+        return as_json(request)
+
+    def as_yaml(request: Request) -> Response:
+        return Response(yaml(), media_type="application/yaml")
+
+    return [
+        Route("/openapi.json", as_json),
+        Route("/openapi.yaml", as_yaml),
+        Route("/openapi", as_either),
+        Route("/openapi/v3", as_either),
+    ]

@@ -1,0 +1,83 @@
+"""Which operations there are: the paths of the OpenAPI table, and what answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pyslurm_ng.data_parser.envelope import VERSIONS
+from pyslurm_ng.data_parser.schemas import table
+from pyslurm_ng.web.call import Answer, Call, not_built
+from pyslurm_ng.web.endpoints import (
+    accounting,
+    accounting_changes,
+    cluster,
+    job_changes,
+    job_submission,
+    jobs,
+    nodes,
+    reservations,
+    utilities,
+)
+
+Handler = Callable[[Call], Answer]
+HANDLERS: dict[tuple[str, str], Handler] = {
+    **cluster.ROUTES,
+    **jobs.ROUTES,
+    **job_changes.ROUTES,
+    **job_submission.ROUTES,
+    **nodes.ROUTES,
+    **reservations.ROUTES,
+    **accounting.ROUTES,
+    **accounting_changes.ROUTES,
+    **utilities.ROUTES,
+}
+"""By method and path; a path of the table that is not here is refused as not built."""
+
+
+OWN_SHAPE = ("/slurm/{version}/jobs/state/",)
+"""Paths whose answer Slurm lays out in another way than its schema says."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path in one version; `body` and `answer` are names of schemas."""
+
+    path: str
+    method: str
+    version: str
+    tag: str
+    body: str
+    answer: str
+    parameters: tuple[dict[str, Any], ...]
+    handler: Handler
+
+
+def operations() -> dict[tuple[str, str, str], Operation]:
+    """Return all operations by version, method and path."""
+    return {
+        (version, method, path): Operation(
+            path,
+            method,
+            version,
+            row["tag"],
+            row.get("body", ""),
+            "" if path in OWN_SHAPE else row.get("answer", ""),
+            tuple(row.get("parameters", ())),
+            HANDLERS.get((method, path), not_built),
+        )
+        for version in VERSIONS
+        for path, methods in table(version)["paths"].items()
+        for method, row in methods.items()
+    }
+
+
+def missing() -> list[tuple[str, str]]:
+    """Return the operations of the newest version that are not built."""
+    return sorted(
+        (method.upper(), path)
+        for path, methods in table(VERSIONS[-1])["paths"].items()
+        for method in methods
+        if (method, path) not in HANDLERS
+    )

@@ -1,0 +1,110 @@
+"""slurmrestd's life: its user, its sockets, its application."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import sys
+
+from pyslurm_ng.base.faults import Faults
+from pyslurm_ng.daemon.background import tell_systemd
+from pyslurm_ng.daemon.log import DaemonLog
+from pyslurm_ng.daemon.process_settings import raise_open_files
+from pyslurm_ng.web import app as application
+from pyslurm_ng.web.app import Service, build_app
+from pyslurm_ng.web.daemons import Daemons
+from pyslurm_ng.web.listening import is_connection, is_pipe_or_file, listeners
+from pyslurm_ng.web.openapi import description
+from pyslurm_ng.web.options import BadOptions, Options
+from pyslurm_ng.web.server import serve, serve_input
+
+
+def run(options: Options, log: DaemonLog) -> int:
+    """Serve; return the exit code.
+
+    Raises:
+        BadOptions: the user, slurm.conf or an address cannot be had.
+    """
+    if options.prints_openapi:
+        sys.stdout.buffer.write(description(options.versions, options.tags) + b"\n")
+        return 0
+    is_inetd = not options.addresses and (is_connection(0) or is_pipe_or_file(0))
+    if not options.addresses and not is_inetd:
+        raise BadOptions("no address to listen on: HOST:PORT or unix:PATH")
+    try:
+        daemons = Daemons.of_file()
+    except OSError as error:
+        raise BadOptions(f"slurm.conf: {error.strerror}") from None
+    raise_open_files()
+    sockets = listeners(options.addresses)
+    _become(options)
+    if options.checks_user and not is_inetd:
+        _check_user(daemons)
+    application.THREADS = options.threads
+    faults = Faults(log)
+    service = Service(daemons, options.kinds, options.versions, options.tags, faults)
+    app = build_app(service)
+    if is_inetd:
+        serve_input(app, options)
+        return 0
+    for address in options.addresses:
+        log.info(f"listening on {address}")
+    tell_systemd("READY=1")
+    serve(app, options, sockets)
+    return 0
+
+
+def _become(options: Options) -> None:
+    """Become the user and group of -u and -g.
+
+    Raises:
+        BadOptions: they are not known, or this process may not.
+    """
+    try:
+        group = _group_id(options.group) if options.group else -1
+        person = _person(options.user) if options.user else None
+        if group >= 0 or person is not None:
+            os.setgroups([])
+        if group >= 0 or person is not None:
+            os.setgid(group if group >= 0 else person.pw_gid if person is not None else -1)
+        if person is not None:
+            if group < 0:
+                os.initgroups(person.pw_name, person.pw_gid)
+            os.setuid(person.pw_uid)
+    except PermissionError:
+        raise BadOptions("-u and -g need root's rights") from None
+
+
+def _person(text: str) -> pwd.struct_passwd:
+    try:
+        return pwd.getpwuid(int(text)) if text.isdecimal() else pwd.getpwnam(text)
+    except (KeyError, ValueError, OverflowError):
+        raise BadOptions(f"-u {text}: no such user") from None
+
+
+def _group_id(text: str) -> int:
+    try:
+        return int(text) if text.isdecimal() else grp.getgrnam(text).gr_gid
+    except KeyError:
+        raise BadOptions(f"-g {text}: no such group") from None
+
+
+def _check_user(daemons: Daemons) -> None:
+    """Refuse to run with an administrator's rights: whoever breaks in would have them.
+
+    Raises:
+        BadOptions: this is root or SlurmUser.
+    """
+    own = os.geteuid()
+    service = daemons.conf.get("SlurmUser", "root")
+    try:
+        service_uid = int(service) if service.isdecimal() else pwd.getpwnam(service).pw_uid
+    except KeyError:
+        service_uid = 0
+    if own in (0, service_uid):
+        name = "root" if own == 0 else "SlurmUser"
+        raise BadOptions(
+            f"slurmrestd should not run as {name}; use -u USER "
+            "(SLURMRESTD_SECURITY=disable_user_check allows it)"
+        )

@@ -1,0 +1,72 @@
+"""Why a request is not answered: an HTTP status with Slurm's error object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyslurm_ng.base.error_numbers import Errno, is_unreachable
+from pyslurm_ng.base.error_texts import error_text
+from pyslurm_ng.wire.daemon_link import SlurmError
+
+BAD_REQUEST, UNAUTHORIZED, NOT_FOUND = 400, 401, 404
+NOT_ACCEPTABLE, TOO_LONG, BAD_MEDIA, UNPROCESSABLE = 406, 413, 415, 422
+TOO_MANY, NOT_BUILT, UNREACHABLE = 429, 501, 502
+_STATUS = {
+    Errno.SLURM_PROTOCOL_AUTHENTICATION_ERROR: UNAUTHORIZED,
+    Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF: TOO_MANY,
+    Errno.ESLURM_NOT_SUPPORTED: NOT_BUILT,
+}
+
+
+@dataclass
+class Refusal(Exception):
+    """A refused request.
+
+    `payload` is what the answer holds beside the errors. `more` are further error objects.
+    """
+
+    status: int
+    description: str
+    number: int = Errno.SLURM_ERROR
+    source: str = ""
+    text: str = ""
+    payload: dict[str, Any] = field(default_factory=dict)
+    more: list[dict[str, Any]] = field(default_factory=list)
+
+    def errors(self) -> list[dict[str, Any]]:
+        """Return the error objects of the answer."""
+        return [
+            {
+                "description": self.description,
+                "error_number": self.number,
+                "error": self.text or error_text(self.number),
+                "source": self.source,
+            },
+            *self.more,
+        ]
+
+
+def refusal_of(
+    error: SlurmError,
+    description: str,
+    source: str,
+    payload: dict[str, Any] | None = None,
+    status: int = UNPROCESSABLE,
+) -> Refusal:
+    """Return what a daemon's refusal means for the requester.
+
+    Args:
+        status: for a refusal that has no status of its own.
+    """
+    number = error.code
+    if is_unreachable(number):
+        status = UNREACHABLE
+    return Refusal(
+        _STATUS.get(number, status),
+        description,
+        number,
+        source,
+        error.text.replace("\n", ": "),
+        payload or {},
+    )

@@ -1,0 +1,94 @@
+"""Serving: on sockets until a signal, or one connection on standard input."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import threading
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.server import Server, ServerState
+
+from pyslurm_ng.web.listening import is_connection
+from pyslurm_ng.web.options import Options
+from pyslurm_ng.web.protocol import RestProtocol
+from pyslurm_ng.web.sending import SlowReaders
+
+KEEP_ALIVE_S = 15
+GRACE_S = 5
+
+
+def configuration(app: Starlette, options: Options) -> uvicorn.Config:
+    """Return uvicorn's configuration; it logs nothing of its own and trusts no proxy's headers."""
+    RestProtocol.most_connections = options.most_connections
+    return uvicorn.Config(
+        SlowReaders(app),
+        http=RestProtocol,
+        ws="none",
+        loop="asyncio",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=GRACE_S,
+        ssl_certfile=options.tls_cert or None,
+        ssl_keyfile=options.tls_key or None,
+    )
+
+
+def serve(app: Starlette, options: Options, sockets: list[socket.socket]) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    Server(configuration(app, options)).run(sockets=sockets)
+
+
+def serve_input(app: Starlette, options: Options) -> None:
+    """Serve the connection on standard input; of a pipe the answers go to standard output."""
+    config = configuration(app, options)
+    config.load()
+    if is_connection(0):
+        asyncio.run(_serve_one(config, socket.socket(fileno=os.dup(0))))
+        return
+    ours, theirs = socket.socketpair()
+    reader = threading.Thread(target=_copy_output, args=(theirs,))
+    reader.start()
+    threading.Thread(target=_copy_input, args=(theirs,), daemon=True).start()
+    asyncio.run(_serve_one(config, ours))
+    reader.join()
+
+
+def _copy_input(theirs: socket.socket) -> None:
+    with os.fdopen(os.dup(0), "rb") as source, theirs.makefile("wb") as target:
+        shutil.copyfileobj(source, target)
+
+
+def _copy_output(theirs: socket.socket) -> None:
+    with theirs.makefile("rb") as source, os.fdopen(os.dup(1), "wb") as target:
+        while piece := source.read1(65536):
+            target.write(piece)
+            target.flush()
+
+
+async def _serve_one(config: uvicorn.Config, connection: socket.socket) -> None:
+    """Serve one connection to its end."""
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+
+    class OneConnection(RestProtocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            ended.set()
+
+    state: dict[str, Any] = {}
+
+    def make() -> asyncio.Protocol:
+        return OneConnection(config=config, server_state=ServerState(), app_state=state)
+
+    connection.setblocking(False)
+    await loop.connect_accepted_socket(make, connection)
+    await ended.wait()

@@ -1,0 +1,48 @@
+"""What slurmrestd answers has the keys and types of its schema, in each version."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyslurm_ng.data_parser.envelope import VERSIONS
+from pyslurm_ng.web.operations import operations
+from tests.web.front import front
+from tests.web.validation import complaints
+
+READ = [
+    ("/slurm/{version}/ping/", {}),
+    ("/slurm/{version}/diag/", {}),
+    ("/slurm/{version}/jobs/", {}),
+    ("/slurm/{version}/job/{job_id}", {"job_id": "27"}),
+    ("/slurm/{version}/jobs/state/", {}),
+    ("/slurm/{version}/nodes/", {}),
+    ("/slurm/{version}/node/{node_name}", {"node_name": "n1"}),
+    ("/slurm/{version}/partitions/", {}),
+    ("/slurm/{version}/reservations/", {}),
+    ("/slurm/{version}/licenses/", {}),
+    ("/slurm/{version}/shares", {}),
+    ("/slurm/{version}/resources/{job_id}", {"job_id": "21"}),
+]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_answers_agree_with_their_schemas(version: str) -> None:
+    """Clients are generated from the schemas and refuse what does not fit."""
+    client = front(user="root")
+    known = operations()
+    wrong = {}
+    for path, values in READ:
+        operation = known.get((version, "get", path))
+        if operation is None:
+            continue
+        answer = client.get(path.format(version=version, **values))
+        assert answer.status == 200, answer.content
+        document = answer.json()
+        if operation.path.endswith("/jobs/state/"):
+            # Slurm's answer has ids as text and two keys, whatever its schema says.
+            assert all(set(job) == {"job_id", "state"} for job in document["jobs"])
+            continue
+        lines = complaints(document, operation.answer, version)
+        if lines:
+            wrong[path] = lines
+    assert not wrong
