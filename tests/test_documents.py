@@ -140,6 +140,7 @@ PLAIN = frozenset(
     auth
     backfill
     background
+    bad
     base
     batch
     batches
@@ -221,6 +222,7 @@ PLAIN = frozenset(
     due
     dump
     duties
+    dynamic
     early
     easy
     edges
@@ -340,6 +342,7 @@ PLAIN = frozenset(
     neighbours
     net
     network
+    new
     node
     nodes
     notes
@@ -382,6 +385,7 @@ PLAIN = frozenset(
     policy
     poll
     ports
+    power
     preempt
     preemption
     preparation

@@ -20,8 +20,9 @@ from pyslurm_ng.d.core.actions import RunEpilog, RunProlog, TellUnkillable
 from pyslurm_ng.d.daemon import write_pid_file
 from pyslurm_ng.d.host.cgroup import TreeV1
 from pyslurm_ng.d.jobs.job_programs import JobPrograms
+from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.health import HealthCheck
-from pyslurm_ng.d.node.setup import BadSetup, Options, load_setup
+from pyslurm_ng.d.node.setup import Options, load_setup
 from pyslurm_ng.d.requests.service import NodeStreams
 from pyslurm_ng.d.spool.spool import Spool
 from pyslurm_ng.d.stepd.step_cgroup import StepCgroup

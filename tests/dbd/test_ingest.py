@@ -239,6 +239,21 @@ def test_node_numbers_are_never_given_twice(store: Database) -> None:
     ]  # fmt: skip
 
 
+def test_dynamic_nodes_come_and_go(store: Database) -> None:
+    """The cluster's TRES follow, and an outage ends with its node."""
+    record(store, ev.NodesCreated(T, 4, (NodeSpec("d1", cpus=8, real_memory_mib=100),)))
+    record(store, ev.NodesDown(T + SECOND, (4,), "burnt"))
+    record(store, ev.NodesDeleted(T + 2 * SECOND, (4,)))
+    assert rows(store, schema.cluster_nodes, "node_id", "name", "is_gone")[-1] == (4, "d1", 1)
+    periods = rows(store, schema.node_events, "node_name", "cluster_nodes", "tres", "end_us")
+    (outage,) = [period for period in periods if period[0]]
+    before, with_it, after = [period for period in periods if not period[0]]
+    assert (before[1], with_it[1], after[1]) == ("n[1-4]", "d1,n[1-4]", "n[1-4]")
+    assert str(with_it[2]).startswith("billing=") and "node=5" in str(with_it[2])
+    assert before[2] == after[2]
+    assert (outage[0], outage[3]) == ("d1", T + 2 * SECOND)
+
+
 def test_outages_are_periods(store: Database) -> None:
     """sacctmgr show event lists them."""
     record(store, ev.NodesDown(T, (2,), "Not responding", for_silence=True))

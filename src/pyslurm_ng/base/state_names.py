@@ -66,6 +66,12 @@ NODE_FLAGS = (
     (n.NODE_FLAG_BLOCKED, "BLOCKED"),
 )
 NODE_FLAG = {name: bit for bit, name in NODE_FLAGS}
+# The order in which scontrol of Slurm 22.05 names them behind the state.
+_NAMED_FLAGS = (
+    "BLOCKED CLOUD COMPLETING DRAIN UNDRAIN DYNAMIC_FUTURE DYNAMIC_NORM EXTERNAL FAIL INVALID_REG "
+    "MAINTENANCE POWER_DOWN POWER_UP POWER_DRAIN POWERED_DOWN REBOOT_CANCEL REBOOT_REQUESTED "
+    "REBOOT_ISSUED RESERVED RESUME NOT_RESPONDING PLANNED POWERING_DOWN POWERING_UP"
+).split()
 
 
 # A job that was requeued into hold waits like others; only JSON has its flag.
@@ -117,7 +123,7 @@ def shown_flags(flags: int, *, is_planned: bool, is_blocked: bool) -> int:
 def node_state_full(state: int, flags: int) -> str:
     """Return `BASE+FLAG+FLAG` as scontrol prints it."""
     words = [NODE_STATES[state]]
-    words += [name for bit, name in NODE_FLAGS if flags & bit]
+    words += [name for name in _NAMED_FLAGS if flags & NODE_FLAG[name]]
     return "+".join(words)
 
 

@@ -21,6 +21,7 @@ from pyslurm_ng.ctld.queries.reservations import show_reservations
 from pyslurm_ng.ctld.queries.triggers import show_triggers
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context, Decision
+from pyslurm_ng.ctld.rules.nodes.dynamic import create_nodes, delete_nodes
 from pyslurm_ng.ctld.rules.orders.cancel import cancel_jobs
 from pyslurm_ng.ctld.rules.orders.job_orders import hold_jobs, requeue_jobs, suspend_jobs
 from pyslurm_ng.ctld.rules.orders.top import top_jobs
@@ -43,6 +44,8 @@ RULES: dict[str, RuleFunction] = {
     "ClearTriggers": clear_triggers,
     "CompleteJob": complete_job,
     "CompleteStep": complete_step,
+    "CreateNodes": create_nodes,
+    "DeleteNodes": delete_nodes,
     "DeletePartition": delete_partition,
     "DeleteReservation": delete_reservation,
     "HoldJobs": hold_jobs,

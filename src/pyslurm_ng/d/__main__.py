@@ -8,7 +8,8 @@ import sys
 from pyslurm_ng.conf.quick import find_conf
 from pyslurm_ng.d.daemon import CannotStart, start
 from pyslurm_ng.d.host import sensors
-from pyslurm_ng.d.node.setup import BadSetup, Options, Setup, load_setup
+from pyslurm_ng.d.node.bad_setup import BadSetup
+from pyslurm_ng.d.node.setup import Options, Setup, load_setup
 from pyslurm_ng.daemon.background import Background
 from pyslurm_ng.daemon.log import DaemonLog, level_number
 from pyslurm_ng.daemon.options import read_command_line
@@ -18,7 +19,8 @@ USAGE = """\
 Usage: slurmd [OPTIONS]
   -b              Report the node as just rebooted.
   -c              Remove what a former slurmd left in the spool directory.
-  --conf TEXT     Topology=PLACE: where the node is in the network; nothing else is taken.
+  --conf TEXT     With -Z the keys of the node, as in slurm.conf; else Topology=PLACE: where
+                  the node is in the network.
   -C              Print this host's hardware as a line for slurm.conf, and end.
   -d STEPD        Accepted as Slurm does; slurmstepd lies beside slurmd.
   -D              Run in the foreground.
@@ -37,11 +39,11 @@ Usage: slurmd [OPTIONS]
   --systemd       Started by systemd: stay in the foreground and tell it when ready.
   -v              Log more; may be repeated.
   -V, --version   Print version information and end.
+  -Z              Be a dynamic node: the controller makes the node that this host is.
 """
-_SHORT = "bcCd:Df:GhL:Mn:N:qsvV"
+_SHORT = "bcCd:Df:GhL:Mn:N:qsvVZ"
 _LONG = ["conf=", "extra=", "help", "instance-id=", "instance-type=", "systemd", "version"]
-_REFUSED = {"-Z": "dynamic nodes", "-F": "dynamic future nodes",
-            "--conf-server": "configless nodes"}  # fmt: skip
+_REFUSED = {"-F": "dynamic future nodes", "--conf-server": "configless nodes"}
 
 
 def main(argv: list[str]) -> int:
@@ -66,9 +68,10 @@ def main(argv: list[str]) -> int:
     if nice is None:
         sys.stderr.write(f"slurmd: -n {values['-n']}: a niceness from -20 to 19 is allowed\n")
         return 1
-    topology = topology_of(values.get("--conf", ""))
+    is_dynamic = "-Z" in names
+    topology = topology_of(values.get("--conf", ""), is_alone=not is_dynamic)
     if topology is None:
-        sys.stderr.write("slurmd: error: --conf: only Topology=PLACE is supported yet\n")
+        sys.stderr.write("slurmd: error: --conf: without -Z only Topology=PLACE is allowed\n")
         return 1
     options = Options(
         conf_path=os.path.abspath(values.get("-f") or find_conf()),
@@ -83,20 +86,23 @@ def main(argv: list[str]) -> int:
         instance_id=values.get("--instance-id", ""),
         instance_type=values.get("--instance-type", ""),
         topology=topology,
+        is_dynamic=is_dynamic,
+        own_keys=values.get("--conf", "") if is_dynamic else "",
     )
     if "-G" in names:
         return print_resources(options)
     return with_stack_room(lambda: _run(options, nice=nice, changes_directory="-s" in names))
 
 
-def topology_of(conf_text: str) -> str | None:
-    """Return the Topology= of --conf, "" without one; None if it says anything else."""
+def topology_of(conf_text: str, *, is_alone: bool = True) -> str | None:
+    """Return the Topology= of --conf, "" without one; None if nothing else may be there but is."""
     topology = ""
     for word in conf_text.split():
         key, _, value = word.partition("=")
-        if key.lower() != "topology" or not value:
+        if key.lower() == "topology" and value:
+            topology = value
+        elif is_alone:
             return None
-        topology = value
     return topology
 
 
@@ -105,9 +111,7 @@ def print_hardware() -> int:
     host = sensors.host_facts()
     gpus = _gres_of_gpus()
     print(
-        f"NodeName={host.hostname} CPUs={host.cpus} Boards={host.boards} "
-        f"SocketsPerBoard={host.sockets} CoresPerSocket={host.cores_per_socket} "
-        f"ThreadsPerCore={host.threads_per_core} RealMemory={host.real_memory_mib}"
+        f"NodeName={host.hostname} {sensors.hardware_words(host)} RealMemory={host.real_memory_mib}"
         f"{' Gres=' + gpus if gpus else ''}"
     )
     if gpus:

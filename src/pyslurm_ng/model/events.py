@@ -12,7 +12,17 @@ from .assoc import Association, OwnerUsage, Qos, UserRecord
 from .event import Event as Event
 from .job import Dependency, JobRequest, LostRun, NodeAlloc, Step, Usage
 from .license_server import ServerUse
-from .node import DownNode, NodeFacts, NodeSpec
+from .node import DownNode, NodeSpec
+from .node_events import (
+    NodeRebootIssued as NodeRebootIssued,
+    NodeRegistered as NodeRegistered,
+    NodesCreated as NodesCreated,
+    NodesDeleted as NodesDeleted,
+    NodesDown as NodesDown,
+    NodesReturned as NodesReturned,
+    NodesSilent as NodesSilent,
+    NodeUpdated as NodeUpdated,
+)
 from .partition import Partition
 from .reservation import Reservation
 from .topology import Topology
@@ -269,46 +279,6 @@ class StepUpdated(Event, tag=19, frozen=True, array_like=True, gc=False):
 # Nodes ----------------------------------------------------------------------------------------
 
 
-class NodeRegistered(Event, tag=20, frozen=True, array_like=True, gc=False):
-    """A node daemon registered with its hardware."""
-
-    node_id: int
-    facts: NodeFacts
-    state: int  # NodeState it now has
-    flags: int = 0
-    reason: str = ""
-    addr: str = ""
-
-
-class NodeUpdated(Event, tag=21, frozen=True, array_like=True, gc=False):
-    """Named fields of some nodes took new values: drain, resume, weight, features, comment."""
-
-    node_ids: tuple[int, ...]
-    fields: dict[str, object]
-
-
-class NodesDown(Event, tag=22, frozen=True, array_like=True, gc=False):
-    """Nodes left service; separate events of their jobs follow this one."""
-
-    node_ids: tuple[int, ...]
-    reason: str
-    uid: int = 0
-    for_silence: bool = False
-
-
-class NodesReturned(Event, tag=23, frozen=True, array_like=True, gc=False):
-    """Nodes are back in service."""
-
-    node_ids: tuple[int, ...]
-
-
-class NodesSilent(Event, tag=24, frozen=True, array_like=True, gc=False):
-    """Nodes missed a heartbeat (`*`), or answer again."""
-
-    node_ids: tuple[int, ...]
-    silent: bool
-
-
 class DutiesDone(Event, tag=25, frozen=True, array_like=True, gc=False):
     """Nodes did what they owed; pairs of node and duty id."""
 
@@ -519,14 +489,6 @@ class EpilogEnded(Event, tag=71, frozen=True, array_like=True, gc=False):
     attempt: int
 
 
-class NodeRebootIssued(Event, tag=73, frozen=True, array_like=True, gc=False):
-    """A node that has left service owes a reboot; a NodesDown with its reason goes before."""
-
-    node_id: int
-    first_duty_id: int
-    by_us: int  # when it must have registered again
-
-
 class JobIdsSeen(Event, tag=72, frozen=True, array_like=True, gc=False):
     """A user may have seen job ids below this one although a crash would undo their submissions.
 
@@ -588,4 +550,6 @@ AnyEvent = (
     | TriggerPulled
     | TriggerFired
     | NodeRebootIssued
+    | NodesCreated
+    | NodesDeleted
 )

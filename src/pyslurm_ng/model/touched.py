@@ -41,6 +41,8 @@ _ABOUT_JOBS = frozenset((ev.ArrayTaskSplit, ev.JobPurged, ev.TimesMoved, ev.Conf
 _job_id = attrgetter("job_id")
 _SHOWN_BY_NODES = (
     ev.ConfigLoaded,
+    ev.NodesCreated,
+    ev.NodesDeleted,
     ev.PartitionUpdated,
     ev.PartitionDeleted,
     ev.ReservationCreated,

@@ -331,7 +331,7 @@ class _Reader:
 
     def _after(self, event: ev.AnyEvent) -> None:
         """See what an event has led to."""
-        if isinstance(event, ev.ConfigLoaded):
+        if isinstance(event, (ev.ConfigLoaded, ev.NodesCreated)):
             self._learn_names()
         elif isinstance(event, ev.JobAllocated):
             self._started(self._cluster.jobs[event.job_id])

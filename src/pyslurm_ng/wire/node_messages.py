@@ -381,6 +381,7 @@ class RegisterNode(Struct, array_like=True, frozen=True):
     load_hundredths: b.AmountOrNone = -1
     free_mem_mib: b.AmountOrNone = -1
     newest_job_id: b.JobIdField = 0  # the highest it has had
+    dynamic: b.LineText = ""  # of `slurmd -Z`: its line as slurm.conf would have it
 
 
 @reply("NodeRegistered")

@@ -479,6 +479,22 @@ class UpdateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     settings: Settings
 
 
+@message(kind="CreateNodes", roles="user", owner_rule="admin", rate="change", max_bytes=1 << 18)
+class CreateNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol create nodename=`: dynamic nodes as a line of slurm.conf describes them."""
+
+    request_id: RequestId
+    line: Text
+
+
+@message(kind="DeleteNodes", roles="user", owner_rule="admin", rate="change", max_bytes=1 << 18)
+class DeleteNodes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol delete nodename=`: dynamic nodes that nothing uses, all or none."""
+
+    request_id: RequestId
+    nodes: Text
+
+
 @message(kind="UpdatePartition", roles="user", owner_rule="admin", rate="change",
          max_bytes=1 << 20)  # fmt: skip
 class UpdatePartition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -229,7 +229,7 @@ def test_nodes_show_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     due = reservation_due.due(reference.cluster, reference.conf, reference.now_us, UTC)
     reference.apply(due)
     shown = run(monkeypatch, reference, "scontrol show node n2").stdout
-    assert "State=IDLE+RESERVED+MAINTENANCE" in shown
+    assert "State=IDLE+MAINTENANCE+RESERVED" in shown
     assert "\n   ReservationName=m" in shown
     states = run(monkeypatch, reference, "sinfo -h -N -n n2 -o %T").stdout
     assert set(states.split()) == {"maint"}

@@ -107,3 +107,37 @@ def test_ping_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
     assert ping == {"hostname": "ctl", "responding": False, "primary": True, "status": status}
     assert printed.code == 1
     assert list(answer)[1:] == ["meta", "errors", "warnings"]
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (
+            "create nodename=d5 CPUs=2",
+            "scontrol: error: Only State=FUTURE and State=CLOUD allowed for nodes created by "
+            "scontrol\nError creating the node(s): Invalid node state specified\n",
+        ),
+        (
+            "create node x1 State=CLOUD",
+            "scontrol: error: nodeline: node: expected Key=Value\n"
+            "scontrol: error: Failed to parse nodeline 'node x1 State=CLOUD'\n"
+            "Error creating the node(s): Unspecified error\n",
+        ),
+        (
+            "delete nodename=nope",
+            "scontrol: error: failed to delete nodes nope\n"
+            "delete_node nodename=nope: Invalid node name specified\n",
+        ),
+        ("delete NodeName=", "delete_node NodeName=: Invalid node name specified\n"),
+    ],
+)
+def test_nodes_that_cannot_be_made_or_deleted(
+    line: str, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last line of each is Slurm's."""
+    assert run(monkeypatch, queue(), line) == Printed("", text, 1)
+
+
+def test_a_node_that_is_there_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said, as in Slurm 22.05, so that a script may run twice."""
+    assert run(monkeypatch, queue(), "create nodename=n1 state=CLOUD") == Printed("", "", 0)

@@ -43,7 +43,8 @@ def test_messages_for_administrators_alone() -> None:
     """Those that are not rules ask for the level by the table."""
     kinds = {row.kind for row in messages.rows() if row.owner_rule == "admin"}
     assert kinds == {
-        "DeletePartition", "Reconfigure", "SetDampening", "SetDebugFlags", "SetDebugLevel",
+        "CreateNodes", "DeleteNodes", "DeletePartition", "Reconfigure", "SetDampening",
+        "SetDebugFlags", "SetDebugLevel",
         "SetSchedulingLog", "Shutdown", "UpdateNodes", "UpdatePartition",
     }  # fmt: skip
     assert not has_level("admin", OPERATOR) and has_level("admin", ROOT)

@@ -37,6 +37,7 @@ COMPLETING = (
 DRAINED = (*SITE, ev.NodeUpdated(at(5), (0,), {"flags": NodeFlag.DRAIN, "reason": "fan",
                                                "reason_us": at(5), "reason_uid": 7}))  # fmt: skip
 DOWN = (*SITE, ev.NodesDown(at(5), (0, 1), "Not responding", for_silence=True))
+FROM_SCONTROL = int(NodeFlag.DYNAMIC_NORM)
 FACTS = NodeFacts(cpus=4, real_memory_mib=1000, gres=(NodeGres("gpu", "", 1),))
 TREE = Topology("net", "tree", is_default=True)
 WEEKEND = Reservation("weekend", at(100), at(200), (0,), reservation_id=3)
@@ -137,6 +138,22 @@ NODE_CASES = [
             "duties.1": Duty(1, DutyKind.REBOOT, 1, 0, 0, at(5)),
             "next_duty_id": 2,
         },
+    ),
+    Case(
+        "new nodes have new numbers, and the flags of their origin",
+        SITE,
+        ev.NodesCreated(at(5), 2, (NodeSpec("d1", state="FUTURE"),), FROM_SCONTROL),
+        {
+            "nodes.d1": Node(2, NodeSpec("d1", state="FUTURE"), NodeState.FUTURE, FROM_SCONTROL),
+            "used.d1.cpus": 0,
+            "used.d1.mem_mib": 0,
+        },
+    ),
+    Case(
+        "a node that is deleted is gone; its number is not given again",
+        (*SITE, ev.NodesCreated(at(5), 2, (NodeSpec("d1"),), FROM_SCONTROL)),
+        ev.NodesDeleted(at(6), (2,)),
+        {"nodes.d1": GONE, "used.d1.cpus": GONE, "used.d1.mem_mib": GONE},
     ),
     Case(
         "a node that returns has no reason left",

@@ -440,8 +440,9 @@ def create(session: "Session", words: "list[str]") -> int:
     settings = words_to_settings(rest)
     names = {word} if word else {entity_of(key) for key, _, _ in settings}
     if "nodename" in names:
-        say("scontrol: error: create node is not supported yet")
-        return 1
+        from pyslurm_ng.cli.control import new_nodes
+
+        return new_nodes.create(session, words)
     if "reservationname" in names:
         from pyslurm_ng.cli.control import reservations
 
@@ -466,15 +467,14 @@ def delete(session: "Session", words: "list[str]") -> int:
     if entity == "reservationname":
         return _delete(session, "DeleteReservation", value, f"delete_reservation {words[0]}")
     if entity == "nodename":
-        say("scontrol: error: delete node is not supported yet")
-        return 1
+        return _delete(session, "DeleteNodes", value, f"delete_node {words[0]}")
     say(f"Invalid deletion entity: {words[0]}")
     return 1
 
 
 def _delete(session: "Session", kind: str, name: str, doing: str) -> int:
     try:
-        session.client.change(kind, {"name": name})
+        session.client.change(kind, {"nodes" if kind == "DeleteNodes" else "name": name})
     except SlurmError as error:
         lines = error.text.split("\n")
         for line in lines[:-1]:

@@ -34,7 +34,8 @@ CLUSTER = Keys(
         JobAcctGatherParams JobAcctGatherType JobCompLoc JobCompType JobFileAppend JobRequeue
         JobSubmitPlugins
         KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
-        MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxStepCount
+        MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxNodeCount
+        MaxStepCount
         MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
         PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
@@ -86,7 +87,6 @@ CLUSTER = Keys(
         "JobCompPassScript": _NO_COMPLETION_DATABASE,
         "JobCompPort": _NO_COMPLETION_DATABASE,
         "JobCompUser": _NO_COMPLETION_DATABASE,
-        "MaxNodeCount": "there are no dynamic nodes",
         "MCSParameters": "they are for MCSPlugin, which is refused",
         "MetricsAuthUsers": _NO_METRICS,
         "MetricsParameters": _NO_METRICS,

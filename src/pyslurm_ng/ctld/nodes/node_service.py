@@ -7,7 +7,7 @@ from typing import Protocol
 from msgspec import DecodeError, Struct
 from msgspec.msgpack import Decoder
 
-from pyslurm_ng.base.errors import Errno
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.base.numbers import MINUTE_US
 from pyslurm_ng.base.units import plural
@@ -17,6 +17,7 @@ from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.nodes.run_times import RunTimes
 from pyslurm_ng.ctld.nodes.sender import RETRY_US, Sender
 from pyslurm_ng.ctld.rules.ends.lost_runs import open_on, over
+from pyslurm_ng.ctld.rules.nodes.dynamic import joined
 from pyslurm_ng.ctld.rules.nodes.registration import register, strays
 from pyslurm_ng.ctld.rules.nodes.reports import judge, moved
 from pyslurm_ng.ctld.rules.nodes.silence import heartbeat_ms
@@ -92,6 +93,8 @@ class NodeService:
     def handle(self, message: Struct, peer: Peer, answer: Answer) -> None:
         """Take one message of a node that proved its name."""
         node_id = self._writer.cluster.node_index.by_name.get(peer.name)
+        if node_id is None and isinstance(message, RegisterNode) and message.dynamic:
+            node_id = self._join(peer.name, message.dynamic)
         if node_id is None:
             self._log.error(f"node {peer.name} is not in the configuration")
             answer(ErrorReply(Errno.ESLURM_INVALID_NODE_NAME, "Invalid node name specified"))
@@ -104,6 +107,16 @@ class NodeService:
             answer(ErrorReply(Errno.ESLURM_INTERNAL, f"{kind_of(message)}: internal error"))
         took_us = self._clock.now_us() - begun_us
         self._soft.count_call(kind_of(message), peer.uid, took_us)
+
+    def _join(self, name: str, line: str) -> int | None:
+        """Make the node of a slurmd that came with -Z; return its id, None if it cannot be."""
+        writer, now_us = self._writer, self._clock.now_us()
+        events = joined(writer.cluster, name, line, self.conf, now_us)
+        if isinstance(events, Reject):
+            self._log.error(f"dynamic node {name} is refused: {events.detail or events.code}")
+            return None
+        writer.record(events)
+        return writer.cluster.node_index.by_name.get(name)
 
     def refused(self, cause: str, text: str, peer: Peer | None) -> None:
         """Note a refused message; a node with a wrong clock is not dead.

@@ -23,7 +23,10 @@ from pyslurm_ng.model.touched import EVERYTHING, nodes_follow_job, touched_nodes
 from pyslurm_ng.model.trigger import NODE_EVENTS, Trigger
 
 INTERVAL_US = 15 * SECOND_US
-_STATE_EVENTS = (ev.NodeRegistered, ev.NodeUpdated, ev.NodesDown, ev.NodesReturned, ev.ConfigLoaded)
+_STATE_EVENTS = (
+    ev.NodeRegistered, ev.NodeUpdated, ev.NodesCreated, ev.NodesDeleted, ev.NodesDown,
+    ev.NodesReturned, ev.ConfigLoaded,
+)  # fmt: skip
 _LEAVING = (ev.DutiesDone, ev.JobCompleting, ev.JobEnded, ev.JobResized)
 _DOWN, _DRAIN, _DRAINED, _FAIL = 1, 2, 4, 8
 _GAINED = {_DOWN: "down", _DRAIN: "draining", _DRAINED: "drained", _FAIL: "fail"}

@@ -13,7 +13,7 @@ from pyslurm_ng.ctld.node_tenants import blocked_nodes, tenant_of_node
 from pyslurm_ng.ctld.queries.job_fields import ids_of_mask
 from pyslurm_ng.ctld.queries.private_data import Audience
 from pyslurm_ng.ctld.records import array_head, elements
-from pyslurm_ng.ctld.rules.update.update_nodes import find_nodes
+from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.model import amounts
 from pyslurm_ng.model.cluster import Cluster, node_state

@@ -43,7 +43,9 @@ def configure(
     """
     events: list[ev.AnyEvent] = []
     named = {node.name for node in conf.nodes}
-    gone = tuple(node.node_id for node in cluster.living_nodes() if node.spec.name not in named)
+    others = [node for node in cluster.living_nodes() if node.spec.name not in named]
+    dynamic = [node for node in others if node.flags & NodeFlag.DYNAMIC_NORM]
+    gone = tuple(node.node_id for node in others if not node.flags & NodeFlag.DYNAMIC_NORM)
     if any(cluster.node_index.use[node_id].allocs for node_id in gone):
         events += node_loss.nodes_down(
             cluster,
@@ -55,8 +57,10 @@ def configure(
         )
     events += lost_runs.configured(cluster, conf, gone, now_us)
     events += _down_again(cluster, conf, now_us)
+    events += _no_longer_dynamic(cluster, named, now_us)
     node_ids = _future_ids(cluster, conf)
     features = _future_features(cluster, conf, node_ids)
+    features |= {node.node_id: node.features for node in dynamic}
     rule = billing_rule(conf)
     partitions = [
         with_members(conf, _partition(partition, node_ids, rule), features, node_ids)
@@ -69,7 +73,10 @@ def configure(
         ev.ConfigLoaded(
             time_us=now_us,
             cluster_name=conf.cluster_name,
-            nodes=tuple(node_spec(node, is_special_first=is_special_first) for node in conf.nodes),
+            nodes=(
+                *(node_spec(node, is_special_first=is_special_first) for node in conf.nodes),
+                *(node.spec for node in dynamic),
+            ),
             partitions=tuple(partitions),
             down_nodes=tuple(
                 DownNode(line.node_names, line.state, line.reason) for line in conf.down_nodes
@@ -82,6 +89,16 @@ def configure(
             programs=_programs(conf),
         )
     )
+    return events
+
+
+def _no_longer_dynamic(cluster: Cluster, named: set[str], now_us: int) -> list[ev.AnyEvent]:
+    """Return the events of dynamic nodes that slurm.conf has now."""
+    events: list[ev.AnyEvent] = []
+    for node in cluster.living_nodes():
+        if node.flags & NodeFlag.DYNAMIC_NORM and node.spec.name in named:
+            flags = int(node.flags & ~NodeFlag.DYNAMIC_NORM)
+            events.append(ev.NodeUpdated(now_us, (node.node_id,), {"flags": flags}))
     return events
 
 

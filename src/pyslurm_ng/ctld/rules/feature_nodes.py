@@ -1,4 +1,4 @@
-"""Partitions whose nodes are those with a feature follow the features that nodes have now."""
+"""Partitions of node sets, and of ALL nodes, follow the nodes and the features there are now."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from pyslurm_ng.base import hostlist
+from pyslurm_ng.conf.node_lines import NodeSetConf
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
@@ -19,7 +20,7 @@ def with_members(
     features: Mapping[int, Sequence[str]],
     node_ids: Mapping[str, int],
 ) -> Partition:
-    """Return a partition with the nodes that its node sets have by some nodes' features.
+    """Return a partition with the nodes that ALL, and its node sets by features, mean now.
 
     Args:
         features: of each node there is, by node id.
@@ -30,10 +31,17 @@ def with_members(
         words = hostlist.expand(partition.nodes_text)
     except hostlist.HostlistError:
         return partition
-    if not any(word in sets and sets[word].feature for word in words):
+    if not any(_follows(sets.get(word), word) for word in words):
         return partition
     members = members_of(conf, words, features, node_ids)
     return replace(partition, node_ids=tuple(sorted(members)))
+
+
+def _follows(nodeset: NodeSetConf | None, word: str) -> bool:
+    """Return whether a word of a partition's nodes may mean other nodes later."""
+    if nodeset is None:
+        return word.upper() == "ALL"
+    return bool(nodeset.feature) or nodeset.nodes.upper() == "ALL"
 
 
 def members_of(

@@ -57,6 +57,7 @@ _MAKES_DUE = (
     ev.JobResized,
     ev.NodeRegistered,
     ev.NodeUpdated,
+    ev.NodesCreated,
     ev.NodesReturned,
     ev.NodesSilent,
     ev.ConfigLoaded,

@@ -35,6 +35,7 @@ class Registration:
             load_hundredths=sensors.load_hundredths(),
             free_mem_mib=sensors.free_mem_mib(),
             newest_job_id=core.newest_job_id,
+            dynamic=self._node.setup.dynamic_line,
         )
 
     def facts(self) -> NodeFacts:

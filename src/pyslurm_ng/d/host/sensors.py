@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pyslurm_ng.base.numbers import SECOND_US
@@ -46,6 +48,27 @@ def host_facts(tmp_fs: str = "/tmp") -> HostFacts:
         boot_id=read_text("/proc/sys/kernel/random/boot_id").strip(),
         boot_us=_boot_us(),
     )
+
+
+def hardware_words(host: HostFacts) -> str:
+    """Return a host's CPUs as slurm.conf names them, as `slurmd -C` prints them."""
+    return (
+        f"CPUs={host.cpus} Boards={host.boards} SocketsPerBoard={host.sockets} "
+        f"CoresPerSocket={host.cores_per_socket} ThreadsPerCore={host.threads_per_core}"
+    )
+
+
+def own_address(controllers: Iterable[str]) -> str:
+    """Return the address that this host has towards a controller that can be reached, or ""."""
+    for name in controllers:
+        try:
+            family, kind, _, _, address = socket.getaddrinfo(name, 9, type=socket.SOCK_DGRAM)[0]
+            with socket.socket(family, kind) as probe:
+                probe.connect(address)  # of a datagram: nothing is sent
+                return str(probe.getsockname()[0])
+        except OSError:
+            continue
+    return ""
 
 
 def tmp_disk_mib(path: str) -> int:

@@ -13,18 +13,12 @@ from pyslurm_ng.conf.gres_conf import GresConf, empty_gres_conf, load_gres_conf
 from pyslurm_ng.conf.on_host import missing_users
 from pyslurm_ng.conf.slurm_conf import NodeConf, SlurmConf, load_slurm_conf
 from pyslurm_ng.d.host import binding, cgroup, gres, nvml
+from pyslurm_ng.d.node.bad_setup import BadSetup
+from pyslurm_ng.d.node.dynamic_node import with_dynamic_node
 from pyslurm_ng.d.spec.node_setup import NodeSetup
 from pyslurm_ng.model.node import NodeGres
 
 _USUAL_PORT = 6818
-
-
-class BadSetup(Exception):
-    """The node cannot be set up so; `lines` name every problem."""
-
-    def __init__(self, lines: list[str]) -> None:
-        super().__init__(lines[0] if lines else "bad configuration")
-        self.lines = lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +38,8 @@ class Options:
     instance_id: str = ""
     instance_type: str = ""
     topology: str = ""  # where the node is in the network: the Topology= of --conf
+    is_dynamic: bool = False  # -Z: the controller makes the node
+    own_keys: str = ""  # of such a node: what --conf says
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +54,7 @@ class Setup:
     log_file: str
     is_pretended: bool
     warnings: tuple[str, ...]
+    dynamic_line: str = ""  # what the controller makes the node of
 
 
 def load_setup(options: Options) -> Setup:
@@ -73,7 +70,11 @@ def load_setup(options: Options) -> Setup:
     conf = load_slurm_conf(options.conf_path)
     _check_mpi(conf)
     host = os.uname().nodename.partition(".")[0]
-    line = find_node(conf, options.node_name, host)
+    dynamic_line = ""
+    if options.is_dynamic:
+        name = options.node_name or host
+        dynamic_line, conf = with_dynamic_node(conf, name, options.own_keys)
+    line = find_node(conf, options.node_name or (host if options.is_dynamic else ""), host)
     pretended = any(word.lower() == "config_overrides" for word in conf.slurmd_parameters)
     directory = os.path.dirname(conf.path)
     gres_path, cgroup_path = f"{directory}/gres.conf", f"{directory}/cgroup.conf"
@@ -108,6 +109,7 @@ def load_setup(options: Options) -> Setup:
         log_file=path_of(conf.slurmd_log_file),
         is_pretended=pretended,
         warnings=tuple(warnings),
+        dynamic_line=dynamic_line,
     )
 
 

@@ -8,8 +8,9 @@ from pyslurm_ng.conf import node_loss
 from pyslurm_ng.d.controllers.connections import Controllers
 from pyslurm_ng.d.controllers.lease import Lease
 from pyslurm_ng.d.node.accounts import Accounts
+from pyslurm_ng.d.node.bad_setup import BadSetup
 from pyslurm_ng.d.node.local_node import LocalNode
-from pyslurm_ng.d.node.setup import BadSetup, Options, load_setup
+from pyslurm_ng.d.node.setup import Options, load_setup
 
 
 class Administration:

@@ -54,6 +54,55 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
         session.node_tres[node_id] = tres
         session.node_threads[node_id] = spec.threads_per_core
         rows.append((node_id, spec.name, 0))
+    _store_nodes(session, rows)
+    for partition in event.partitions:
+        _set_partition(session, partition)
+    total: dict[str, int] = {}
+    for spec in event.nodes:
+        for name, amount in _node_tres(spec, session.tracked).items():
+            total[name] = total.get(name, 0) + amount
+    names = fold_sorted([spec.name for spec in event.nodes])
+    _cluster_tres(session, event.time_us, tres_text(total), names)
+
+
+def _nodes_created(session: Session, event: ev.NodesCreated) -> None:
+    """Enter new dynamic nodes, and what the cluster has with them."""
+    rows = []
+    for node_id, spec in enumerate(event.specs, event.first_node_id):
+        session.node_names[node_id] = spec.name
+        session.node_tres[node_id] = tres_text(_node_tres(spec, session.tracked))
+        session.node_threads[node_id] = spec.threads_per_core
+        rows.append((node_id, spec.name, 0))
+    _store_nodes(session, rows)
+    _count_again(session, event.time_us)
+
+
+def _nodes_deleted(session: Session, event: ev.NodesDeleted) -> None:
+    """Close the outages of dynamic nodes that are gone, and count the cluster without them."""
+    rows = [(node_id, session.node_names.get(node_id, ""), 1) for node_id in event.node_ids]
+    session.gone_nodes.update(event.node_ids)
+    for _, name, _ in rows:
+        _end(session, name, event.time_us)
+    _store_nodes(session, rows)
+    _count_again(session, event.time_us)
+
+
+def _count_again(session: Session, time_us: int) -> None:
+    """Record what all nodes have together."""
+    total: dict[str, int] = {}
+    names = []
+    for node_id, name in session.node_names.items():
+        if node_id in session.gone_nodes:
+            continue
+        names.append(name)
+        words = session.node_tres.get(node_id, "").split(",")
+        for tres, _, amount in (word.partition("=") for word in words if word):
+            total[tres] = total.get(tres, 0) + int(amount)
+    _cluster_tres(session, time_us, tres_text(total), fold_sorted(names))
+
+
+def _store_nodes(session: Session, rows: list[tuple[int, str, int]]) -> None:
+    """Write rows of node id, name and whether it is gone."""
     session.upsert(
         schema.cluster_nodes,
         ("cluster_id", "node_id"),
@@ -69,14 +118,6 @@ def _config_loaded(session: Session, event: ev.ConfigLoaded) -> None:
             for node_id, name, gone in rows
         ],
     )
-    for partition in event.partitions:
-        _set_partition(session, partition)
-    total: dict[str, int] = {}
-    for spec in event.nodes:
-        for name, amount in _node_tres(spec, session.tracked).items():
-            total[name] = total.get(name, 0) + amount
-    names = fold_sorted([spec.name for spec in event.nodes])
-    _cluster_tres(session, event.time_us, tres_text(total), names)
 
 
 def _node_tres(spec: NodeSpec, tracked: Iterable[str]) -> dict[str, int]:
@@ -220,6 +261,8 @@ def _node_registered(session: Session, event: ev.NodeRegistered) -> None:
 
 _HANDLERS: dict[type, Any] = {
     ev.ConfigLoaded: _config_loaded,
+    ev.NodesCreated: _nodes_created,
+    ev.NodesDeleted: _nodes_deleted,
     ev.PartitionUpdated: _partition_updated,
     ev.NodesDown: _nodes_down,
     ev.NodesReturned: _nodes_returned,

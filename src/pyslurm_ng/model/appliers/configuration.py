@@ -35,17 +35,49 @@ def _config_loaded(cluster: Cluster, event: ev.ConfigLoaded) -> None:
     named = {spec.name for spec in event.nodes}
     for node in cluster.living_nodes():
         if node.spec.name not in named:
-            assert not cluster.node_index.use[node.node_id].allocs, node
-            cluster.duties.pop(node.node_id, None)
-            cluster.nodes[node.node_id] = None
-            del cluster.node_index.by_name[node.spec.name]
+            _remove_node(cluster, node)
     for spec in event.nodes:
         _configure_node(cluster, spec, event)
     cluster.topologies = placed(event.topologies, _own_places(cluster))
     cluster.partitions = {partition.name: partition for partition in event.partitions}
+    _index_nodes(cluster)
+
+
+def _remove_node(cluster: Cluster, node: Node) -> None:
+    assert not cluster.node_index.use[node.node_id].allocs, node
+    cluster.duties.pop(node.node_id, None)
+    cluster.nodes[node.node_id] = None
+    del cluster.node_index.by_name[node.spec.name]
+
+
+def _index_nodes(cluster: Cluster) -> None:
     while len(cluster.node_index.use) < len(cluster.nodes):
         cluster.node_index.use.append(NodeUse())
     cluster.node_index.update_all()
+
+
+@applies(ev.NodesCreated)
+def _nodes_created(cluster: Cluster, event: ev.NodesCreated) -> None:
+    cluster.node_changes += 1
+    assert event.first_node_id == len(cluster.nodes), event
+    for spec in event.specs:
+        base, flags = _INITIAL_STATES.get(spec.state.upper(), (NodeState.UNKNOWN, NodeFlag.NONE))
+        _add_node(cluster, spec, base, flags | event.flags, spec.reason, event.time_us)
+    new_ids = range(event.first_node_id, len(cluster.nodes))
+    places = {node_id: text for node_id in new_ids if (text := cluster.node(node_id).spec.topology)}
+    cluster.topologies = placed(cluster.topologies, places)
+    _index_nodes(cluster)
+
+
+@applies(ev.NodesDeleted)
+def _nodes_deleted(cluster: Cluster, event: ev.NodesDeleted) -> None:
+    cluster.node_changes += 1
+    for node_id in event.node_ids:
+        assert all(node_id not in part.node_ids for part in cluster.partitions.values()), event
+        _remove_node(cluster, cluster.node(node_id))
+    # A node that is in no unit is nowhere in any network.
+    cluster.topologies = placed(cluster.topologies, dict.fromkeys(event.node_ids, ""))
+    _index_nodes(cluster)
 
 
 def _own_places(cluster: Cluster) -> dict[int, str]:
@@ -72,15 +104,21 @@ def _configure_node(cluster: Cluster, spec: NodeSpec, event: ev.ConfigLoaded) ->
         if spec.name in line.names:
             state, reason = line.state.upper(), line.reason
     base, flags = _INITIAL_STATES.get(state, (NodeState.UNKNOWN, NodeFlag.NONE))
+    _add_node(cluster, spec, base, flags, reason, event.time_us)
+
+
+def _add_node(
+    cluster: Cluster, spec: NodeSpec, state: int, flags: int, reason: str, time_us: int
+) -> None:
     node_id = len(cluster.nodes)
     cluster.nodes.append(
         Node(
             node_id=node_id,
             spec=spec,
-            state=base,
+            state=state,
             flags=flags,
             reason=reason,
-            reason_us=event.time_us if reason else 0,
+            reason_us=time_us if reason else 0,
             features=spec.features,
             features_active=spec.features,
             weight=spec.weight,

@@ -18,6 +18,7 @@ from pyslurm_ng.ctld.rules.ends import lost_runs, node_loss
 from pyslurm_ng.ctld.rules.ends.requeue import requeue_rules
 from pyslurm_ng.ctld.rules.feature_nodes import after_features
 from pyslurm_ng.ctld.rules.nodes import reboots
+from pyslurm_ng.ctld.rules.nodes.node_names import find_nodes
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.node import Node, is_part
@@ -91,25 +92,6 @@ def update_nodes(cluster: Cluster, request: UpdateNodes, context: Context) -> De
     elif "reason" in settings:
         events.append(_with_reason(ids, settings["reason"], context, {}))
     return Decision(events=events)
-
-
-def find_nodes(cluster: Cluster, text: str) -> list[Node] | Reject:
-    """Return the nodes a list or ALL names, or why there are none."""
-    if text.upper() == "ALL":
-        return cluster.living_nodes()
-    try:
-        names = hostlist.expand_unique(text)
-    except hostlist.HostlistError:
-        return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
-    nodes = []
-    for name in names:
-        node_id = cluster.node_index.by_name.get(name)
-        if node_id is None:
-            return Reject(Errno.ESLURM_INVALID_NODE_NAME, name)
-        nodes.append(cluster.node(node_id))
-    if not nodes:
-        return Reject(Errno.ESLURM_INVALID_NODE_NAME, text)
-    return nodes
 
 
 def _plain_fields(

@@ -144,6 +144,7 @@ def _nodes(
     text = value[len(sign) :]
     if text.upper() == "ALL":
         ids = [node.node_id for node in cluster.living_nodes()]
+        shown = "" if sign else "ALL"
     else:
         try:
             names = hostlist.expand_unique(text) if text else []
