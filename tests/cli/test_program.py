@@ -200,17 +200,58 @@ def test_a_cluster_that_nobody_knows_is_named(
     assert capsys.readouterr().err == ""
 
 
+# Slurm lists the options of these commands under another heading.
+ACCOUNTING_HEADS = {
+    "sacct": "[<OPTION>]",
+    "sacctmgr": "[<OPTION>] [<COMMAND>]",
+    "scontrol": "[<OPTION>] [<COMMAND>]",
+    "sreport": "[<OPTION>] [<COMMAND>]",
+    "sstat": "[<OPTION>] -j <job(.stepid)>",
+}
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_help_begins_as_slurms(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
     """--help names the command and its operands, and the options follow under that line."""
     with pytest.raises(SystemExit):
         program.read(["--help"])
     text = capsys.readouterr().out
-    if program.name in ("scontrol", "sacctmgr"):
-        assert text.startswith(f"{program.name} [<OPTION>] [<COMMAND>]\n\nValid <OPTION> values")
+    if program.name in ACCOUNTING_HEADS:
+        assert text.startswith(
+            f"{program.name} {ACCOUNTING_HEADS[program.name]}\n\nValid <OPTION> "
+        )
     else:
         assert text.startswith(f"Usage: {program.name} [OPTIONS]")
         assert text.splitlines()[1].lstrip().startswith("-")
+
+
+BRACKETED = ("sattach", "sbcast", "scancel", "sdiag", "sinfo", "sprio", "squeue")
+OPERANDS = {
+    "sattach": "<jobid.stepid>",
+    "sbcast": "SOURCE DEST",
+    "scancel": "[job_id[_array_id][.step_id]]",
+}
+
+
+@pytest.mark.parametrize(
+    "program",
+    [program for program in PROGRAMS if program.name in BRACKETED],
+    ids=lambda program: program.name,
+)
+def test_usage_has_each_option_in_brackets(
+    program: Program, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Tools split --usage at brackets: between them are blanks only, and the operands end it."""
+    with pytest.raises(SystemExit):
+        program.read(["--usage"])
+    usage = " ".join(capsys.readouterr().out.split())
+    head, operands = f"Usage: {program.name} [", OPERANDS.get(program.name, "")
+    assert usage.startswith(head) and usage.endswith(operands)
+    depth, outside = 0, ""
+    for letter in usage.removeprefix(head[:-1]).removesuffix(operands):
+        depth += (letter == "[") - (letter == "]")
+        outside += letter if depth == 0 and letter != "]" else ""
+    assert outside.strip() == ""
 
 
 def test_help_lists_the_commands_that_work() -> None:

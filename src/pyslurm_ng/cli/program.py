@@ -41,6 +41,7 @@ class Program:
         opposites: pairs of options; only the last one given counts.
         tells: options that print a text and end the command.
         operands: the words after the options, as --help shows them.
+        heading: the first line of --help where Slurm's is not "Usage: NAME [OPTIONS]".
         hint: whether --help is named after options that cannot be read; sacct does not.
     """
 
@@ -57,11 +58,12 @@ class Program:
         opposites: "tuple[tuple[str, str], ...]" = (),
         tells: "Mapping[str, Callable[[], str]] | None" = None,
         operands: str = "",
+        heading: str = "",
         hint: bool = True,
     ) -> None:
         self.name = name
         self._hint = f'\nTry "{name} --help" for more information' if hint else ""
-        self._operands = operands
+        self._heading = heading or f"Usage: {name} [OPTIONS] {operands}".rstrip()
         self.by_name = {row[0]: row for row in options}
         self.by_letter = {letter: row for row in options for letter in row[1]}
         self._usage = usage
@@ -127,7 +129,7 @@ class Program:
 
     def help_text(self) -> str:
         """Return what --help prints."""
-        return f"Usage: {self.name} [OPTIONS] {self._operands}".rstrip() + f"\n{self.option_list()}"
+        return f"{self._heading}\n{self.option_list()}"
 
     def option_list(self) -> str:
         """Return the options that work, a line for each, with their purposes."""

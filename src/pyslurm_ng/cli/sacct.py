@@ -309,6 +309,7 @@ PROGRAM = Program(
     OPTIONS,
     "Usage: sacct [options]\n\tUse --help for help",
     same=SAME,
+    heading="sacct [<OPTION>]\n\nValid <OPTION> values are:",
     hint=False,
     tells={
         "helpformat": lambda: field_list(FIELDS),

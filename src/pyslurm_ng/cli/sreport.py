@@ -158,7 +158,7 @@ NO_EFFECT = ("immediate",)  # there is nothing to confirm
 PROGRAM = Program(
     "sreport",
     OPTIONS,
-    "Usage: sreport [OPTIONS] [COMMAND]",
+    "",
     environment=(
         ("SREPORT_CLUSTER", "cluster"),
         ("SREPORT_FEDERATION", "federation"),
@@ -167,5 +167,6 @@ PROGRAM = Program(
     ),
     no_effect=NO_EFFECT,
     opposites=(("parsable", "parsable2"),),
-    operands="[COMMAND]",
+    heading="sreport [<OPTION>] [<COMMAND>]\n\nValid <OPTION> values are:",
+    tells={"usage": lambda: PROGRAM.help_text()},
 )

@@ -24,9 +24,10 @@ NO_EFFECT = ("verbose",)
 PROGRAM = Program(
     "sstat",
     (*OPTIONS, ("usage", "", NONE)),
-    "Usage: sstat [-a] [-i] [-n] [-o fields] [-p|-P] [--noconvert] -j job[.step],...",
+    "Usage: sstat [options] -j <job(.stepid)>\n\tUse --help for help",
     same={"fields": "format"},
     no_effect=NO_EFFECT,
+    heading="sstat [<OPTION>] -j <job(.stepid)>\n\nValid <OPTION> values are:",
     hint=False,
     tells={"helpformat": lambda: field_list(FIELDS)},
 )
