@@ -121,7 +121,8 @@ def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> N
     """Set one limit in `stored` from the words of sacctmgr; -1 clears.
 
     Args:
-        stored: changed in place; a TRES list changes only the TRES it names.
+        stored: changed in place; a TRES list changes only the TRES it names, and `cpu+=10` or
+            `mem-=500` changes an amount by so much.
         only: the one TRES that an older name means, or empty.
 
     Raises:
@@ -129,11 +130,8 @@ def parse_limit(stored: Stored, spec: LimitSpec, text: str, only: str = "") -> N
     """
     if spec.kind == "tres":
         amounts = dict(stored.get(spec.name, {}))
-        for name, amount in _tres_words(spec, f"{only}={text}" if only else text):
-            if amount is None:
-                amounts.pop(name, None)
-            else:
-                amounts[name] = amount
+        for word in (f"{only}={text}" if only else text).split(","):
+            _change(amounts, spec, word.strip())
         if text == "-1" and not only:
             amounts = {}
         _set(stored, spec.name, amounts or None)
@@ -188,20 +186,26 @@ def dump(stored: Stored) -> str:
     return json.dumps(stored, sort_keys=True, separators=(",", ":"))
 
 
-def _tres_words(spec: LimitSpec, text: str) -> list[tuple[str, int | None]]:
-    words: list[tuple[str, int | None]] = []
-    for word in text.split(","):
-        name, equals, amount = word.strip().partition("=")
-        if word.strip() in ("", "-1"):
-            continue
-        try:
-            if equals and amount.strip() == "-1":
-                words.append((tres_name(name), None))
-            else:
-                words.extend(parse_tres(word).items())
-        except TresError as error:
-            raise LimitValueError(_tres_complaint(spec, word.strip(), error)) from None
-    return words
+def _change(amounts: dict[str, int], spec: LimitSpec, word: str) -> None:
+    """Take in one word of a TRES list: `cpu=10`, `cpu=-1`, `cpu+=10` or `cpu-=10`."""
+    name, equals, amount = word.partition("=")
+    if word in ("", "-1"):
+        return
+    sign = {"+": 1, "-": -1}.get(name[-1:], 0)
+    try:
+        if sign:
+            by = parse_tres(f"{name[:-1]}={amount}")
+            for tres, change in by.items():
+                amounts[tres] = amounts.get(tres, 0) + sign * change
+                if amounts[tres] < 0:
+                    raise TresError(f"{word}: the limit is {amounts[tres] + change}")
+        elif equals and amount.strip() == "-1":
+            amounts.pop(tres_name(name), None)
+        else:
+            amounts.update(parse_tres(word))
+    except TresError as error:
+        plain = f"{name[:-1]}={amount}" if sign else word
+        raise LimitValueError(_tres_complaint(spec, plain, error)) from None
 
 
 def _tres_complaint(spec: LimitSpec, word: str, error: TresError) -> str:
