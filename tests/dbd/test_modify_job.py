@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pyslurm_ng.base.sluid import sluid_number, sluid_text
 from pyslurm_ng.dbd import history_rows, schema
 from pyslurm_ng.dbd.admin import jobs
 from pyslurm_ng.dbd.admin.change import RefusedError
@@ -49,6 +50,19 @@ def store(database: Database) -> Database:
 def told(store: Database) -> list[tuple[object, ...]]:
     columns = ("job_id", "comment", "admin_comment", "system_comment", "extra", "derived_exit_code")
     return rows(store, schema.jobs, *columns)
+
+
+def test_a_sluid_names_a_job(store: Database) -> None:
+    """As in every command that takes a job id."""
+    word = sluid_text(sluid_number(at("12:20:00"), 2))
+    made = manage(store, f"modify job where jobid={word} set comment=late")
+    assert made.lines == [" Modified jobs...", "  2 submitted at 2026-11-20T12:20:00"]
+
+
+def test_an_empty_list_of_jobs_names_none(store: Database) -> None:
+    """A script whose variable is empty must not change every job of the cluster."""
+    assert manage(store, "modify job where jobid= set comment=x").error_lines == NOTHING
+    assert [row[1] for row in told(store)] == ["", ""]
 
 
 def test_comments_and_codes_are_stored(store: Database) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from pyslurm_ng.base.dates import format_date, parse_date
 from pyslurm_ng.base.numbers import SECOND_US
+from pyslurm_ng.base.sluid import sluid_of
 from pyslurm_ng.base.units import whole_number
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin import wckeys
@@ -114,8 +115,9 @@ def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
     clauses = [jobs.cluster_id == cluster_id, jobs.is_last == 1]
     if not change.actor.is_operator:
         clauses.append(jobs.uid == change.actor.uid)
-    if ids := where.values("JobIDs"):
-        clauses.append(jobs.job_index.in_(_indexes(change, cluster_id, ids)))
+    if "JobIDs" in where:
+        # No job, rather than all of them, where a script's variable was empty.
+        clauses.append(jobs.job_index.in_(_indexes(change, cluster_id, where.values("JobIDs"))))
     if users := where.values("Users", lower=True):
         clauses.append(jobs.user.in_(users))
     if keys := where.values("WCKeys"):
@@ -132,7 +134,7 @@ def _selected(change: Change, cluster_id: int, where: Words) -> list[Any]:
 
 
 def _indexes(change: Change, cluster_id: int, texts: list[str]) -> list[int]:
-    """Return the records of jobs that numbers, JOB_TASK or JOB+OFFSET name.
+    """Return the records of jobs that numbers, JOB_TASK, JOB+OFFSET or SLUIDs name.
 
     Raises:
         RefusedError: a text names no job, or there are too many.
@@ -142,20 +144,27 @@ def _indexes(change: Change, cluster_id: int, texts: list[str]) -> list[int]:
         raise RefusedError(f" More than {MOST_JOBS} jobs are named; name fewer of them")
     indexes: set[int] = set()
     for text in texts:
-        match = _JOB_ID.fullmatch(text)
-        if match is None:
-            raise RefusedError(f"sacctmgr: fatal: Bad job/step specified: {text}")
-        job_id, part = int(match[1]), int(match[3] or 0)
-        clauses = [jobs.job_id == job_id, jobs.array_job_id == job_id, jobs.het_job_id == job_id]
-        if match[2] == "_":
-            clauses = [(jobs.array_job_id == job_id) & (jobs.array_task_id == part)]
-        elif match[2] == "+":
-            clauses = [(jobs.het_job_id == job_id) & (jobs.het_job_offset == part)]
         # Not one query with OR, for which databases read the whole table.
-        for clause in clauses:
+        for clause in _named(text):
             query = sa.select(jobs.job_index).where(jobs.cluster_id == cluster_id, clause)
             indexes.update(change.connection.execute(query.limit(MOST_JOBS + 1)).scalars())
     return sorted(indexes)
+
+
+def _named(text: str) -> list[Clause]:
+    """Return the conditions of the records that one word names."""
+    jobs = schema.jobs.c
+    if number := sluid_of(text):
+        return [jobs.sluid == number]
+    match = _JOB_ID.fullmatch(text)
+    if match is None:
+        raise RefusedError(f"sacctmgr: fatal: Bad job/step specified: {text}")
+    job_id, part = int(match[1]), int(match[3] or 0)
+    if match[2] == "_":
+        return [(jobs.array_job_id == job_id) & (jobs.array_task_id == part)]
+    if match[2] == "+":
+        return [(jobs.het_job_id == job_id) & (jobs.het_job_offset == part)]
+    return [jobs.job_id == job_id, jobs.array_job_id == job_id, jobs.het_job_id == job_id]
 
 
 def _time_us(change: Change, text: str) -> int:
