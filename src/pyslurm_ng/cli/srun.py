@@ -245,13 +245,20 @@ def _run(
 def _test_only(client: "Client", options: Options, argv: "list[str]") -> int:
     submission.describe_origin(options, argv)
     options.request.setdefault("name", "test")
-    return _estimate(client, options.request)
+    job_id = options.settings.get("jobid", "")
+    if not job_id or job_id == os.environ.get("SLURM_JOB_ID"):
+        return _estimate(client, options.request)
+    return _estimate(client, options.request, _job_named(client, job_id)[0])
 
 
-def _estimate(client: "Client", request: "dict[str, Any]") -> int:
-    """Print when and where a job, or one component of it, would start; no job is made."""
+def _estimate(client: "Client", request: "dict[str, Any]", job_id: int = 0) -> int:
+    """Print when and where a job, or one component of it, would start; no job is made.
+
+    Args:
+        job_id: of a job that waits already, which is asked about instead.
+    """
     try:
-        answer = client.call("TestJob", {"request": request})
+        answer = client.call("TestJob", {"request": request, "job_id": job_id})
     except SlurmError as problem:
         return submission.refusal("srun", problem, "allocation failure", is_plain=True)
     from pyslurm_ng.base.dates import format_date
@@ -297,16 +304,9 @@ class _Srun:
 
     def inside(self, job_text: str) -> int:
         """Run a step of a job that exists."""
-        if job_text[:1] == "s":
-            job_text = _id_of_sluid(self._client, job_text)
-        job, _, task = job_text.partition("_")
-        # Ids have 32 bits; ten digits fit what carries them.
-        is_number = job.isdigit() and (task.isdigit() or not task)
-        if not is_number or max(len(job), len(task)) > 10:
-            say(f"srun: error: Invalid job id: {job_text}")
-            return 1
+        job_id, task = _job_named(self._client, job_text)
         fields = step_request.step_fields(self._options, self._argv, self._operands[0])
-        fields["job_id"] = int(job)
+        fields["job_id"] = job_id
         if task:
             fields["array_task_id"] = int(task)
         return self._step(fields)
@@ -546,6 +546,19 @@ class _Srun:
                     client.aborted()
 
         client.also_watch(descriptor, news)
+
+
+def _job_named(client: "Client", text: str) -> "tuple[int, str]":
+    """Return the id that --jobid names, and the task of an array."""
+    if text[:1] == "s":
+        text = _id_of_sluid(client, text)
+    job, _, task = text.partition("_")
+    # Ids have 32 bits; ten digits fit what carries them.
+    is_number = job.isdigit() and (task.isdigit() or not task)
+    if not is_number or max(len(job), len(task)) > 10:
+        say(f"srun: error: Invalid job id: {text}")
+        raise Failed
+    return int(job), task
 
 
 def _id_of_sluid(client: "Client", text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 
+from pyslurm_ng.model import bounds as b
 from pyslurm_ng.model.job import JobRequest
 from pyslurm_ng.wire.table import RequestId, message, reply
 
@@ -62,9 +63,13 @@ class AllocateJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 @message(kind="TestJob", roles="user", owner_rule="rule", rate="submit",
          max_bytes=MAX_OPTION_BYTES)  # fmt: skip
 class TestJob(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`--test-only`: check a request and say when and where it would start; nothing is made."""
+    """`--test-only`: check a request and say when and where it would start; nothing is made.
+
+    With a `job_id` the question is about a job that waits, and the request does not count.
+    """
 
     request: JobRequest
+    job_id: b.JobIdField = 0
     # Otherwise pytest takes the class for a collection of tests.
     __test__ = False
 

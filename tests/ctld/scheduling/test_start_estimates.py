@@ -9,6 +9,7 @@ from typing import cast
 import pytest
 from msgspec import structs
 
+from pyslurm_ng.base.errors import Errno
 from pyslurm_ng.base.numbers import REQ_EXCLUSIVE, REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.routes import RULES
 from pyslurm_ng.ctld.rules.context import Caller
@@ -38,12 +39,16 @@ class Site(SimRoom):
             Questions(self.writer, its.soft, its.scheduler, self.context, _at_once, its.faults)
         )
 
-    def estimate(self, request: JobRequest, caller: Caller = BOB) -> WillRun:
-        asked = Heard(TestJob(request=request))
+    def ask(self, question: TestJob, caller: Caller) -> object:
+        asked = Heard(question)
         self.estimates.handle(cast(Call, asked), caller)
         self.pass_by()
-        assert isinstance(asked.last, WillRun), asked.last
         return asked.last
+
+    def estimate(self, request: JobRequest, caller: Caller = BOB, job_id: int = 0) -> WillRun:
+        answer = self.ask(TestJob(request=request, job_id=job_id), caller)
+        assert isinstance(answer, WillRun), answer
+        return answer
 
     def submit(self, request: JobRequest, caller: Caller = BOB) -> int:
         """Submit a job and let a pass look at it; return its id."""
@@ -106,6 +111,27 @@ def test_held_jobs_and_lone_jobs_are_judged_by_what_runs() -> None:
         nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE | REQ_HOLD, time_limit_min=60
     )
     assert abs(site.estimate(held_request).start_us - end_us) <= MINUTE_US
+
+
+def test_a_waiting_job_may_be_asked_about() -> None:
+    """--jobid names it: the answer has its id and its own place in the queue, not one behind it."""
+    site = Site()
+    whole = JobRequest(nodes_min=4, nodes_max=4, flags=REQ_EXCLUSIVE, time_limit_min=60)
+    running, first, second = (site.submit(whole) for _ in range(3))
+    anything = JobRequest()
+    for job_id in (first, second):
+        for caller in (BOB, ROOT):
+            told = site.estimate(anything, caller, job_id)
+            shown_us = site.controller.soft.expected_start_us[job_id]
+            assert told.job_id == job_id and abs(told.start_us - shown_us) <= MINUTE_US
+    others = {
+        (99, BOB): Errno.ESLURM_INVALID_JOB_ID,
+        (first, ALICE): Errno.ESLURM_ACCESS_DENIED,
+        (running, BOB): Errno.ESLURM_JOB_NOT_PENDING,
+    }
+    for (job_id, caller), code in others.items():
+        refusal = cast(tuple[int, str], site.ask(TestJob(anything, job_id), caller))
+        assert refusal[0] == code
 
 
 def test_the_cpus_are_those_that_it_would_hold() -> None:

@@ -12,13 +12,14 @@ from dataclasses import replace
 import msgspec
 
 from pyslurm_ng.base import hostlist
-from pyslurm_ng.base.errors import Reject
+from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.base.numbers import REQ_HOLD, REQ_SIGNAL_RESV
 from pyslurm_ng.ctld.queries.will_run import test_job
 from pyslurm_ng.ctld.rules.context import Caller, Context
 from pyslurm_ng.ctld.rules.submission import submit
 from pyslurm_ng.ctld.scheduling.questions import MOST_AT_ONCE, Questions, time_limit
 from pyslurm_ng.model.cluster import Cluster
+from pyslurm_ng.model.states import JobState
 from pyslurm_ng.sched.backfill.planner import Planner
 from pyslurm_ng.sched.cons_tres.allot import allot
 from pyslurm_ng.sched.cons_tres.obstacle import empty_nodes
@@ -46,14 +47,21 @@ class StartEstimates:
         """Check the request, and look for its place in the queue."""
         request = call.request
         assert isinstance(request, TestJob)
-        context, cluster = self._parts.context(caller), self._writer.cluster
+        cluster, notes = self._writer.cluster, caller.notes
+        asked = _of_a_waiting_job(cluster, request, caller) if request.job_id else (request, caller)
+        if isinstance(asked, Reject):
+            self._writer.refuse(call, asked)
+            return
+        request, caller = asked
+        context = self._parts.context(caller)
         first = test_job(cluster, self._parts.soft, context.conf, request, caller, context.now_us)
         if isinstance(first, Reject):
-            detail = "\n".join(filter(None, (*caller.notes, first.detail)))
+            detail = "\n".join(filter(None, (*notes, first.detail)))
             self._writer.refuse(call, Reject(first.code, detail))
             return
-        if caller.notes:
-            first = msgspec.structs.replace(first, notes=list(caller.notes))
+        first = msgspec.structs.replace(
+            first, job_id=request.job_id or first.job_id, notes=list(notes)
+        )
         # Reservations count as separate clusters, and no job waits for jobs that are held.
         is_apart = request.request.reservation or request.request.flags & REQ_HOLD
         is_lent_room = request.request.flags & REQ_SIGNAL_RESV and cluster.reservations
@@ -65,7 +73,8 @@ class StartEstimates:
             return
         self._open += 1
         view = self._parts.scheduler.look()
-        view = replace(view, waiting=[*view.waiting, job])
+        others = [other for other in view.waiting if other.job_id != job.job_id]
+        view = replace(view, waiting=[*others, job])
 
         def done(probed: Probe | None) -> None:
             self._open -= 1
@@ -115,8 +124,26 @@ def _with_lent_room(view: Snapshot, policy: Policy, job: Waiting, probed: Probe)
     return replace(probed, start_us=view.now_us, nodes=nodes)
 
 
+def _of_a_waiting_job(
+    cluster: Cluster, question: TestJob, caller: Caller
+) -> tuple[TestJob, Caller] | Reject:
+    """Return what the job that is asked about wants, and its user."""
+    job = cluster.jobs.get(question.job_id)
+    if job is None:
+        return Reject(Errno.ESLURM_INVALID_JOB_ID)
+    if caller.uid != job.uid and not caller.is_operator:
+        return Reject(Errno.ESLURM_ACCESS_DENIED)
+    if job.state != JobState.PENDING:
+        return Reject(Errno.ESLURM_JOB_NOT_PENDING)
+    owner = Caller(job.uid, job.gid, job.user_name, job.group_name, caller.groups, is_passed=True)
+    return TestJob(job.request, question.job_id), owner
+
+
 def _in_the_queue(cluster: Cluster, request: TestJob, context: Context) -> Waiting | None:
     """Return the job as passes would see it; None where none would consider it yet."""
+    if request.job_id:
+        waits = cluster.jobs[request.job_id]
+        return waiting_record(cluster, waits) if may_be_considered(waits) else None
     checked = submit.check(cluster, request.request, context)
     if isinstance(checked, Reject):
         return None
