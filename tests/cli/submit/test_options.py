@@ -530,6 +530,17 @@ def test_gpus_that_add_up_are_taken(words: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("words", "gres"),
+    [("--gres=gpu:2 --gpus-per-node=2", ""), ("--gres=gpu --gpus-per-node=1", ""),
+     ("--gres=shard:1,gpu:a100:2 --gpus-per-node=a100:2", "shard:1"),
+     ("--gres=gpu:1 --gpus-per-node=2", "gpu:1")],
+)  # fmt: skip
+def test_the_same_gpus_may_be_asked_for_twice(words: str, gres: str) -> None:
+    """A script has --gres, the command line --gpus-per-node; the controller sees them once."""
+    assert parsed(*words.split()).request["gres"] == gres
+
+
+@pytest.mark.parametrize(
     "words", ["-m plane=4 -N2 -n5", "-m plane=4 -n2", "-m plane=4 -N2 --ntasks-per-node=4"]
 )
 def test_planes_with_tasks_for_the_last_node_are_taken(words: str) -> None:

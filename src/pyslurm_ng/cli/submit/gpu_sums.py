@@ -20,6 +20,7 @@ def check(request: "dict[str, Any]") -> None:
         OptionError: they contradict.
     """
     _check_types(request)
+    _drop_repetition(request)
     gpus, per_socket = _total(request, "gpus"), _total(request, "gpus_per_socket")
     per_task = _total(request, "gpus_per_task")
     per_node = _total(request, "gpus_per_node") or _of_gres(request)
@@ -47,6 +48,23 @@ def _check_types(request: "dict[str, Any]") -> None:
     kinds = {part.rpartition(":")[0] for part in parts} | _types_of_gres(request)
     if "" in kinds and len(kinds) > 1:
         raise OptionError(MIXED_TYPES, 1)
+
+
+def _drop_repetition(request: "dict[str, Any]") -> None:
+    """Take the GPUs out of --gres if --gpus-per-node asks for the same ones, as in Slurm.
+
+    A script often has one of the options, and the command line the other.
+    """
+    if not request.get("gpus_per_node") or "gpu" not in request.get("gres", ""):
+        return
+    from pyslurm_ng.base.tres import parse_gres
+
+    of_node = parse_gres(",".join(f"gpu:{part}" for part in request["gpus_per_node"].split(",")))
+    words = {word: parse_gres(word) for word in request["gres"].split(",")}
+    gpus = [gres for word in words for gres in words[word] if gres.name == "gpu"]
+    if sorted(gpus) == sorted(of_node):
+        others = [word for word in words if all(gres.name != "gpu" for gres in words[word])]
+        request["gres"] = ",".join(others)
 
 
 def _check_nodes(request: "dict[str, Any]", gpus: int, per_node: int) -> None:

@@ -283,7 +283,8 @@ def test_jobs_may_name_what_is_theirs() -> None:
     room.make("not_his", nodes="n2", users="-bob")
     room.make("group", nodes="n3", groups="hpc")
     room.make("account", nodes="n4", accounts="chem")
-    assert room.submit(reservation="nope") == Errno.ESLURM_RESERVATION_INVALID
+    for nothing in ("nope", ",", "hers,nope"):
+        assert room.submit(reservation=nothing) == Errno.ESLURM_RESERVATION_INVALID
     assert room.submit(BOB, reservation="hers") == Errno.ESLURM_RESERVATION_ACCESS
     assert room.submit(BOB, reservation="not_his") == Errno.ESLURM_RESERVATION_ACCESS
     assert room.submit(BOB, reservation="group") == Errno.ESLURM_RESERVATION_ACCESS

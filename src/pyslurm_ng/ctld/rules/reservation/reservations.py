@@ -376,7 +376,10 @@ def check_requested(
     """
     is_own = owner in ("", caller.user_name)
     groups = (*caller.groups, caller.group_name) if is_own else None
-    for name in filter(None, names.split(",")):
+    named = [name for name in names.split(",") if name]
+    if names and not named:
+        return Reject(Errno.ESLURM_RESERVATION_INVALID)
+    for name in named:
         reservation = cluster.reservations.get(name)
         if reservation is None:
             return Reject(Errno.ESLURM_RESERVATION_INVALID)
