@@ -122,6 +122,7 @@ PLAIN = frozenset(
     accounts
     accrual
     actions
+    address
     admin
     administration
     admissions

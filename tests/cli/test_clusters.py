@@ -25,7 +25,7 @@ from pyslurm_ng.dbd.database import Database, sqlite_url
 from pyslurm_ng.wire import client
 from pyslurm_ng.wire.client import SlurmError
 from pyslurm_ng.wire.daemon_link import Link
-from pyslurm_ng.wire.dbd_messages import RegisterCluster
+from pyslurm_ng.wire.dbd_messages import RegisterCluster, RegisterExternal
 from pyslurm_ng.wire.job_messages import TestJob, WillRun
 from pyslurm_ng.wire.stream import Call
 from tests.cli.reference_cluster import ReferenceCluster, queue
@@ -34,6 +34,7 @@ from tests.dbd.accounting_room import PORT, serving
 from tests.wire.wire_room import Room, authenticator, now_us
 
 HEAD = "JOBID\n"
+EXTERNAL_PORT = PORT + 1
 
 
 def answering(reference: ReferenceCluster, starts: dict[str, int]) -> Callable[[Call], None]:
@@ -102,9 +103,14 @@ class Site:
 def site(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> Iterator[Site]:
-    """Three clusters of one slurmdbd; the commands' slurm.conf is that of c1."""
+    """Three clusters of one slurmdbd; the commands' slurm.conf is that of c1.
+
+    An external slurmdbd knows them, too, but c3 at another place.
+    """
     database = Database(sqlite_url(f"{tmp_path}/acct.sqlite"))
+    external = Database(sqlite_url(f"{tmp_path}/external.sqlite"))
     database.open()
+    external.open()
     (tmp_path / "c2").mkdir()
     reference, here = queue(), ReferenceCluster()
     here.cluster.cluster_name = "c1"
@@ -112,21 +118,30 @@ def site(
     starts: dict[str, int] = {}
     c2 = Room(tmp_path / "c2", handler=answering(reference, starts))
     c2.authenticator = authenticator(cluster="c2", clock_us=now_us)
-    with serving(database, tmp_path), Room(tmp_path, handler=answering(here, starts)) as c1, c2:
+    with (
+        serving(external, tmp_path, EXTERNAL_PORT),
+        serving(database, tmp_path),
+        Room(tmp_path, handler=answering(here, starts)) as c1,
+        c2,
+    ):
         conf = "".join(f"{key}={value}\n" for key, value in c1.conf.items())
         (tmp_path / "slurm.conf").write_text(
             f"{conf}AccountingStorageType=accounting_storage/slurmdbd\n"
             f"AccountingStoragePort={PORT}\n"
+            f"AccountingStorageExternalHost=localhost:{EXTERNAL_PORT}\n"
         )
         monkeypatch.setenv("SLURM_CONF", str(tmp_path / "slurm.conf"))
         for name, port in (("c1", 16817), ("c2", c2.port), ("c3", 1)):
             request = RegisterCluster(name, "127.0.0.1", port, f"journal-{name}")
             registration.register(database, request)
+        for name, port in (("c1", 16817), ("c2", c2.port), ("c3", 2)):
+            registration.register_external(external, RegisterExternal(name, "127.0.0.1", port))
         links: list[Link] = []
         for name in ("connect_unix", "connect_tcp"):
             monkeypatch.setattr(client, name, remembering(links, getattr(client, name)))
         yield Site(capfd, reference, links, starts)
     database.close()
+    external.close()
 
 
 def test_each_cluster_is_listed_under_its_name(site: Site) -> None:
@@ -171,6 +186,29 @@ def test_names_that_are_no_clusters_are_named(site: Site) -> None:
     printed = site.run("sinfo", "-M", "peer,c1", "-h", "-o", "%R")
     assert printed.stderr == "sinfo: error: Slurmctld on 'peer' hasn't registered yet.\n"
     assert printed.code == 0
+
+
+def test_an_external_slurmdbd_is_asked_for_clusters_that_are_not_known_here(
+    site: Site, tmp_path: Path
+) -> None:
+    """AccountingStorageExternalHost. If it is away, that costs a line."""
+    assert site.run("sacctmgr", "-i", "delete", "cluster", "c2").code == 0
+    for names in ("c2", "c2,c1"):
+        printed = site.run("squeue", "-M", names, "-h", "-o", "%i", "-n", "train")
+        assert printed == Printed("22\n", "", 0)
+    assert "22" in site.run("squeue", "-M", "all", "-h", "-o", "%i", "-n", "train").stdout
+    path = tmp_path / "slurm.conf"
+    text = path.read_text()
+    path.write_text(text.replace(f"localhost:{EXTERNAL_PORT}", "localhost:1"))
+    printed = site.run("squeue", "-M", "c2,c1", "-h")
+    assert printed.stderr.splitlines()[1:] == ["squeue: error: No cluster 'c2' known by database."]
+    assert "Problem talking to the database" in printed.stderr
+    path.write_text(text.replace(f"localhost:{EXTERNAL_PORT}", "localhost:none"))
+    printed = site.run("squeue", "-M", "c2")
+    assert printed.stderr == (
+        "squeue: error: AccountingStorageExternalHost: 'localhost:none' is no address: HOST or "
+        "HOST:PORT is allowed\n"
+    )
 
 
 @pytest.mark.parametrize("command", ["scontrol", "sprio", "sdiag", "strigger"])

@@ -51,11 +51,14 @@ def at(clock: str) -> int:
 
 
 def register(
-    database: Database, journal_id: str = JOURNAL, store_flags: Sequence[str] = ("job_script",)
+    database: Database,
+    journal_id: str = JOURNAL,
+    store_flags: Sequence[str] = ("job_script",),
+    cluster: str = "demo",
 ) -> ClusterRegistered:
-    """Register cluster `demo` as its controller does."""
+    """Register a cluster as its controller does."""
     request = RegisterCluster(
-        cluster="demo",
+        cluster=cluster,
         control_host="127.0.0.1",
         control_port=6817,
         journal_id=journal_id,
@@ -212,16 +215,20 @@ class Room:
 
 
 @contextlib.contextmanager
-def serving(database: Database, directory: Path) -> Iterator[Room]:
-    """Serve `database` on a socket below `directory`, from a loop in a thread of its own."""
+def serving(database: Database, directory: Path, port: int = PORT) -> Iterator[Room]:
+    """Serve `database` on a socket below `directory`, from a loop in a thread of its own.
+
+    Args:
+        port: names the socket; nothing listens there.
+    """
     pid_file = f"{directory}/slurmctld.pid"
     conf_path = directory / "slurm.conf"
     conf_path.write_text(
         "ClusterName=demo\nSlurmctldHost=localhost\nAuthType=auth/slurm\n"
         f"SlurmctldPidFile={pid_file}\nAccountingStorageType=accounting_storage/slurmdbd\n"
-        f"AccountingStorageHost=localhost\nAccountingStoragePort={PORT}\n"
+        f"AccountingStorageHost=localhost\nAccountingStoragePort={port}\n"
     )
-    path = socket_file("slurmdbd", pid_file, PORT)
+    path = socket_file("slurmdbd", pid_file, port)
     begun = threading.Event()
     made: list[Room] = []
     stop = asyncio.Event()

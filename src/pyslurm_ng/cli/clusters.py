@@ -30,7 +30,7 @@ def confs_of(command: str, names: str, conf: "Conf", origin: str = "--cluster") 
     asked = list(dict.fromkeys(name.lower() for name in split_list(names))) or [""]
     if asked == [own]:
         return [conf]
-    places = _places(command, conf)
+    places = _places(command, conf, asked)
     if "all" in asked:
         asked = list(places) or [own]
     confs = []
@@ -147,11 +147,38 @@ def _start_s(command: str, conf: "Conf", request: "dict[str, Any]") -> int:
         client.close()
 
 
-def _places(command: str, own: "Conf") -> "dict[str, tuple[str, int]]":
-    """Return name, host and port of slurmdbd's clusters; none if there is no slurmdbd."""
-    conf: dict[str, Any] = {**own, **read_conf(command, "AccountingStorageType")}
+def _places(command: str, own: "Conf", asked: "list[str]") -> "dict[str, tuple[str, int]]":
+    """Return name, host and port of slurmdbd's clusters; none if there is no slurmdbd.
+
+    What it does not know is asked of AccountingStorageExternalHost.
+    """
+    more = read_conf(command, "AccountingStorageType", "AccountingStorageExternalHost")
+    conf: dict[str, Any] = {**own, **more}
     if not conf.get("AccountingStorageType", "").endswith("slurmdbd"):
         return {}
+    places = _places_of(command, conf)
+    external = split_list(conf.get("AccountingStorageExternalHost", ""))
+    if external and not places.keys() >= set(asked) - {own.get("ClusterName", "").lower()}:
+        from pyslurm_ng.base.address import host_and_port
+        from pyslurm_ng.wire.client import DEFAULT_DBD_PORT
+
+        usual_port = int(conf.get("AccountingStoragePort") or DEFAULT_DBD_PORT)
+        for word in external:
+            try:
+                host, port = host_and_port(word, usual_port)
+            except ValueError as error:
+                fail(f"{command}: error: AccountingStorageExternalHost: {error}")
+            there = {
+                "AccountingStorageHost": host,
+                "AccountingStorageBackupHost": "",
+                "AccountingStoragePort": str(port),
+            }
+            places = {**_places_of(command, {**conf, **there}), **places}
+    return places
+
+
+def _places_of(command: str, conf: "dict[str, Any]") -> "dict[str, tuple[str, int]]":
+    """Return name, host and port of the clusters that one slurmdbd knows."""
     from pyslurm_ng.kernels.records import project
     from pyslurm_ng.wire.client import Client, SlurmError
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pyslurm_ng.base.address import host_and_port
 from pyslurm_ng.base.numbers import NO_VAL
 from pyslurm_ng.base.tres import BUILTIN_TRES, TresError, tres_name
 from pyslurm_ng.base.units import plural
@@ -446,6 +447,11 @@ def _check(
         fail("SlurmctldParameters", f"fence_program={fence} is not an absolute path")
     _check_completions(values["job_comp_type"], values["job_comp_loc"], fail)
     _check_controller_port(values, nodes, fail)
+    for word in values["accounting_storage_external_host"]:
+        try:
+            host_and_port(word, values["accounting_storage_port"])
+        except ValueError as error:
+            fail("AccountingStorageExternalHost", str(error))
 
 
 def _check_completions(kind: str, location: str, fail: Callable[[str, str], None]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
+from pyslurm_ng.ctld.followers.external_links import ExternalLinks
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
 from pyslurm_ng.ctld.history import History
 from pyslurm_ng.ctld.local_calendar import LOCAL
@@ -61,6 +62,7 @@ class AccountingLink:
         self._now_us = now_us
         self._log = log
         self._faults = faults
+        self._external = ExternalLinks(beginning.identity, log)
         self.link: DbdLink | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -96,6 +98,12 @@ class AccountingLink:
         )
         writer.follow(self.link.wake)
         self._task = asyncio.get_running_loop().create_task(self.link.run())
+        self.adopt(conf)
+
+    def adopt(self, conf: SlurmConf) -> None:
+        """Tell the slurmdbds of AccountingStorageExternalHost where this controller is."""
+        if self.link is not None:
+            self._external.adopt(conf, control_host(conf, self._beginning.host))
 
     def _past_usage(self, conf: SlurmConf) -> PastUsage:
         """Return how earlier usage is learned: this state is new; the database still knows it."""
@@ -143,3 +151,4 @@ class AccountingLink:
         """Stop sending."""
         if self._task is not None:
             self._task.cancel()
+        self._external.close()

@@ -127,6 +127,7 @@ class ControllerParts:
         self.scheduler.adopt(fresh.policy, preparation(conf))
         self.usage.adopt(conf)
         self.fair_share.adopt(conf)
+        self.accounting.adopt(conf)
         self.rate_limit.words = rate_limit_words(conf.slurmctld_parameters)
         keep_us = conf.group_update_time * SECOND_US
         self.identities.keep_us = self.reservation_groups.keep_us = keep_us

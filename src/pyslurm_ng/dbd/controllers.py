@@ -22,6 +22,7 @@ RETURN_S = 30.0
 
 OfController = (
     msg.RegisterCluster
+    | msg.RegisterExternal
     | msg.JournalBatch
     | msg.CompareJobs
     | msg.RewindJournal

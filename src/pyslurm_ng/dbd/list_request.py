@@ -33,7 +33,7 @@ class Asked:
     def clusters(self) -> list[tuple[int, str]]:
         """Return the clusters that the conditions name, by name."""
         table = schema.clusters
-        query = sa.select(table.c.id, table.c.name).where(table.c.is_deleted == 0)
+        query = sa.select(table.c.id, table.c.name).where(schema.has_books())
         names = self.where.values("Clusters", lower=True)
         if names:
             query = query.where(table.c.name.in_(names))

@@ -20,8 +20,10 @@ from pyslurm_ng.wire.dbd_messages import (
     CompareJobs,
     JobsCompared,
     RegisterCluster,
+    RegisterExternal,
     RewindJournal,
 )
+from pyslurm_ng.wire.messages import Done
 
 _CHUNK = 500
 _NEWEST_ROWS = 10_000
@@ -89,6 +91,33 @@ def register(
             checksum=cursor[3],
             newest_job_id=_newest_job_id(connection, cluster_id),
         )
+
+
+def register_external(database: Database, request: RegisterExternal) -> Done:
+    """Keep where the controller of a cluster is whose books another slurmdbd keeps.
+
+    Raises:
+        RefusedError: they are here.
+    """
+    name, table = request.cluster, schema.clusters
+    address = {
+        "control_host": request.control_host,
+        "control_port": request.control_port,
+        "rpc_version": request.rpc_version,
+    }
+    with database.write() as connection:
+        known = connection.execute(sa.select(table).where(table.c.name == name)).first()
+        if known is None or known.is_deleted:
+            service = actor_of(connection, 0, "slurm", True)
+            now_us = time.time_ns() // 1000
+            change = Change(database, connection, service, next_version(connection), now_us)
+            clusters.register_external(change, name)
+        elif known.flags != schema.EXTERNAL:
+            raise RefusedError(
+                f"cluster {name} has its accounting here, so this slurmdbd is not external to it"
+            )
+        connection.execute(table.update().where(table.c.name == name).values(**address))
+    return Done()
 
 
 def _refuse_rival(connection: sa.Connection, cluster_id: int, request: RegisterCluster) -> None:

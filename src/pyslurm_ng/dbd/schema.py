@@ -100,6 +100,11 @@ def _stamps() -> list[sa.Column[int]]:
     return [_int("created_us"), _int("modified_us"), _int("version"), _int("is_deleted")]
 
 
+def has_books() -> sa.ColumnElement[bool]:
+    """Return which clusters have associations and jobs here: neither deleted nor external."""
+    return sa.and_(clusters.c.is_deleted == 0, clusters.c.flags != EXTERNAL)
+
+
 store = _table(
     "store",
     _name("name", 64, primary_key=True),
@@ -121,6 +126,9 @@ clusters = _table(
     _name("store_flags"),
     *_stamps(),
 )
+
+EXTERNAL = "External"
+"""`clusters.flags` of a cluster that only says where it is: another slurmdbd has its books."""
 
 cursors = _table(
     "cursors",

@@ -128,6 +128,9 @@ class Service:
                 self._write(call, lambda: self._journal_batch(request), begun)
             case msg.RegisterCluster():
                 self._write(call, lambda: self._register(request), begun)
+            case msg.RegisterExternal():
+                external = partial(registration.register_external, self._database, request)
+                self._write(call, lambda: self._patiently(external), begun)
             case msg.CompareJobs():
                 self._write(call, lambda: registration.compare(self._database, request), begun)
             case msg.RewindJournal():

@@ -31,10 +31,10 @@ def next_version(connection: sa.Connection) -> int:
 
 
 def find_cluster(connection: sa.Connection, name: str) -> int | None:
-    """Return a cluster's id, None if it is unknown."""
+    """Return a cluster's id, None if it is unknown or its books are elsewhere."""
     table = schema.clusters
     cluster_id: int | None = connection.execute(
-        sa.select(table.c.id).where(table.c.name == name, table.c.is_deleted == 0)
+        sa.select(table.c.id).where(table.c.name == name, schema.has_books())
     ).scalar()
     return cluster_id
 

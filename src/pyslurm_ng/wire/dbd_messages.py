@@ -52,6 +52,16 @@ class RegisterCluster(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     store_flags: Annotated[list[Name], msgspec.Meta(max_length=100)] = []
 
 
+@message(kind="RegisterExternal", roles="slurmctld|admin", rate="daemon", max_bytes=4096)
+class RegisterExternal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A controller whose cluster another slurmdbd accounts says where it is, for -M."""
+
+    cluster: b.WordText
+    control_host: Name
+    control_port: b.Number16
+    rpc_version: Count = RPC_VERSION
+
+
 @reply("ClusterRegistered")
 class ClusterRegistered(msgspec.Struct, frozen=True):
     """The cursor: batches after `sequence` of journal `journal_id` are wanted next.

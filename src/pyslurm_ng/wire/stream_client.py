@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -212,3 +212,22 @@ def connect_unix(path: str) -> socket.socket:
     finally:
         os.close(folder)
     return connection
+
+
+async def connect_first(
+    identity: Identity, audience: str, places: Sequence[tuple[str, int]]
+) -> StreamLink:
+    """Connect to the first place that answers: (path, 0) of a Unix socket, or (host, port).
+
+    Raises:
+        LinkError: none does; with the reason of each network address.
+    """
+    failures = []
+    for address, port in places:
+        path = None if port else address
+        try:
+            return await connect_link(identity, audience, path=path, host=address, port=port)
+        except LinkError as error:
+            if port:
+                failures.append(error)
+    raise LinkError(failures[0].code, "; ".join(error.text for error in failures))

@@ -10,18 +10,25 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.ctld.followers.external_links import ExternalLinks
+from pyslurm_ng.daemon.log import ERROR, QUIET, DaemonLog
 from pyslurm_ng.dbd import controllers, schema
+from pyslurm_ng.wire.daemon_link import socket_file
 from pyslurm_ng.wire.dbd_messages import RegisterCluster
 from pyslurm_ng.wire.stream_client import LinkError, connect_link
 from tests.ctld.followers.dbd_sides import Accounting, ControllerLife, identity, until
-from tests.dbd.accounting_room import listed
+from tests.dbd.accounting_room import listed, manage, register
 
 
-def play(directory: Path, story: Callable[[Accounting], Awaitable[None]]) -> Accounting:
+def play(
+    directory: Path, story: Callable[[Accounting], Awaitable[None]], path: str = ""
+) -> Accounting:
     """Run a story with a slurmdbd; return it for a look at what is stored."""
 
     async def whole() -> Accounting:
         accounting = Accounting(directory)
+        accounting.path = path or accounting.path
         await accounting.start()
         try:
             await story(accounting)
@@ -163,3 +170,57 @@ def test_a_controller_speaks_for_its_own_cluster_only(tmp_path: Path) -> None:
         link.close()
 
     play(tmp_path, story)
+
+
+def test_a_controller_says_where_it_is_without_accounting(tmp_path: Path) -> None:
+    """AccountingStorageExternalHost: it has no rows there, and a real cluster is not touched."""
+    text = (
+        f"ClusterName=west\nSlurmctldHost=h9\nSlurmctldPort=7001\nSlurmctldPidFile={tmp_path}/p\n"
+        "NodeName=n1\nPartitionName=p Nodes=n1\nAccountingStorageExternalHost=localhost:16819\n"
+    )
+
+    async def story(accounting: Accounting) -> None:
+        lines: list[str] = []
+        log = DaemonLog("slurmctld", lambda _, line: lines.append(line))
+        log.stderr_level, log.syslog_level = QUIET, ERROR
+        west = ExternalLinks(identity("slurmctld", "west"), log)
+        west.adopt(parse_slurm_conf(text), "h9")
+        east = controller(tmp_path / "east", accounting, cluster="east", host="h1")
+        east.submit(1)
+        await east.stored()
+        await until(lambda: len(listed(accounting.database, "cluster")) == 2)
+        west.adopt(parse_slurm_conf(text.replace("7001", "7002")), "h9")
+        await until(lambda: ("west", "h9", 7002, "External") in places(accounting))
+        rival = ExternalLinks(identity("slurmctld", "east"), log)
+        rival.adopt(parse_slurm_conf(text.replace("west", "east")), "h9")
+        await until(lambda: bool(lines))
+        assert lines == [
+            "error: external slurmdbd localhost:16819: cluster east has its accounting here, so "
+            "this slurmdbd is not external to it"
+        ]
+        west.close()
+        rival.close()
+        await east.close()
+
+    accounting = play(tmp_path, story, socket_file("slurmdbd", f"{tmp_path}/p", 16819))
+    assert places(accounting) == [("east", "h1", 6817, ""), ("west", "h9", 7002, "External")]
+    assert {row["Cluster"] for row in listed(accounting.database, "association")} == {"east"}
+    for words in ("account chem", "account bio cluster=west"):
+        made = manage(accounting.database, f"add {words}")
+        assert (made.exit_code == 0) == ("west" not in words), made
+    assert jobs_of(accounting, "east") == [(1, "PENDING")]
+    register(accounting.database, "journal", cluster="west")
+    assert places(accounting)[1][3] == ""
+    assert {row["Cluster"] for row in listed(accounting.database, "association")} == {
+        "east",
+        "west",
+    }
+
+
+def places(accounting: Accounting) -> list[tuple[object, ...]]:
+    """Return the clusters that `sacctmgr list cluster` shows, and where their controllers are."""
+    rows = listed(accounting.database, "cluster")
+    return [
+        tuple(row[name] for name in ("Cluster", "ControlHost", "ControlPort", "Flags"))
+        for row in rows
+    ]

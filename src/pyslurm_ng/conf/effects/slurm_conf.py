@@ -21,7 +21,8 @@ _OWN_PARSERS = "JSON and HTTP are read by built-in parsers"
 
 CLUSTER = Keys(
     same=named("""
-        AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageHost
+        AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageExternalHost
+        AccountingStorageHost
         AccountingStoragePort AccountingStorageTRES
         AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
         BcastExclude BcastParameters CliFilterParameters CliFilterPlugins
@@ -65,7 +66,6 @@ CLUSTER = Keys(
         "SlurmctldHost": "the first one controls; there is no backup controller yet",
     },
     accepted={
-        "AccountingStorageExternalHost": "commands reach this cluster only",
         "AccountingStoragePass": "slurmctld and slurmdbd share the key or munge of the cluster",
         "AccountingStorageUser": "Slurm does not use it with slurmdbd, either",
         "AcctGatherEnergyType": _NO_GATHER,

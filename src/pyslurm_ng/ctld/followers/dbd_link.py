@@ -46,7 +46,7 @@ from pyslurm_ng.wire.dbd_messages import (
     StoredUsage,
 )
 from pyslurm_ng.wire.identity import Identity
-from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_link
+from pyslurm_ng.wire.stream_client import LinkError, StreamLink, connect_first
 
 RECONNECT_S = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 REGISTER_DEADLINE_S = 30.0
@@ -169,7 +169,7 @@ class DbdLink:
         attempt = 0
         while True:
             try:
-                link = await self._connect()
+                link = await connect_first(self._identity, "slurmdbd", self._places)
             except LinkError as error:
                 self._say(f"slurmdbd: {error}")
             else:
@@ -188,24 +188,6 @@ class DbdLink:
                     self.is_connected = False
             await asyncio.sleep(RECONNECT_S[min(attempt, len(RECONNECT_S) - 1)])
             attempt += 1
-
-    async def _connect(self) -> StreamLink:
-        """Return a connection to the first place that answers.
-
-        Raises:
-            LinkError: none does; with the reason of each network address.
-        """
-        failures = []
-        for address, port in self._places:
-            path = None if port else address
-            try:
-                return await connect_link(
-                    self._identity, "slurmdbd", path=path, host=address, port=port
-                )
-            except LinkError as error:
-                if port:
-                    failures.append(error)
-        raise LinkError(failures[0].code, "; ".join(error.text for error in failures))
 
     async def _talk(self, link: StreamLink) -> None:
         """Register, then send and listen until the connection fails."""

@@ -105,9 +105,7 @@ class Change:
         """
         table = schema.clusters
         rows = self.connection.execute(
-            sa.select(table.c.id, table.c.name)
-            .where(table.c.is_deleted == 0)
-            .order_by(table.c.name)
+            sa.select(table.c.id, table.c.name).where(schema.has_books()).order_by(table.c.name)
         )
         known = {row.name: row.id for row in rows}
         names = words.values("Clusters", lower=True)

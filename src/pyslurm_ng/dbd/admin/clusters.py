@@ -26,7 +26,7 @@ from pyslurm_ng.dbd.admin.words import NO_CONDITIONS, Words
 def register(change: Change, name: str) -> int:
     """Create a cluster with its root associations, or bring a deleted one back; return its id."""
     table = schema.clusters
-    row = {"name": name, **change.stamp(is_new=True)}
+    row = {"name": name, "flags": "", **change.stamp(is_new=True)}
     change.database.upsert(change.connection, table, ("name",), [row])
     cluster_id: int = change.connection.execute(
         sa.select(table.c.id).where(table.c.name == name)
@@ -64,6 +64,13 @@ def register(change: Change, name: str) -> int:
     change.database.upsert(change.connection, tied, keys, [user])
     change.log("Add Clusters", name, name, "")
     return cluster_id
+
+
+def register_external(change: Change, name: str) -> None:
+    """Create a cluster whose books another slurmdbd keeps: it has no associations here."""
+    row = {"name": name, "flags": schema.EXTERNAL, **change.stamp(is_new=True)}
+    change.database.upsert(change.connection, schema.clusters, ("name",), [row])
+    change.log("Add Clusters", name, name, f"flags='{schema.EXTERNAL}'")
 
 
 def check_name(name: str) -> None:

@@ -58,8 +58,10 @@ def _change(session: Session, names: list[str], new: Mapping[str, str], time_us:
         present = {row.node_name: row._mapping for row in session.connection.execute(query)}
         changed: dict[str, dict[str, str]] = {}
         for name in chunk:
-            before = {field: present[name][field] if name in present else "" for field in FIELDS}
-            after = before | new
+            before: dict[str, str] = {
+                field: present[name][field] if name in present else "" for field in FIELDS
+            }
+            after = {**before, **new}
             if after != before:
                 changed[name] = after
         if changed:

@@ -24,7 +24,7 @@ class Scope:
     def clusters(self, names: list[str]) -> list[tuple[int, str]]:
         """Return ids and names of the clusters with some names, all without names, by name."""
         table = schema.clusters
-        query = sa.select(table.c.id, table.c.name).where(table.c.is_deleted == 0)
+        query = sa.select(table.c.id, table.c.name).where(schema.has_books())
         if names:
             query = query.where(table.c.name.in_({name.lower() for name in names}))
         return [(row.id, row.name) for row in self.connection.execute(query.order_by(table.c.name))]
