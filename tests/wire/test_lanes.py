@@ -43,3 +43,31 @@ def test_nothing_is_lost_and_each_lane_keeps_its_order(steps: list[tuple[int, bo
         at, request = lanes.pop()
         assert expected[at].pop(0) == request
     assert not any(expected.values())
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from(("push", "first", "pop", "take")))),
+)
+def test_a_lane_that_is_taken_away_leaves_the_others_as_they_are(
+    steps: list[tuple[int, str]],
+) -> None:
+    """As with one list for each lane, whatever is put first or taken."""
+    lanes: Lanes[int] = Lanes()
+    expected: dict[int, list[int]] = {lane: [] for lane in range(4)}
+    for number, (lane, step) in enumerate(steps):
+        if step == "push":
+            lanes.push(lane, number)
+            expected[lane].append(number)
+        elif step == "first":
+            lanes.push_first(lane, number)
+            expected[lane].insert(0, number)
+        elif step == "take":
+            assert [*lanes.take(lane)] == expected[lane]
+            expected[lane].clear()
+        elif lanes:
+            at, request = lanes.pop()
+            assert request == expected[at].pop(0)
+        assert len(lanes) == sum(map(len, expected.values()))
+    while lanes:
+        at, request = lanes.pop()
+        assert request == expected[at].pop(0)

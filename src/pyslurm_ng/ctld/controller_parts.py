@@ -215,7 +215,8 @@ class ControllerParts:
             slices=Slices(self.loop.call_soon),
         )
         service = self.service
-        self.gate = Gate(self.writer, conf, self.loop, self._log, service.context, service.resume)
+        handlers = service.context, service.resume, service.fault
+        self.gate = Gate(self.writer, conf, self.loop, self._log, *handlers)
         service.gate = self.gate
         self.service.more["ShowAssociations"] = AssociationListing(
             self.writer, self.usage, self.fair_share, self.service

@@ -62,6 +62,23 @@ class Lanes(Generic[T]):
             self._begin_turn()
         return lane, element
 
+    def push_first(self, lane: int, element: T) -> None:
+        """Add to the beginning of a lane."""
+        self.push(lane, element)
+        self._queues[lane].rotate(1)
+
+    def take(self, lane: int) -> deque[T]:
+        """Take all that waits in one lane."""
+        queue = self._queues.pop(lane, None)
+        if queue is None:
+            return deque()
+        is_next = self._order[0] == lane
+        self._order.remove(lane)
+        self._count -= len(queue)
+        if is_next:
+            self._begin_turn()
+        return queue
+
     def _begin_turn(self) -> None:
         if self._order:
             self._left = self._weights.get(self._order[0], 1)

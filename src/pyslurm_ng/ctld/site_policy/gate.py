@@ -1,12 +1,12 @@
 """Requests for jobs wait here for the site's scripts; then they go on as if they came like that.
 
 Only JobSubmitPlugins with scripts (lua, python) bring requests here. What the journal gets is the
-request after them, so a replay never runs a script. Others' requests go on meanwhile.
+request after them, so a replay never runs a script. Others' requests go on meanwhile: a question
+that takes long keeps one process and its user waiting, and others are asked another (ADR 0087).
 """
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from functools import partial
 
@@ -17,12 +17,13 @@ from pyslurm_ng.base.errors import Errno, Reject
 from pyslurm_ng.conf.slurm_conf import SlurmConf
 from pyslurm_ng.conf.values import option_int
 from pyslurm_ng.ctld.rules.context import Caller, Context
-from pyslurm_ng.ctld.site_policy.lookups import Lookups
+from pyslurm_ng.ctld.site_policy.failures import Failures
 from pyslurm_ng.ctld.site_policy.process import MEMORY_BYTES, Loop, ScriptProcess
+from pyslurm_ng.ctld.site_policy.waiting import Waiting
 from pyslurm_ng.ctld.site_policy.walks import SCRIPTED, Log, Passage, Walks
+from pyslurm_ng.ctld.site_policy.worker import Process, Worker
 from pyslurm_ng.ctld.writer import Writer
-from pyslurm_ng.policy.messages import AskRows, Begin, Rows, Verdict
-from pyslurm_ng.wire.lanes import Lanes
+from pyslurm_ng.policy.messages import Begin, Verdict
 from pyslurm_ng.wire.query_messages import JobsChanged
 from pyslurm_ng.wire.stream import Call
 
@@ -30,7 +31,8 @@ _LIMIT_S = 5
 WAITING = 1_000
 """Of one user."""
 AT_ONCE = 32
-"""Questions that the process has at a time."""
+"""Questions that a process has at a time while they are answered quickly."""
+MOST_WORKERS = 4
 
 
 class Gate:
@@ -50,17 +52,26 @@ class Gate:
         log: Log,
         context: Callable[[Caller], Context],
         resume: Callable[[Call, Caller], None],
+        fault: Callable[[Call, Caller, Exception], None],
+        start: Callable[..., Process] = ScriptProcess,
     ) -> None:
+        """Have no process yet.
+
+        Args:
+            fault: answers a call whose questions could not be made.
+            start: makes a process.
+        """
         self.resume = resume
+        self._fault = fault
+        self._start_process = start
         self._writer = writer
         self._loop = loop
         self._log = log
         self._walks = Walks(writer.cluster, log, context)
-        self._lookups = Lookups(writer.cluster)
-        self._queue: Lanes[Passage] = Lanes()
-        self._process: ScriptProcess | None = None
-        self._open: deque[Passage] = deque()  # in the order of their questions
-        self._again: deque[Passage] = deque()  # whose process another one's script has ended
+        self._waiting = Waiting()
+        self._workers: list[Worker] = []
+        self._window = AT_ONCE
+        self._failures = Failures()
         self._when_loaded: Callable[[list[str]], None] | None = None
         self._begin, self._limit_s = Begin((), "", "", 0), 0
         self.adopt(conf)
@@ -74,9 +85,15 @@ class Gate:
         is_other = (begin, limit_s) != (self._begin, self._limit_s)
         self._begin, self._limit_s = begin, limit_s
         self._walks.names = conf.job_submit_plugins
-        if is_other and self._process is not None:
-            self._take_back()
+        self._failures = Failures()
+        if is_other and self._workers:
+            passages = [passage for worker in self._workers for passage in worker.open]
+            passages += self._waiting.take_all()
             self.close()
+            self._waiting, self._window = Waiting(), AT_ONCE
+            for passage in passages:
+                passage.begin_anew()
+                self._waiting.push(passage)
             self._loop.call_later(0.0, self._next)
 
     def load(self, done: Callable[[list[str]], None]) -> None:
@@ -97,123 +114,173 @@ class Gate:
         if self._writer.cluster.replies.find(uid, request_id) is not None:
             self.resume(call, caller)  # its answer is known already
             return
-        if self._queue.waiting(uid) >= WAITING:
+        passage = Passage(call, caller)
+        why = self._failures.refusal(caller, self._loop.time())
+        if why:
+            self._refuse(passage, _undecided(why))
+            return
+        if self._waiting.of(uid) >= WAITING:
             text = f"{WAITING} requests of uid {uid} wait for the site's scripts"
             call.error(Errno.SLURMCTLD_COMMUNICATIONS_BACKOFF, text)
             return
-        passage = Passage(call, caller)
-        if self._queue.waiting(uid):
-            passage.set_aside()
-        self._queue.push(uid, passage)
+        self._waiting.push(passage)
         self._next()
 
     def close(self) -> None:
-        """End the process."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+        """End the processes."""
+        for worker in self._workers:
+            worker.close()
+        self._workers.clear()
 
-    # One after the other --------------------------------------------------------------------------
+    # Processes ------------------------------------------------------------------------------------
 
     def _start(self) -> None:
-        self._lookups.forget()
         try:
-            self._process = ScriptProcess(
-                self._loop,
-                self._begin,
-                limit_s=self._limit_s,
-                rows=self._rows,
-                loaded=self._loaded,
-                ended=self._ended,
-            )
+            start = partial(self._start_process, self._loop, self._begin, limit_s=self._limit_s)
+            worker = Worker(self, self._writer.cluster, self._loop, start)
         except OSError as error:
-            self._ended(f"cannot start the process of scripts: {error.strerror}")
+            self._broke(f"cannot start the process of scripts: {error.strerror}")
+        else:
+            self._workers.append(worker)
 
-    def _loaded(self, errors: list[str]) -> None:
+    def loaded(self, worker: Worker, errors: list[str]) -> None:
+        """Ask what waits, or refuse it; the next request tries again: the file may be mended."""
         for line in errors:
             self._log.error(line)
         self._tell_loaded(errors)
-        self._next()
+        if errors:
+            self._end(worker)
+            self._refuse_all(Reject(Errno.SLURM_ERROR, "\n".join(errors)))
+        else:
+            self._next()
 
     def _tell_loaded(self, errors: list[str]) -> None:
         tell, self._when_loaded = self._when_loaded, None
         if tell is not None:
             tell(errors)
 
-    def _ended(self, why: str) -> None:
-        """The process is gone: what it worked on is refused, the rest waits for the next one."""
-        if self._process is not None:
-            self._process.close()
-            self._process = None
+    def ended(self, worker: Worker, why: str) -> None:
+        """Refuse what a process worked on when it came to its end; others are asked the rest."""
+        self._end(worker)
+        if worker.is_loading:
+            self._broke(why)
+            return
+        self._log.error(f"job_submit: {why}")
+        if worker.open:
+            passage = worker.open.popleft()
+            self._waiting.put_back(worker.open)
+            self._refuse(passage, _undecided(why))
+            self._release(passage.caller.uid)
+            self._note_failure(passage.caller, why)
+        self._loop.call_later(0.0, self._next)
+
+    def _note_failure(self, caller: Caller, why: str) -> None:
+        """Refuse what waits of a user, or of all, if the scripts are no longer asked about it."""
+        now_s = self._loop.time()
+        self._failures.failed(caller, why, now_s)
+        refusal = self._failures.refusal(caller, now_s)
+        if not refusal:
+            return
+        self._log.error(f"job_submit: {refusal}")
+        if self._failures.refusal_of_all(now_s):
+            self._refuse_all(_undecided(refusal))
+            return
+        for passage in self._waiting.take(caller.uid):
+            self._refuse(passage, _undecided(refusal))
+
+    def _broke(self, why: str) -> None:
+        """If there is no process, refuse all that waits, and all requests for a while."""
         self._log.error(f"job_submit: {why}")
         self._tell_loaded([why])
-        self._take_back()
-        if self._again or self._queue:
-            # If it could not even begin, each request is one more try, so none waits for ever.
-            self._refuse(self._pop(), Reject(Errno.SLURM_ERROR, f"job_submit: {why}"))
-            self._loop.call_later(0.0, self._next)
+        if self._workers:
+            return
+        self._failures.broke(why, self._loop.time())
+        self._refuse_all(_undecided(why))
 
-    def _take_back(self) -> None:
-        """Let what the process has not answered begin again, first."""
-        self._again.extendleft(reversed(self._open))
-        self._open.clear()
+    def _end(self, worker: Worker) -> None:
+        worker.close()
+        if worker in self._workers:
+            self._workers.remove(worker)
 
-    def _pop(self) -> Passage:
-        """Return the next request to begin with, from its beginning."""
-        passage = self._again.popleft() if self._again else self._queue.pop()[1]
-        passage.notes.clear()
-        passage.take_up()
-        return passage
+    def _retire(self, worker: Worker) -> None:
+        if not worker.open and len(self._workers) > 1:
+            self._end(worker)
+
+    # Questions ------------------------------------------------------------------------------------
 
     def _next(self) -> None:
-        """Begin with the next requests if the process can have more."""
-        while (self._again or self._queue) and len(self._open) < AT_ONCE:
+        """Ask about the next requests if a process can have more."""
+        while self._waiting:
             if not self._begin.plugins:
-                passage = self._pop()
+                passage = self._waiting.pop()
                 self.resume(passage.call, passage.caller)  # no script has looked at its rights
                 continue
-            if self._process is None:
-                self._start()
+            worker = self._free_worker()
+            if worker is None:
                 return
-            errors = self._process.errors
-            if errors is None:
-                return
-            passage = self._pop()
-            if passage.call.is_gone:
-                continue
-            if errors:
-                self._refuse(passage, Reject(Errno.SLURM_ERROR, "\n".join(errors)))
-                self.close()  # the next request tries again: the file may be mended
-                continue
-            passage.walk = self._walks.begin(passage)
-            self._go_on(passage, None)
+            passage = self._waiting.pop()
+            if not passage.call.is_gone and (passage.question or self._advance(passage, None)):
+                worker.ask(passage)
 
-    def _go_on(self, passage: Passage, verdict: Verdict | None) -> None:
-        assert passage.walk is not None
-        try:
-            if verdict is None:
-                question = next(passage.walk)
-            else:
-                question = passage.walk.send(verdict)
-        except StopIteration as end:
-            self._finish(passage, end.value)
-            return
-        except Exception:
-            self._refuse(passage, Reject(Errno.ESLURM_INTERNAL))
-            raise
-        assert self._process is not None
-        partitions = self._lookups.partitions()
-        if partitions is not None:
-            self._process.send(partitions)
-        self._open.append(passage)
-        self._process.ask(question, partial(self._answered, passage))
+    def _free_worker(self) -> Worker | None:
+        """Return a process that takes one more question; start one if all others are slow."""
+        workers = self._workers
+        for worker in workers:
+            if worker.is_ready and len(worker.open) < self._window:
+                return worker
+        is_to_come = any(worker.is_ready or worker.is_loading for worker in workers)
+        if not is_to_come and len(workers) < MOST_WORKERS:
+            self._start()
+        return None
 
-    def _answered(self, passage: Passage, verdict: Verdict) -> None:
-        self._open.popleft()
+    def slow(self, worker: Worker) -> None:
+        """Let nobody but its user wait for a question that takes long."""
+        worker.is_slow, self._window = True, 1
+        self._waiting.hold(worker.open[0].caller.uid)
+        self._waiting.put_back(worker.take_back())
+        self._next()
+
+    def _release(self, uid: int) -> None:
+        """Let a user's requests go on, unless another of them takes long."""
+        if not any(worker.is_slow and worker.is_of(uid) for worker in self._workers):
+            self._waiting.release(uid)
+
+    def answered(self, worker: Worker, passage: Passage, verdict: Verdict) -> None:
+        """Go on with a request as the scripts have decided."""
+        self._failures.answered()
+        if worker.is_slow:
+            worker.is_slow = False
+            self._release(passage.caller.uid)
+        elif self._window < AT_ONCE:
+            self._window += 1
+        if worker.is_last:
+            self._end(worker)
         for level, text in verdict.log_lines:
             self._log.write(level, text)
-        self._go_on(passage, verdict)
+        if self._advance(passage, verdict):
+            if worker.is_last:
+                self._waiting.put_back([passage])
+            else:
+                worker.ask(passage)
         self._next()
+        if len(self._workers) > 1 and worker in self._workers:
+            worker.when_idle(partial(self._retire, worker))
+
+    def _advance(self, passage: Passage, verdict: Verdict | None) -> bool:
+        """Make a request's next question; return whether there is one."""
+        try:
+            if passage.walk is None or verdict is None:
+                passage.walk = self._walks.begin(passage)
+                passage.question = next(passage.walk)
+            else:
+                passage.question = passage.walk.send(verdict)
+        except StopIteration as end:
+            self._finish(passage, end.value)
+            return False
+        except Exception as error:  # noqa: BLE001 - others wait behind it
+            self._fault(passage.call, passage.caller, error)
+            return False
+        return True
 
     def _finish(self, passage: Passage, outcome: Struct | Reject) -> None:
         if isinstance(outcome, Reject):
@@ -227,9 +294,16 @@ class Gate:
             passage.call, replace(passage.caller, is_passed=True, notes=tuple(passage.notes))
         )
 
+    # Refusals -------------------------------------------------------------------------------------
+
     def _refuse(self, passage: Passage, reject: Reject) -> None:
         notes = [*passage.notes, *([reject.detail] if reject.detail else [])]
         self._writer.refuse(passage.call, Reject(reject.code, "\n".join(notes)))
 
-    def _rows(self, asked: AskRows) -> Rows:
-        return self._lookups.rows(asked, self._open[0] if self._open else None)
+    def _refuse_all(self, reject: Reject) -> None:
+        for passage in self._waiting.take_all():
+            self._refuse(passage, reject)
+
+
+def _undecided(why: str) -> Reject:
+    return Reject(Errno.SLURM_ERROR, f"job_submit: {why}")

@@ -1,4 +1,4 @@
-"""What scripts look at besides the request: partitions, which they have, and jobs on demand."""
+"""What a script looks at besides the request: partitions, which it has, and jobs on demand."""
 
 from __future__ import annotations
 
@@ -11,15 +11,11 @@ _ROWS = 500
 
 
 class Lookups:
-    """Answers what the scripts' process asks while it works on a question."""
+    """Answers what a process of scripts asks while it works on a question."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._sent: list[object] = []
-
-    def forget(self) -> None:
-        """Begin anew with another process, which knows no partition."""
-        self._sent = []
 
     def partitions(self) -> Partitions | None:
         """Return all partitions if any is another object than last time."""

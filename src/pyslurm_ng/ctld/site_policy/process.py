@@ -9,7 +9,8 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from functools import partial
+from typing import Protocol
 
 import msgspec
 from msgspec import Struct
@@ -34,6 +35,8 @@ _START = (
     "import sys; sys.path[:] = sys.argv.pop(1).split(':'); "
     "from pyslurm_ng.policy.worker import main; main()"
 )
+PATIENCE_S = 0.5
+"""After which others no longer wait behind a question."""
 _READ_BYTES = 1 << 18
 _READS_AT_ONCE = 16
 
@@ -63,9 +66,8 @@ class Loop(Protocol):
     def call_later(self, delay: float, callback: Callable[[], None], /) -> Timer:
         """Call after some seconds."""
 
-
-Outcome: TypeAlias = "Verdict | str"
-"""A verdict, or why there is none."""
+    def time(self) -> float:
+        """Return seconds that never run back."""
 
 
 class ScriptProcess:
@@ -73,9 +75,6 @@ class ScriptProcess:
 
     It is given several at once, so that it need not wait for us between them, and so that many
     decisions share a turn of our loop and a sync of the journal.
-
-    Attributes:
-        errors: why the plugins cannot be used; None until they are loaded.
     """
 
     def __init__(
@@ -86,6 +85,7 @@ class ScriptProcess:
         limit_s: float,
         rows: Callable[[AskRows], Rows],
         loaded: Callable[[list[str]], None],
+        slow: Callable[[], None],
         ended: Callable[[str], None],
     ) -> None:
         """Start the process.
@@ -93,18 +93,19 @@ class ScriptProcess:
         Args:
             rows: looks up what a script asks for.
             loaded: is told when the plugins are loaded, or why they are not.
+            slow: is told when the first question was asked `PATIENCE_S` ago; once for each.
             ended: is told that the process has ended, and why, unless `close` ended it.
 
         Raises:
             OSError: no process can be had.
         """
-        self.errors: list[str] | None = None
         self._loop = loop
         self._limit_s = limit_s
         self._rows = rows
         self._loaded = loaded
+        self._slow = slow
         self._ended = ended
-        self._open: deque[Callable[[Verdict], None]] = deque()
+        self._open: deque[tuple[Callable[[Verdict], None], float]] = deque()
         self._timer: Timer | None = None
         self._decoder = msgspec.msgpack.Decoder(FromProcess)
         self._incoming = bytearray()
@@ -123,14 +124,14 @@ class ScriptProcess:
         finally:
             theirs.close()
         loop.add_reader(self._channel.fileno(), self._readable)
-        self._limit("loading")
+        self._timer = loop.call_later(limit_s, partial(self._too_long, "loading"))
         self.send(begin)
 
     def ask(self, question: Question, done: Callable[[Verdict], None]) -> None:
         """Let the plugins decide, after those before; they must be loaded."""
-        if not self._open:
-            self._limit("the script")
-        self._open.append(done)
+        self._open.append((done, self._loop.time()))
+        if len(self._open) == 1:
+            self._watch()
         self.send(question)
 
     def send(self, message: Struct) -> None:
@@ -161,12 +162,19 @@ class ScriptProcess:
 
     # Time -----------------------------------------------------------------------------------------
 
-    def _limit(self, what: str) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._loop.call_later(
-            self._limit_s, lambda: self._end(f"{what} took longer than {self._limit_s:g} seconds")
-        )
+    def _watch(self) -> None:
+        """Begin to measure the first question: how long ago it was asked, and how long it takes."""
+        begun_s = self._loop.time()
+        patience_s = max(0.0, self._open[0][1] + PATIENCE_S - begun_s)
+        self._timer = self._loop.call_later(patience_s, partial(self._tell_slow, begun_s))
+
+    def _tell_slow(self, begun_s: float) -> None:
+        left_s = max(0.0, begun_s + self._limit_s - self._loop.time())
+        self._timer = self._loop.call_later(left_s, partial(self._too_long, "the script"))
+        self._slow()
+
+    def _too_long(self, what: str) -> None:
+        self._end(f"{what} took longer than {self._limit_s:g} seconds")
 
     def _end(self, why: str) -> None:
         """End the process, and tell the requests that wait for it."""
@@ -248,11 +256,10 @@ class ScriptProcess:
             self._timer.cancel()
             self._timer = None
         if isinstance(message, Loaded):
-            self.errors = message.errors
             self._loaded(message.errors)
             return
         if self._open:
-            done = self._open.popleft()
+            done, _ = self._open.popleft()
             if self._open:
-                self._limit("the script")  # the next one has begun
+                self._watch()  # the next one has begun
             done(message)

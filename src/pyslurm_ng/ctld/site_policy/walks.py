@@ -52,13 +52,24 @@ class Log(Protocol):
 
 
 class Passage:
-    """One call on its way through the scripts."""
+    """One call on its way through the scripts.
+
+    Attributes:
+        walk: what makes its questions; None before the first.
+        question: what is not answered yet; another process may be asked it again.
+    """
 
     def __init__(self, call: Call, caller: Caller) -> None:
         self.call = call
         self.caller = caller
         self.notes: list[str] = []
         self.walk: Walk | None = None
+        self.question: Question | None = None
+
+    def begin_anew(self) -> None:
+        """Forget what scripts have said."""
+        self.notes.clear()
+        self.walk = self.question = None
         self.job_ids: list[int] = []
         self._body: bytes | None = None
 
