@@ -10,6 +10,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings, strategies as st
 
 from pyslurm_ng.base.sluid import sluid_number
+from pyslurm_ng.conf.slurm_conf import parse_slurm_conf
+from pyslurm_ng.ctld.accounting_link import stored_words
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.ingest import job_rows
@@ -20,6 +22,7 @@ from pyslurm_ng.model.job import Step, Usage
 from pyslurm_ng.model.node import NodeSpec
 from pyslurm_ng.model.partition import Partition
 from pyslurm_ng.model.states import JobFlag, Reason
+from pyslurm_ng.model.usage import merge
 from tests.dbd.accounting_room import (
     JOURNAL,
     SECOND,
@@ -209,6 +212,26 @@ def test_the_derived_exit_code_is_the_worst_of_srun_steps(store: Database) -> No
     assert jobs(store, "derived_exit_code") == [(5 << 8,)]
 
 
+def test_steps_beyond_max_step_records_are_not_stored(database: Database) -> None:
+    """The batch step is; and what the others returned still counts for the job."""
+    conf = parse_slurm_conf(
+        "ClusterName=demo\nSlurmctldHost=h\nNodeName=n1\nPartitionName=p Nodes=n1\n"
+        "AccountingStorageParameters=max_step_records=2\n"
+    )
+    register(database, store_flags=stored_words(conf))
+    record(database, configured(T))
+    record(database, submitted(T, 1), *started(T, 1, on(1, 2, 2000)))
+    for step_id in range(4):
+        step = Step(step_id, "bash", 1001, 1, 1, (on(1),), T)
+        record(database, ev.StepCreated(T, 1, step), ev.StepUpdated(T, 1, step_id, 5))
+        record(database, ev.StepEnded(T, 1, step_id, 5, step_id << 8))
+    record(database, *finished(T, 1, 3, 0))
+    assert sorted(rows(database, schema.steps, "step_id", "name")) == [
+        (-5, "batch"), (0, "bash"), (1, "bash"),
+    ]  # fmt: skip
+    assert jobs(database, "derived_exit_code") == [(3 << 8,)]
+
+
 def test_usage_is_kept_with_nodes_and_tasks(store: Database) -> None:
     """Without a sample only the energy is known."""
     usage = Usage(
@@ -227,6 +250,31 @@ def test_usage_is_kept_with_nodes_and_tasks(store: Database) -> None:
     assert "mem=5038080" in str(sampled[1])
     assert "mem=n1" in str(sampled[2])
     assert unsampled == (0, "", "", "energy=0")
+
+
+def test_usage_of_gpus_and_energy_is_kept_where_it_is_measured(store: Database) -> None:
+    """gres/gpuutil and gres/gpumem as sacct and seff read them; two nodes make one usage."""
+    one_node = Usage(
+        max_rss_kib=1, ntasks=1, max_gpu_util=90, max_gpu_util_node="n1", ave_gpu_util=90,
+        max_gpu_mem_kib=1 << 20, max_gpu_mem_node="n1", ave_gpu_mem_kib=1 << 20, energy_j=700,
+    )  # fmt: skip
+    other_node = Usage(
+        max_rss_kib=1, ntasks=1, max_gpu_util=70, max_gpu_util_node="n2", max_gpu_util_task=1,
+        ave_gpu_util=70, max_gpu_mem_kib=3 << 20, max_gpu_mem_node="n2", max_gpu_mem_task=1,
+        ave_gpu_mem_kib=3 << 20, energy_j=300,
+    )  # fmt: skip
+    both = merge(one_node, other_node)
+    record(store, submitted(T, 1), *started(T, 1, on(1)), *finished(T, 1, 3, 0, both))
+    columns = [f"tres_usage_in_{what}" for what in ("ave", "max", "max_node", "max_task", "tot")]
+    energy, *texts = rows(store, schema.steps, "energy_j", *columns)[0]
+    ave, most, node, task, total = (
+        dict(pair.split("=") for pair in str(text).split(",")) for text in texts
+    )
+    assert energy == 1000 == int(total["energy"])
+    assert (ave["gres/gpuutil"], most["gres/gpuutil"]) == ("80", "90")
+    assert (node["gres/gpuutil"], task["gres/gpuutil"]) == ("n1", "0")
+    assert (node["gres/gpumem"], task["gres/gpumem"]) == ("n2", "1")
+    assert int(most["gres/gpumem"]) == 3 << 30 and int(total["gres/gpumem"]) == 4 << 30
 
 
 def test_node_numbers_are_never_given_twice(store: Database) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.conf.slurm_conf import SlurmConf
+from pyslurm_ng.conf.values import option_text
 from pyslurm_ng.ctld.followers.dbd_link import DbdLink, PastUsage
 from pyslurm_ng.ctld.followers.external_links import ExternalLinks
 from pyslurm_ng.ctld.followers.usage_index import UsageIndex
@@ -30,9 +31,13 @@ def control_host(conf: SlurmConf, host: str) -> str:
     return next(addresses, "") or host
 
 
-def _wckeys(conf: SlurmConf) -> tuple[str, ...]:
-    """Return the word that has slurmdbd keep the wckeys of jobs, if they are tracked."""
-    return ("track_wckey",) if conf.track_wckey or "wckeys" in enforced(conf) else ()
+def stored_words(conf: SlurmConf) -> list[str]:
+    """Return words for what slurmdbd is to store: texts and wckeys of jobs, how many steps."""
+    words = [*conf.accounting_store_flags]
+    if conf.track_wckey or "wckeys" in enforced(conf):
+        words.append("track_wckey")
+    most = option_text(conf.accounting_storage_parameters, "max_step_records")
+    return [*words, f"max_step_records={most}"] if most else words
 
 
 class AccountingLink:
@@ -85,7 +90,7 @@ class AccountingLink:
                 control_port=conf.slurmctld_port[0],
                 journal_id=begun.recovery.journal_id.hex(),
                 tres=list(conf.tracked_tres()),
-                store_flags=[*conf.accounting_store_flags, *_wckeys(conf)],
+                store_flags=stored_words(conf),
             ),
             journal=begun.layout.journal,
             durable=lambda: writer.durable,

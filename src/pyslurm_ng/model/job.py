@@ -199,7 +199,11 @@ class NodeAlloc(Struct, array_like=True, frozen=True, gc=False):
 
 
 class Usage(Struct, array_like=True, frozen=True, gc=False):
-    """What a step used, summed or maximal over its tasks; times in microseconds, sizes in KiB."""
+    """What a step used, summed or maximal over its tasks; times in microseconds, sizes in KiB.
+
+    `gpu_util` is what a task's processes took of their GPUs' time, in percent. Where GPUs or energy
+    are not measured, their fields are 0.
+    """
 
     user_us: Amount = 0
     system_us: Amount = 0
@@ -228,6 +232,15 @@ class Usage(Struct, array_like=True, frozen=True, gc=False):
     max_disk_write_task: Number32OrNone = 0
     ave_disk_write: Amount = 0
     ntasks: Amount = 0  # tasks counted, so that partial usages can be merged
+    max_gpu_util: Amount = 0
+    max_gpu_util_node: NameText = ""
+    max_gpu_util_task: Number32OrNone = 0
+    ave_gpu_util: Amount = 0
+    max_gpu_mem_kib: Amount = 0
+    max_gpu_mem_node: NameText = ""
+    max_gpu_mem_task: Number32OrNone = 0
+    ave_gpu_mem_kib: Amount = 0
+    energy_j: Amount = 0
 
 
 class Step(Struct, array_like=True, gc=False):

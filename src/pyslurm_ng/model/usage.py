@@ -14,6 +14,8 @@ _EXTREMES = (
     ("min_cpu_us", "min_cpu", False),
     ("max_disk_read", "max_disk_read", True),
     ("max_disk_write", "max_disk_write", True),
+    ("max_gpu_util", "max_gpu_util", True),
+    ("max_gpu_mem_kib", "max_gpu_mem", True),
 )
 _MOST = 2**63 - 1  # that accounting can store: a node may report any number
 _AVERAGES = (
@@ -23,6 +25,8 @@ _AVERAGES = (
     "ave_cpu_us",
     "ave_disk_read",
     "ave_disk_write",
+    "ave_gpu_util",
+    "ave_gpu_mem_kib",
 )
 
 
@@ -38,6 +42,7 @@ def merge(left: Usage | None, right: Usage) -> Usage:
         "user_us": min(left.user_us + right.user_us, _MOST),
         "system_us": min(left.system_us + right.system_us, _MOST),
         "ntasks": tasks,
+        "energy_j": min(left.energy_j + right.energy_j, _MOST),
     }
     for value, highest, is_maximum in _EXTREMES:
         first, second = getattr(left, value), getattr(right, value)
@@ -64,24 +69,34 @@ def usage_columns(usage: Usage | None) -> dict[str, str]:
             for what in ("ave", "max", "max_node", "max_task", "min", "min_node", "min_task", "tot")
         }
     tasks = max(1, usage.ntasks)
-    most = (
+    most = [
         ("mem", usage.max_rss_kib * 1024, usage.max_rss_node, usage.max_rss_task),
         ("vmem", usage.max_vmsize_kib * 1024, usage.max_vmsize_node, usage.max_vmsize_task),
         ("pages", usage.max_pages, usage.max_pages_node, usage.max_pages_task),
         ("fs/disk", usage.max_disk_read, usage.max_disk_read_node, usage.max_disk_read_task),
-    )
+    ]
     cpu = (usage.min_cpu_us // 1000, usage.min_cpu_node, usage.min_cpu_task)
     means = {
         "cpu": usage.ave_cpu_us // 1000,
-        "energy": 0,
+        "energy": usage.energy_j // tasks,
         "fs/disk": usage.ave_disk_read,
         "mem": usage.ave_rss_kib * 1024,
         "pages": usage.ave_pages,
         "vmem": usage.ave_vmsize_kib * 1024,
     }
+    if usage.max_gpu_util or usage.max_gpu_mem_kib:
+        util_node, memory_node = usage.max_gpu_util_node, usage.max_gpu_mem_node
+        memory = usage.max_gpu_mem_kib * 1024
+        most.append(("gres/gpuutil", usage.max_gpu_util, util_node, usage.max_gpu_util_task))
+        most.append(("gres/gpumem", memory, memory_node, usage.max_gpu_mem_task))
+        means["gres/gpuutil"] = usage.ave_gpu_util
+        means["gres/gpumem"] = usage.ave_gpu_mem_kib * 1024
     total = {name: amount * tasks for name, amount in means.items()}
     total["cpu"] = (usage.user_us + usage.system_us) // 1000
-    highest = {"cpu": cpu[0], "energy": 0} | {name: amount for name, amount, _, _ in most}
+    total["energy"] = usage.energy_j
+    highest = {"cpu": cpu[0], "energy": usage.energy_j} | {
+        name: amount for name, amount, _, _ in most
+    }
     nodes = {"cpu": cpu[1], "energy": cpu[1]} | {name: node for name, _, node, _ in most}
     ranks = {"cpu": cpu[2]} | {name: rank for name, _, _, rank in most}
     written = usage.max_disk_write

@@ -141,6 +141,13 @@ SLURM_WORDS: dict[str, Words] = {
             "jobs and steps are always accounted, as limits on used minutes need them",
         ),
     ),
+    "AccountingStorageParameters": Words(
+        same=named("max_step_records"),
+        accepted=dict.fromkeys(
+            named("SSL_CA SSL_CAPATH SSL_CERT SSL_CIPHER SSL_KEY"),
+            "slurmctld opens no connection to the database; slurmdbd has StorageParameters",
+        ),
+    ),
     "AccountingStoreFlags": Words(
         same=named("job_env job_script"),
         accepted={

@@ -416,7 +416,7 @@ def _requeued(session: Session, event: ev.JobRequeued) -> None:
 
 def _step_created(session: Session, event: ev.StepCreated) -> None:
     job = session.jobs.get(event.job_id)
-    if job is None:
+    if job is None or not session.stores_step(event.step.step_id):
         return
     step = event.step
     row = session.step(job["job_index"], _step_id(step.step_id))
@@ -443,7 +443,7 @@ def _step_created(session: Session, event: ev.StepCreated) -> None:
 
 def _step_updated(session: Session, event: ev.StepUpdated) -> None:
     job = session.jobs.get(event.job_id)
-    if job is not None:
+    if job is not None and session.stores_step(event.step_id):
         row = session.step(job["job_index"], _step_id(event.step_id))
         row["time_limit_min"] = event.time_limit_min
 
@@ -452,6 +452,12 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
     job = session.jobs.get(event.job_id)
     if job is None:
         return
+    if event.step_id < MAX_NORMAL_STEP_ID:
+        job_row = session.job(event.job_id)
+        assert job_row is not None
+        job_row["derived_exit_code"] = max(job_row["derived_exit_code"], event.exit_code)
+    if not session.stores_step(event.step_id):
+        return
     row = session.step(job["job_index"], _step_id(event.step_id))
     usage = event.usage
     row.update(
@@ -459,16 +465,12 @@ def _step_ended(session: Session, event: ev.StepEnded) -> None:
         exit_code=event.exit_code,
         end_us=event.end_us or event.time_us,
         kill_uid=_uid(event.cancelled_by),
-        energy_j=0,
+        energy_j=usage.energy_j if usage else 0,
         user_cpu_us=usage.user_us if usage else 0,
         system_cpu_us=usage.system_us if usage else 0,
         **usage_columns(usage),
     )
     row["start_us"] = row["start_us"] or row["end_us"]
-    if event.step_id < MAX_NORMAL_STEP_ID:
-        job_row = session.job(event.job_id)
-        assert job_row is not None
-        job_row["derived_exit_code"] = max(job_row["derived_exit_code"], event.exit_code)
 
 
 def _times_moved(session: Session, event: ev.TimesMoved) -> None:

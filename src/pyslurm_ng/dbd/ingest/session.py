@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from pyslurm_ng.base.numbers import MAX_NORMAL_STEP_ID
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.database import Database
 from pyslurm_ng.dbd.lengths import LEAST, MOST, fit
@@ -43,6 +44,8 @@ class Session:
         self.gone_nodes: set[int] = set()
         self.partitions: dict[str, Partition] = {}
         self.tracked: list[str] = []
+        self._store_flags: frozenset[str] = frozenset()
+        self._most_steps = schema.STEP_ID_OFFSET
         self.changed_us = MOST
         self._times: dict[int, tuple[int, ...]] = {}
         self.next_job_index = 0
@@ -95,6 +98,10 @@ class Session:
         if row is not None:
             self.dirty_jobs[row["job_index"]] = row
         return row
+
+    def stores_step(self, step_id: int) -> bool:
+        """Return whether a step is stored: max_step_records are, and those without a number."""
+        return step_id < self._most_steps or step_id > MAX_NORMAL_STEP_ID
 
     def step(self, job_index: int, step_id: int, component: int = -1) -> Row:
         """Return a step's row, to be changed in place; a new step gets a new row."""
@@ -171,12 +178,9 @@ class Session:
         keys = {(row["user"], row["wckey"].removeprefix("*")) for row in rows if row["wckey"]}
         if not keys:
             return
-        clusters, table = schema.clusters, schema.wckeys
-        flags = self.connection.execute(
-            sa.select(clusters.c.store_flags).where(clusters.c.id == self.cluster_id)
-        ).scalar()
-        if "track_wckey" not in (flags or "").split(","):
+        if "track_wckey" not in self._store_flags:
             return
+        table = schema.wckeys
         query = sa.select(table.c.user, table.c.name).where(
             table.c.cluster_id == self.cluster_id,
             table.c.is_deleted == 0,
@@ -208,14 +212,10 @@ class Session:
         """Keep scripts and environments where AccountingStoreFlags asks for them."""
         if not self.texts:
             return
-        table = schema.clusters
-        flags = self.connection.execute(
-            sa.select(table.c.store_flags).where(table.c.id == self.cluster_id)
-        ).scalar()
         texts = {
             row[column]
             for flag, column in (("job_script", "script_hash"), ("job_env", "environment_hash"))
-            if flag in (flags or "").lower().split(",")
+            if flag in self._store_flags
             for row in self.dirty_jobs.values()
         }
         rows = [
@@ -230,6 +230,15 @@ class Session:
         self.upsert(schema.texts, ("hash",), rows)
 
     def _load_cluster(self) -> None:
+        clusters = schema.clusters
+        flags = self.connection.execute(
+            sa.select(clusters.c.store_flags).where(clusters.c.id == self.cluster_id)
+        ).scalar()
+        self._store_flags = frozenset((flags or "").lower().split(","))
+        for flag in self._store_flags:
+            word, _, number = flag.partition("=")
+            if word == "max_step_records" and number.isdigit():
+                self._most_steps = int(number)
         nodes = schema.cluster_nodes
         for row in self.connection.execute(
             sa.select(nodes).where(nodes.c.cluster_id == self.cluster_id)
