@@ -289,6 +289,7 @@ PLAIN = frozenset(
     job
     jobs
     json
+    jwt
     kept
     kernel
     key
@@ -542,6 +543,7 @@ PLAIN = frozenset(
     timers
     times
     together
+    tokens
     toml
     top
     topology

@@ -47,7 +47,6 @@ SCONTROL: dict[str, str] = {
     "power": "nodes are not powered up and down, so each node refuses it",
     "reboot": "force and action= are refused",
     "takeover": "no backup controller answers: slurmctld runs on one host only",
-    "token": "there are no tokens, as in Slurm without AuthAltTypes=auth/jwt",
     "create": "of nodes all or none are made",
     "delete": "of nodes all or none are deleted; those of slurm.conf are kept",
     "setdebugflags": "lines are ours; some flags log nothing and are named; nodes= is refused",

@@ -56,6 +56,7 @@ from pyslurm_ng.ctld.slices import Slices
 from pyslurm_ng.ctld.soft import Soft
 from pyslurm_ng.ctld.start import Beginning, CannotStart, open_scheduling_log
 from pyslurm_ng.ctld.timekeeper import Timekeeper, TimeMark
+from pyslurm_ng.ctld.tokens import Tokens
 from pyslurm_ng.ctld.users.identities import Identities
 from pyslurm_ng.ctld.users.reservation_groups import ReservationGroups
 from pyslurm_ng.ctld.writer import Writer
@@ -346,6 +347,7 @@ class ControllerParts:
             now_us=self.clock.now_us,
             log=self._log,
         )
+        service.more["CreateToken"] = Tokens(self._beginning.identity.tokens).handle
         service.more["NotifyJob"] = Notices(self.writer, allocations, self.sender).handle
 
     def _build_checkpointer(self) -> None:

@@ -20,7 +20,7 @@ from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory
-from pyslurm_ng.wire.identity import Identity, load_identity
+from pyslurm_ng.wire.identity import AltAuth, Identity, load_identity, with_tokens
 
 
 class CannotStart(Exception):
@@ -147,7 +147,7 @@ def _load_identity(
         for name in (controller.name, controller.address)
         if name
     )
-    return load_identity(
+    identity = load_identity(
         role="slurmctld",
         name=host,
         auth_type=conf.auth_type,
@@ -160,6 +160,13 @@ def _load_identity(
         admin_hosts=hosts | {host},
         replay_path=str(layout.state / "replay"),
         faults=faults,
+    )
+    return with_tokens(
+        identity,
+        AltAuth(conf.auth_alt_types, conf.auth_alt_parameters, conf.state_save_location),
+        cluster=conf.cluster_name,
+        service_uid=configuration.service_uid,
+        clock_us=lambda: time.time_ns() // 1000,
     )
 
 

@@ -36,7 +36,7 @@ from pyslurm_ng.dbd.term import Term
 from pyslurm_ng.wire.auth import AuthError
 from pyslurm_ng.wire.auth_slurm import KeyFileError
 from pyslurm_ng.wire.daemon_link import DEFAULT_RUN_DIRECTORY, run_directory, socket_file
-from pyslurm_ng.wire.identity import Identity, load_identity
+from pyslurm_ng.wire.identity import Identity, load_identity, with_tokens
 from pyslurm_ng.wire.stream import StreamServer
 
 OPEN_PATIENCE_S = 30
@@ -159,7 +159,7 @@ class Daemon:
         conf = self._conf
         path = socket_file("slurmdbd", conf.pid_file, conf.port)
         try:
-            return load_identity(
+            identity = load_identity(
                 role="slurmdbd",
                 name=self._host,
                 auth_type=conf.auth_type,
@@ -172,6 +172,13 @@ class Daemon:
                 replay_path=f"{path.removesuffix('.sock')}.replay",
                 faults=Faults(self._log),
                 serves_all=True,
+            )
+            return with_tokens(
+                identity,
+                conf.alt_auth,
+                cluster=conf.cluster,
+                service_uid=os.geteuid(),
+                clock_us=lambda: time.time_ns() // 1000,
             )
         except (KeyFileError, AuthError) as error:
             raise CannotStart(str(error)) from None

@@ -24,6 +24,7 @@ from pyslurm_ng.dbd.admin.qos import check_name
 from pyslurm_ng.dbd.database import mysql_url, sqlite_url
 from pyslurm_ng.dbd.private_connection import WORDS
 from pyslurm_ng.dbd.purge.rules import Policy, policy_of
+from pyslurm_ng.wire.identity import AltAuth
 
 USAGE = """\
 Usage: slurmdbd [OPTIONS]
@@ -39,7 +40,8 @@ Usage: slurmdbd [OPTIONS]
 """
 
 _SLURM_CONF_KEYS = (
-    "ClusterName", "AuthType", "AuthInfo", "StateSaveLocation", "SlurmctldPidFile",
+    "ClusterName", "AuthType", "AuthInfo", "AuthAltTypes", "AuthAltParameters",
+    "StateSaveLocation", "SlurmctldPidFile",
     "SlurmctldLogFile", "SlurmctldDebug", "SlurmUser", "AccountingStoragePort", "PrivateData",
     "AccountingStorageType",
 )  # fmt: skip
@@ -86,6 +88,7 @@ class Configuration:
     user: str
     auth_type: str
     auth_info: str
+    alt_auth: AltAuth
     key_path: str
     cluster: str
     private: frozenset[str]
@@ -186,11 +189,18 @@ def _embedded(shared: dict[str, str], key_path: str, cluster: str) -> Configurat
         user=shared.get("SlurmUser", "root"),
         auth_type=shared.get("AuthType", "auth/munge"),
         auth_info=shared.get("AuthInfo", ""),
+        alt_auth=AltAuth(
+            _list(shared.get("AuthAltTypes", "")), _list(shared.get("AuthAltParameters", "")), state
+        ),
         key_path=key_path,
         cluster=cluster,
         private=frozenset(shared.get("PrivateData", "").lower().split(",")) - {"", "none"},
         warnings=(),
     )
+
+
+def _list(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
 def _configured(
@@ -211,6 +221,7 @@ def _configured(
         user=conf.slurm_user,
         auth_type=conf.auth_type,
         auth_info=",".join(conf.auth_info),
+        alt_auth=AltAuth(conf.auth_alt_types, conf.auth_alt_parameters),
         key_path=key_path,
         cluster=cluster,
         private=frozenset(word.lower() for word in conf.private_data) - {"none", ""},

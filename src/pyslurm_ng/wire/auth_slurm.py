@@ -55,7 +55,12 @@ class Key:
 
 
 def load_key(path: str, service_uid: int) -> Key:
-    """Read slurm.key.
+    """Read slurm.key; see `read_secret` for what is refused."""
+    return Key.from_secret(read_secret(path, service_uid))
+
+
+def read_secret(path: str, service_uid: int) -> bytes:
+    """Return the bytes of a key file.
 
     Raises:
         KeyFileError: missing, not a file of root or the service user, readable or writable by
@@ -86,7 +91,7 @@ def load_key(path: str, service_uid: int) -> Key:
         raise KeyFileError(
             f"{path}: {len(secret)} bytes; {MIN_KEY_BYTES} to {MAX_KEY_BYTES} are allowed"
         )
-    return Key.from_secret(secret)
+    return secret
 
 
 def _check_key_directory(path: str, service_uid: int) -> None:

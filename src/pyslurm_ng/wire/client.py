@@ -106,7 +106,9 @@ class Client:
         usual_s = _ELSEWHERE_S if HOME_PORT.lower() in self._conf else self.timeout_s
         self.wait_s = usual_s if wait_s is None else wait_s
         self._trusted = self._conf.get("slurmuser", "root")
-        self._bearer = _own_bearer() if bearer is None else bearer
+        self._bearer = b""  # nodes take no tokens
+        if audience in ("slurmctld", "slurmdbd"):
+            self._bearer = _own_bearer() if bearer is None else bearer
         self._backs_off = backs_off
         self._places = self._list_places(address)
         self._at = 0

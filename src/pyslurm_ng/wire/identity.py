@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyslurm_ng.base.faults import Faults
 from pyslurm_ng.wire.auth import Authenticator, AuthError, CredentialSigner, Peer
+from pyslurm_ng.wire.auth_jwt import (
+    DEFAULT_KEY,
+    BearerAuthenticator,
+    JwtVerifier,
+    load_verifier,
+    settings_of,
+)
 from pyslurm_ng.wire.auth_munge import MungeAuthenticator, MungeCredentialSigner
 from pyslurm_ng.wire.auth_slurm import KeyCredentialSigner, TokenAuthenticator, load_key
 from pyslurm_ng.wire.replay_store import ReplayStore
@@ -18,13 +25,47 @@ class Identity:
     """How a daemon proves itself and checks others.
 
     `link_key` is the secret key of the controller's ZeroMQ port; b"" where daemons share no key
-    and any host may connect (auth/munge).
+    and any host may connect (auth/munge). `tokens` verifies and makes tokens, None without
+    AuthAltTypes=auth/jwt.
     """
 
     authenticator: Authenticator
     signer: CredentialSigner
     peer: Peer
     link_key: bytes = b""
+    tokens: JwtVerifier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AltAuth:
+    """AuthAltTypes and AuthAltParameters; `directory` is where jwt_hs256.key lies by default."""
+
+    types: tuple[str, ...] = ()
+    parameters: tuple[str, ...] = ()
+    directory: str = ""
+
+
+def with_tokens(
+    identity: Identity,
+    alt: AltAuth,
+    *,
+    cluster: str,
+    service_uid: int,
+    clock_us: Callable[[], int],
+) -> Identity:
+    """Return an identity that accepts tokens, too, if AuthAltTypes says so.
+
+    Raises:
+        KeyFileError: a key cannot be used as it lies there.
+        AuthError: a parameter is wrong, or PyJWT is not installed.
+    """
+    if "auth/jwt" not in alt.types:
+        return identity
+    default_key = os.path.join(alt.directory, DEFAULT_KEY) if alt.directory else ""
+    settings = settings_of(alt.parameters, default_key)
+    verifier = load_verifier(settings, service_uid, clock_us)
+    authenticator = BearerAuthenticator(identity.authenticator, verifier, cluster)
+    return replace(identity, authenticator=authenticator, tokens=verifier)
 
 
 def load_identity(

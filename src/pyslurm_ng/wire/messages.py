@@ -44,6 +44,7 @@ __all__ = [
     "DEFAULT_MAX_BYTES",
     "REQUEST_ID_BYTES",
     "ROLES",
+    "CreateToken",
     "Done",
     "ErrorReply",
     "IssueToken",
@@ -56,6 +57,7 @@ __all__ = [
     "Reconfigure",
     "RequestId",
     "Shutdown",
+    "TokenCreated",
     "TokenIssued",
     "decode_reply",
     "decode_request",
@@ -126,6 +128,24 @@ class IssueToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     kind: Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
     digest: Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
     cluster: Annotated[str, msgspec.Meta(max_length=64)] = ""
+
+
+@message(kind="CreateToken", roles="user", owner_rule="rule", rate="change", max_bytes=1024)
+class CreateToken(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`scontrol token`: a bearer token of auth/jwt.
+
+    `user` is whom it is for, "" for the caller; `life_s` of -1 is the usual time, 0 for ever.
+    """
+
+    user: Annotated[str, msgspec.Meta(max_length=255)] = ""
+    life_s: Annotated[int, msgspec.Meta(ge=-1, le=2**32)] = -1
+
+
+@reply("TokenCreated", max_bytes=65536)
+class TokenCreated(msgspec.Struct, frozen=True):
+    """A token for SLURM_JWT."""
+
+    token: str
 
 
 @reply("TokenIssued", max_bytes=65536)

@@ -90,3 +90,27 @@ def test_no_job_of_a_name_is_no_error(line: str, monkeypatch: pytest.MonkeyPatch
     """To hold or to release, as in Slurm 22.05; an unknown id is one."""
     printed = run_command(monkeypatch, queue(), "root", ["scontrol", *line.split()])
     assert printed == Printed("", "", 0)
+
+
+@pytest.mark.parametrize(
+    ("words", "request_fields"),
+    [
+        ("", {}),
+        ("username=bob lifespan=60", {"user": "bob", "life_s": 60}),
+        ("lifespan=infinite", {"life_s": 0}),
+    ],
+)
+def test_tokens_are_printed(
+    words: str, request_fields: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a shell takes it: `export $(scontrol token)`."""
+    asked = []
+
+    def create(self: object, kind: str, fields: dict[str, object], *more: object) -> object:
+        asked.append((kind, fields))
+        return {"token": "a.b.c"}
+
+    monkeypatch.setattr("tests.cli.reference_cluster.LocalClient.call", create)
+    printed = run_command(monkeypatch, queue(), "root", ["scontrol", "token", *words.split()])
+    assert printed == Printed("SLURM_JWT=a.b.c\n", "", 0)
+    assert asked == [("CreateToken", request_fields)]

@@ -1,5 +1,6 @@
 """scontrol takeover, token and getaddrs: about slurmctld itself and what it knows of hosts."""
 
+from pyslurm_ng.base.error_numbers import is_unreachable
 from pyslurm_ng.base.numbers import SHOW_ALL
 from pyslurm_ng.cli.command import Table, fail, say
 from pyslurm_ng.wire.client import SlurmError
@@ -23,11 +24,29 @@ def take_over(session: "Session", words: "list[str]") -> int:
 
 
 def fetch_token(session: "Session", words: "list[str]") -> int:
-    """`token [lifespan=S] [username=U]`: fails as in Slurm without AuthAltTypes=auth/jwt."""
+    """`token [lifespan=S] [username=U]`: print SLURM_JWT=, which needs AuthAltTypes=auth/jwt."""
+    request: dict[str, str | int] = {}
     for word in words:
-        if word.partition("=")[0].lower() not in ("lifespan", "username") or "=" not in word:
+        key, equals, value = word.partition("=")
+        name = key.lower()
+        if not equals or name not in ("lifespan", "username"):
             fail(f"Invalid option: `{word}`")
-    fail("Error fetching token")
+        if name == "username":
+            request["user"] = value
+        elif value.lower() == "infinite":
+            request["life_s"] = 0
+        elif value.isascii() and value.isdigit() and 0 < int(value) <= 2**32:
+            request["life_s"] = int(value)
+        else:
+            fail(f"lifespan={value}: seconds or infinite are allowed")
+    try:
+        reply = session.client.call("CreateToken", request)
+    except SlurmError as error:
+        if not is_unreachable(error.code):
+            say(f"scontrol: error: {error.text}")
+        fail("Error fetching token")
+    print(f"SLURM_JWT={reply['token']}")
+    return 0
 
 
 def show_addresses(session: "Session", words: "list[str]") -> int:

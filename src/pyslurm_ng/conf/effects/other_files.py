@@ -29,7 +29,8 @@ CGROUP = Keys(
 _OWN_FILES = "files are lines of JSON, which Slurm cannot load"
 SLURMDBD = Keys(
     same=named("""
-        ArchiveDir ArchiveScript AuthInfo AuthType DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
+        ArchiveDir ArchiveScript AuthAltParameters AuthAltTypes AuthInfo AuthType
+        DbdAddr DbdBackupHost DbdHost DbdPort DebugLevel
         DebugLevelSyslog DefaultQOS DisableArchiveCommands DisableCoordDBD DisableRollups LogFile
         LogTimeFormat MaxPurgeLimit MaxQueryTimeRange PidFile PrivateData PurgeEventAfter
         PurgeJobAfter PurgeJobEnvAfter PurgeJobScriptAfter PurgeResvAfter PurgeStepAfter
@@ -51,8 +52,6 @@ SLURMDBD = Keys(
     accepted={
         "TrackWCKey": "keys are tracked for each cluster as its slurm.conf says",
         "AllowNoDefAcct": "users always have a default account",
-        "AuthAltParameters": "there are no tokens yet",
-        "AuthAltTypes": "there are no tokens yet",
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "PluginDir": "everything is built in",
     },

@@ -13,7 +13,7 @@ _NO_FEDERATION = "there are no federations"
 _NO_GATHER = "only tasks are sampled"
 _NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
 _NO_METRICS = "there is no metrics endpoint"
-_NO_REST = "there is no REST daemon"
+_NO_REST = "the options of slurmrestd are on its command line"
 _NO_SCRON = "there is no scrontab"
 _NO_SITE_FACTOR = "plugins cannot be loaded, and the site factor is what scontrol sets"
 _NO_TLS = "connections are signed, not encrypted; leave the key out to run without encryption"
@@ -24,7 +24,8 @@ CLUSTER = Keys(
         AccountingStorageBackupHost AccountingStorageEnforce AccountingStorageExternalHost
         AccountingStorageHost
         AccountingStoragePort AccountingStorageTRES
-        AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthInfo AuthType
+        AccountingStorageType AccountingStoreFlags AllowSpecResourcesUsage AuthAltParameters
+        AuthAltTypes AuthInfo AuthType
         BcastExclude BcastParameters CliFilterParameters CliFilterPlugins
         ClusterName CompleteWait CpuFreqGovernors DefCpuPerGPU
         DefMemPerCPU DefMemPerGPU DefMemPerNode DependencyParameters DisableRootJobs
@@ -73,11 +74,9 @@ CLUSTER = Keys(
         "AcctGatherInterconnectType": _NO_GATHER,
         "AcctGatherNodeFreq": _NO_GATHER,
         "AcctGatherProfileType": _NO_GATHER,
-        "AuthAltParameters": "there are no tokens yet",
-        "AuthAltTypes": "there are no tokens yet",
         "BatchStartTimeout": "a launch is repeated until its node answers or is down",
         "BurstBufferType": "there are no burst buffers; what jobs ask for is kept and shown",
-        "DataParserParameters": "there is one version of JSON",
+        "DataParserParameters": "the newest version, unless --json names another",
         "FederationParameters": _NO_FEDERATION,
         "HashPlugin": "messages are signed by HMAC with SHA-256",
         "HttpParserType": _OWN_PARSERS,

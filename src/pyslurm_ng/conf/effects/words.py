@@ -156,6 +156,13 @@ SLURM_WORDS: dict[str, Words] = {
             "no_stdio": "the names of the files are always kept",
         },
     ),
+    "AuthAltParameters": Words(
+        same=named("disable_token_creation jwks jwt_key max_token_lifespan userclaimfield"),
+        accepted=dict.fromkeys(
+            ("use_jwt_client_ids", "use_jwt_client_ids_only"),
+            "the daemons look users up by name",
+        ),
+    ),
     "AuthInfo": Words(
         same=named("socket admin_hosts"),
         accepted={
