@@ -182,6 +182,12 @@ def test_what_is_not_implemented_is_refused_by_name(words: list[str]) -> None:
     assert refused.value.code == 1
 
 
+def test_a_bare_id_is_of_steps_that_srun_leaves_alone() -> None:
+    """--parsable prints no id of a step that srun waits for."""
+    with pytest.raises(OptionError, match="--parsable requires --async"):
+        options_of(["--parsable"], {})
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
