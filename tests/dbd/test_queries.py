@@ -6,12 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 import pytest
-import sqlalchemy as sa
 
-from pyslurm_ng.dbd import queries, schema
+from pyslurm_ng.dbd import job_parts, queries, schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.database import Database, sqlite_url
-from pyslurm_ng.dbd.packed_rows import SESSION, packed_rows
 from pyslurm_ng.dbd.queries import JobListing
 from pyslurm_ng.kernels.records import project
 from pyslurm_ng.model import events as ev
@@ -327,8 +325,8 @@ def test_parts_are_of_a_size(store: Database, monkeypatch: pytest.MonkeyPatch) -
     """Texts of 5,000 jobs would take gigabytes; the answer is the same in more parts."""
     columns = {"columns": ["job_id", "submit_line"], "step_columns": ["name"]}
     whole = select(store, **columns)
-    monkeypatch.setattr(queries, "PART_BYTES", 1)
-    monkeypatch.setattr(queries, "_JOBS_AT_ONCE", 2)
+    monkeypatch.setattr(job_parts, "PART_BYTES", 1)
+    monkeypatch.setattr(job_parts, "_JOBS_AT_ONCE", 2)
     assert select(store, **columns) == whole
     with store.read() as connection:
         request = ListJobRecords(clusters=["demo"], **columns)
@@ -348,9 +346,9 @@ def test_many_steps_are_read_of_fewer_jobs_at_once(
         return part.step_records
 
     before = steps()
-    monkeypatch.setattr(queries, "_STEPS_AT_ONCE", 0)
+    monkeypatch.setattr(job_parts, "_STEPS_AT_ONCE", 0)
     assert steps() == before
-    monkeypatch.setattr(queries, "_MOST_STEP_BYTES", 0)
+    monkeypatch.setattr(job_parts, "_MOST_STEP_BYTES", 0)
     with pytest.raises(RefusedError, match="steps of one job take more than"):
         steps()
 
@@ -400,26 +398,3 @@ def test_jobs_of_today_cost_no_walk_through_those_of_the_year(
         listing = JobListing(connection, request, ROOT, False, NOW)
     assert len(listing._indexes) < 7
     assert questions == [], "it took more than 20,000 steps of SQLite's machine"
-
-
-def test_records_are_the_same_however_they_are_read(
-    store: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """MariaDB gives rows as one text; quotes, line ends and other scripts come through it."""
-    if store.is_sqlite:
-        pytest.skip("SQLite gives rows")
-    names = ['a "quoted" name', "back\\slash, comma", "tab\tline\nend", "日本語 🚀", "[1,2]", ""]
-    with store.write() as connection:
-        for job_id, name in enumerate(names, 1):
-            connection.execute(
-                schema.jobs.update().where(schema.jobs.c.job_id == job_id).values(name=name)
-            )
-    columns = (schema.jobs.c.job_id, schema.jobs.c.name, schema.jobs.c.end_us)
-    with store.read() as connection:
-        packed = packed_rows(connection, columns, schema.jobs.c.job_id > 0)
-        plain = [list(row) for row in connection.execute(sa.select(*columns))]
-        assert packed is not None and sorted(packed) == sorted(plain)
-        assert packed_rows(connection, columns, schema.jobs.c.job_id < 0) == []
-        connection.exec_driver_sql("SET SESSION group_concat_max_len = 40")
-        assert packed_rows(connection, columns, schema.jobs.c.job_id > 0) is None
-        connection.exec_driver_sql(SESSION)

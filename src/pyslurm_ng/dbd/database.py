@@ -14,7 +14,8 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, sqlite
 from sqlalchemy.sql.compiler import SQLCompiler
 
-from pyslurm_ng.dbd import packed_rows, schema
+from pyslurm_ng.dbd import schema
+from pyslurm_ng.dbd.database_rows import RowConnection
 from pyslurm_ng.dbd.migrations import LATEST, MIGRATIONS
 from pyslurm_ng.dbd.pass_script import printed_password
 
@@ -104,13 +105,12 @@ class Database:
                 pool_pre_ping=True,
                 pool_recycle=3600,
                 isolation_level="REPEATABLE READ",
-                connect_args={"init_command": packed_rows.SESSION},
             )
             sa.event.listen(self.engine, "do_connect", self._connect)
 
     def _connect(
         self, dialect: sa.Dialect, _record: Any, _arguments: Any, parameters: dict[str, Any]
-    ) -> Any:
+    ) -> RowConnection:
         """Connect to a server, to StorageBackupHost's if the other does not answer.
 
         All go to the host that answered last, so that no connection reads what another, to the
@@ -120,18 +120,18 @@ class Database:
             parameters["password"] = printed_password(self._pass_script)
         for _ in range(len(self._hosts) - 1):
             try:
-                return self._connect_first(dialect, parameters)
+                return self._connect_first(parameters)
             except dialect.loaded_dbapi.OperationalError as error:
                 if error.args[0] not in _AWAY_MYSQL:
                     raise
             self._hosts.rotate()
-        return self._connect_first(dialect, parameters)
+        return self._connect_first(parameters)
 
-    def _connect_first(self, dialect: sa.Dialect, parameters: dict[str, Any]) -> Any:
+    def _connect_first(self, parameters: dict[str, Any]) -> RowConnection:
         host = self._hosts[0]
         if host != self.url.host:
             parameters = {**parameters, "host": host, "unix_socket": None}
-        return dialect.connect(**parameters)
+        return RowConnection(**parameters)
 
     def open(self) -> None:
         """Create the database and bring the schema up to date.

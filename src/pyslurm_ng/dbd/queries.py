@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import msgspec
 import sqlalchemy as sa
 
 from pyslurm_ng.base.hostlist import HostlistError, expand
@@ -15,32 +13,20 @@ from pyslurm_ng.base.numbers import SECOND_US
 from pyslurm_ng.dbd import schema
 from pyslurm_ng.dbd.admin.change import Actor, RefusedError
 from pyslurm_ng.dbd.admin.wckeys import DEFAULT_MARK
-from pyslurm_ng.dbd.packed_rows import packed_numbers, packed_rows
+from pyslurm_ng.dbd.job_parts import JOB_COLUMNS, STEP_COLUMNS, STEP_TOTALS, JobParts
 from pyslurm_ng.dbd.updates import find_cluster
 from pyslurm_ng.wire.dbd_messages import GetJobScript, JobRecords, JobSelector, ListJobRecords
 
 PART_JOBS = 5_000
 """Jobs per part of a reply: about 2 MB, so neither side holds a whole year."""
-PART_BYTES = 8 << 20
-"""A part ends when it has as much: the texts of one job may take half a megabyte."""
 
 MOST_JOBS = 300_000
 MOST_JOBS_OF_OPERATORS = 3_000_000
 """The most jobs of one answer: the selection is sorted in memory, with 200 bytes for each."""
 
 _CHUNK = 500
-_JOBS_AT_ONCE = 500
-_STEPS_AT_ONCE = 20_000
-_MOST_STEP_BYTES = 64 << 20
-_encode = msgspec.msgpack.Encoder().encode
-
-JOB_COLUMNS = frozenset(column.name for column in schema.jobs.columns)
-STEP_COLUMNS = frozenset(column.name for column in schema.steps.columns)
-STEP_TOTALS = ("total_user_cpu_us", "total_system_cpu_us", "total_energy_j")
-"""Sums over a job's steps; -1 energy means that no step ended with a figure."""
 
 _jobs = schema.jobs
-_steps = schema.steps
 
 Clause = sa.ColumnElement[bool]
 T = TypeVar("T")
@@ -84,6 +70,8 @@ class JobListing:
         # A query that waits for its peer keeps it: 8 bytes for each job.
         self._indexes = array("q", _ordered_indexes(connection, request, cluster_id, clause, most))
         self._first = 0
+        step_columns = request.step_columns if request.with_steps else []
+        self._parts = JobParts(connection, request.columns, step_columns)
         self._tres = {
             f"{row.type}/{row.name}" if row.name else row.type: row.id
             for row in connection.execute(sa.select(schema.tres))
@@ -95,7 +83,7 @@ class JobListing:
         """Return the next part; the first may be empty."""
         request = self._request
         part = self._indexes[self._first : self._first + PART_JOBS]
-        taken, records, step_records = _records(connection, request, part)
+        taken, records, step_records = self._parts.part(connection, part)
         self._first += taken
         self.is_done = self._first >= len(self._indexes)
         return JobRecords(
@@ -258,11 +246,7 @@ def _ordered_indexes(
             chosen_rows = query.subquery()
             chosen = chosen.join_from(chosen_rows, _jobs, chosen_rows.c.job_index == jobs.job_index)
         chosen = chosen.limit(most + 1 - read)
-        packed = None
-        if is_meant is _any_row and not wanted_nodes:
-            packed = packed_numbers(connection, chosen)
-        rows: Iterable[Any] = connection.execute(chosen) if packed is None else packed
-        for row in rows:
+        for row in connection.execute(chosen).all():
             read += 1
             if not is_meant(row) or (wanted_nodes and not _ran_on(row.node_list, wanted_nodes)):
                 continue
@@ -373,123 +357,6 @@ def _ran_on(node_list: str, names: frozenset[str]) -> bool:
         return not names.isdisjoint(expand(node_list))
     except HostlistError:
         return False
-
-
-def _records(
-    connection: sa.Connection, request: ListJobRecords, indexes: Sequence[int]
-) -> tuple[int, bytes, bytes]:
-    """Return how many of the jobs a part holds, and its packed job and step records."""
-    records: list[bytes] = []
-    step_records: list[bytes] = []
-    taken = size = count = 0
-    while taken < len(indexes) and size < PART_BYTES:
-        ids = list(indexes[taken : taken + _JOBS_AT_ONCE])
-        steps = _steps_of(connection, request, ids)
-        while steps is None:
-            ids = ids[: len(ids) // 2]
-            steps = _steps_of(connection, request, ids)
-        rows = _job_rows(connection, request, ids)
-        there = [index for index in ids if index in rows]
-        records.append(_packed([rows[index] for index in there]))
-        step_records.append(
-            _packed(
-                [
-                    [position, *step]
-                    for position, index in enumerate(there, count)
-                    for step in steps.get(index, ())
-                ]
-            )
-        )
-        count += len(there)
-        size += len(records[-1]) + len(step_records[-1])
-        taken += len(ids)
-    return taken, b"".join(records), b"".join(step_records)
-
-
-def _packed(rows: list[list[Any]]) -> bytes:
-    """Return rows one after the other, as msgpack has them behind the length of their list."""
-    return _encode(rows)[1 if len(rows) < 16 else 3 if len(rows) < 1 << 16 else 5 :]
-
-
-def _job_rows(
-    connection: sa.Connection, request: ListJobRecords, ids: list[int]
-) -> dict[int, list[Any]]:
-    """Return the columns wanted of each job that is there."""
-    plain = [name for name in request.columns if name in JOB_COLUMNS]
-    query = sa.select(_jobs.c.job_index, *[_jobs.c[name].label(f"c_{name}") for name in plain])
-    of_ids = _jobs.c.job_index.in_(ids)
-    packed = packed_rows(connection, list(query.selected_columns), of_ids)
-    read: Iterable[Any] = connection.execute(query.where(of_ids)) if packed is None else packed
-    rows = {row[0]: row for row in read}
-    if len(plain) == len(request.columns):
-        return {index: list(row[1:]) for index, row in rows.items()}
-    sums: dict[int, tuple[int, int, int]] = {}
-    sums.update(_sums(connection, ids))
-    columns = [plain.index(name) + 1 if name in JOB_COLUMNS else 0 for name in request.columns]
-    job_rows = {}
-    for index, row in rows.items():
-        total = dict(zip(STEP_TOTALS, sums.get(index, (0, 0, -1)), strict=True))
-        job_rows[index] = [
-            row[at] if at else total[name]
-            for name, at in zip(request.columns, columns, strict=True)
-        ]
-    return job_rows
-
-
-def _steps_of(
-    connection: sa.Connection, request: ListJobRecords, ids: list[int]
-) -> dict[int, list[Any]] | None:
-    """Return the steps of jobs, None if these jobs have too many together.
-
-    Raises:
-        RefusedError: those of one job take too much.
-    """
-    steps: dict[int, list[Any]] = {}
-    if not request.with_steps or not request.step_columns:
-        return steps
-    of_jobs = _steps.c.job_index.in_(ids)
-    columns = [_steps.c[name] for name in request.step_columns]
-    keys = (_steps.c.job_index, _steps.c.step_id, _steps.c.het_component)
-    packed = packed_rows(connection, (*keys, *columns), of_jobs)
-    if packed is not None and len(packed) <= _STEPS_AT_ONCE:
-        packed.sort(key=itemgetter(0, 1, 2))
-        for values in packed:
-            steps.setdefault(values[0], []).append(values[3:])
-        return steps
-    count = sa.select(sa.func.count()).select_from(_steps).where(of_jobs)
-    if (connection.execute(count).scalar() or 0) > _STEPS_AT_ONCE:
-        if len(ids) > 1:
-            return None
-        lengths = [sa.func.sum(sa.func.length(column)) for column in columns]
-        size = connection.execute(sa.select(*lengths).where(of_jobs)).one()
-        if sum(int(value or 0) for value in size) > _MOST_STEP_BYTES:
-            raise RefusedError(
-                f"The steps of one job take more than {_MOST_STEP_BYTES >> 20} MiB: "
-                "ask for less with -X or -o"
-            )
-    query = (
-        sa.select(_steps.c.job_index, *[column.label(f"c_{column.name}") for column in columns])
-        .where(of_jobs)
-        .order_by(*keys)
-    )
-    for row in connection.execute(query):
-        steps.setdefault(row[0], []).append(row[1:])
-    return steps
-
-
-def _sums(connection: sa.Connection, ids: list[int]) -> Iterator[tuple[int, tuple[int, int, int]]]:
-    query = (
-        sa.select(
-            _steps.c.job_index,
-            sa.func.sum(_steps.c.user_cpu_us),
-            sa.func.sum(_steps.c.system_cpu_us),
-            sa.func.max(_steps.c.energy_j),
-        )
-        .where(_steps.c.job_index.in_(ids))
-        .group_by(_steps.c.job_index)
-    )
-    for index, user_us, system_us, energy_j in connection.execute(query):
-        yield index, (int(user_us), int(system_us), int(energy_j))
 
 
 def job_text(connection: sa.Connection, request: GetJobScript, actor: Actor) -> str | None:

@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 RIGHT: int
@@ -28,3 +28,8 @@ def render(
     end: str = "\n",
 ) -> bytes:
     """Return rows as lines of padded, cut UTF-8 columns."""
+
+def database_rows(
+    data: bytes, sequence: int, kinds: tuple[Callable[[bytes], Any], ...], rows: list[Any]
+) -> tuple[int, int]:
+    """Append the rows of MariaDB's packets; return the bytes used and the next number."""

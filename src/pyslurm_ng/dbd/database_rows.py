@@ -1,0 +1,157 @@
+"""PyMySQL whose rows are read by a kernel: the driver itself takes 20 us for each.
+
+Only the packets of rows are read otherwise, and the values are those that the driver would give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from io import BufferedReader
+from socket import socket
+from typing import Any
+
+from pymysql import err
+from pymysql.connections import Connection, MySQLResult
+from pymysql.constants import CR
+from pymysql.protocol import MysqlPacket
+
+from pyslurm_ng.kernels.records import database_rows
+
+_PIECE_BYTES = 256 << 10
+_HEAD = 4
+_MOST_OF_PACKET = 0xFFFFFF
+_UTF8 = "utf8"
+
+
+class RowConnection(Connection):
+    """A connection that reads rows in pieces; all else is the driver's.
+
+    The names below are the driver's own, and no part of what it documents.
+    """
+
+    _rfile: BufferedReader
+    _sock: socket
+    _next_seq_id: int
+    _read_timeout: float | None
+    _current_timeout: float | None
+    _result: MySQLResult | None
+    _force_close: Callable[[], None]
+
+    def _read_query_result(self, unbuffered: bool = False) -> int:
+        if unbuffered:
+            return super()._read_query_result(unbuffered)  # type: ignore[misc,no-any-return]
+        self._result = None
+        result = _Result(self)
+        result.read()
+        self._result = result
+        if result.server_status is not None:
+            self.server_status = result.server_status
+        return result.affected_rows or 0
+
+    def read_piece(self, least: int) -> bytes:
+        """Return what has come, at least so many bytes."""
+        try:
+            piece = self._rfile.read1(_PIECE_BYTES)
+            if len(piece) < least:
+                piece += self._rfile.read(least - len(piece))
+        except OSError as error:
+            self._force_close()
+            raise _lost(f" ({error})") from error
+        if len(piece) < least:
+            self._force_close()
+            raise _lost("")
+        return piece
+
+
+def _lost(why: str) -> err.OperationalError:
+    text = f"Lost connection to MySQL server during query{why}"
+    return err.OperationalError(CR.CR_SERVER_LOST, text)
+
+
+class _Result(MySQLResult):
+    """The answer to one statement."""
+
+    connection: RowConnection | None
+    converters: list[tuple[str | None, Callable[[Any], Any] | None]]
+    _check_packet_is_eof: Callable[[MysqlPacket], bool]
+    _read_row_from_packet: Callable[[MysqlPacket], tuple[Any, ...]]
+
+    def _read_rowdata_packet(self) -> None:
+        connection, self.connection = self.connection, None
+        assert connection is not None
+        try:
+            rows = self._rows_of(connection)
+        except ValueError as error:
+            connection._force_close()
+            raise err.InternalError(str(error)) from error
+        self.affected_rows = len(rows)
+        self.rows = tuple(rows)
+
+    def _rows_of(self, connection: RowConnection) -> list[tuple[Any, ...]]:
+        if connection._current_timeout != connection._read_timeout:
+            connection._sock.settimeout(connection._read_timeout)
+            connection._current_timeout = connection._read_timeout
+        kinds = tuple(_kind(*converter) for converter in self.converters)
+        rows: list[tuple[Any, ...]] = []
+        data = b""
+        while True:
+            used, connection._next_seq_id = database_rows(
+                data, connection._next_seq_id, kinds, rows
+            )
+            data = data[used:]
+            missing = _missing(data)
+            if missing:
+                data += connection.read_piece(missing)
+                continue
+            packet, data = _first_packet(connection, data)
+            if packet.is_error_packet():
+                packet.raise_for_error()
+            if self._check_packet_is_eof(packet):
+                return rows
+            rows.append(self._read_row_from_packet(packet))  # of more bytes than a packet may have
+
+
+def _missing(data: bytes) -> int:
+    """Return how many bytes there have to be at least before it can go on; 0 for none."""
+    if len(data) < _HEAD:
+        return _HEAD - len(data)
+    return max(_HEAD + int.from_bytes(data[:3], "little") - len(data), 0)
+
+
+def _first_packet(connection: RowConnection, data: bytes) -> tuple[MysqlPacket, bytes]:
+    """Return the first packet, put together if it came in several, and what follows it."""
+    parts = []
+    while True:
+        missing = _missing(data)
+        if missing:
+            data += connection.read_piece(missing)
+            continue
+        size = int.from_bytes(data[:3], "little")
+        if data[3] != connection._next_seq_id and not (data[3] == 0 and data[4:5] == b"\xff"):
+            raise ValueError(f"packet {data[3]} came in place of {connection._next_seq_id}")
+        connection._next_seq_id = (data[3] + 1) % 256
+        parts.append(data[_HEAD : _HEAD + size])
+        data = data[_HEAD + size :]
+        if size < _MOST_OF_PACKET:
+            break
+    whole = b"".join(parts)
+    if not whole:
+        raise ValueError("packet is empty")
+    return MysqlPacket(whole, connection.encoding), data
+
+
+def _kind(encoding: str | None, converter: Callable[[Any], Any] | None) -> Callable[[bytes], Any]:
+    """Return what makes a value of the bytes of a column."""
+    if encoding is None:
+        return bytes if converter is None else converter
+    if converter is None and encoding == _UTF8:
+        return str
+    if converter is int:
+        return int
+    return partial(_decoded, encoding, converter)
+
+
+def _decoded(encoding: str, converter: Callable[[Any], Any] | None, data: bytes) -> Any:
+    text = data.decode(encoding)
+    return text if converter is None else converter(text)
