@@ -3,6 +3,7 @@
 Everything here is in the path of every command's start, hence the few imports.
 """
 
+import errno
 import os
 import sys
 
@@ -18,6 +19,8 @@ DAEMONS = {
     "slurmstepd": "pyslurm_ng.d.stepd.template",
     "pyslurm-ng": "pyslurm_ng.up.__main__",
 }
+
+_WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 report_end: "Callable[[bool, int], None] | None" = None
 """Told whether a command ends by a signal, and its exit code or that signal's number."""
@@ -39,6 +42,8 @@ def run(name: str, lock: int = -1) -> None:
             none is to be started.
     """
     sys.argv[0] = name
+    if sys.stdout is None:  # closed by the caller, who wants no output
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     module_name = DAEMONS.get(name) or "pyslurm_ng.cli." + name.replace("-", "_")
     code: object = 1
     try:
@@ -79,9 +84,13 @@ def _flush(name: str, code: object) -> int:
     except BrokenPipeError:
         _die_by("SIGPIPE")
     except OSError as problem:
-        os.write(2, f"{name}: error: write error: {problem.strerror}\n".encode())
+        _report_write_error(name, problem)
         status = status or 1
     return status & 0xFF
+
+
+def _report_write_error(name: str, problem: OSError) -> None:
+    os.write(2, f"{name}: error: write error: {problem.strerror}\n".encode())
 
 
 def _die_by(signal_name: str) -> None:
@@ -98,6 +107,10 @@ def _die_by(signal_name: str) -> None:
 
 def _report(name: str, problem: BaseException) -> None:
     """Report an unexpected error in one line."""
+    if isinstance(problem, OSError) and not problem.filename and problem.errno in _WRITE_ERRORS:
+        _report_write_error(name, problem)  # a command that prints much has written some of it
+        sys.stdout = None  # the rest cannot be written either
+        return
     if os.environ.get("PYSLURM_DEBUG"):
         import traceback
 
