@@ -12,7 +12,7 @@ from pyslurm_ng.base.tres import TresError, parse_gres
 from .job import JobRequest
 from .partition import Partition
 
-_MOST_SIZES = 65536  # the most node counts in a list
+_MOST_RANGES = 64  # in a list of node counts
 
 
 class JobSizes(Struct, frozen=True):
@@ -57,15 +57,17 @@ def _gpus_per_node(gres: str, per_node: str, per_socket: str, sockets: int) -> i
 
 
 @lru_cache(maxsize=1024)
-def node_sizes(text: str) -> tuple[int, ...]:
-    """Return the node counts that `1,2,4` or `2-10:2` allow, ascending.
+def node_sizes(text: str) -> tuple[range, ...]:
+    """Return the node counts that `1,2,4` or `2-10:2` allow, each range as it stands there.
 
     Raises:
-        ValueError: the text cannot be read, a count is no number, or there are too many.
+        ValueError: the text cannot be read, a count is no number, or there are too many ranges.
     """
-    sizes: dict[int, None] = {}
-    count = 0
-    for part in text.split(","):
+    parts = text.split(",")
+    if len(parts) > _MOST_RANGES:
+        raise ValueError(text)
+    sizes = []
+    for part in parts:
         span, colon, step_text = part.partition(":")
         low_text, dash, high_text = span.partition("-")
         if colon and not dash:
@@ -75,11 +77,17 @@ def node_sizes(text: str) -> tuple[int, ...]:
         step = int(step_text) if colon else 1
         if not 0 < low <= high or step < 1:
             raise ValueError(text)
-        count += (high - low) // step + 1
-        if count > _MOST_SIZES:
-            raise ValueError(text)
-        sizes |= dict.fromkeys(range(low, high + 1, step))
-    return tuple(sorted(sizes))
+        sizes.append(range(low, high + 1, step))
+    return tuple(sizes)
+
+
+def sizes_within(sizes: tuple[range, ...], least: int, most: int) -> list[int]:
+    """Return those of some node counts that lie between two others, ascending."""
+    inside: set[int] = set()
+    for part in sizes:
+        first = max(part.start, least + (part.start - least) % part.step)
+        inside.update(range(first, min(part.stop, most + 1), part.step))
+    return sorted(inside)
 
 
 def job_sizes(request: JobRequest, partition: Partition | None) -> JobSizes:

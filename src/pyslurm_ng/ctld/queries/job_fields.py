@@ -105,6 +105,8 @@ _of_request = itemgetter(*[JobRequest.__struct_fields__.index(name) for name in 
 # A queue holds few different requests and many jobs.
 _tres_texts: dict[tuple[object, ...], str] = {}
 _TRES_TEXTS_KEPT = 10_000
+_LONG = 1024
+"""Characters of a request whose text is not kept."""
 
 
 def job_counts(job: Job, partition: Partition | None) -> tuple[int, int, int]:
@@ -318,9 +320,11 @@ def requested_text(
     )
     text = _tres_texts.get(key)
     if text is None:
+        text = format_tres(amounts.requested_tres(request, partition, tracked))
+        if len(request.gres) + len(request.gpus) + len(request.tres_per_task) > _LONG:
+            return text
         if len(_tres_texts) >= _TRES_TEXTS_KEPT:
             _tres_texts.clear()
-        text = format_tres(amounts.requested_tres(request, partition, tracked))
         _tres_texts[key] = text
     return text
 

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
+from pyslurm_ng.model.sizes import sizes_within
 from pyslurm_ng.sched.cons_tres.topology import Layout, WantedNodes, bits, weight_groups
 from pyslurm_ng.sched.request.features import Tree, Way, holds
 from pyslurm_ng.sched.request.need import Need
 
+_MOST_LISTED = 256  # node counts to try for a job that lists them
 _MOST_SIZES = 16  # node counts to try for a job that leaves the choice
 
 
@@ -275,7 +277,9 @@ def node_counts(need: Need, least: int, most: int) -> list[int]:
     Slurm aims at the larger end of a range and at as many nodes as it can for a spread.
     """
     if need.sizes:
-        counts = [size for size in need.sizes if least <= size <= most]
+        counts = sizes_within(need.sizes, least, most)
+        if len(counts) > _MOST_LISTED:
+            counts = [counts[at - 1] for at in _sample(1, len(counts))]
     else:
         counts = _sample(least, most)
     return counts[::-1] if need.spread or need.aims_high else counts

@@ -13,6 +13,8 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
+from pyslurm_ng.base.text_cache import text_cache
+
 _NEARLY = 1e-5  # numbers that differ by less are equal
 _TOKENS = re.compile(r"[&|,()]|[<>!]=|[<>=]|[^&|,()<>=!]+|!")
 _LONGEST = 8192
@@ -27,7 +29,7 @@ class ExtraError(ValueError):
     """An expression that cannot be read; the text names the error."""
 
 
-@lru_cache(maxsize=4096)
+@text_cache(4096)
 def parse(expression: str) -> Tree:
     """Return `("&", part, part ...)`, `("|", part, part ...)` or `(comparison, key, value)`.
 
@@ -56,7 +58,7 @@ def nodes_without(expression: str, extras: Sequence[str], node_ids: Iterable[int
     return [node_id for node_id in node_ids if not satisfies(extras[node_id], expression)]
 
 
-@lru_cache(maxsize=65536)
+@text_cache(65536)
 def satisfies(extra: str, expression: str) -> bool:
     """Return whether a node with this Extra satisfies an expression that can be read."""
     return _holds(parse(expression), _values(extra))

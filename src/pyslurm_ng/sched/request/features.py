@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from pyslurm_ng.base.text_cache import text_cache
 from pyslurm_ng.model.job import JobRequest
 
 _TOKENS = re.compile(r"[&|(),\[\]]|[^&|(),\[\]\s]+")
@@ -41,7 +41,7 @@ class Way(NamedTuple):
     counts: tuple[tuple[Tree, int], ...] = ()
 
 
-@lru_cache(maxsize=1024)
+@text_cache(1024)
 def parse(expression: str) -> Tree:
     """Return the expression as nested tuples.
 
@@ -62,7 +62,7 @@ def parse(expression: str) -> Tree:
     return tree
 
 
-@lru_cache(maxsize=1024)
+@text_cache(1024)
 def ways(expression: str) -> tuple[Way, ...]:
     """Return the ways to satisfy an expression, the ones to try first in front.
 
@@ -88,7 +88,7 @@ def least_nodes(expression: str) -> int:
 
 def matches(expression: str, features: tuple[str, ...]) -> bool:
     """Return whether a node with `features` may be part of what satisfies `expression`."""
-    return _matches(expression, features)
+    return _matches(features, expression)
 
 
 def suits(request: JobRequest, features: tuple[str, ...]) -> bool:
@@ -101,12 +101,11 @@ def suits(request: JobRequest, features: tuple[str, ...]) -> bool:
     return bool(request.prefer) and matches(request.prefer, features)
 
 
-@lru_cache(maxsize=65536)
-def _matches(expression: str, features: tuple[str, ...]) -> bool:
+@text_cache(65536)
+def _matches(features: tuple[str, ...], expression: str) -> bool:
     return any(way.every is None or holds(way.every, features) for way in ways(expression))
 
 
-@lru_cache(maxsize=65536)
 def holds(tree: Tree, features: tuple[str, ...]) -> bool:
     """Return whether one node satisfies an expression without counts and brackets."""
     return _holds(tree, frozenset(features))

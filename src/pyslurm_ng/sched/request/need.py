@@ -109,7 +109,7 @@ class Need:
     spread: bool = False  # over as many nodes as possible, tasks even
     least_loaded: bool = False
     aims_high: bool = False  # as many of its range of nodes as there are
-    sizes: tuple[int, ...] = ()  # the only node counts allowed; empty: all from least to most
+    sizes: tuple[range, ...] = ()  # the only node counts allowed; none: all from least to most
     max_cpus_per_node: int = INFINITE  # of all jobs of the partition together
     max_cpus_per_socket: int = INFINITE
     partition: str = ""

@@ -21,6 +21,7 @@ from pyslurm_ng.sched.request.features import least_nodes, suits
 from pyslurm_ng.sched.request.need import Need, Selection, need_of, placing, width_of
 
 _MOST_KEPT = 4096
+_LONG = 1024  # characters of a request whose answer is not kept
 _TOPOLOGY = Reject(Errno.ESLURM_REQUESTED_TOPO_CONFIG_UNAVAILABLE)
 _CPU_DETAIL = "CPU count per node can not be satisfied"
 _MEMORY_DETAIL = "Memory specification can not be satisfied"
@@ -36,7 +37,10 @@ def feasible(
     A job that wants more nodes or CPUs than the partition has is accepted and waits, as in Slurm
     (`EnforcePartLimits` refuses it elsewhere): nodes may be added.
     """
-    key = (partition.name, selection, placing(request), request.distribution)
+    fields = placing(request)
+    if sum(len(field) for field in fields if isinstance(field, str)) > _LONG:
+        return _judge(cluster, request, partition, selection)
+    key = (partition.name, selection, fields, request.distribution)
     kept = answers(cluster)
     known = kept.get(key, key)
     if known is not key:

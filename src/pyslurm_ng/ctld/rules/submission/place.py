@@ -103,7 +103,8 @@ def _check_counts(request: JobRequest) -> Reject | None:
             sizes = node_sizes(request.node_sizes)
         except ValueError:
             return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
-        if (sizes[0], sizes[-1]) != (request.nodes_min, request.nodes_max):
+        ends = min(part[0] for part in sizes), max(part[-1] for part in sizes)
+        if ends != (request.nodes_min, request.nodes_max):
             return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
     if not 0 <= request.nodes_min <= _MAX_COUNT or not 0 <= request.nodes_max <= _MAX_COUNT:
         return Reject(Errno.ESLURM_INVALID_NODE_COUNT)
