@@ -23,3 +23,13 @@ class LineLog:
 
     def error(self, text: str) -> None:
         self.lines.append(self.mark + text)
+
+
+class NotedFaults:
+    """What `base.faults.Faults.note` was told: each kind and text, in order."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str]] = []
+
+    def note(self, kind: str, text: str, /) -> None:
+        self.told.append((kind, text))

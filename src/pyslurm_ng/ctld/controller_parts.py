@@ -17,7 +17,7 @@ from pyslurm_ng.ctld.clock import Clock, wall_us
 from pyslurm_ng.ctld.configuration import Configuration
 from pyslurm_ng.ctld.failures import Failures
 from pyslurm_ng.ctld.followers.checkpointer import Checkpointer
-from pyslurm_ng.ctld.followers.completion_log import CompletionLog
+from pyslurm_ng.ctld.followers.completion_log import KIND as COMPLETION, CompletionLog
 from pyslurm_ng.ctld.followers.debug_log import DebugLog
 from pyslurm_ng.ctld.followers.dependency_index import DependencyIndex
 from pyslurm_ng.ctld.followers.event_log import EventLog
@@ -35,6 +35,7 @@ from pyslurm_ng.ctld.open_calls.allocations import Allocations
 from pyslurm_ng.ctld.open_calls.job_watch import JobWatch
 from pyslurm_ng.ctld.open_calls.notices import Notices
 from pyslurm_ng.ctld.open_calls.step_calls import StepCalls
+from pyslurm_ng.ctld.programs.completion_sender import CompletionSender
 from pyslurm_ng.ctld.programs.fences import Fences
 from pyslurm_ng.ctld.programs.job_programs import JobPrograms
 from pyslurm_ng.ctld.programs.mailer import Mailer
@@ -255,19 +256,20 @@ class ControllerParts:
         )
         writer.observe(het.applied, is_brittle=True)
         het.begin()
-        self.programs = Programs(self._log)
-        durable, told = writer.when_durable, partial(self.faults.note, "mail")
+        note = self.faults.note
+        self.programs = Programs(note)
+        durable, told = writer.when_durable, partial(note, "mail")
         self.mailer = Mailer(cluster, conf, self.programs, durable, self.clock.now_us(), told)
         writer.observe(self.mailer.applied, is_brittle=True)
-        self.completions = CompletionLog(
-            cluster, conf, self._log, writer.when_durable, self.programs
-        )
+        untold = partial(note, COMPLETION)
+        sender = CompletionSender(self._log, partial(self.loop.call_soon_threadsafe, untold))
+        self.completions = CompletionLog(cluster, conf, untold, durable, self.programs, sender)
         writer.observe(self.completions.applied, is_brittle=True)
         self.reservation_programs = ReservationPrograms(
             cluster, conf, self.programs, writer.when_durable
         )
         writer.observe(self.reservation_programs.applied, is_brittle=True)
-        self.user_programs = UserPrograms(self._log, self._look_up)
+        self.user_programs = UserPrograms(note, self._look_up)
         self.triggers = Triggers(writer, self.user_programs, self._edges, conf.path)
         writer.observe(self.triggers.applied, is_brittle=True)
         keep_us = conf.group_update_time * SECOND_US

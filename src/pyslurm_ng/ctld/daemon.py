@@ -316,13 +316,13 @@ class Daemon:
         self._stop = True
         parts = self._parts
         parts.scheduler.stop()
-        parts.programs.stop()
-        parts.user_programs.stop()
         await parts.hooks.stop()
         parts.writer.close()
         parts.checkpointer.stop()
         await parts.loop.run_in_executor(None, parts.journal.close)
         parts.writer.on_durable(parts.journal.durable)
+        for runner in (parts.programs, parts.user_programs, parts.completions):
+            runner.stop()
         if self._control.with_nodes:
             parts.sender.broadcast(NodeShutdown(parts.writer.cluster.epoch))
             await asyncio.sleep(_NODE_SHUTDOWN_S)

@@ -17,7 +17,6 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobFlag, JobState
 from tests.model.clusters import FOUR_NODES, conf_of
-from tests.world.logs import LineLog
 from tests.world.site import Site
 
 RECORDED = Path(__file__).resolve().parents[2] / "golden" / "jobcomp" / "slurm-22.05.log"
@@ -29,22 +28,32 @@ class CompletionSite(Site):
     def __init__(self, path: Path | str, kind: str = "jobcomp/filetxt") -> None:
         super().__init__(f"JobCompType={kind}\nJobCompLoc={path}\n")
         self.path = Path(path)
-        self.log = LineLog()
+        self.lost: list[str] = []
         self.waiting: list[Callable[[], None]] = []
         self.runs: list[tuple[Sequence[str], Mapping[str, str], int]] = []
         self.documents: list[tuple[str, dict[str, Any]]] = []
         self.completions = CompletionLog(
-            self.cluster, self.conf, self.log, self.waiting.append, self, self
+            self.cluster, self.conf, self.lost.append, self.waiting.append, self, self
         )
         self.follow(self.completions.applied)
 
-    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0) -> None:
+    def run(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        uid: int = 0,
+        *,
+        kind: str = "",
+        about: str = "",
+    ) -> None:
         """Note a run of JobCompLoc's program."""
         self.runs.append((argv, environment, uid))
 
-    def post(self, url: str, document: bytes) -> None:
+    def post(self, url: str, body: bytes, about: str) -> None:
         """Note a document."""
-        self.documents.append((url, json.loads(document)))
+        self.documents.append((url, json.loads(body)))
+
+    def stop(self) -> None: ...
 
     def durable(self) -> None:
         """Let the disk be done with all that was recorded."""
@@ -142,13 +151,14 @@ def test_a_file_that_was_moved_away(tmp_path: Path) -> None:
     assert [line["JobId"] for line in site.lines()] == ["2"]
 
 
-def test_a_file_that_cannot_be_written_is_reported_once(tmp_path: Path) -> None:
-    """Jobs go on."""
+def test_each_line_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """Jobs go on; the administrator reads how many are missing."""
     site = CompletionSite(tmp_path / "no" / "such" / "place")
     for _ in range(3):
         site.end(site.started())
         site.durable()
-    assert site.log.lines == [f"JobCompLoc {site.path}: No such file or directory"]
+    why = f"JobCompLoc {site.path}: No such file or directory"
+    assert site.lost == [f"JobId={job_id}: {why}" for job_id in (1, 2, 3)]
 
 
 @pytest.mark.parametrize("kind", ["", "jobcomp/script"])

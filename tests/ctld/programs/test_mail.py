@@ -26,7 +26,7 @@ from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.duty import DutyKind
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
-from tests.world.logs import LineLog
+from tests.world.logs import NotedFaults
 from tests.world.programs import NotedPrograms
 from tests.world.site import Site
 
@@ -219,58 +219,59 @@ def test_programs_get_their_words_and_a_clean_environment(
     program = _program(
         tmp_path / "mail", f'echo "$@" >{out}.new; env >>{out}.new; mv {out}.new {out}'
     )
-    log = LineLog()
+    noted = NotedFaults()
 
     async def run() -> None:
-        programs = Programs(log)
+        programs = Programs(noted.note)
         programs.run((program, "-s", "a b", "alice"), {"SLURM_JOB_ID": "7"})
         await asyncio.gather(*programs._tasks)
 
     asyncio.run(run())
     lines = out.read_text().splitlines()
     assert lines[0] == "-s a b alice" and "SLURM_JOB_ID=7" in lines
-    assert not [line for line in lines if line.startswith("SECRET")] and not log.lines
+    assert not [line for line in lines if line.startswith("SECRET")] and not noted.told
 
 
 def test_a_users_mails_wait_for_no_other_users_mails(tmp_path: Path) -> None:
     """An array may ask for a mail of each task. What does not fit into a user's share is lost."""
     out = tmp_path / "out"
     program = _program(tmp_path / "mail", f'echo "$1" >>{out}')
-    log = LineLog()
+    noted = NotedFaults()
 
     async def run() -> None:
-        programs = Programs(log)
+        programs = Programs(noted.note)
         for _ in range(runner.AT_ONCE + 50):
             programs.run((program, "alice"), {}, 1001)
         programs.run((program, "bob"), {}, 1002)
         await asyncio.gather(*programs._tasks)
-        for _ in range(runner.WAITING + 1):
-            programs._queue.push(1001, ((program, "never"), {}))
-        programs.run((program, "alice"), {}, 1001)
-        assert programs.dropped == 1
+        for _ in range(runner.WAITING):
+            programs.run((program, "never"), {}, 1001)
+        programs.run((program, "alice"), {}, 1001, kind="jobcomp", about="JobId=7")
         programs.stop()
 
     asyncio.run(run())
     lines = out.read_text().splitlines()
     assert len(lines) == runner.AT_ONCE + 51
     assert lines.index("bob") < 2 * runner.AT_ONCE + 2
-    assert log.lines == [f"{program}: 1000 runs for uid 1001 wait; dropping further ones"]
+    why = f"{program} for JobId=7: not run, because 1000 runs for uid 1001 wait"
+    assert noted.told[0] == ("jobcomp", why)
+    not_run = ("program", f"{program}: not run before the end")
+    assert noted.told[1:] == [not_run] * runner.WAITING
 
 
-def test_failing_programs_are_logged_once(tmp_path: Path) -> None:
-    """A missing mail program must not fill the log with a line for each job."""
-    log = LineLog()
+def test_failing_programs_are_told(tmp_path: Path) -> None:
+    """`Faults` counts each, and fills no log."""
+    noted = NotedFaults()
 
     async def run() -> None:
-        programs = Programs(log, limit_s=0.2)
-        for _ in range(20):
-            programs.run((str(tmp_path / "none"),), {})
+        programs = Programs(noted.note, limit_s=0.2)
+        programs.run((str(tmp_path / "none"),), {})
         await asyncio.gather(*programs._tasks)
         programs.run((_program(tmp_path / "hangs", "exec sleep 60"),), {})
         await asyncio.gather(*programs._tasks)
 
     asyncio.run(run())
-    assert log.lines == [
-        f"{tmp_path}/none: No such file or directory",
-        f"{tmp_path}/hangs: killed after 0 s",
+    assert noted.told == [
+        ("program", f"{tmp_path}/none: No such file or directory"),
+        ("program", f"{tmp_path}/hangs: killed after 0 s"),
     ]

@@ -14,7 +14,7 @@ import pytest
 from pyslurm_ng.ctld.programs import user_programs
 from pyslurm_ng.ctld.programs.runner import run_program
 from pyslurm_ng.ctld.programs.user_programs import UserPrograms, look_up_account
-from tests.world.logs import LineLog
+from tests.world.logs import NotedFaults
 
 T = TypeVar("T")
 User = tuple[int, int, tuple[int, ...]] | None
@@ -68,7 +68,7 @@ def test_a_user_whose_programs_hang_delays_nobody(monkeypatch: pytest.MonkeyPatc
 
     async def scene() -> None:
         starts = HeldStarts()
-        programs = UserPrograms(LineLog(), at_once, start=starts)
+        programs = UserPrograms(NotedFaults().note, at_once, start=starts)
         for _ in range(4):
             programs.run(["/hangs"], 1, 1, {})
         programs.run(["/quick"], 2, 2, {})
@@ -91,14 +91,18 @@ def test_too_many_are_dropped_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(user_programs, "WAITING", 2)
 
     async def scene() -> None:
-        starts, log = HeldStarts(), LineLog()
-        programs = UserPrograms(log, at_once, start=starts)
+        starts, noted = HeldStarts(), NotedFaults()
+        programs = UserPrograms(noted.note, at_once, start=starts)
         for _ in range(5):
             programs.run(["/many"], 1, 1, {})
         await settled()
-        assert (programs.dropped, starts.began) == (2, ["/many"])
-        assert "2 programs of uid 1 wait" in log.lines[0]
+        assert starts.began == ["/many"]
+        why = "/many: not run, because 2 programs of uid 1 wait"
+        assert noted.told == [("trigger_program", why)] * 2
         programs.stop()
+        assert noted.told[2:] == [
+            ("trigger_program", "2 programs of users were not run before the end")
+        ]
         await starts.end(1)
         assert starts.began == ["/many"]
 
@@ -110,7 +114,7 @@ def test_a_program_has_a_login_and_its_users_rights() -> None:
 
     async def scene() -> None:
         starts = HeldStarts()
-        programs = UserPrograms(LineLog(), at_once, start=starts, own_uid=1)
+        programs = UserPrograms(NotedFaults().note, at_once, start=starts, own_uid=1)
         programs.run(["/root"], 0, 0, {"SLURM_CONF": "/etc/slurm.conf"})
         programs.run(["/own"], 1, 1, {})
         programs.run(["/unknown"], 999_999_999, 5, {})

@@ -1,11 +1,12 @@
 """JobCompType: each run of a job that is over is told to a file, a program or Elasticsearch.
 
 A view of the events. It is told when the end is durable; what was due when the controller crashed
-is lost, nothing is told twice. slurmdbd loses none.
+is lost, nothing is told twice. slurmdbd loses none. What cannot be told is counted for `sdiag`.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -19,38 +20,40 @@ from pyslurm_ng.ctld.followers.completion_records import (
     completion_environment,
     completion_line,
 )
-from pyslurm_ng.ctld.programs.completion_sender import CompletionSender
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.cluster import Cluster
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 
 FILE, SCRIPT, SEARCH = "jobcomp/filetxt", "jobcomp/script", "jobcomp/elasticsearch"
+KIND = "jobcomp"
+"""What a run that could not be told is counted as."""
 _USUAL_PATH = "/var/log/slurm_jobcomp.log"
-
-
-class Log(Protocol):
-    """Where failures are told."""
-
-    def info(self, text: str) -> None:
-        """Every day's news."""
-
-    def error(self, text: str) -> None:
-        """Something is wrong."""
 
 
 class Programs(Protocol):
     """What runs JobCompLoc's program."""
 
-    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0) -> None:
+    def run(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        uid: int = 0,
+        *,
+        kind: str = "",
+        about: str = "",
+    ) -> None:
         """Run it some time soon; `uid`: for whom."""
 
 
 class Poster(Protocol):
     """What sends documents."""
 
-    def post(self, url: str, document: bytes) -> None:
+    def post(self, url: str, body: bytes, about: str) -> None:
         """Send one some time soon."""
+
+    def stop(self) -> None:
+        """Send nothing more."""
 
 
 class _Run(NamedTuple):
@@ -72,20 +75,20 @@ class CompletionLog:
         self,
         cluster: Cluster,
         conf: SlurmConf,
-        log: Log,
+        lost: Callable[[str], None],
         when_durable: Callable[[Callable[[], None]], None],
         programs: Programs,
-        poster: Poster | None = None,
+        poster: Poster,
     ) -> None:
+        """`lost` is told of each run that could not be written into the file."""
         self.conf = conf
         self._programs = programs
-        self._poster = poster or CompletionSender(log)
+        self._poster = poster
         self._cluster = cluster
-        self._log = log
+        self._lost = lost
         self._when_durable = when_durable
         self._fd = -1
         self._open_path = ""
-        self._last_error = ""
         self._runs: dict[int, _Run] = {}
         for job_id in cluster.job_index.active:
             self._begin(cluster.jobs[job_id])
@@ -126,15 +129,17 @@ class CompletionLog:
     def _tell(self, job: Job) -> None:
         """Tell of a run that is over, as it is now, once that is durable."""
         kind, location = self.conf.job_comp_type, self.conf.job_comp_loc
+        about = f"JobId={job.job_id}"
         if kind == FILE:
             line = completion_line(self._cluster, job, self.conf)
-            self._when_durable(partial(self._write, line))
+            self._when_durable(partial(self._write, line, about))
         elif kind == SCRIPT:
             variables = completion_environment(self._cluster, job)
-            self._when_durable(partial(self._programs.run, (location,), variables, job.uid))
+            run = partial(self._programs.run, kind=KIND, about=about)
+            self._when_durable(partial(run, (location,), variables, job.uid))
         elif kind == SEARCH:
             document = completion_document(self._cluster, job, self.conf)
-            self._when_durable(partial(self._poster.post, location, document))
+            self._when_durable(partial(self._poster.post, location, document, about))
 
     def reopen(self) -> None:
         """Open the file's name again with the next line: it may have been moved away."""
@@ -142,7 +147,11 @@ class CompletionLog:
             os.close(self._fd)
         self._fd = -1
 
-    def _write(self, line: str) -> None:
+    def stop(self) -> None:
+        """Send nothing more."""
+        self._poster.stop()
+
+    def _write(self, line: str, about: str) -> None:
         path = self.conf.job_comp_loc or _USUAL_PATH
         try:
             if self._fd < 0 or path != self._open_path:
@@ -150,10 +159,8 @@ class CompletionLog:
                 flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
                 self._fd = os.open(path, flags, 0o644)
                 self._open_path = path
-            os.write(self._fd, line.encode("utf-8", "surrogateescape"))
-            self._last_error = ""
+            content = line.encode("utf-8", "surrogateescape")
+            if os.write(self._fd, content) < len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            text = f"JobCompLoc {path}: {error.strerror}"
-            if text != self._last_error:
-                self._log.error(text)
-            self._last_error = text
+            self._lost(f"{about}: JobCompLoc {path}: {error.strerror}")

@@ -6,7 +6,8 @@ import threading
 import urllib.error
 import urllib.request
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
 
 WAITING = 10_000
 """Documents that may wait; the oldest are dropped, because a server may be down for days."""
@@ -14,6 +15,8 @@ WAITING_BYTES = 64 << 20
 PAUSE_S = 30.0
 """Time until a document that was not taken is sent again."""
 LIMIT_S = 10.0
+_SAID_BYTES = 300
+Lost: TypeAlias = Callable[[str], object]
 
 
 class Log(Protocol):
@@ -26,33 +29,42 @@ class Log(Protocol):
         """Something is wrong."""
 
 
+class _Document(NamedTuple):
+    url: str
+    body: bytes
+    about: str
+
+
 class CompletionSender:
-    """Documents wait here until the server has taken them; those left at the end are lost.
+    """Documents wait here until the server has taken them; those left at the end are lost."""
 
-    Attributes:
-        dropped: how many were not sent because too many waited, or because the server does not
-            take them whatever happens.
-    """
+    def __init__(self, log: Log, lost: Lost, pause_s: float = PAUSE_S) -> None:
+        """Have none yet.
 
-    def __init__(self, log: Log, pause_s: float = PAUSE_S) -> None:
-        self.dropped = 0
+        Args:
+            lost: is told of each document that is not sent because too many wait, because the
+                server does not take it whatever happens, or because the end came first. From any
+                thread.
+        """
         self._log = log
+        self._lost = lost
         self._pause_s = pause_s
-        self._waiting: deque[tuple[str, bytes]] = deque()
+        self._waiting: deque[_Document] = deque()
         self._bytes = 0
         self._change = threading.Condition()
         self._thread: threading.Thread | None = None
         self._is_stopping = False
         self._last_error = ""
 
-    def post(self, url: str, document: bytes) -> None:
-        """Send a document some time soon; the caller never waits."""
+    def post(self, url: str, body: bytes, about: str) -> None:
+        """Send a document about a job some time soon; the caller never waits."""
         with self._change:
-            self._waiting.append((url, document))
-            self._bytes += len(document)
+            self._waiting.append(_Document(url, body, about))
+            self._bytes += len(body)
             while len(self._waiting) > WAITING or self._bytes > WAITING_BYTES:
-                self._bytes -= len(self._waiting.popleft()[1])
-                self.dropped += 1
+                oldest = self._waiting.popleft()
+                self._bytes -= len(oldest.body)
+                self._lost(f"{oldest.about}: not sent, because too many documents wait")
             self._change.notify()
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="documents", daemon=True)
@@ -62,6 +74,9 @@ class CompletionSender:
         """Send nothing more."""
         with self._change:
             self._is_stopping = True
+            for document in self._waiting:
+                self._lost(f"{document.about}: perhaps not sent before the end")
+            self._waiting.clear()
             self._change.notify()
 
     def _work(self) -> None:
@@ -70,16 +85,18 @@ class CompletionSender:
                 self._change.wait_for(lambda: self._is_stopping or self._waiting)
                 if self._is_stopping:
                     return
-                url, document = self._waiting[0]
-            failure, is_final = send(url, document)
+                document = self._waiting[0]
+            failure, is_final = send(document.url, document.body)
             with self._change:
-                if not failure or is_final:
-                    # What was first may have been dropped meanwhile.
-                    if self._waiting and self._waiting[0][1] is document:
-                        self._waiting.popleft()
-                        self._bytes -= len(document)
-                    self.dropped += bool(failure)
-                self._say(failure, self._change)
+                # What was first may have been dropped meanwhile.
+                is_there = bool(self._waiting) and self._waiting[0] is document
+                if is_there and (is_final or not failure):
+                    self._waiting.popleft()
+                    self._bytes -= len(document.body)
+                    if failure:
+                        self._lost(f"{document.about}: not taken: {failure}")
+                if not is_final:
+                    self._say(failure, self._change)
 
     def _say(self, failure: str, change: threading.Condition) -> None:
         """Log a failure once, and wait a while after each."""
@@ -101,6 +118,7 @@ def send(url: str, document: bytes) -> tuple[str, bool]:
         with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
             return ("", False) if 200 <= answer.status < 300 else (f"HTTP {answer.status}", False)
     except urllib.error.HTTPError as error:
-        return f"{url}: HTTP {error.code} {error.reason}", error.code == 400
+        said = " ".join(error.read(_SAID_BYTES).decode("utf-8", "replace").split())
+        return f"{url}: HTTP {error.code} {error.reason} {said}".rstrip(), error.code == 400
     except (OSError, ValueError) as error:
         return f"{url}: {getattr(error, 'reason', None) or error}", False

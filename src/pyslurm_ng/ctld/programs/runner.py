@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pyslurm_ng.daemon.hooks import HookResult, run_hook
 from pyslurm_ng.wire.lanes import Lanes
@@ -19,11 +19,18 @@ LIMIT_S = 120.0
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-class Log(Protocol):
-    """Where failures are told."""
+class Note(Protocol):
+    """Where failures are told: `base.faults.Faults.note`."""
 
-    def error(self, text: str) -> None:
-        """Something is wrong."""
+    def __call__(self, kind: str, text: str, /) -> None:
+        """Count one of this kind, and name it once a minute at most."""
+
+
+class _Run(NamedTuple):
+    argv: Sequence[str]
+    environment: Mapping[str, str]
+    kind: str
+    name: str
 
 
 class Programs:
@@ -32,26 +39,35 @@ class Programs:
     Users have their turns, so the mails of one do not keep those of others waiting. Too many of a
     user are dropped and counted rather than kept: a mail program that hangs must not fill the
     controller's memory.
-
-    Attributes:
-        dropped: how many were not run because too many waited.
     """
 
-    def __init__(self, log: Log, limit_s: float = LIMIT_S) -> None:
-        self.dropped = 0
-        self._log = log
+    def __init__(self, note: Note, limit_s: float = LIMIT_S) -> None:
+        self._note = note
         self._limit_s = limit_s
-        self._queue: Lanes[tuple[Sequence[str], Mapping[str, str]]] = Lanes()
+        self._queue: Lanes[_Run] = Lanes()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._last_error = ""
 
-    def run(self, argv: Sequence[str], environment: Mapping[str, str], uid: int = 0) -> None:
-        """Run a program some time soon, with these variables and PATH only; `uid`: for whom."""
+    def run(
+        self,
+        argv: Sequence[str],
+        environment: Mapping[str, str],
+        uid: int = 0,
+        *,
+        kind: str = "program",
+        about: str = "",
+    ) -> None:
+        """Run a program some time soon, with these variables and PATH only.
+
+        Args:
+            uid: for whom.
+            kind: what a run that fails, or that is not done, is counted as.
+            about: which job such a run was about.
+        """
+        run = _Run(argv, environment, kind, f"{argv[0]}{about and ' for ' + about}")
         if self._queue.waiting(uid) >= WAITING:
-            self.dropped += 1
-            self._say(f"{argv[0]}: {WAITING} runs for uid {uid} wait; dropping further ones")
+            self._note(kind, f"{run.name}: not run, because {WAITING} runs for uid {uid} wait")
             return
-        self._queue.push(uid, (argv, environment))
+        self._queue.push(uid, run)
         if len(self._tasks) < AT_ONCE:
             task = asyncio.get_running_loop().create_task(self._work())
             self._tasks.add(task)
@@ -59,25 +75,16 @@ class Programs:
 
     async def _work(self) -> None:
         while self._queue:
-            _, (argv, environment) = self._queue.pop()
-            await self._run(argv, environment)
-
-    async def _run(self, argv: Sequence[str], environment: Mapping[str, str]) -> None:
-        failure = await run_program(argv, environment, self._limit_s)
-        if failure:
-            self._say(failure)
-        else:
-            self._last_error = ""
-
-    def _say(self, text: str) -> None:
-        """Log a failure once, not once for every mail."""
-        if text != self._last_error:
-            self._last_error = text
-            self._log.error(text)
+            _, run = self._queue.pop()
+            failure = await run_program(run.argv, run.environment, self._limit_s)
+            if failure:
+                self._note(run.kind, f"{run.name}: {failure.removeprefix(run.argv[0] + ': ')}")
 
     def stop(self) -> None:
         """Begin nothing more; what runs is left to end by itself."""
-        self._queue = Lanes()
+        while self._queue:
+            _, run = self._queue.pop()
+            self._note(run.kind, f"{run.name}: not run before the end")
 
 
 async def run_program(

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from pyslurm_ng.ctld.programs.runner import Log, run_program
+from pyslurm_ng.ctld.programs.runner import Note, run_program
 from pyslurm_ng.ctld.users.identities import RunInThread
 
 AT_ONCE = 64
 AT_ONCE_OF_A_USER = 8
 WAITING = 1_000
 """Of one user: as many as a user may have triggers."""
+_KIND = "trigger_program"
 LIMIT_S = 300.0
 """The manual's page of strigger: five minutes."""
 
@@ -63,15 +64,11 @@ class Start(Protocol):
 
 
 class UserPrograms:
-    """Runs programs of users, a few of each at once.
-
-    Attributes:
-        dropped: how many were not run because too many of their user waited.
-    """
+    """Runs programs of users, a few of each at once."""
 
     def __init__(
         self,
-        log: Log,
+        note: Note,
         look_up: RunInThread,
         *,
         start: Start = run_program,
@@ -79,8 +76,7 @@ class UserPrograms:
         limit_s: float = LIMIT_S,
     ) -> None:
         """`own_uid` is the user that the daemon runs as, -1 to ask."""
-        self.dropped = 0
-        self._log = log
+        self._note = note
         self._look_up = look_up
         self._start = start
         self._own_uid = os.geteuid() if own_uid < 0 else own_uid
@@ -93,8 +89,8 @@ class UserPrograms:
         """Run a program as a user some time soon, with these variables and a login's."""
         queue = self._waiting.setdefault(uid, deque())
         if len(queue) >= WAITING:
-            self.dropped += 1
-            self._log.error(f"{argv[0]}: {WAITING} programs of uid {uid} wait; this one is dropped")
+            why = f"not run, because {WAITING} programs of uid {uid} wait"
+            self._note(_KIND, f"{argv[0]}: {why}")
             return
         queue.append(partial(self._begin, argv, uid, gid, environment))
         self._next()
@@ -142,7 +138,7 @@ class UserPrograms:
         try:
             failure = await self._start(argv, login, self._limit_s, user=user)
             if failure:
-                self._log.error(f"program of uid {account.uid}: {failure}")
+                self._note(_KIND, f"program of uid {account.uid}: {failure}")
         finally:
             self._running[account.uid] -= 1
             if not self._running[account.uid]:
@@ -151,4 +147,7 @@ class UserPrograms:
 
     def stop(self) -> None:
         """Begin nothing more; what runs is left to end by itself."""
+        waiting = sum(map(len, self._waiting.values()))
         self._waiting.clear()
+        if waiting:
+            self._note(_KIND, f"{waiting} programs of users were not run before the end")
