@@ -6,21 +6,8 @@ Source: what the table `slurm` of a job_submit.lua holds under Slurm 22.05.
 from __future__ import annotations
 
 from pyslurm_ng.base.error_numbers import Errno
-from pyslurm_ng.base.numbers import (
-    INFINITE,
-    MAIL_BEGIN,
-    MAIL_END,
-    MAIL_FAIL,
-    MAIL_INVALID_DEPEND,
-    MAIL_REQUEUE,
-    MAIL_STAGE_OUT,
-    MAIL_TIME_50,
-    MAIL_TIME_80,
-    MAIL_TIME_90,
-    MAIL_TIME_LIMIT,
-    NO_VAL,
-    NO_VAL16,
-)
+from pyslurm_ng.base.numbers import INFINITE, NO_VAL, NO_VAL16
+from pyslurm_ng.base.request_words import MAIL_BITS
 
 NO_VAL64 = 2**64 - 2
 INFINITE64 = 2**64 - 1
@@ -69,15 +56,12 @@ NUMBERS: dict[str, int] = {
     "SPREAD_JOB": SPREAD_JOB,
     "USE_MIN_NODES": USE_MIN_NODES,
     "GRES_DISABLE_BIND": GRES_DISABLE_BIND,
-    "MAIL_JOB_BEGIN": MAIL_BEGIN,
-    "MAIL_JOB_END": MAIL_END,
-    "MAIL_JOB_FAIL": MAIL_FAIL,
-    "MAIL_JOB_REQUEUE": MAIL_REQUEUE,
-    "MAIL_JOB_TIME100": MAIL_TIME_LIMIT,
-    "MAIL_JOB_TIME90": MAIL_TIME_90,
-    "MAIL_JOB_TIME890": MAIL_TIME_90,  # Slurm's own spelling
-    "MAIL_JOB_TIME80": MAIL_TIME_80,
-    "MAIL_JOB_TIME50": MAIL_TIME_50,
-    "MAIL_JOB_STAGE_OUT": MAIL_STAGE_OUT,
-    "MAIL_INVALID_DEPEND": MAIL_INVALID_DEPEND,
+    **{
+        f"MAIL_JOB_{word}": MAIL_BITS[word]
+        for word in ("BEGIN", "END", "FAIL", "REQUEUE", "STAGE_OUT")
+    },
+    **{f"MAIL_JOB_TIME{part}": MAIL_BITS[f"TIME_LIMIT_{part}"] for part in (90, 80, 50)},
+    "MAIL_JOB_TIME890": MAIL_BITS["TIME_LIMIT_90"],  # Slurm's own spelling
+    "MAIL_JOB_TIME100": MAIL_BITS["TIME_LIMIT"],
+    "MAIL_INVALID_DEPEND": MAIL_BITS["INVALID_DEPEND"],
 }

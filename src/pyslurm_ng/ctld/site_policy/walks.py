@@ -128,8 +128,14 @@ class Walks:
                         return edited
                     part = edited
                     continue
-                question = self._question(name, part, passage.caller, environment, script)
-                verdict = yield question
+                verdict = yield self._question(
+                    name,
+                    part,
+                    passage.caller,
+                    self._known(passage.caller),
+                    environment=environment,
+                    script=script,
+                )
                 passage.notes += [prefix + line for line in verdict.user_lines]
                 if verdict.code:
                     return Reject(verdict.code)
@@ -155,18 +161,27 @@ class Walks:
         return plugins.edited(self._cluster, part, (name,), context)
 
     def _question(
-        self, name: str, part: JobRequest, caller: Caller, environment: bytes, script: bytes
+        self,
+        name: str,
+        request: JobRequest | dict[str, Any],
+        caller: Caller,
+        known: Row,
+        *,
+        environment: bytes = b"",
+        script: bytes = b"",
+        record: Row | None = None,
     ) -> Question:
         self._number = self._number % 0xFFFFFFFF + 1
         return Question(
             number=self._number,
             plugins=(name,),
             uid=caller.uid,
-            request=msgspec.Raw(_encode(part)),
-            known=self._known(caller),
+            request=msgspec.Raw(_encode(request)),
+            known=known,
             hidden=hidden_partitions(self._cluster, caller),
             environment=environment,
             script=script,
+            record=record,
         )
 
     def _known(self, caller: Caller) -> Row:
@@ -229,16 +244,8 @@ class Walks:
     def _change_question(
         self, name: str, request: dict[str, Any], job: Job, caller: Caller
     ) -> Question:
-        self._number = self._number % 0xFFFFFFFF + 1
-        return Question(
-            number=self._number,
-            plugins=(name,),
-            uid=caller.uid,
-            request=msgspec.Raw(_encode(request)),
-            known={"user_id": job.uid, "user_name": job.user_name, "job_id": job.job_id},
-            hidden=hidden_partitions(self._cluster, caller),
-            record=rows.job_record(job),
-        )
+        known: Row = {"user_id": job.uid, "user_name": job.user_name, "job_id": job.job_id}
+        return self._question(name, request, caller, known, record=rows.job_record(job))
 
     def _named_jobs(
         self, message: UpdateJob | HoldJobs, caller: Caller
