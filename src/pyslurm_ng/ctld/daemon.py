@@ -70,6 +70,7 @@ class Daemon:
         self._stop = False
         self._accrual_us = 0  # when to look next for jobs that gather age
         self._was_full = False
+        self._due_s = 0.0  # when the next second's turn should come
 
     def start(self, background: bg.Background) -> int:
         """Become SlurmUser, recover the state, serve until told to stop."""
@@ -117,6 +118,7 @@ class Daemon:
         # The loop waits so long for the interpreter, each time, while the other thread plans.
         sys.setswitchinterval(_SWITCH_S)
         self._tell_ready(beginning)
+        self._due_s = loop.time() + _TICK_S
         loop.call_later(_TICK_S, self._tick)
         parts.job_programs.begin()
         parts.scheduler.due()
@@ -169,6 +171,7 @@ class Daemon:
             roles_of=self._roles_of,
             faults=self._parts.faults,
             rate_limit=self._parts.rate_limit,
+            http=self._parts.metrics.respond,
         )
         path = socket_file("slurmctld", conf.slurmctld_pid_file, port)
         try:
@@ -207,6 +210,8 @@ class Daemon:
         if self._stop:
             return
         parts = self._parts
+        parts.metrics.note_late(int((parts.loop.time() - self._due_s) * SECOND_US))
+        self._due_s = parts.loop.time() + _TICK_S
         parts.loop.call_later(_TICK_S, self._tick)
         if parts.timekeeper.tick():
             self._accrual_us = 0

@@ -14,6 +14,7 @@ from pyslurm_ng.wire.admissions import Admissions
 from pyslurm_ng.wire.auth import Admission, Authenticator, AuthError, Peer
 from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.frame import BadFrame
+from pyslurm_ng.wire.http import Pages, take_over
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.messages import ErrorReply
 from pyslurm_ng.wire.outbox import Outbox
@@ -27,11 +28,10 @@ RECEIVE_BYTES = 64 << 10
 """The most that is read in one piece; a connection may hold so much beyond its share."""
 
 
-class Server(Protocol):
+class Server(Pages, Protocol):
     """What a connection needs of its server, `wire.stream.StreamServer`."""
 
     audience: str
-    host: str
     authenticator: Authenticator | None
     held_in_lane: dict[int, set[Connection]]
     lanes: Lanes[Call]
@@ -94,7 +94,6 @@ class Connection(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._outbox.open(transport)
-        # asyncio reads so much in one piece.
         transport.max_size = RECEIVE_BYTES  # type: ignore[attr-defined]
         server = self._server
         connection = transport.get_extra_info("socket")
@@ -191,15 +190,16 @@ class Connection(asyncio.Protocol):
                 now, outbox.drained, is_sending=is_sending, is_receiving=is_receiving
             )
         else:
-            is_awaited = bool(self._calls) or self._is_held
-            fault = pace.fault_at_rest(now, outbox.drained, is_awaited=is_awaited)
+            awaited = bool(self._calls) or self._is_held
+            fault = pace.fault_at_rest(now, outbox.drained, is_awaited=awaited)
         if fault:
             self.cut(fault)
 
     # -- receiving -------------------------------------------------------------------------
 
     def data_received(self, data: bytes) -> None:
-        if self.is_closed:
+        is_new = self._pace.is_silent
+        if self.is_closed or (is_new and take_over(self._server, self, self._transport, data)):
             return
         if self._parser.is_between_frames:
             # A frame begins: its time is counted from here, not from the last answer.

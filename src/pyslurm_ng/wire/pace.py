@@ -49,6 +49,11 @@ class Pace:
         self._received_mark = self._received
         self._drained_mark = drained
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether nothing has come yet."""
+        return not self._received
+
     def received(self, count: int) -> None:
         """Note bytes that came."""
         self._received += count

@@ -32,6 +32,7 @@ from pyslurm_ng.wire.accepting import Acceptor
 from pyslurm_ng.wire.auth import Authenticator, AuthError, Peer
 from pyslurm_ng.wire.call import Call
 from pyslurm_ng.wire.connection import Connection
+from pyslurm_ng.wire.http import Responder
 from pyslurm_ng.wire.lanes import Lanes
 from pyslurm_ng.wire.listening import QUEUE, bind_tcp, bind_unix
 from pyslurm_ng.wire.long_bodies import LongBodies
@@ -103,6 +104,7 @@ class StreamServer:
         faults: counts unexpected errors of one connection; the loop's exception handler is told
             where there is none.
         rate_limit: Slurm's limit of requests per user.
+        http: answers requests of HTTP; without it they are refused like other nonsense.
         user_ranges: which uids count as one user's; those of /etc/subuid unless given.
     """
 
@@ -119,8 +121,10 @@ class StreamServer:
         faults: Faults | None = None,
         rate_limit: RateLimit | None = None,
         user_ranges: UserRanges | None = None,
+        http: Responder | None = None,
     ) -> None:
         self.handler = handler
+        self.http = http
         self.audience = audience
         self.host = host
         self.authenticator = authenticator

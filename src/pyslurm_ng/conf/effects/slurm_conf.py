@@ -12,7 +12,6 @@ _NO_BOOT = "nodes are not powered up and down"
 _NO_FEDERATION = "there are no federations"
 _NO_GATHER = "only tasks are sampled"
 _NO_COMPLETION_DATABASE = "only jobcomp/mysql uses it, which is refused"
-_NO_METRICS = "there is no metrics endpoint"
 _NO_REST = "the options of slurmrestd are on its command line"
 _NO_SCRON = "there is no scrontab"
 _NO_SITE_FACTOR = "plugins cannot be loaded, and the site factor is what scontrol sets"
@@ -38,7 +37,8 @@ CLUSTER = Keys(
         KillOnBadExit KillWait LicenseParameters Licenses LogTimeFormat MailDomain MailProg
         MaxArraySize MaxBatchRequeue MaxJobId MaxMemPerCPU MaxMemPerNode MaxNodeCount
         MaxStepCount
-        MaxTasksPerNode MessageTimeout MinJobAge MpiParams OverTimeLimit PreemptExemptTime
+        MaxTasksPerNode MessageTimeout MetricsAuthUsers MetricsParameters MetricsType
+        MinJobAge MpiParams OverTimeLimit PreemptExemptTime
         PreemptMode PreemptParameters PreemptType PriorityCalcPeriod
         PriorityDecayHalfLife PriorityFavorSmall PriorityFlags PriorityMaxAge PriorityType
         PriorityUsageResetPeriod PriorityWeightAge PriorityWeightAssoc
@@ -87,9 +87,6 @@ CLUSTER = Keys(
         "JobCompPort": _NO_COMPLETION_DATABASE,
         "JobCompUser": _NO_COMPLETION_DATABASE,
         "MCSParameters": "they are for MCSPlugin, which is refused",
-        "MetricsAuthUsers": _NO_METRICS,
-        "MetricsParameters": _NO_METRICS,
-        "MetricsType": _NO_METRICS,
         "PluginDir": "everything is built in",
         "PrEpParameters": "no plugin takes any",
         "PrEpPlugins": "prologs and epilogs always run as with prep/script",

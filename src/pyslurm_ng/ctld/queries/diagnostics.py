@@ -31,7 +31,7 @@ def show_diagnostics(
     return Diagnostics(
         now_us=now_us,
         since_us=soft.reset_us or soft.started_us,
-        counters=_counters(cluster, soft),
+        counters=counters_of(cluster, soft),
         messages=[(kind, call.count, call.total_us) for kind, call in soft.calls.items()],
         users=[
             (uid, names.get(uid, ""), call.count, call.total_us)
@@ -49,7 +49,7 @@ def show_diagnostics(
     )
 
 
-def _counters(cluster: Cluster, soft: Soft) -> dict[str, int]:
+def counters_of(cluster: Cluster, soft: Soft) -> dict[str, int]:
     """Return the counters by the names that they have in messages."""
     passes, jobs = soft.passes, soft.jobs
     active = map(cluster.jobs.__getitem__, cluster.job_index.active)

@@ -1,0 +1,1 @@
+"""Metrics of the controller for Prometheus, by HTTP on its own port."""
