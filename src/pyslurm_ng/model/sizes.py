@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from pyslurm_ng.base.numbers import INFINITE, REQ_MEM_SET, REQ_OVERCOMMIT
+from pyslurm_ng.base.numbers import INFINITE, REQ_MEM_SET, REQ_NODES_SET, REQ_OVERCOMMIT
 from pyslurm_ng.base.tres import TresError, parse_gres
 
 from .job import JobRequest
@@ -149,7 +149,14 @@ def least_counts(
         request.gpus_per_task,
         least_nodes,
         bool(request.flags & REQ_OVERCOMMIT),
+        _may_have_more(request),
     )
+
+
+def _may_have_more(request: JobRequest) -> bool:
+    """Return whether only --nodelist says how many nodes a job has: tasks may have more."""
+    is_list_of_tasks = request.distribution.lower().startswith("arbitrary")
+    return bool(request.node_list) and not (request.flags & REQ_NODES_SET or is_list_of_tasks)
 
 
 @lru_cache(maxsize=4096)
@@ -167,6 +174,7 @@ def _counts(
     gpus_per_task: str,
     least_nodes: int,
     is_overcommitted: bool,
+    is_named: bool,
 ) -> tuple[int, int, int, int, int, int]:
     """Return nodes_min, nodes_max, tasks, cpus_per_task, cpus, cpus_per_gpu; jobs repeat."""
     whole = total(gpus)
@@ -188,8 +196,9 @@ def _counts(
     else:
         tasks = nodes_min
     if not nodes_max:
-        nodes_max = nodes_min if is_given else max(nodes_min, tasks)
-        if not is_given and gpu_count:
+        is_open = is_named or not is_given
+        nodes_max = max(nodes_min, tasks) if is_open else nodes_min
+        if is_open and gpu_count:
             nodes_max = max(nodes_max, gpu_count)
     cpus_each, with_gpus, cpus_of_gpus = max(1, cpus_per_task), 0, 0
     if cpus_per_gpu and not cpus_per_task:

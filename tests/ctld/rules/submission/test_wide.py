@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pyslurm_ng.base.errors import Errno
-from pyslurm_ng.base.numbers import REQ_HOLD, REQ_OVERCOMMIT
+from pyslurm_ng.base.hostlist import expand
+from pyslurm_ng.base.numbers import REQ_HOLD, REQ_NODES_SET, REQ_OVERCOMMIT
 from pyslurm_ng.model.job import Job
 from pyslurm_ng.model.states import JobState
 from tests.world.site import Site
@@ -80,3 +81,28 @@ def test_held_jobs_may_ask_for_what_no_node_has(more: dict[str, object]) -> None
     assert not isinstance(job, Errno)
     refused = scene.submit(flags=REQ_HOLD, node_list="n1", exclude="n1")
     assert refused == Errno.ESLURM_INVALID_NODE_NAME
+
+
+@pytest.mark.parametrize(
+    ("more", "nodes"),
+    [
+        ({"node_list": "n3", "nodes_min": 1, "ntasks": 17}, 2),
+        ({"node_list": "n[1-2]", "nodes_min": 2, "ntasks": 33}, 3),
+        ({"node_list": "n3", "nodes_min": 1, "ntasks": 12, "ntasks_per_node": 4}, 3),
+        ({"node_list": "n3", "nodes_min": 1, "ntasks": 16}, 1),
+        ({"node_list": "n[1-3]", "nodes_min": 3}, 3),
+    ],
+)
+def test_a_list_of_nodes_is_no_limit(more: dict[str, object], nodes: int) -> None:
+    """-w names nodes that a job has in any case; where its tasks need more, it has others, too."""
+    scene = Site()
+    job = scene.running(**more)
+    names = set(scene.cluster.node_names([alloc.node_id for alloc in job.nodes]))
+    assert len(names) == nodes and set(expand(str(more["node_list"]))) <= names
+
+
+def test_a_count_beside_a_list_of_nodes_is_a_limit() -> None:
+    """-N says how many there are."""
+    more = {"node_list": "n3", "nodes_min": 1, "nodes_max": 1, "ntasks": 17}
+    outcome = Site().submit(**more, flags=REQ_NODES_SET)
+    assert outcome == Errno.ESLURM_REQUESTED_NODE_CONFIG_UNAVAILABLE
