@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from pyslurm_ng.base.numbers import REQ_GRES_DISABLE_BIND, REQ_GRES_ENFORCE_BIND
 from pyslurm_ng.cli.control import show_jobs
 from pyslurm_ng.model import events as ev
 from pyslurm_ng.model.apply import apply_all
@@ -119,3 +120,20 @@ def test_json_is_refused_where_there_is_none(entity: str, monkeypatch: pytest.Mo
     printed = run_command(monkeypatch, queue(), "root", ["scontrol", "--json", "show", entity])
     said = f"scontrol: error: --json is not available for show {entity}\n"
     assert (printed.stdout, printed.stderr, printed.code) == ("", said, 1)
+
+
+@pytest.mark.parametrize(
+    ("flag", "word"), [(REQ_GRES_ENFORCE_BIND, "Yes"), (REQ_GRES_DISABLE_BIND, "No"), (0, "")]
+)
+def test_how_devices_and_cores_belong_together(
+    flag: int, word: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """--gres-flags and --ntasks-per-gpu have lines of their own, as in Slurm 22.05."""
+    reference = queue()
+    reference.submit(
+        90, "alice", "12:10:00", "gpus", flags=flag, gres="gpu:2", ntasks_per_gpu=2 * bool(flag)
+    )
+    shown = run_command(monkeypatch, reference, "alice", ["scontrol", "show", "job", "90"]).stdout
+    assert (f"   GresEnforceBind={word}\n" in shown, "   NtasksPerTRES=2\n" in shown) == (
+        (True, True) if flag else (False, False)
+    )

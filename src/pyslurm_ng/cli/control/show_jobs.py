@@ -11,6 +11,8 @@ from pyslurm_ng.base.numbers import (
     REQ_CONSOLIDATE_SEGMENTS,
     REQ_CONTIGUOUS,
     REQ_EXPEDITE,
+    REQ_GRES_DISABLE_BIND,
+    REQ_GRES_ENFORCE_BIND,
     REQ_KILL_INVALID_DEP,
     REQ_NO_SPECIAL_CORES,
     REQ_REBOOT,
@@ -389,6 +391,9 @@ def _job_wishes(row: "Row") -> "list[str]":
         lines.append(f"Switches={row['switches']}@{wait}")
     if row["burst_buffer"]:
         lines.append(f"BurstBuffer={row['burst_buffer']}")
+    for flag, word in ((REQ_GRES_DISABLE_BIND, "No"), (REQ_GRES_ENFORCE_BIND, "Yes")):
+        if row["request_flags"] & flag:
+            lines.append(f"GresEnforceBind={word}")
     if row["request_flags"] & REQ_KILL_INVALID_DEP:
         lines.append("KillOnInvalidDependent=Yes")
     if row["request_flags"] & REQ_SPREAD:
@@ -405,6 +410,7 @@ def _job_wishes(row: "Row") -> "list[str]":
         ("TresPerNode", tres_list("gres/", row["gres"], "gres/gpu:", row["gpus_per_node"])),
         ("TresPerSocket", tres_list("", "", "gres/gpu:", row["gpus_per_socket"])),
         ("TresPerTask", tres_per_task(row)),
+        ("NtasksPerTRES", row["ntasks_per_gpu"]),
     ):
         if text:
             lines.append(f"{key}={text}")
