@@ -188,17 +188,17 @@ def test_files_beside_slurm_conf_name_what_has_no_effect(tmp_path: Path) -> None
 
 
 def test_slurmdbd_conf_names_and_refuses() -> None:
-    conf = parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nStorageBackupHost=b\n")
+    conf = parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nPluginDir=/opt\n")
     assert conf.warnings == (
-        "slurmdbd.conf:2: StorageBackupHost has no effect in pyslurm-ng: there is one database",
+        "slurmdbd.conf:2: PluginDir has no effect in pyslurm-ng: everything is built in",
     )
-    with pytest.raises(ConfErrors, match="MaxQueryTimeRange: 1-0 is refused: queries would"):
-        parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nMaxQueryTimeRange=1-0\n")
+    with pytest.raises(ConfErrors, match="TLSType: tls/s2n is refused: connections are signed"):
+        parse_slurmdbd_conf("StorageType=accounting_storage/sqlite\nTLSType=tls/s2n\n")
 
 
 # Rows of "same" are used ----------------------------------------------------------------------
 
-_READ_AS_TEXT = "cli wire sim dbd".split()
+_READ_AS_TEXT = "cli data_parser wire sim dbd".split()
 """Where commands and slurmdbd ask slurm.conf for keys by name, through `conf.quick`."""
 _USED_WHILE_READING = frozenset(
     # Of what other values and whole objects are made before anybody else sees them.

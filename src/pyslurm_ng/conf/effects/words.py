@@ -144,7 +144,7 @@ SLURM_WORDS: dict[str, Words] = {
     "AccountingStorageParameters": Words(
         same=named("max_step_records"),
         accepted=dict.fromkeys(
-            named("SSL_CA SSL_CAPATH SSL_CERT SSL_CIPHER SSL_KEY"),
+            named("ssl_ca ssl_capath ssl_cert ssl_cipher ssl_key"),
             "slurmctld opens no connection to the database; slurmdbd has StorageParameters",
         ),
     ),
