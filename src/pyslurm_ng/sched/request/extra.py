@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from pyslurm_ng.base.text_cache import text_cache
+from pyslurm_ng.base.kept_texts import text_cache
 
 _NEARLY = 1e-5  # numbers that differ by less are equal
 _TOKENS = re.compile(r"[&|,()]|[<>!]=|[<>=]|[^&|,()<>=!]+|!")

@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from pyslurm_ng.base.text_cache import text_cache
+from pyslurm_ng.base.kept_texts import text_cache
 from pyslurm_ng.model.job import JobRequest
 
 _TOKENS = re.compile(r"[&|(),\[\]]|[^&|(),\[\]\s]+")

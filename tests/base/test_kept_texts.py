@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyslurm_ng.base.text_cache import SHORT, text_cache
+from pyslurm_ng.base.kept_texts import SHORT, text_cache
 
 
 def test_few_long_texts_are_held() -> None:
